@@ -1,0 +1,58 @@
+# Every target sets up what it needs: a virtual environment with the locked packages.
+# Nothing is assumed but python3 (3.11+), make and the package registries.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+DATA ?= data
+JOBS ?= 2
+
+.PHONY: help setup run demo check test bench campaign format lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(READY) ## virtual environment with everything that tests and benchmarks need
+
+$(READY): requirements/dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(v < (3, 11) and "Milepost needs Python 3.11 or newer, this is %d.%d" % v)'
+	@echo "setting up $(VENV) (once; a minute or two)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+run: $(READY) ## the broker on pulsar://localhost:6650, data in ./data
+	$(BIN)/milepost serve --data $(DATA)
+
+demo: $(READY) ## a short tour that explains itself
+	$(BIN)/python -m milepost.cli.demo
+
+format: $(READY) ## rewrite the sources in the house format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+check: $(READY) ## format, lint, types, tidy, unit, property: under two minutes
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q -n $(JOBS) -m "not slow" tests/unit tests/property tests/test_tidy.py tests/test_docs.py
+
+test: check ## everything that CI runs
+	$(BIN)/python -m pytest -q -n $(JOBS) -m "slow" tests/unit tests/property
+	$(BIN)/python -m pytest -q -n $(JOBS) tests/crash tests/compat
+
+campaign: $(READY) ## the crash and kill campaigns at length (an hour or more)
+	MILEPOST_CAMPAIGN=long $(BIN)/python -m pytest -q -n $(JOBS) tests/crash --timeout 7200
+
+bench: $(READY) ## throughput, latency and memory, as ratios where possible
+	$(BIN)/python -m bench
+
+lock: $(READY) ## pin the dependencies again
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --no-header --build-isolation -o requirements/dev.lock requirements/build.in
+
+clean: ## remove what the targets made, but no data
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -1,0 +1,31 @@
+"""The only module that asks the time.
+
+Everything else is given a `Clock`, so that tests turn time by hand (`milepost.testing.ManualClock`).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Two readings: one that people read, one that never goes back."""
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970, as in Pulsar's publish and event times. May jump."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go back; only differences mean anything."""
+        ...
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()

@@ -1,0 +1,124 @@
+"""Every error Milepost raises on purpose.
+
+    MilepostError
+    ├── InvalidInput            the caller's value is wrong; nothing changed
+    │   ├── InvalidMessageId
+    │   ├── InvalidTopicName
+    │   ├── InvalidRange
+    │   └── InvalidAckSet
+    ├── NotFound                the object named is not there
+    │   ├── TopicNotFound
+    │   ├── SubscriptionNotFound
+    │   ├── LedgerNotFound
+    │   └── IndexNotFound
+    ├── AlreadyExists
+    ├── NotAllowed              understood, and refused
+    │   ├── OutOfOrderAppend
+    │   └── StaleEpoch
+    ├── PersistenceError        the disk said no; what was not answered is not stored
+    │   ├── OutcomeUnknown      … or may be stored: nobody can say until the next start
+    │   └── DiskFull
+    ├── CorruptData             bytes on disk are not what was written; names file and offset
+    │   └── UnknownFormat       written by a newer version: refused, untouched
+    └── DataDirectoryLocked     another process owns the data directory
+
+An error knows how the two edges say it: `wire_code` is Pulsar's ServerError number, `http_status`
+the REST status. Messages carry the values that failed ("expected entry 8, got 9").
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class MilepostError(Exception):
+    """The root; catching it catches everything Milepost raises on purpose."""
+
+    wire_code: ClassVar[int] = 0  # UnknownError
+    http_status: ClassVar[int] = 500
+
+
+class InvalidInput(MilepostError, ValueError):
+    wire_code = 22  # NotAllowedError
+    http_status = 400
+
+
+class InvalidMessageId(InvalidInput):
+    """A message id, as text or bytes, that no client could have made."""
+
+
+class InvalidTopicName(InvalidInput):
+    wire_code = 17
+
+
+class InvalidRange(InvalidInput):
+    """A range that is empty, reversed or negative where that has no meaning."""
+
+
+class InvalidAckSet(InvalidInput):
+    """Ack-set words that do not fit the batch they speak of."""
+
+
+class NotFound(MilepostError, LookupError):
+    wire_code = 1  # MetadataError
+    http_status = 404
+
+
+class TopicNotFound(NotFound):
+    wire_code = 11
+
+
+class SubscriptionNotFound(NotFound):
+    wire_code = 12
+
+
+class LedgerNotFound(NotFound):
+    """A position in a ledger that this log never had, or has trimmed."""
+
+
+class IndexNotFound(NotFound):
+    """An index below the first retained or at or past the end."""
+
+
+class AlreadyExists(MilepostError):
+    http_status = 409
+
+
+class NotAllowed(MilepostError):
+    wire_code = 22
+    http_status = 405
+
+
+class OutOfOrderAppend(NotAllowed):
+    """A ledger takes entry last + 1 and nothing else."""
+
+
+class StaleEpoch(NotAllowed):
+    """An epoch that did not grow (PIP-194: it "only can bigger than the old epoch")."""
+
+
+class PersistenceError(MilepostError):
+    """Not stored. The receipt, ack or seek that waited for it fails."""
+
+    wire_code = 2
+    http_status = 500
+
+
+class OutcomeUnknown(PersistenceError):
+    """Stored or not: undecided until the journal can be read again."""
+
+
+class DiskFull(PersistenceError):
+    http_status = 507
+
+
+class CorruptData(MilepostError):
+    wire_code = 2
+
+
+class UnknownFormat(CorruptData):
+    """A file says a format version that this release does not know."""
+
+
+class DataDirectoryLocked(MilepostError):
+    http_status = 409

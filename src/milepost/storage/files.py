@@ -1,0 +1,186 @@
+"""The file-system seam: every byte Milepost stores or loads passes through here.
+
+`Files` is what the storage needs of a file system, no more; `RealFiles` is the machine's own.
+`milepost.testing.files` has doubles that fail, tear, forget and fill up. Paths are relative to the
+data directory and use `/`. Nothing here decides anything: errors come out as `OSError`.
+
+Durability rules that callers rely on and doubles exploit:
+
+- bytes written are volatile until `AppendFile.sync` returned;
+- a file created, deleted or renamed is volatile until `sync_dir` of its folder returned;
+- after a failed `sync` the unsynced bytes are lost or not, nobody knows: the descriptor is closed
+  and never synced again (rule 3 of the failure rules in docs/format.md).
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+# The kernel takes at most this many buffers in one vectored write (IOV_MAX on Linux).
+BUFFERS_PER_WRITE_MAX = 1024
+
+
+class AppendFile(Protocol):
+    """A file that only grows. One owner, one descriptor."""
+
+    size: int
+    """Bytes in the file, counting what is written and not yet synced."""
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        """Write all buffers at the end, or raise `OSError`: then an unknown part was written."""
+        ...
+
+    def sync(self) -> None:
+        """Return when everything appended is on stable storage."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Files(Protocol):
+    """What storage needs of a file system."""
+
+    def create(self, path: str) -> AppendFile:
+        """A new, empty file; `FileExistsError` if there is one."""
+        ...
+
+    def open_append(self, path: str, size: int) -> AppendFile:
+        """An existing file cut to `size` bytes, to be continued there."""
+        ...
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        """Up to `size` bytes from `offset`; fewer only at the end of the file."""
+        ...
+
+    def map(self, path: str, size: int) -> memoryview:
+        """The first `size` bytes, mapped read-only; `ValueError` if the file is shorter."""
+        ...
+
+    def size(self, path: str) -> int: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def names(self, folder: str) -> list[str]:
+        """Names in a folder, sorted; empty if there is no such folder."""
+        ...
+
+    def make_folder(self, folder: str) -> None:
+        """With its parents; nothing happens if it is there."""
+        ...
+
+    def delete(self, path: str) -> None:
+        """Nothing happens if it is not there."""
+        ...
+
+    def rename(self, old: str, new: str) -> None:
+        """Replace `new` by `old` atomically."""
+        ...
+
+    def sync_dir(self, folder: str) -> None:
+        """Make creations, deletions and renames in the folder durable."""
+        ...
+
+
+class RealAppendFile:
+    """A descriptor opened for appending; files are readable by their owner only."""
+
+    __slots__ = ("_fd", "path", "size")
+
+    def __init__(self, path: str, fd: int, size: int) -> None:
+        self.path = path
+        self.size = size
+        self._fd = fd
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        # A vectored write may stop anywhere (a signal, a full disk); go on behind what it took.
+        for start in range(0, len(buffers), BUFFERS_PER_WRITE_MAX):
+            group = buffers[start : start + BUFFERS_PER_WRITE_MAX]
+            left = sum(map(len, group))
+            written = os.writev(self._fd, group)
+            self.size += written
+            left -= written
+            if left:
+                rest = memoryview(b"".join(group))[written:]
+                while rest:
+                    written = os.write(self._fd, rest)
+                    self.size += written
+                    rest = rest[written:]
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+
+class RealFiles:
+    """The machine's file system below one folder."""
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root)
+
+    def _at(self, path: str) -> str:
+        return f"{self.root}/{path}" if path else str(self.root)
+
+    def create(self, path: str) -> RealAppendFile:
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+        return RealAppendFile(path, os.open(self._at(path), flags, 0o600), 0)
+
+    def open_append(self, path: str, size: int) -> RealAppendFile:
+        fd = os.open(self._at(path), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
+        if os.fstat(fd).st_size != size:
+            os.ftruncate(fd, size)
+        return RealAppendFile(path, fd, size)
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        fd = os.open(self._at(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            return os.pread(fd, size, offset)
+        finally:
+            os.close(fd)
+
+    def map(self, path: str, size: int) -> memoryview:
+        fd = os.open(self._at(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            return memoryview(mmap.mmap(fd, size, access=mmap.ACCESS_READ))
+        finally:
+            os.close(fd)
+
+    def size(self, path: str) -> int:
+        return os.stat(self._at(path)).st_size
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(self._at(path))
+
+    def names(self, folder: str) -> list[str]:
+        try:
+            return sorted(os.listdir(self._at(folder)))
+        except FileNotFoundError:
+            return []
+
+    def make_folder(self, folder: str) -> None:
+        os.makedirs(self._at(folder), mode=0o700, exist_ok=True)
+
+    def delete(self, path: str) -> None:
+        try:
+            os.unlink(self._at(path))
+        except FileNotFoundError:
+            return
+
+    def rename(self, old: str, new: str) -> None:
+        os.rename(self._at(old), self._at(new))
+
+    def sync_dir(self, folder: str) -> None:
+        fd = os.open(self._at(folder), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
