@@ -20,7 +20,8 @@
     │   └── DiskFull
     ├── CorruptData             bytes on disk are not what was written; names file and offset
     │   └── UnknownFormat       written by a newer version: refused, untouched
-    └── DataDirectoryLocked     another process owns the data directory
+    ├── DataDirectoryLocked     another process owns the data directory
+    └── ProtocolError           a peer's bytes are not the protocol; `reason` is a counter's label
 
 An error knows how the two edges say it: `wire_code` is Pulsar's ServerError number, `http_status`
 the REST status. Messages carry the values that failed ("expected entry 8, got 9").
@@ -122,3 +123,21 @@ class UnknownFormat(CorruptData):
 
 class DataDirectoryLocked(MilepostError):
     http_status = 409
+
+
+class ProtocolError(MilepostError, ValueError):
+    """A peer's bytes are not the protocol: its connection ends, everyone else is served.
+
+    `reason` is a short label for counting ("frame_too_large"); the message names the value.
+    """
+
+    wire_code = 10  # UnsupportedVersionError
+    http_status = 400
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(reason, message)  # both, so that it survives pickling
+        self.reason = reason
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
