@@ -1,0 +1,252 @@
+"""The engine: a store that runs for real, with the threads that may block.
+
+The broker's loop decides; three kinds of threads perform: the journal's own, which commits groups; one
+for the catalog, which puts everything that waits into one transaction; and a few for files (catch-up
+reads, checkpoints). Results come back to the loop in the order in which they were decided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from milepost.clock import Clock
+from milepost.errors import MilepostError, PersistenceError
+from milepost.storage.catalog import Catalog, TopicRow
+from milepost.storage.checkpoint import Checkpoint
+from milepost.storage.entry import Entry
+from milepost.storage.files import RealFiles
+from milepost.storage.ledger import ReadPlan
+from milepost.storage.lock import DirectoryLock
+from milepost.storage.log import Log
+from milepost.storage.sqlite_catalog import FILE as CATALOG_FILE
+from milepost.storage.sqlite_catalog import SqliteCatalog
+from milepost.storage.store import Store
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+FILE_THREADS = 4
+# How long a checkpoint may be put off when little is written.
+CHECKPOINT_INTERVAL_S = 60.0
+# After a checkpoint failed (a full disk, say), wait this long before the next attempt.
+CHECKPOINT_RETRY_S = 5.0
+_JOURNAL_IDLE_S = 1.0
+
+
+def open_store(root: Path, clock: Clock, **options: Any) -> tuple[Store, DirectoryLock]:
+    """Lock a data directory, made if need be, and recover what is in it. Blocks."""
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = DirectoryLock(root)
+    try:
+        return Store(RealFiles(root), SqliteCatalog(root / CATALOG_FILE), clock, **options), lock
+    except BaseException:
+        lock.release()
+        raise
+
+
+class StorageEngine:
+    """A store, its threads, and the loop they report to. Made and used on that loop."""
+
+    def __init__(self, store: Store, lock: DirectoryLock | None = None) -> None:
+        self.store = store
+        self._lock = lock
+        self._loop = asyncio.get_running_loop()
+        self._stopping = False
+        self._file_threads = ThreadPoolExecutor(FILE_THREADS, thread_name_prefix="files")
+        self._checkpoint: asyncio.Task[None] | None = None
+        self._ticker = self._loop.call_later(CHECKPOINT_INTERVAL_S, self._tick)
+        self._catalog_queue: SimpleQueue[_CatalogCall | None] = SimpleQueue()
+        self._catalog_thread = threading.Thread(
+            target=self._serve_catalog, name="catalog", daemon=True
+        )
+        self._journal_thread = threading.Thread(
+            target=self._serve_journal, name="journal", daemon=True
+        )
+        self._catalog_thread.start()
+        self._journal_thread.start()
+
+    # -- the journal's thread ----------------------------------------------------------------------
+
+    def _serve_journal(self) -> None:
+        journal = self.store.journal
+        while not self._stopping:
+            if journal.wait(_JOURNAL_IDLE_S):
+                self._report(journal.commit())
+
+    def _report(self, commits: list[Any]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._finish, commits)
+        except RuntimeError:  # the loop is gone: nobody is left to be told
+            self._stopping = True
+
+    def _finish(self, commits: list[Any]) -> None:
+        self.store.journal.finish(commits)
+        if self.store.checkpoint_is_due:
+            self._start_checkpoint()
+
+    async def flush(self) -> None:
+        """Return when everything submitted so far is durable."""
+        done = self._loop.create_future()
+
+        def rolled(error: PersistenceError | None) -> None:
+            if not done.done():
+                done.set_exception(error) if error else done.set_result(None)
+
+        self.store.journal.barrier(rolled)
+        await done
+
+    # -- the catalog's thread ----------------------------------------------------------------------
+
+    async def catalog(self, change: Callable[[Catalog], T]) -> T:
+        """Run `change` in a transaction of its own; durable when this returns."""
+        call = _CatalogCall(change, self._loop.create_future())
+        self._catalog_queue.put(call)
+        result: T = await call.future
+        return result
+
+    def _serve_catalog(self) -> None:
+        while (call := self._catalog_queue.get()) is not None:
+            calls = [call]
+            while not self._catalog_queue.empty():
+                more = self._catalog_queue.get()
+                if more is None:
+                    self._catalog_queue.put(None)
+                    break
+                calls.append(more)
+            self._change_catalog(calls)
+
+    def _change_catalog(self, calls: list[_CatalogCall]) -> None:
+        catalog = self.store.catalog
+        outcomes: list[tuple[_CatalogCall, Any, BaseException | None]] = []
+        try:
+            with catalog.transaction():
+                for call in calls:
+                    try:
+                        with catalog.transaction():
+                            outcomes.append((call, call.change(catalog), None))
+                    except Exception as error:
+                        outcomes.append((call, None, error))
+        except MilepostError as error:
+            outcomes = [(call, None, error) for call in calls]
+        try:
+            self._loop.call_soon_threadsafe(_settle, outcomes)
+        except RuntimeError:
+            self._stopping = True
+
+    # -- files -------------------------------------------------------------------------------------
+
+    async def read(self, plan: ReadPlan) -> list[Entry]:
+        """Perform a read; at once if the bytes are in memory."""
+        if plan.data is not None:
+            return plan.perform(self.store.files)
+        return await self._loop.run_in_executor(self._file_threads, plan.perform, self.store.files)
+
+    async def trim(self, log: Log, before_index: int) -> int:
+        """Drop ledgers that lie wholly before an index; returns how many."""
+        ledgers = list(log.trimmable(before_index))
+        if ledgers:
+            ids = [ledger.ledger_id for ledger in ledgers]
+            sequence = self.store.journal.last_sequence
+            await self.catalog(lambda catalog: catalog.delete_ledgers(ids, sequence))
+            self.store.trimmed(log, ledgers)
+            await self._loop.run_in_executor(self._file_threads, self.store.delete_files, ledgers)
+        return len(ledgers)
+
+    async def delete_topic(self, topic: TopicRow, log: Log) -> None:
+        """Delete a topic with its ledgers and states."""
+        sequence = self.store.journal.last_sequence
+
+        def change(catalog: Catalog) -> list[int]:
+            states = [state.state_id for state in catalog.states(topic.topic_id)]
+            catalog.delete_topic(topic.topic_id, sequence)
+            return states
+
+        states = await self.catalog(change)
+        ledgers = list(log.ledgers)
+        self.store.deleted(log, states)
+        await self._loop.run_in_executor(self._file_threads, self.store.delete_files, ledgers)
+
+    # -- checkpoints -------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        self._ticker = self._loop.call_later(CHECKPOINT_INTERVAL_S, self._tick)
+        if self.store.is_dirty:
+            self._start_checkpoint()
+
+    def _start_checkpoint(self) -> None:
+        if self._checkpoint is None or self._checkpoint.done():
+            self._checkpoint = self._loop.create_task(self._run_checkpoint())
+
+    async def _run_checkpoint(self) -> None:
+        try:
+            await self.checkpoint()
+        except Exception as error:
+            # Nothing is lost: the journal has it all, and grows until a checkpoint succeeds.
+            logger.warning("checkpoint failed, will be tried again: %s", error)
+            await asyncio.sleep(CHECKPOINT_RETRY_S)
+
+    async def checkpoint(self) -> None:
+        """Fold the journal into ledgers and catalog."""
+        store = self.store
+        planned: asyncio.Future[Checkpoint | PersistenceError] = self._loop.create_future()
+        store.begin_checkpoint(planned.set_result)
+        plan = await planned
+        if isinstance(plan, PersistenceError):
+            raise plan
+        try:
+            await self._loop.run_in_executor(self._file_threads, plan.flush, store.files)
+            await self.catalog(plan.record)
+        except BaseException as error:
+            store.finish_checkpoint(plan, error)
+            raise
+        store.finish_checkpoint(plan, None)
+        await self._loop.run_in_executor(self._file_threads, plan.drop_journal, store.files)
+
+    async def close(self) -> None:
+        """Fold everything in, stop the threads, give the directory back."""
+        self._ticker.cancel()
+        if self._checkpoint is not None:
+            self._checkpoint.cancel()
+            await asyncio.gather(self._checkpoint, return_exceptions=True)
+        try:
+            await self.flush()
+            if self.store.is_dirty:
+                await self.checkpoint()
+        except PersistenceError as error:
+            logger.warning("closing without a checkpoint, the next start replays: %s", error)
+        finally:
+            self._stopping = True
+            self._catalog_queue.put(None)
+            self.store.journal.wake()
+            self._file_threads.shutdown()
+            self._catalog_thread.join()
+            self._journal_thread.join()
+            self.store.journal.close()
+            self.store.catalog.close()
+            if self._lock is not None:
+                self._lock.release()
+
+
+class _CatalogCall:
+    __slots__ = ("change", "future")
+
+    def __init__(self, change: Callable[[Catalog], Any], future: asyncio.Future[Any]) -> None:
+        self.change = change
+        self.future = future
+
+
+def _settle(outcomes: list[tuple[_CatalogCall, Any, BaseException | None]]) -> None:
+    for call, result, error in outcomes:
+        if call.future.done():  # cancelled by whoever waited; the change has happened all the same
+            continue
+        if error is not None:
+            call.future.set_exception(error)
+        else:
+            call.future.set_result(result)

@@ -1,0 +1,315 @@
+"""The journal: one append-only record of every durable fact of the broker, group-committed.
+
+Many callers `submit`, one committer takes all that waits, writes it with one vectored write, syncs
+once and hands the completions back in order. An fsync costs the same however many topics wait for
+it, so publishing to a thousand topics costs what publishing to one costs.
+
+The journal is three plain steps and knows no thread: `submit` and `finish` run on the broker's loop,
+`commit` wherever the disk may block. The engine (engine.py) runs them for real; tests call `pump`.
+
+When the disk fails, rule 3 of docs/format.md holds. The group that failed, and everything submitted
+before its failure was known, is refused: positions were given out behind it. A descriptor whose sync
+failed is never synced again: a new file is begun whose header says how much of the old one counts.
+Only when even that fails is the outcome unknown, and said to be.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import NamedTuple
+
+from milepost.errors import DiskFull, OutcomeUnknown, PersistenceError
+from milepost.storage.files import AppendFile, Buffer, Files
+from milepost.storage.header import HEADER_SIZE, JOURNAL, FileHeader
+from milepost.storage.records import (
+    RECORD_HEADER_SIZE,
+    body_crc,
+    encode_header,
+    seed_of,
+)
+
+FOLDER = "journal"
+
+# One group is at most this large, so that the first of many large entries does not wait for the last.
+GROUP_SIZE_MAX = 8 * 1024 * 1024
+
+Done = Callable[[PersistenceError | None], None]
+
+
+_ROLL = 0  # in place of a kind: begin a new file
+_BARRIER = -1  # … or only say when everything before is durable
+
+
+class _Waiting(NamedTuple):
+    """A record that waits for its group; `body` None for a roll or a barrier, which end one."""
+
+    generation: int
+    kind: int
+    owner: int
+    sequence: int
+    body: Sequence[Buffer] | None
+    size: int
+    crc: int
+    done: Done
+
+
+class Commit(NamedTuple):
+    """A group whose fate is known: all of it durable, or none of it."""
+
+    waiting: list[_Waiting]
+    error: PersistenceError | None
+    file_number: int
+    """The file that took it; for a roll, the new file."""
+
+
+def file_name(number: int) -> str:
+    return f"{FOLDER}/{number:016x}.journal"
+
+
+class Journal:
+    """The open end of the journal: takes records, gives completions."""
+
+    def __init__(
+        self,
+        files: Files,
+        incarnation: bytes,
+        *,
+        previous_file: int,
+        previous_size: int,
+        file_number: int,
+        next_sequence: int,
+    ) -> None:
+        """Begin file `file_number`, which continues `previous_file` cut at `previous_size` bytes."""
+        self._files = files
+        self._incarnation = incarnation
+        self._seed = seed_of(incarnation)
+
+        # The loop's side.
+        self.last_sequence = next_sequence - 1
+        """Sequence of the newest record submitted. Only grows."""
+        self.size_submitted = 0
+        """Bytes submitted since the last roll: what a restart would have to replay."""
+        self.refused_through = -1
+        """Whatever was submitted up to here and is not answered yet will be refused."""
+        self.rolled_to = file_number
+        """The file that the last roll began."""
+        self._generation = 0
+
+        # The committer's side. Invariant: nobody else touches these while a commit runs.
+        self._queue: SimpleQueue[_Waiting] = SimpleQueue()
+        self._head: _Waiting | None = None  # taken from the queue, too large for the group before
+        self._refuse_below = 0  # records of an older generation stand behind a failed group
+        self._previous = (previous_file, previous_size)
+        self._number = file_number - 1
+        self._file: AppendFile | None = None
+        self._good_size = 0  # bytes of the file that are synced
+        self.commits = 0
+        """Groups synced; with `last_sequence` it tells how well commits are shared."""
+        self._begin_file(next_sequence)
+
+    # -- on the loop ---------------------------------------------------------------------------
+
+    def submit(self, kind: int, owner: int, body: Sequence[Buffer], done: Done) -> int:
+        """Queue one record; `done` is called in order of submission, on the loop."""
+        self.last_sequence = sequence = self.last_sequence + 1
+        size = sum(map(len, body))
+        self.size_submitted += size + RECORD_HEADER_SIZE
+        self._queue.put(
+            _Waiting(self._generation, kind, owner, sequence, body, size, body_crc(body), done)
+        )
+        return sequence
+
+    def roll(self, done: Done) -> int:
+        """Begin a new file behind everything submitted so far; returns the sequence it cuts at.
+
+        When `done` is called without an error, every record up to that sequence is durable and
+        lies in files before `rolled_to`.
+        """
+        self.size_submitted = 0
+        sequence = self.last_sequence
+        self._queue.put(_Waiting(self._generation, _ROLL, 0, sequence, None, 0, 0, done))
+        return sequence
+
+    def barrier(self, done: Done) -> None:
+        """Call `done` when everything submitted so far is durable, writing nothing of its own."""
+        sequence = self.last_sequence
+        self._queue.put(_Waiting(self._generation, _BARRIER, 0, sequence, None, 0, 0, done))
+
+    def wake(self) -> None:
+        """Let a committer that waits look around."""
+        self.barrier(lambda error: None)
+
+    def finish(self, commits: Sequence[Commit]) -> None:
+        """Tell the submitters, in order. A failure opens a new generation for what comes after it."""
+        for commit in commits:
+            if commit.error is not None and commit.waiting[0].generation == self._generation:
+                self._generation += 1
+                self.refused_through = self.last_sequence
+            for waiting in commit.waiting:
+                if waiting.kind == _ROLL:
+                    self.rolled_to = commit.file_number
+                waiting.done(commit.error)
+
+    @property
+    def number(self) -> int:
+        """The file that is being written."""
+        return self._number
+
+    def pump(self) -> None:
+        """Commit and finish until nothing waits: the journal without its thread."""
+        while commits := self.commit():
+            self.finish(commits)
+
+    # -- wherever the disk may block -------------------------------------------------------------
+
+    def wait(self, timeout: float) -> bool:
+        """Block until something is submitted; False when the timeout ran out first."""
+        if self._head is None:
+            try:
+                self._head = self._queue.get(timeout=timeout)
+            except Empty:
+                return False
+        return True
+
+    def commit(self) -> list[Commit]:
+        """Take everything that waits, make it durable with one sync, and say how it went."""
+        group, mark = self._take()
+        commits: list[Commit] = []
+        refused = [w for w in group if w.generation < self._refuse_below]
+        if refused:
+            group = group[len(refused) :]
+            commits.append(Commit(refused, _behind_a_failure(), self._number))
+        if group:
+            commits.append(Commit(group, self._write(group), self._number))
+        if mark is not None:
+            error = commits[-1].error if commits else None
+            if error is not None or mark.generation < self._refuse_below:
+                error = _behind_a_failure()
+            elif mark.kind == _ROLL:
+                error = self._roll(mark.sequence + 1)
+            commits.append(Commit([mark], error, self._number))
+        return commits
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _take(self) -> tuple[list[_Waiting], _Waiting | None]:
+        """Records for one group, and the roll or barrier that ends it early, if one does."""
+        group: list[_Waiting] = []
+        size = 0
+        while True:
+            waiting = self._head
+            self._head = None
+            if waiting is None:
+                try:
+                    waiting = self._queue.get_nowait()
+                except Empty:
+                    return group, None
+            if waiting.body is None:
+                return group, waiting
+            size += waiting.size
+            if group and size > GROUP_SIZE_MAX:
+                self._head = waiting
+                return group, None
+            group.append(waiting)
+
+    def _write(self, group: list[_Waiting]) -> PersistenceError | None:
+        first = group[0].sequence
+        if self._file is None:  # the disk failed before: has it come back?
+            error = self._restart(first)
+            if error is not None:
+                return self._refuse(group, error)
+        assert self._file is not None
+        buffers: list[Buffer] = []
+        for _, kind, owner, sequence, body, size, crc, _ in group:
+            assert body is not None
+            buffers.append(encode_header(self._seed, kind, size, crc, owner, sequence, first))
+            buffers += body
+        try:
+            self._file.append(buffers)
+        except OSError as failure:
+            return self._refuse(group, self._cut(failure, first + len(group)))
+        try:
+            self._file.sync()
+        except OSError as failure:
+            # The kernel may have dropped the dirty pages and forgotten the error: this descriptor
+            # can never be trusted to tell again.
+            self._abandon()
+            error = self._restart(group[-1].sequence + 1)
+            return self._refuse(group, error or _refusal(failure))
+        self._good_size = self._file.size
+        self.commits += 1
+        return None
+
+    def _refuse(self, group: list[_Waiting], error: PersistenceError) -> PersistenceError:
+        self._refuse_below = group[-1].generation + 1
+        return error
+
+    def _cut(self, failure: OSError, next_sequence: int) -> PersistenceError:
+        """Take back a write that failed half-way, so that it is certain not to be there."""
+        assert self._file is not None
+        path = file_name(self._number)
+        self._file.close()
+        self._file = None
+        try:
+            file = self._files.open_append(path, self._good_size)
+            try:
+                file.sync()
+            except OSError:
+                file.close()
+                raise
+        except OSError:
+            self._previous = (self._number, self._good_size)
+            return self._restart(next_sequence) or _refusal(failure)
+        self._file = file
+        return _refusal(failure)
+
+    def _abandon(self) -> None:
+        assert self._file is not None
+        self._file.close()
+        self._file = None
+        self._previous = (self._number, self._good_size)
+
+    def _roll(self, next_sequence: int) -> PersistenceError | None:
+        if self._file is not None:
+            self._abandon()
+        return self._restart(next_sequence)
+
+    def _restart(self, next_sequence: int) -> PersistenceError | None:
+        """Begin the next file; its header makes certain where the one before it ends."""
+        try:
+            self._begin_file(next_sequence)
+        except OSError as failure:
+            return OutcomeUnknown(f"no new journal file could be begun: {failure}")
+        return None
+
+    def _begin_file(self, next_sequence: int) -> None:
+        number = self._number + 1
+        while self._files.exists(file_name(number)):
+            number += 1  # left behind by an attempt that failed; its header vouches for nothing
+        header = FileHeader(JOURNAL, self._incarnation, number, *self._previous, next_sequence)
+        file = self._files.create(file_name(number))
+        try:
+            file.append([header.encode()])
+            file.sync()
+            self._files.sync_dir(FOLDER)
+        except OSError:
+            file.close()
+            raise
+        self._file = file
+        self._number = number
+        self._good_size = HEADER_SIZE
+
+
+def _behind_a_failure() -> PersistenceError:
+    return PersistenceError("not written: it stood behind a write that failed")
+
+
+def _refusal(failure: OSError) -> PersistenceError:
+    if failure.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(f"no space left for the journal: {failure.strerror}")
+    return PersistenceError(f"the journal cannot be written: {failure.strerror}")

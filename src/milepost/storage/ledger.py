@@ -1,0 +1,394 @@
+"""A ledger: one append-only file of a topic's entries, written behind the journal.
+
+An entry becomes part of a ledger when the journal has made it durable, never before. Until the next
+checkpoint its bytes are held in memory (and served from there); the checkpoint appends them to the
+file, syncs it, and writes what the file now holds into the catalog. So the file may be trusted up to
+the catalog's size and not one byte further: whatever lies behind is cut and replayed from the journal.
+
+A ledger takes entry last + 1 and nothing else. A sealed one takes nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+import google_crc32c
+
+from milepost.errors import CorruptData, LedgerNotFound, OutOfOrderAppend
+from milepost.positions.ids import Position
+from milepost.positions.spans import Span
+from milepost.storage.entry import HEADER as ENTRY_HEADER
+from milepost.storage.entry import HEADER_SIZE as ENTRY_HEADER_SIZE
+from milepost.storage.entry import Block, Entry, decode_entries
+from milepost.storage.files import Files
+from milepost.storage.header import HEADER_SIZE, LEDGER, MILEPOSTS, FileHeader
+from milepost.storage.mileposts import ROW_SIZE, Mileposts, Row
+
+FOLDER = "ledgers"
+_REBUILD_READ_SIZE = 4 * 1024 * 1024
+# Mapping costs some 20 µs on the loop; below this many rows they stay in memory until the next time.
+_ROWS_MAPPED_MIN = 4096
+
+
+class LedgerRow(NamedTuple):
+    """A ledger as the catalog knows it: what its file holds for certain."""
+
+    ledger_id: int
+    topic_id: int
+    first_index: int
+    first_time_ms: int
+    entries: int = 0
+    end_index: int = 0
+    last_time_ms: int = 0
+    size_bytes: int = 0
+    mileposts_crc: int = 0
+    sealed: bool = False
+
+
+def ledger_path(ledger_id: int) -> str:
+    return f"{FOLDER}/{ledger_id:016x}.ledger"
+
+
+def mileposts_path(ledger_id: int) -> str:
+    return f"{FOLDER}/{ledger_id:016x}.mileposts"
+
+
+class Ledger:
+    """One ledger: what is durable of it, wherever it lies."""
+
+    __slots__ = (
+        "_block_offsets",
+        "_blocks",
+        "_mileposts",
+        "_rows_stored",
+        "end_index",
+        "entries",
+        "first_index",
+        "first_time_ms",
+        "last_time_ms",
+        "ledger_id",
+        "sealed",
+        "size_bytes",
+        "stored",
+        "topic_id",
+    )
+
+    def __init__(self, row: LedgerRow) -> None:
+        self.ledger_id = row.ledger_id
+        self.topic_id = row.topic_id
+        self.first_index = row.first_index
+        self.first_time_ms = row.first_time_ms
+        self.sealed = row.sealed
+        self.stored = row
+        """What the last checkpoint wrote. Invariant: never ahead of the file."""
+        # Everything durable, stored or still in memory only. Invariant: never behind `stored`.
+        self.entries = row.entries
+        self.end_index = row.end_index if row.entries else row.first_index
+        self.last_time_ms = row.last_time_ms if row.entries else row.first_time_ms
+        self.size_bytes = row.size_bytes or HEADER_SIZE
+        # The newest bytes. Invariant: contiguous, ending at size_bytes, covering all that is not
+        # stored; blocks that are stored too stay for the consumers that are just behind.
+        self._blocks: list[bytes] = []
+        self._block_offsets: list[int] = []
+        self._mileposts: Mileposts | None = None if row.entries else Mileposts()
+        # Rows that the file of mileposts holds. Invariant: all that are stored, or none because the
+        # file was not intact and is to be written anew.
+        self._rows_stored = row.entries
+
+    def __repr__(self) -> str:
+        return f"<Ledger {self.ledger_id}: {self.entries} entries, end index {self.end_index}>"
+
+    # -- growing -----------------------------------------------------------------------------------
+
+    def admit(self, block: Block, files: Files) -> None:
+        """Take a block that the journal has made durable."""
+        if self.sealed or block.ledger_id != self.ledger_id or block.first_entry_id != self.entries:
+            raise OutOfOrderAppend(
+                f"ledger {self.ledger_id} expected entry {self.entries}, got entry "
+                f"{block.first_entry_id} of ledger {block.ledger_id}"
+                + (" (it is sealed)" if self.sealed else "")
+            )
+        first = self.first_index
+        self.mileposts(files).extend(
+            self.size_bytes,
+            block.sizes,
+            [last - first for last in block.last_indexes],
+            block.timestamp_ms - self.first_time_ms,
+            block.flags,
+        )
+        self._blocks.append(block.data)
+        self._block_offsets.append(self.size_bytes)
+        self.entries += block.entry_count
+        self.end_index = block.end_index
+        self.last_time_ms = block.timestamp_ms
+        self.size_bytes += len(block.data)
+
+    @property
+    def is_dirty(self) -> bool:
+        """Does it hold anything that the catalog does not know yet?"""
+        return self.entries != self.stored.entries or self.sealed != self.stored.sealed
+
+    # -- looking up --------------------------------------------------------------------------------
+
+    def mileposts(self, files: Files) -> Mileposts:
+        """The rows, mapped on first use and made again from the ledger if they are not intact."""
+        if self._mileposts is None:
+            self._mileposts = self._load_mileposts(files)
+        return self._mileposts
+
+    def span(self, entry_id: int, files: Files) -> Span:
+        rows = self.mileposts(files).rows(max(entry_id - 1, 0), entry_id + 1)
+        before = rows[0].last_index if entry_id else -1
+        return Span(self.first_index + before + 1, rows[-1].last_index - before)
+
+    def entry_with(self, index: int, files: Files) -> int:
+        return self.mileposts(files).entry_with(index - self.first_index)
+
+    def _load_mileposts(self, files: Files) -> Mileposts:
+        stored = self.stored
+        size = HEADER_SIZE + stored.entries * ROW_SIZE
+        mileposts = Mileposts()
+        try:
+            mapped = files.map(mileposts_path(self.ledger_id), size)
+        except (OSError, ValueError):
+            pass  # missing or short: made again below
+        else:
+            if mileposts.load(mapped, stored.entries, stored.mileposts_crc):
+                return mileposts
+        return self._rebuild_mileposts(files)
+
+    def _rebuild_mileposts(self, files: Files) -> Mileposts:
+        """Read the stored entries one by one. Slow, and only after damage or a power loss."""
+        self._rows_stored = 0
+        mileposts = Mileposts()
+        path = ledger_path(self.ledger_id)
+        stored = self.stored
+        at, previous = HEADER_SIZE, self.first_index - 1
+        data, data_at = b"", at
+        for entry_id in range(stored.entries):
+            if at + ENTRY_HEADER_SIZE > data_at + len(data):
+                data_at = at
+                data = files.read(path, at, min(_REBUILD_READ_SIZE, stored.size_bytes - at))
+            if at + ENTRY_HEADER_SIZE > data_at + len(data):
+                raise CorruptData(
+                    f"{path}: ends at byte {data_at + len(data)}, entry {entry_id} should be there"
+                )
+            size, _, ledger_id, found, last_index, time_ms, count, flags, beside = (
+                ENTRY_HEADER.unpack_from(data, at - data_at)
+            )
+            if (ledger_id, found, last_index - count) != (self.ledger_id, entry_id, previous):
+                raise CorruptData(
+                    f"{path}: byte {at}: expected entry {entry_id} of ledger {self.ledger_id} "
+                    f"behind index {previous}, got {found} of {ledger_id} behind {last_index - count}"
+                )
+            whole = ENTRY_HEADER_SIZE + beside + size
+            mileposts.extend(
+                at, [whole], [last_index - self.first_index], time_ms - self.first_time_ms, [flags]
+            )
+            at += whole
+            previous = last_index
+        return mileposts
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def plan_read(self, entry_id: int, end_id: int, size_max: int, files: Files) -> ReadPlan:
+        """Up to `size_max` bytes of entries from `entry_id` on, at least one of them."""
+        rows = self.mileposts(files).rows(entry_id, min(end_id + 1, self.entries))
+        ends = [row.offset for row in rows[1:]]
+        if end_id >= self.entries:
+            ends.append(self.size_bytes)
+        start = rows[0].offset
+        count = max(bisect_right(ends, start + size_max), 1)
+        end = ends[count - 1]
+        data = self._in_memory(start, end)
+        return ReadPlan(self.ledger_id, entry_id, rows[:count], self.first_index, start, end, data)
+
+    def _in_memory(self, start: int, end: int) -> bytes | None:
+        """Those bytes, if all are held in memory."""
+        offsets = self._block_offsets
+        if not offsets or start < offsets[0]:
+            return None
+        at = bisect_right(offsets, start) - 1
+        if end <= offsets[at] + len(self._blocks[at]):
+            return self._blocks[at][start - offsets[at] : end - offsets[at]]
+        last = bisect_right(offsets, end - 1) - 1
+        first_block = self._blocks[at][start - offsets[at] :]
+        return b"".join(
+            (
+                first_block,
+                *self._blocks[at + 1 : last],
+                self._blocks[last][: end - offsets[last]],
+            )
+        )
+
+    # -- the checkpoint's side ---------------------------------------------------------------------
+
+    def plan_flush(self, files: Files, incarnation: bytes) -> Flush:
+        """What to write so that the file holds everything that is durable now."""
+        stored = self.stored
+        mileposts = self.mileposts(files)
+        rows_stored = self._rows_stored
+        rows = mileposts.tail_bytes(rows_stored, self.entries)
+        crc = google_crc32c.extend(stored.mileposts_crc if rows_stored else 0, rows)
+        start = stored.size_bytes or HEADER_SIZE
+        blocks = []
+        if self.entries > stored.entries:
+            blocks = self._blocks[self._block_offsets.index(start) :]
+        row = LedgerRow(
+            self.ledger_id,
+            self.topic_id,
+            self.first_index,
+            self.first_time_ms,
+            self.entries,
+            self.end_index,
+            self.last_time_ms,
+            self.size_bytes if self.entries else 0,
+            crc,
+            self.sealed,
+        )
+        return Flush(row, stored.size_bytes, blocks, rows_stored, rows, incarnation)
+
+    def flushed(self, flush: Flush, files: Files) -> None:
+        """The flush is in the catalog: from now on the file answers for those entries."""
+        self.stored = flush.row
+        self._rows_stored = count = flush.row.entries
+        mileposts = self.mileposts(files)
+        if count - mileposts.mapped_count >= (1 if self.sealed else _ROWS_MAPPED_MIN):
+            mapped = files.map(mileposts_path(self.ledger_id), HEADER_SIZE + count * ROW_SIZE)
+            mileposts.adopt(mapped, count)
+
+    def stored_blocks(self) -> int:
+        """How many blocks in memory the file holds too."""
+        return bisect_right(self._block_offsets, self.stored.size_bytes - 1)
+
+    def drop_block(self) -> int:
+        """Forget the oldest block in memory, which must be stored; returns its size."""
+        assert self.stored_blocks() > 0, self
+        self._block_offsets.pop(0)
+        return len(self._blocks.pop(0))
+
+
+class ReadPlan(NamedTuple):
+    """Entries to be read: planned on the loop, performed wherever the disk may block."""
+
+    ledger_id: int
+    first_entry_id: int
+    rows: list[Row]
+    first_index: int
+    """The ledger's; rows are relative to it."""
+    start: int
+    end: int
+    data: bytes | None
+    """The bytes, if they were still in memory: then `perform` touches no file."""
+
+    def perform(self, files: Files) -> list[Entry]:
+        """The entries. Damage costs the damaged entry only: those before it are returned, and it
+        is named when it comes first."""
+        if self.data is not None:
+            return decode_entries(self.data, "memory", check=False)
+        path = ledger_path(self.ledger_id)
+        try:
+            data = files.read(path, self.start, self.end - self.start)
+        except FileNotFoundError:
+            raise LedgerNotFound(f"ledger {self.ledger_id} has been trimmed") from None
+        if len(data) == self.end - self.start:
+            try:
+                entries = decode_entries(data, path)
+            except CorruptData:
+                pass
+            else:
+                if self._are_mine(entries):
+                    return entries
+        return self._salvage(data, path)
+
+    def _are_mine(self, entries: list[Entry]) -> bool:
+        wanted = self.first_entry_id
+        return (
+            len(entries) == len(self.rows)
+            and all(
+                entry.entry_id == entry_id and entry.ledger_id == self.ledger_id
+                for entry_id, entry in enumerate(entries, wanted)
+            )
+            and entries[-1].last_index == self.rows[-1].last_index + self.first_index
+        )
+
+    def _salvage(self, data: bytes, path: str) -> list[Entry]:
+        """Entry by entry, up to the first that is not intact."""
+        good: list[Entry] = []
+        ends = [row.offset for row in self.rows[1:]] + [self.end]
+        for n, (row, end) in enumerate(zip(self.rows, ends, strict=True)):
+            position = Position(self.ledger_id, self.first_entry_id + n)
+            where = f"{path}: byte {row.offset}: entry {position}"
+            try:
+                one = decode_entries(data[row.offset - self.start : end - self.start], where)
+            except CorruptData:
+                one = []
+            if len(one) != 1 or one[0].position != position:
+                if good:
+                    return good
+                raise CorruptData(f"{where} (index {self.first_index + row.last_index}) is damaged")
+            good += one
+        return good
+
+
+class Flush(NamedTuple):
+    """One ledger's part of a checkpoint."""
+
+    row: LedgerRow
+    """The ledger as it will be when this is done."""
+    from_size: int
+    blocks: list[bytes]
+    from_rows: int
+    rows: bytes
+    incarnation: bytes
+
+    def perform(self, files: Files) -> bool:
+        """Write and sync; returns whether a file was created. Repeating it is harmless: what was
+        written before without being told to the catalog is cut off again."""
+        row = self.row
+        created = False
+        if self.blocks:
+            created = self._append(
+                files, LEDGER, ledger_path(row.ledger_id), self.from_size, self.blocks, sync=True
+            )
+        if self.rows:
+            from_size = HEADER_SIZE + self.from_rows * ROW_SIZE if self.from_rows else 0
+            path = mileposts_path(row.ledger_id)
+            # Not synced: it can be made again, and its checksum tells when it must be.
+            created |= self._append(files, MILEPOSTS, path, from_size, [self.rows], sync=False)
+        return created
+
+    def _append(
+        self,
+        files: Files,
+        kind: bytes,
+        path: str,
+        from_size: int,
+        buffers: list[bytes],
+        *,
+        sync: bool,
+    ) -> bool:
+        row = self.row
+        created = not files.exists(path)
+        found = 0 if created else files.size(path)
+        if found < from_size:
+            raise CorruptData(f"{path}: {found} bytes are left of the {from_size} that were synced")
+        file = files.create(path) if created else files.open_append(path, from_size)
+        try:
+            if from_size == 0:
+                header = FileHeader(
+                    kind,
+                    self.incarnation,
+                    row.ledger_id,
+                    row.topic_id,
+                    row.first_index,
+                    row.first_time_ms,
+                )
+                buffers = [header.encode(), *buffers]
+            file.append(buffers)
+            if sync:
+                file.sync()
+        finally:
+            file.close()
+        return created

@@ -1,0 +1,33 @@
+"""The lock of a data directory: one process at a time, released by the kernel when it dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from milepost.errors import DataDirectoryLocked
+
+FILE = "lock"
+
+
+class DirectoryLock:
+    """Held from construction until `release`. The file tells a person who holds it."""
+
+    def __init__(self, root: Path) -> None:
+        self._fd = os.open(root / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.pread(self._fd, 64, 0).decode(errors="replace").strip() or "unknown"
+            os.close(self._fd)
+            raise DataDirectoryLocked(
+                f"data directory {root} is in use by process {owner}"
+            ) from None
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)  # closing gives the lock back
+            self._fd = -1

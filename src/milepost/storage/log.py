@@ -1,0 +1,367 @@
+"""A log: one topic's ordered ledgers. It appends, rolls, trims, and owns the next index.
+
+The next index is not a counter: it is where the last block that went to the journal ends, and when the
+journal refuses that block, where the last durable one ends. An index that nobody could see is given
+again; one that anybody could see never is. Positions are not given again at all: behind a refused
+block a new ledger begins.
+
+    append ──▶ journal ──▶ durable: admitted to its ledger, visible, `done(None)`
+                      └──▶ refused: everything staged is dropped, `done(error)`
+
+`append` decides and returns at once; `done` is called on the loop when the journal has answered.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from milepost.errors import CorruptData, IndexNotFound, LedgerNotFound, PersistenceError
+from milepost.positions.ids import Position
+from milepost.positions.spans import Span
+from milepost.storage.entry import Block, Entry, NewEntry
+from milepost.storage.files import Files
+from milepost.storage.journal import Done
+from milepost.storage.ledger import Ledger, LedgerRow, ReadPlan
+from milepost.storage.mileposts import RELATIVE_TIME_MAX
+from milepost.storage.records import ENTRIES, LEDGER, LEDGER_BODY
+
+READ_SIZE_DEFAULT = 1024 * 1024
+READ_ENTRIES_DEFAULT = 4096
+
+
+class RollPolicy(NamedTuple):
+    """When a ledger is full: whichever comes first."""
+
+    size_bytes_max: int = 256 * 1024 * 1024
+    entries_max: int = 500_000
+    age_ms_max: int = 4 * 3600 * 1000
+
+
+class Located(NamedTuple):
+    """An entry found by index, time or position; nothing of its payload was read."""
+
+    position: Position
+    span: Span
+    timestamp_ms: int
+    flags: int
+
+
+class LogOwner(Protocol):
+    """What a log needs of the store that owns it."""
+
+    files: Files
+    roll_policy: RollPolicy
+
+    @property
+    def refused_through(self) -> int:
+        """Every record up to this sequence that was not answered well will be refused."""
+        ...
+
+    def submit(self, kind: int, owner: int, body: Sequence[bytes], done: Done) -> int: ...
+
+    def next_ledger_id(self) -> int: ...
+
+    def touched(self, ledger: Ledger) -> None:
+        """The ledger holds something that no checkpoint has seen."""
+        ...
+
+
+class Log:
+    """The ledgers of one topic, in order, and what is on its way to them."""
+
+    def __init__(self, topic_id: int, name: str, ledgers: list[Ledger], owner: LogOwner) -> None:
+        self.topic_id = topic_id
+        self.name = name
+        self._owner = owner
+        # Durable ledgers in order. Invariant: each begins at the index where the one before ends;
+        # all but the last are sealed.
+        self._ledgers = ledgers
+        self._first_indexes = [ledger.first_index for ledger in ledgers]
+        # Blocks and ledgers that the journal has not answered for, in order, with their sequence.
+        self._staged: deque[tuple[int, Block | Ledger]] = deque()
+        # Behind a refused block the open ledger takes nothing more: its next entries were lost
+        # before anybody saw them, and no position is given twice.
+        self._must_roll = False
+        self.damage: str | None = None
+        """Why nothing may be appended: acknowledged data could not be read back. Needs repair."""
+
+    def __repr__(self) -> str:
+        return f"<Log {self.name}: [{self.first_index}, {self.end_index})>"
+
+    # -- where it begins and ends ------------------------------------------------------------------
+
+    @property
+    def first_index(self) -> int:
+        return self._first_indexes[0] if self._first_indexes else 0
+
+    @property
+    def end_index(self) -> int:
+        """Behind the last visible message."""
+        return self._ledgers[-1].end_index if self._ledgers else 0
+
+    @property
+    def next_index(self) -> int:
+        """What the next message will be numbered, counting what is on its way to the journal."""
+        return self._staged[-1][1].end_index if self._staged else self.end_index
+
+    @property
+    def ledgers(self) -> Sequence[Ledger]:
+        return self._ledgers
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(ledger.size_bytes for ledger in self._ledgers)
+
+    @property
+    def entry_count(self) -> int:
+        return sum(ledger.entries for ledger in self._ledgers)
+
+    @property
+    def last_timestamp_ms(self) -> int:
+        return self._ledgers[-1].last_time_ms if self._ledgers else 0
+
+    def last_position(self) -> Position | None:
+        """The newest visible entry; None in a log that holds nothing."""
+        for ledger in reversed(self._ledgers):
+            if ledger.entries:
+                return Position(ledger.ledger_id, ledger.entries - 1)
+        return None
+
+    def first_position(self) -> Position | None:
+        """The oldest retained entry; None in a log that holds nothing."""
+        for ledger in self._ledgers:
+            if ledger.entries:
+                return Position(ledger.ledger_id, 0)
+        return None
+
+    # -- appending ---------------------------------------------------------------------------------
+
+    def append(self, items: Sequence[NewEntry], now_ms: int, done: Done) -> Block:
+        """Number the items and send them to the journal as one block.
+
+        Returns the block, whose positions and indexes become visible when `done(None)` is called.
+        Times never go back inside a log, whatever the clock does: look-up by time bisects them.
+        """
+        if self.damage is not None:
+            raise CorruptData(f"{self.name} takes no messages: {self.damage}")
+        ledger_id, entry_id, first_time_ms, last_time_ms = self._open_end(now_ms)
+        time_ms = min(max(now_ms, last_time_ms), first_time_ms + RELATIVE_TIME_MAX)
+        block = Block.encode(ledger_id, entry_id, self.next_index, time_ms, items)
+        sequence = self._owner.submit(ENTRIES, ledger_id, (block.data,), _Answer(self, done))
+        self._staged.append((sequence, block))
+        return block
+
+    def roll(self, now_ms: int, done: Done) -> None:
+        """Begin a new ledger, so that everything before it can be trimmed."""
+        self._begin_ledger(now_ms, done)
+
+    def _open_end(self, now_ms: int) -> tuple[int, int, int, int]:
+        """Ledger and entry id for the next block, beginning a new ledger where one is due."""
+        if self._staged:
+            last = self._staged[-1][1]
+            if isinstance(last, Block):
+                ledger = self._staged_ledger(last.ledger_id)
+                if not self._is_full(ledger, last, now_ms):
+                    entry_id = last.first_entry_id + last.entry_count
+                    return last.ledger_id, entry_id, ledger.first_time_ms, last.timestamp_ms
+                return self._begin_ledger(now_ms, None)
+            return last.ledger_id, 0, last.first_time_ms, last.first_time_ms
+        if not self._ledgers or self._must_roll or self._ledgers[-1].sealed:
+            return self._begin_ledger(now_ms, None)
+        ledger = self._ledgers[-1]
+        if self._is_full(ledger, None, now_ms):
+            return self._begin_ledger(now_ms, None)
+        return ledger.ledger_id, ledger.entries, ledger.first_time_ms, ledger.last_time_ms
+
+    def _staged_ledger(self, ledger_id: int) -> Ledger:
+        for _, staged in reversed(self._staged):
+            if isinstance(staged, Ledger) and staged.ledger_id == ledger_id:
+                return staged
+        return self._ledgers[-1]
+
+    def _is_full(self, ledger: Ledger, last: Block | None, now_ms: int) -> bool:
+        policy = self._owner.roll_policy
+        entries = last.first_entry_id + last.entry_count if last else ledger.entries
+        return entries > 0 and (
+            entries >= policy.entries_max
+            or ledger.size_bytes >= policy.size_bytes_max
+            or now_ms - ledger.first_time_ms >= policy.age_ms_max
+        )
+
+    def _begin_ledger(self, now_ms: int, done: Done | None) -> tuple[int, int, int, int]:
+        time_ms = max(now_ms, self.last_timestamp_ms)
+        ledger_id = self._owner.next_ledger_id()
+        ledger = Ledger(LedgerRow(ledger_id, self.topic_id, self.next_index, time_ms))
+        body = LEDGER_BODY.pack(self.topic_id, ledger.first_index, time_ms)
+        sequence = self._owner.submit(LEDGER, ledger_id, (body,), _Answer(self, done))
+        self._staged.append((sequence, ledger))
+        return ledger_id, 0, time_ms, time_ms
+
+    def _answered(self, error: PersistenceError | None) -> None:
+        if error is not None:
+            # What was numbered behind the loss is refused with it; it has no numbers any more.
+            while self._staged and self._staged[0][0] <= self._owner.refused_through:
+                self._staged.popleft()
+            self._must_roll = True
+            return
+        _, staged = self._staged.popleft()
+        if isinstance(staged, Ledger):
+            self.admit_ledger(staged)
+        else:
+            self.admit(staged)
+
+    def admit(self, block: Block) -> None:
+        """The block is durable: its entries are part of the log."""
+        ledger = self._ledgers[-1]
+        ledger.admit(block, self._owner.files)
+        self._owner.touched(ledger)
+
+    def admit_ledger(self, ledger: Ledger) -> None:
+        """The ledger's beginning is durable: the one before it is sealed."""
+        assert ledger.first_index == self.end_index, (ledger, self.end_index)
+        if self._ledgers and not self._ledgers[-1].sealed:
+            self._ledgers[-1].sealed = True
+            self._owner.touched(self._ledgers[-1])
+        self._ledgers.append(ledger)
+        self._first_indexes.append(ledger.first_index)
+        self._must_roll = False
+        self._owner.touched(ledger)
+
+    # -- looking up --------------------------------------------------------------------------------
+
+    def locate(self, index: int) -> Located:
+        """The entry that holds an index."""
+        if not self.first_index <= index < self.end_index:
+            raise IndexNotFound(
+                f"{self.name}: index {index} is not in [{self.first_index}, {self.end_index})"
+            )
+        ledger = self._ledgers[bisect_right(self._first_indexes, index) - 1]
+        return self._located(ledger, ledger.entry_with(index, self._owner.files))
+
+    def at(self, position: Position) -> Located:
+        """The entry at a position."""
+        ledger = self._ledger(position.ledger_id)
+        if ledger is None or not 0 <= position.entry_id < ledger.entries:
+            raise LedgerNotFound(f"{self.name} holds no entry {position}")
+        return self._located(ledger, position.entry_id)
+
+    def index_from(self, position: Position) -> int:
+        """The first index at or behind a position, whether or not an entry is there.
+
+        Positions before the log answer its first index, those behind it its end index: a seek to
+        a trimmed or future position goes to the nearest place that exists.
+        """
+        at = bisect_left(self._ledgers, position.ledger_id, key=lambda ledger: ledger.ledger_id)
+        if at == len(self._ledgers):
+            return self.end_index
+        ledger = self._ledgers[at]
+        if ledger.ledger_id != position.ledger_id or position.entry_id < 0:
+            return ledger.first_index
+        if position.entry_id >= ledger.entries:
+            return ledger.end_index
+        return ledger.span(position.entry_id, self._owner.files).first_index
+
+    def index_at(self, time_ms: int) -> int:
+        """The first index that came not before a time; the end index if all came before it."""
+        for ledger in self._ledgers[self._ledger_since(time_ms) :]:
+            relative = max(time_ms - ledger.first_time_ms, 0)
+            entry_id = ledger.mileposts(self._owner.files).first_entry_from(relative)
+            if entry_id < ledger.entries:
+                return ledger.span(entry_id, self._owner.files).first_index
+        return self.end_index
+
+    def entries_from(self, index: int, count_max: int) -> list[Located]:
+        """Up to `count_max` consecutive entries, the first of them holding `index`; none at the end.
+
+        They are of one ledger, so fewer may come than there are: ask again behind the last.
+        """
+        if index >= self.end_index:
+            return []
+        first = self.locate(index)
+        ledger = self._ledger(first.position.ledger_id)
+        assert ledger is not None
+        entry_id = first.position.entry_id
+        end_id = min(entry_id + count_max, ledger.entries)
+        rows = ledger.mileposts(self._owner.files).rows(entry_id, end_id)
+        found = [first]
+        base, since, ledger_id = ledger.first_index, ledger.first_time_ms, ledger.ledger_id
+        before = rows[0].last_index
+        for row in rows[1:]:
+            entry_id += 1
+            span = Span(base + before + 1, row.last_index - before)
+            found.append(
+                Located(Position(ledger_id, entry_id), span, since + row.time_ms, row.flags)
+            )
+            before = row.last_index
+        return found
+
+    def _ledger_since(self, time_ms: int) -> int:
+        return bisect_left(self._ledgers, time_ms, key=lambda ledger: ledger.last_time_ms)
+
+    def _ledger(self, ledger_id: int) -> Ledger | None:
+        at = bisect_left(self._ledgers, ledger_id, key=lambda ledger: ledger.ledger_id)
+        if at < len(self._ledgers) and self._ledgers[at].ledger_id == ledger_id:
+            return self._ledgers[at]
+        return None
+
+    def _located(self, ledger: Ledger, entry_id: int) -> Located:
+        files = self._owner.files
+        row = ledger.mileposts(files).row(entry_id)
+        return Located(
+            Position(ledger.ledger_id, entry_id),
+            ledger.span(entry_id, files),
+            ledger.first_time_ms + row.time_ms,
+            row.flags,
+        )
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def plan_read(
+        self,
+        position: Position,
+        *,
+        entries_max: int = READ_ENTRIES_DEFAULT,
+        size_max: int = READ_SIZE_DEFAULT,
+    ) -> ReadPlan:
+        """Consecutive entries of one ledger from a position on; at least one, however large."""
+        ledger = self._ledger(position.ledger_id)
+        if ledger is None or not 0 <= position.entry_id < ledger.entries:
+            raise LedgerNotFound(f"{self.name} holds no entry {position}")
+        end_id = min(position.entry_id + entries_max, ledger.entries)
+        return ledger.plan_read(position.entry_id, end_id, size_max, self._owner.files)
+
+    def read(self, position: Position, **limits: int) -> list[Entry]:
+        """Plan and perform in one: for tools and tests, where blocking is fine."""
+        return self.plan_read(position, **limits).perform(self._owner.files)
+
+    # -- trimming ----------------------------------------------------------------------------------
+
+    def trimmable(self, before_index: int) -> list[Ledger]:
+        """Ledgers that lie wholly before an index. The open one stays: it knows the end."""
+        at = 0
+        while at < len(self._ledgers) - 1 and self._ledgers[at].end_index <= before_index:
+            at += 1
+        return self._ledgers[:at]
+
+    def trimmed(self, count: int) -> None:
+        """The catalog has forgotten the first `count` ledgers; so does the log."""
+        del self._ledgers[:count]
+        del self._first_indexes[:count]
+
+
+class _Answer:
+    """The journal's answer to one staged block or ledger: the log first, then whoever waits."""
+
+    __slots__ = ("_done", "_log")
+
+    def __init__(self, log: Log, done: Callable[[PersistenceError | None], None] | None) -> None:
+        self._log = log
+        self._done = done
+
+    def __call__(self, error: PersistenceError | None) -> None:
+        self._log._answered(error)
+        if self._done is not None:
+            self._done(error)

@@ -1,0 +1,287 @@
+"""Recovery: from what a crash left to the state that was promised.
+
+Catalog and ledger files are right up to the last checkpoint; the journal from `journal_first` on has
+everything since. Replaying it is idempotent: a record that a checkpoint already folded in is skipped
+by its entry id or its sequence, so a crash in the middle of a checkpoint, or of a recovery, costs
+nothing. Recovery writes nothing itself.
+
+What cannot be read is either a torn tail, which nobody was told of and which is cut, or damage. Damage
+is never guessed away: its ledger or state is closed to change, with a reason, and everyone else is
+served. When not even the owner of a lost record is known, opening is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from milepost.errors import CorruptData, UnknownFormat
+from milepost.storage.catalog import LEDGER_TOMB, STATE_TOMB, TOPIC_TOMB, Catalog
+from milepost.storage.entry import HEADER_SIZE as ENTRY_HEADER_SIZE
+from milepost.storage.entry import Block, decode_entries
+from milepost.storage.files import Files
+from milepost.storage.header import HEADER_SIZE, JOURNAL, FileHeader
+from milepost.storage.journal import FOLDER as JOURNAL_FOLDER
+from milepost.storage.journal import file_name
+from milepost.storage.ledger import Ledger, LedgerRow, ledger_path
+from milepost.storage.log import Log
+from milepost.storage.records import (
+    ENTRIES,
+    FACT,
+    LEDGER_BODY,
+    Damage,
+    Record,
+    scan,
+    seed_of,
+)
+
+
+@dataclass
+class RecoveryReport:
+    """What one start found: logged once, and exported."""
+
+    files: int = 0
+    size_bytes: int = 0
+    records: int = 0
+    entries: int = 0
+    facts: int = 0
+    cut_bytes: int = 0
+    """Torn tail: written, never acknowledged, gone."""
+    damages: list[Damage] = field(default_factory=list)
+
+    @property
+    def is_clean(self) -> bool:
+        """Was there nothing to do: did the last run end with a checkpoint?"""
+        return not (self.records or self.cut_bytes or self.damages)
+
+
+@dataclass
+class Recovered:
+    """Everything the journal added to the catalog, and where the journal goes on."""
+
+    logs: dict[int, Log] = field(default_factory=dict)
+    facts: dict[int, list[tuple[int, bytes]]] = field(default_factory=dict)
+    """By state: (sequence, fact) behind its snapshot, in order."""
+    damaged_states: dict[int, str] = field(default_factory=dict)
+    previous_file: int = 0
+    previous_size: int = 0
+    file_number: int = 1
+    next_sequence: int = 1
+    next_ledger_id: int = 1
+    report: RecoveryReport = field(default_factory=RecoveryReport)
+
+
+OpenLog = Callable[[int], Log | None]
+"""A topic's log as the catalog knows it, or None if there is no such topic."""
+
+
+def recover(
+    files: Files, catalog: Catalog, open_log: OpenLog, *, salvage: bool = False
+) -> Recovered:
+    """Replay the journal. `salvage` goes on where opening would be refused, for repair tools."""
+    replay = _Replay(files, catalog, open_log, salvage)
+    replay.run()
+    return replay.found
+
+
+class _Replay:
+    def __init__(self, files: Files, catalog: Catalog, open_log: OpenLog, salvage: bool) -> None:
+        self._files = files
+        self._catalog = catalog
+        self._open_log = open_log
+        self._salvage = salvage
+        self._meta = catalog.meta()
+        self._tombs = {(tomb.kind, tomb.object_id) for tomb in catalog.tombstones()}
+        self._topic_of: dict[int, int] = {}  # ledger → topic
+        self._folded: dict[int, int] = {}  # state → sequence that its snapshot holds
+        self._lost: dict[int, Damage] = {}  # ledger → entries that may be in its file after all
+        self.found = Recovered(next_ledger_id=self._meta.next_ledger_id)
+
+    def run(self) -> None:
+        found, report = self.found, self.found.report
+        chain = self._chain()
+        found.next_sequence = max(self._meta.next_sequence, 1)
+        seed = seed_of(self._meta.incarnation)
+        for at, header in enumerate(chain):
+            path = file_name(header.a)
+            data = self._files.read(path, 0, self._files.size(path))
+            whole = at + 1 < len(chain)
+            if whole:
+                valid = chain[at + 1].c
+                if len(data) < valid:
+                    self._damaged(Damage(path, len(data), found.next_sequence))
+                data = data[:valid]
+            scanned = scan(data, HEADER_SIZE, path, header.d, seed, whole=whole)
+            report.files += 1
+            report.size_bytes += len(data)
+            report.records += len(scanned.records)
+            report.cut_bytes += len(data) - scanned.size
+            found.previous_file, found.previous_size = header.a, scanned.size
+            found.next_sequence = max(found.next_sequence, header.d)
+            for damage in scanned.damages:
+                self._damaged(damage)
+            for record in scanned.records:
+                self._apply(record, path)
+                found.next_sequence = record.sequence + 1
+            if scanned.damages:
+                found.next_sequence = max(
+                    found.next_sequence, *(damage.sequence + 1 for damage in scanned.damages)
+                )
+        for ledger_id, damage in self._lost.items():
+            if (log := self._log_of_ledger(ledger_id)) is not None:
+                self._close(log, str(damage))
+
+    def _chain(self) -> list[FileHeader]:
+        """Headers of the files to replay, oldest first, each vouched for by the next one."""
+        first = self._meta.journal_first
+        numbers = [
+            int(name.removesuffix(".journal"), 16)
+            for name in self._files.names(JOURNAL_FOLDER)
+            if name.endswith(".journal")
+        ]
+        self.found.file_number = max([first, *(number + 1 for number in numbers)])
+        headers: dict[int, FileHeader] = {}
+        for number in numbers:
+            if number >= first and (header := self._header(number)) is not None:
+                headers[number] = header
+        if not headers and self._meta.next_sequence == 0:
+            return []  # a data directory that was never opened
+        chain: list[FileHeader] = []
+        number = max(headers, default=first)
+        while True:
+            if number not in headers:
+                raise CorruptData(f"{file_name(number)}: missing or unreadable, recovery needs it")
+            chain.append(headers[number])
+            if number == first:
+                return chain[::-1]
+            number = headers[number].b
+            if number < first:
+                raise CorruptData(
+                    f"{file_name(chain[-1].a)}: continues file {number}, recovery starts at {first}"
+                )
+
+    def _header(self, number: int) -> FileHeader | None:
+        """The file's header; None if the file was being begun when the crash came."""
+        path = file_name(number)
+        head = self._files.read(path, 0, HEADER_SIZE)
+        try:
+            header = FileHeader.decode(head, path, JOURNAL, self._meta.incarnation)
+        except UnknownFormat:
+            raise
+        except CorruptData:
+            # The header is synced before the first record is written: no record, no promise.
+            if self._files.size(path) > HEADER_SIZE:
+                raise
+            return None
+        if header.a != number:
+            raise CorruptData(f"{path}: says it is file {header.a}")
+        return header
+
+    # -- records -----------------------------------------------------------------------------------
+
+    def _apply(self, record: Record, path: str) -> None:
+        if record.kind == ENTRIES:
+            self._entries(record, path)
+        elif record.kind == FACT:
+            self._fact(record)
+        else:
+            self._ledger(record)
+
+    def _ledger(self, record: Record) -> None:
+        topic_id, first_index, time_ms = LEDGER_BODY.unpack(record.body)
+        self.found.next_ledger_id = max(self.found.next_ledger_id, record.owner + 1)
+        self._topic_of[record.owner] = topic_id
+        log = self._log(topic_id)
+        if log is None or any(ledger.ledger_id >= record.owner for ledger in log.ledgers[-1:]):
+            return
+        if log.damage is None and first_index != log.end_index:
+            self._close(log, f"ledger {record.owner} begins at {first_index}, not {log.end_index}")
+        if log.damage is None:
+            log.admit_ledger(Ledger(LedgerRow(record.owner, topic_id, first_index, time_ms)))
+
+    def _entries(self, record: Record, path: str) -> None:
+        log = self._log_of_ledger(record.owner)
+        if log is None or log.damage is not None:
+            return
+        block = Block.decode(record.body, f"{path}: byte {record.offset}")
+        ledger = log.ledgers[-1]
+        if block.ledger_id != record.owner:
+            raise CorruptData(
+                f"{path}: byte {record.offset}: entries of ledger {block.ledger_id} "
+                f"in a record of ledger {record.owner}"
+            )
+        if (
+            ledger.ledger_id > record.owner
+            or block.first_entry_id + block.entry_count <= ledger.entries
+        ):
+            return  # a checkpoint has it
+        if block.first_entry_id > ledger.entries:
+            self._fill_hole(log, ledger, block.first_entry_id)
+        if log.damage is None:
+            log.admit(block)
+            self.found.report.entries += block.entry_count
+
+    def _fact(self, record: Record) -> None:
+        state_id = record.owner
+        if (STATE_TOMB, state_id) in self._tombs:
+            return
+        if state_id not in self._folded:
+            if self._catalog.state_by_id(state_id) is None:
+                raise CorruptData(f"journal speaks of state {state_id}, which the catalog lacks")
+            self._folded[state_id] = self._catalog.snapshot(state_id).sequence
+        if record.sequence > self._folded[state_id]:
+            self.found.facts.setdefault(state_id, []).append((record.sequence, record.body))
+            self.found.report.facts += 1
+
+    def _log(self, topic_id: int) -> Log | None:
+        if topic_id not in self.found.logs:
+            if (TOPIC_TOMB, topic_id) in self._tombs:
+                return None
+            log = self._open_log(topic_id)
+            if log is None:
+                raise CorruptData(f"journal speaks of topic {topic_id}, which the catalog lacks")
+            self.found.logs[topic_id] = log
+        return self.found.logs[topic_id]
+
+    def _log_of_ledger(self, ledger_id: int) -> Log | None:
+        if (LEDGER_TOMB, ledger_id) in self._tombs:
+            return None
+        if ledger_id not in self._topic_of:
+            row = self._catalog.ledger(ledger_id)
+            if row is None:
+                raise CorruptData(f"journal speaks of ledger {ledger_id}, which the catalog lacks")
+            self._topic_of[ledger_id] = row.topic_id
+        return self._log(self._topic_of[ledger_id])
+
+    # -- damage ------------------------------------------------------------------------------------
+
+    def _damaged(self, damage: Damage) -> None:
+        self.found.report.damages.append(damage)
+        if damage.kind is None and not self._salvage:
+            raise CorruptData(str(damage))
+        if damage.kind == FACT and damage.owner is not None:
+            if (STATE_TOMB, damage.owner) not in self._tombs:
+                self.found.damaged_states[damage.owner] = str(damage)
+        elif damage.kind == ENTRIES and damage.owner is not None:
+            self._lost[damage.owner] = damage
+        elif not self._salvage:
+            # The start of a ledger: which topic it belonged to is in the body that is lost.
+            raise CorruptData(str(damage))
+
+    def _fill_hole(self, log: Log, ledger: Ledger, end_id: int) -> None:
+        """Entries missing from the journal may have reached the ledger's file before the crash."""
+        path = ledger_path(ledger.ledger_id)
+        try:
+            data = self._files.read(path, ledger.size_bytes, self._files.size(path))
+            entries = [e for e in decode_entries(data, path) if e.entry_id < end_id]
+        except (OSError, CorruptData):
+            data, entries = b"", []
+        if [e.entry_id for e in entries] != list(range(ledger.entries, end_id)):
+            self._close(log, f"entries {ledger.entries} to {end_id - 1} of {ledger} are missing")
+            return
+        size = sum(ENTRY_HEADER_SIZE + len(e.beside) + len(e.payload) for e in entries)
+        log.admit(Block.decode(data[:size], path))
+        self._lost.pop(ledger.ledger_id, None)
+
+    def _close(self, log: Log, reason: str) -> None:
+        log.damage = log.damage or reason

@@ -1,0 +1,345 @@
+"""The catalog of one machine: a SQLite database in WAL mode with full sync.
+
+One connection, used by one thread at a time. Opening refuses a database of a newer format by name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from struct import Struct
+
+from milepost.errors import (
+    AlreadyExists,
+    CorruptData,
+    DiskFull,
+    PersistenceError,
+    TopicNotFound,
+    UnknownFormat,
+)
+from milepost.storage.catalog import (
+    LEDGER_TOMB,
+    STATE_TOMB,
+    TOPIC_TOMB,
+    Doc,
+    Meta,
+    Snapshot,
+    StateRow,
+    Tombstone,
+    TopicRow,
+)
+from milepost.storage.ledger import LedgerRow
+
+FORMAT = 1
+FILE = "catalog.sqlite"
+
+_SCHEMA = """
+create table meta (only integer primary key check (only = 1), incarnation blob not null,
+  journal_first integer not null, next_ledger_id integer not null, next_sequence integer not null);
+create table docs (folder text not null, name text not null, doc text not null,
+  primary key (folder, name)) without rowid;
+create table topics (topic_id integer primary key autoincrement, name text not null unique,
+  doc text not null);
+create table ledgers (ledger_id integer primary key, topic_id integer not null,
+  first_index integer not null, first_time_ms integer not null, entries integer not null,
+  end_index integer not null, last_time_ms integer not null, size_bytes integer not null,
+  mileposts_crc integer not null, sealed integer not null);
+create index ledgers_of_topic on ledgers (topic_id, ledger_id);
+create table states (state_id integer primary key autoincrement, topic_id integer not null,
+  kind text not null, name text not null, doc text not null, sequence integer not null default -1,
+  snapshot blob, facts blob not null default x'', unique (topic_id, kind, name));
+create table tombstones (kind text not null, object_id integer not null, sequence integer not null,
+  primary key (kind, object_id)) without rowid;
+"""
+
+_FACT_SIZE = Struct("<I")
+
+
+class SqliteCatalog:
+    """`Catalog` on SQLite; `path` None keeps it in memory, for tests that need no file."""
+
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        image: bytes | None = None,
+        on_commit: Callable[[SqliteCatalog], None] | None = None,
+    ) -> None:
+        """`image` and `on_commit` serve crash tests: a database as bytes, and a call a commit."""
+        self._on_commit = on_commit
+        self._depth = 0
+        # Autocommit mode: transactions are begun and ended by name, in `transaction` only.
+        self._db = sqlite3.connect(
+            ":memory:" if path is None else path, isolation_level=None, check_same_thread=False
+        )
+        self._where = "catalog in memory" if path is None else path.name
+        try:
+            if image is not None:
+                self._db.deserialize(image)
+            self._db.execute("pragma journal_mode = wal")
+            self._db.execute("pragma synchronous = full")
+            (version,) = self._db.execute("pragma user_version").fetchone()
+        except sqlite3.DatabaseError as failure:
+            self._db.close()
+            raise CorruptData(f"{self._where}: {failure}") from failure
+        if version > FORMAT:
+            self._db.close()
+            raise UnknownFormat(f"{self._where}: format {version}; this release reads {FORMAT}")
+        if version == 0:
+            self._create()
+        if path is not None:
+            os.chmod(path, 0o600)
+
+    def _create(self) -> None:
+        with self.transaction():
+            for statement in _SCHEMA.split(";\n"):
+                if statement.strip():
+                    self._db.execute(statement)
+            self._db.execute("insert into meta values (1, ?, 1, 1, 0)", (os.urandom(16),))
+            self._db.execute(f"pragma user_version = {FORMAT}")
+
+    def close(self) -> None:
+        self._db.close()
+
+    def image(self) -> bytes:
+        """The whole database as bytes."""
+        return self._db.serialize()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing, durable at the end of the outermost one.
+
+        One inside another can fail alone: its changes are taken back, the outer one goes on.
+        """
+        outermost = not self._depth
+        name = f"level{self._depth}"
+        self._depth += 1
+        try:
+            self._db.execute("begin immediate" if outermost else f"savepoint {name}")
+            try:
+                yield
+                self._db.execute("commit" if outermost else f"release {name}")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("rollback" if outermost else f"rollback to {name}")
+                raise
+        except sqlite3.OperationalError as failure:
+            error = DiskFull if "full" in str(failure) else PersistenceError
+            raise error(f"{self._where}: {failure}") from failure
+        except sqlite3.DatabaseError as failure:
+            raise CorruptData(f"{self._where}: {failure}") from failure
+        finally:
+            self._depth -= 1
+        if outermost and self._on_commit is not None:
+            self._on_commit(self)
+
+    # -- meta ----------------------------------------------------------------------------------
+
+    def meta(self) -> Meta:
+        row = self._db.execute(
+            "select incarnation, journal_first, next_ledger_id, next_sequence from meta"
+        ).fetchone()
+        if row is None:
+            raise CorruptData(f"{self._where}: its identity is missing")
+        return Meta._make(row)
+
+    def set_meta(self, *, journal_first: int, next_ledger_id: int, next_sequence: int) -> None:
+        with self.transaction():
+            self._db.execute(
+                "update meta set journal_first = ?, next_ledger_id = ?, next_sequence = ?",
+                (journal_first, next_ledger_id, next_sequence),
+            )
+
+    # -- topics --------------------------------------------------------------------------------
+
+    def create_topic(self, name: str, doc: Doc) -> TopicRow:
+        with self.transaction():
+            if self.topic(name) is not None:
+                raise AlreadyExists(f"topic {name} exists")
+            made = self._db.execute(
+                "insert into topics (name, doc) values (?, ?)", (name, json.dumps(doc))
+            )
+        assert made.lastrowid is not None
+        return TopicRow(made.lastrowid, name, doc)
+
+    def set_topic(self, topic_id: int, doc: Doc) -> None:
+        with self.transaction():
+            changed = self._db.execute(
+                "update topics set doc = ? where topic_id = ?", (json.dumps(doc), topic_id)
+            )
+            if not changed.rowcount:
+                raise TopicNotFound(f"topic {topic_id} does not exist")
+
+    def topic(self, name: str) -> TopicRow | None:
+        return self._one_topic("name = ?", name)
+
+    def topic_by_id(self, topic_id: int) -> TopicRow | None:
+        return self._one_topic("topic_id = ?", topic_id)
+
+    def _one_topic(self, where: str, value: str | int) -> TopicRow | None:
+        query = f"select topic_id, name, doc from topics where {where}"  # noqa: S608
+        row = self._db.execute(query, (value,)).fetchone()
+        return TopicRow(row[0], row[1], json.loads(row[2])) if row else None
+
+    def topics(self, prefix: str = "") -> list[TopicRow]:
+        rows = self._db.execute(
+            "select topic_id, name, doc from topics where substr(name, 1, ?) = ? order by name",
+            (len(prefix), prefix),
+        )
+        return [TopicRow(topic_id, name, json.loads(doc)) for topic_id, name, doc in rows]
+
+    def delete_topic(self, topic_id: int, sequence: int) -> None:
+        with self.transaction():
+            if self.topic_by_id(topic_id) is None:
+                raise TopicNotFound(f"topic {topic_id} does not exist")
+            self.delete_ledgers([row.ledger_id for row in self.ledgers(topic_id)], sequence)
+            for state in self.states(topic_id):
+                self.delete_state(state.state_id, sequence)
+            self._db.execute("delete from topics where topic_id = ?", (topic_id,))
+            self._bury(TOPIC_TOMB, topic_id, sequence)
+
+    # -- ledgers -------------------------------------------------------------------------------
+
+    def ledgers(self, topic_id: int) -> list[LedgerRow]:
+        rows = self._db.execute(
+            f"select {', '.join(LedgerRow._fields)} from ledgers"  # noqa: S608
+            " where topic_id = ? order by ledger_id",
+            (topic_id,),
+        )
+        return [LedgerRow._make(row)._replace(sealed=bool(row[-1])) for row in rows]
+
+    def ledger(self, ledger_id: int) -> LedgerRow | None:
+        row = self._db.execute(
+            f"select {', '.join(LedgerRow._fields)} from ledgers where ledger_id = ?",  # noqa: S608
+            (ledger_id,),
+        ).fetchone()
+        return LedgerRow._make(row)._replace(sealed=bool(row[-1])) if row else None
+
+    def put_ledgers(self, rows: Iterable[LedgerRow]) -> None:
+        marks = ", ".join("?" * len(LedgerRow._fields))
+        with self.transaction():
+            self._db.executemany(f"replace into ledgers values ({marks})", rows)  # noqa: S608
+
+    def delete_ledgers(self, ledger_ids: Iterable[int], sequence: int) -> None:
+        with self.transaction():
+            for ledger_id in ledger_ids:
+                self._db.execute("delete from ledgers where ledger_id = ?", (ledger_id,))
+                self._bury(LEDGER_TOMB, ledger_id, sequence)
+
+    # -- states --------------------------------------------------------------------------------
+
+    def create_state(self, topic_id: int, kind: str, name: str, doc: Doc) -> StateRow:
+        with self.transaction():
+            taken = self._db.execute(
+                "select 1 from states where topic_id = ? and kind = ? and name = ?",
+                (topic_id, kind, name),
+            ).fetchone()
+            if taken:
+                raise AlreadyExists(f"{kind} {name} of topic {topic_id} exists")
+            made = self._db.execute(
+                "insert into states (topic_id, kind, name, doc) values (?, ?, ?, ?)",
+                (topic_id, kind, name, json.dumps(doc)),
+            )
+        assert made.lastrowid is not None
+        return StateRow(made.lastrowid, topic_id, kind, name, doc)
+
+    def set_state(self, state_id: int, doc: Doc) -> None:
+        with self.transaction():
+            self._db.execute(
+                "update states set doc = ? where state_id = ?", (json.dumps(doc), state_id)
+            )
+
+    def states(self, topic_id: int) -> list[StateRow]:
+        rows = self._db.execute(
+            "select state_id, topic_id, kind, name, doc from states where topic_id = ?"
+            " order by state_id",
+            (topic_id,),
+        )
+        return [_state(row) for row in rows]
+
+    def state_by_id(self, state_id: int) -> StateRow | None:
+        row = self._db.execute(
+            "select state_id, topic_id, kind, name, doc from states where state_id = ?", (state_id,)
+        ).fetchone()
+        return _state(row) if row else None
+
+    def delete_state(self, state_id: int, sequence: int) -> None:
+        with self.transaction():
+            self._db.execute("delete from states where state_id = ?", (state_id,))
+            self._bury(STATE_TOMB, state_id, sequence)
+
+    def snapshot(self, state_id: int) -> Snapshot:
+        row = self._db.execute(
+            "select sequence, snapshot, facts from states where state_id = ?", (state_id,)
+        ).fetchone()
+        if row is None:
+            raise CorruptData(f"{self._where}: state {state_id} is missing")
+        return Snapshot(row[0], row[1], _split_facts(row[2]))
+
+    def put_snapshot(self, state_id: int, snapshot: Snapshot) -> None:
+        facts = b"".join(_FACT_SIZE.pack(len(fact)) + fact for fact in snapshot.facts)
+        with self.transaction():
+            self._db.execute(
+                "update states set sequence = ?, snapshot = ?, facts = ? where state_id = ?",
+                (snapshot.sequence, snapshot.data, facts, state_id),
+            )
+
+    # -- tombstones ----------------------------------------------------------------------------
+
+    def _bury(self, kind: str, object_id: int, sequence: int) -> None:
+        self._db.execute("replace into tombstones values (?, ?, ?)", (kind, object_id, sequence))
+
+    def tombstones(self) -> list[Tombstone]:
+        rows = self._db.execute("select kind, object_id, sequence from tombstones")
+        return [Tombstone._make(row) for row in rows]
+
+    def forget_tombstones(self, sequence: int) -> None:
+        with self.transaction():
+            self._db.execute("delete from tombstones where sequence <= ?", (sequence,))
+
+    # -- documents -----------------------------------------------------------------------------
+
+    def put_doc(self, folder: str, name: str, doc: Doc) -> None:
+        with self.transaction():
+            self._db.execute("replace into docs values (?, ?, ?)", (folder, name, json.dumps(doc)))
+
+    def doc(self, folder: str, name: str) -> Doc | None:
+        row = self._db.execute(
+            "select doc from docs where folder = ? and name = ?", (folder, name)
+        ).fetchone()
+        found: Doc | None = json.loads(row[0]) if row else None
+        return found
+
+    def docs(self, folder: str, prefix: str = "") -> dict[str, Doc]:
+        rows = self._db.execute(
+            "select name, doc from docs where folder = ? and substr(name, 1, ?) = ? order by name",
+            (folder, len(prefix), prefix),
+        )
+        return {name: json.loads(doc) for name, doc in rows}
+
+    def delete_doc(self, folder: str, name: str) -> bool:
+        with self.transaction():
+            gone = self._db.execute(
+                "delete from docs where folder = ? and name = ?", (folder, name)
+            )
+        return gone.rowcount > 0
+
+
+def _state(row: tuple[int, int, str, str, str]) -> StateRow:
+    state_id, topic_id, kind, name, doc = row
+    return StateRow(state_id, topic_id, kind, name, json.loads(doc))
+
+
+def _split_facts(data: bytes) -> list[bytes]:
+    facts: list[bytes] = []
+    at = 0
+    while at < len(data):
+        (size,) = _FACT_SIZE.unpack_from(data, at)
+        at += _FACT_SIZE.size
+        facts.append(data[at : at + size])
+        at += size
+    return facts

@@ -1,0 +1,320 @@
+"""The store: one data directory. Logs, states, journal and checkpoints meet here.
+
+It is plain steps on the broker's loop; whatever blocks is a job to be performed elsewhere, then told
+back (`engine.py` does that for real, tests call `pump` and `checkpoint`). A *state* is anything
+durable that is not entries: the broker gives facts about it, as bytes, and a snapshot when asked. The
+store knows neither cursors nor sequence ids.
+
+    store = Store.open(RealFiles("data"), SqliteCatalog(Path("data/catalog.sqlite")), SystemClock())
+    topic = store.catalog.create_topic("persistent://public/default/a", {})
+    log = store.log(topic)
+    log.append([NewEntry(b"hello")], now_ms, done=lambda error: ...)
+    store.pump()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from milepost.clock import Clock
+from milepost.errors import CorruptData, PersistenceError
+from milepost.storage.catalog import Catalog, Snapshot, TopicRow
+from milepost.storage.checkpoint import Checkpoint
+from milepost.storage.files import Files
+from milepost.storage.journal import FOLDER as JOURNAL_FOLDER
+from milepost.storage.journal import Done, Journal
+from milepost.storage.ledger import FOLDER as LEDGER_FOLDER
+from milepost.storage.ledger import Ledger, LedgerRow, ledger_path, mileposts_path
+from milepost.storage.log import Log, RollPolicy
+from milepost.storage.records import FACT
+from milepost.storage.recovery import Recovered, RecoveryReport, recover
+from milepost.storage.tail import TAIL_SIZE_DEFAULT, TailCache
+
+# A restart replays at most about this much; a checkpoint is due when the journal has grown by it.
+JOURNAL_SIZE_DEFAULT = 64 * 1024 * 1024
+
+TakeSnapshot = Callable[[], bytes]
+
+
+class Store:
+    """An open data directory. One owner, one loop."""
+
+    def __init__(
+        self,
+        files: Files,
+        catalog: Catalog,
+        clock: Clock,
+        *,
+        roll_policy: RollPolicy = RollPolicy(),  # noqa: B008
+        journal_size_max: int = JOURNAL_SIZE_DEFAULT,
+        tail_size_max: int = TAIL_SIZE_DEFAULT,
+        salvage: bool = False,
+    ) -> None:
+        """Open the directory and recover; blocks until everything promised is there again."""
+        self.files = files
+        self.catalog = catalog
+        self.clock = clock
+        self.roll_policy = roll_policy
+        self.journal_size_max = journal_size_max
+        self._incarnation = catalog.meta().incarnation
+        self._tail = TailCache(tail_size_max)
+        self._logs: dict[int, Log] = {}
+        self._dirty_ledgers: dict[int, Ledger] = {}
+        # States: who can snapshot them, which changed since the last checkpoint, and those that
+        # changed and were closed before it.
+        self._open_states: dict[int, TakeSnapshot] = {}
+        self._dirty_states: set[int] = set()
+        self._parked: dict[int, Snapshot] = {}
+        self._checkpointing = False
+
+        files.make_folder(JOURNAL_FOLDER)
+        files.make_folder(LEDGER_FOLDER)
+        files.sync_dir("")
+        found = recover(files, catalog, self._recovered_log, salvage=salvage)
+        self.report: RecoveryReport = found.report
+        self._next_ledger_id = found.next_ledger_id
+        self.damaged_states = found.damaged_states
+        self._adopt_facts(found)
+        # While something is damaged the journal is kept: it holds the intact rest.
+        self._keep_journal = bool(found.report.damages) or any(
+            log.damage for log in found.logs.values()
+        )
+        self.journal = Journal(
+            files,
+            self._incarnation,
+            previous_file=found.previous_file,
+            previous_size=found.previous_size,
+            file_number=found.file_number,
+            next_sequence=found.next_sequence,
+        )
+        self.journal.size_submitted = found.report.size_bytes
+        if catalog.meta().next_sequence == 0:
+            catalog.set_meta(
+                journal_first=self.journal.number,
+                next_ledger_id=self._next_ledger_id,
+                next_sequence=found.next_sequence,
+            )
+
+    def _adopt_facts(self, found: Recovered) -> None:
+        for state_id, facts in found.facts.items():
+            before = self.catalog.snapshot(state_id)
+            self._parked[state_id] = Snapshot(
+                facts[-1][0], before.data, [*before.facts, *(fact for _, fact in facts)]
+            )
+
+    def _recovered_log(self, topic_id: int) -> Log | None:
+        topic = self.catalog.topic_by_id(topic_id)
+        return None if topic is None else self.log(topic)
+
+    # -- logs --------------------------------------------------------------------------------------
+
+    def log(self, topic: TopicRow, rows: Sequence[LedgerRow] | None = None) -> Log:
+        """The topic's log, opened on first use (`rows`: its ledgers, if they were fetched before)."""
+        if topic.topic_id not in self._logs:
+            if rows is None:
+                rows = self.catalog.ledgers(topic.topic_id)
+            log = Log(topic.topic_id, topic.name, [Ledger(row) for row in rows], self)
+            if rows and rows[-1].entries:
+                log.damage = self._shortage(rows[-1])
+            self._logs[topic.topic_id] = log
+        return self._logs[topic.topic_id]
+
+    def _shortage(self, row: LedgerRow) -> str | None:
+        """Why the open ledger may not go on: acknowledged bytes are gone."""
+        path = ledger_path(row.ledger_id)
+        found = self.files.size(path) if self.files.exists(path) else 0
+        if found >= row.size_bytes:
+            return None
+        return f"{path}: {found} bytes are left of the {row.size_bytes} that were synced"
+
+    def trim(self, log: Log, before_index: int) -> int:
+        """Drop ledgers that lie wholly before an index; returns how many. Blocks."""
+        ledgers = log.trimmable(before_index)
+        if ledgers:
+            ids = [ledger.ledger_id for ledger in ledgers]
+            self.catalog.delete_ledgers(ids, self.journal.last_sequence)
+            self.trimmed(log, ledgers)
+            self.delete_files(ledgers)
+        return len(ledgers)
+
+    def trimmed(self, log: Log, ledgers: Sequence[Ledger]) -> None:
+        """The catalog has forgotten these ledgers, the log's first."""
+        log.trimmed(len(ledgers))
+        for ledger in ledgers:
+            self._dirty_ledgers.pop(ledger.ledger_id, None)
+
+    def delete(self, topic: TopicRow) -> None:
+        """Delete a topic with its ledgers and states. Blocks."""
+        log = self.log(topic)
+        states = [state.state_id for state in self.catalog.states(topic.topic_id)]
+        self.catalog.delete_topic(topic.topic_id, self.journal.last_sequence)
+        self.deleted(log, states)
+        self.delete_files(log.ledgers)
+
+    def deleted(self, log: Log, state_ids: Sequence[int]) -> None:
+        """The catalog has forgotten the topic and these states of it."""
+        self._logs.pop(log.topic_id, None)
+        for ledger in log.ledgers:
+            self._dirty_ledgers.pop(ledger.ledger_id, None)
+        for state_id in state_ids:
+            self.forget_state(state_id)
+
+    def delete_files(self, ledgers: Sequence[Ledger]) -> None:
+        """Their catalog rows are gone; a crash before this leaves files that nobody reads."""
+        for ledger in ledgers:
+            self.files.delete(ledger_path(ledger.ledger_id))
+            self.files.delete(mileposts_path(ledger.ledger_id))
+
+    def delete_state(self, state_id: int) -> None:
+        """Delete a state for good. Blocks on the catalog."""
+        self.catalog.delete_state(state_id, self.journal.last_sequence)
+        self.forget_state(state_id)
+
+    def forget_state(self, state_id: int) -> None:
+        """The catalog has forgotten it."""
+        self._open_states.pop(state_id, None)
+        self._dirty_states.discard(state_id)
+        self._parked.pop(state_id, None)
+
+    # -- what logs need (LogOwner) -----------------------------------------------------------------
+
+    def submit(self, kind: int, owner: int, body: Sequence[bytes], done: Done) -> int:
+        return self.journal.submit(kind, owner, body, done)
+
+    @property
+    def refused_through(self) -> int:
+        return self.journal.refused_through
+
+    def next_ledger_id(self) -> int:
+        ledger_id = self._next_ledger_id
+        self._next_ledger_id += 1
+        return ledger_id
+
+    def touched(self, ledger: Ledger) -> None:
+        self._dirty_ledgers[ledger.ledger_id] = ledger
+
+    # -- states ------------------------------------------------------------------------------------
+
+    def open_state(self, state_id: int, take_snapshot: TakeSnapshot) -> Snapshot:
+        """What is known of a state: a snapshot, and facts to apply to it, in order.
+
+        From now on `take_snapshot` is asked for the state whenever a checkpoint needs it.
+        """
+        if state_id in self.damaged_states:
+            raise CorruptData(self.damaged_states[state_id])
+        assert state_id not in self._open_states, f"state {state_id} is open"
+        snapshot = self._parked.pop(state_id, None)
+        if snapshot is not None:
+            self._dirty_states.add(state_id)
+        else:
+            snapshot = self.catalog.snapshot(state_id)
+        self._open_states[state_id] = take_snapshot
+        return snapshot
+
+    def fact(self, state_id: int, fact: bytes, done: Done) -> int:
+        """Something durable happened to an open state: `done` is called when it is on disk."""
+        assert state_id in self._open_states, f"state {state_id} is not open"
+        self._dirty_states.add(state_id)
+        return self.journal.submit(FACT, state_id, (fact,), done)
+
+    def close_state(self, state_id: int) -> None:
+        """Nobody will change it for now; the next checkpoint stores what it was."""
+        take_snapshot = self._open_states.pop(state_id)
+        if state_id in self._dirty_states:
+            self._dirty_states.discard(state_id)
+            self._parked[state_id] = Snapshot(self.journal.last_sequence, take_snapshot(), [])
+
+    # -- checkpoints -------------------------------------------------------------------------------
+
+    @property
+    def checkpoint_is_due(self) -> bool:
+        return not self._checkpointing and self.journal.size_submitted >= self.journal_size_max
+
+    @property
+    def is_dirty(self) -> bool:
+        """Would a checkpoint write anything?"""
+        return bool(self._dirty_ledgers or self._dirty_states or self._parked)
+
+    def begin_checkpoint(self, then: Callable[[Checkpoint | PersistenceError], None]) -> None:
+        """Roll the journal; `then` gets the plan, or the reason why there is none."""
+        assert not self._checkpointing
+        self._checkpointing = True
+
+        def rolled(error: PersistenceError | None) -> None:
+            if error is not None:
+                self._checkpointing = False
+                then(error)
+            else:
+                then(self._plan(cut + 1))
+
+        cut = self.journal.roll(rolled)
+
+    def _plan(self, next_sequence: int) -> Checkpoint:
+        flushes = [
+            (ledger, ledger.plan_flush(self.files, self._incarnation))
+            for ledger in self._dirty_ledgers.values()
+        ]
+        snapshots = dict(self._parked)
+        for state_id in self._dirty_states:
+            # Facts of this state that are still on their way are part of the snapshot; their
+            # sequences tell recovery to skip them.
+            snapshots[state_id] = Snapshot(
+                self.journal.last_sequence, self._open_states[state_id](), []
+            )
+        self._dirty_states.clear()
+        self._parked = {}
+        if self._keep_journal:
+            meta = self.catalog.meta()
+            journal_first, next_sequence = meta.journal_first, meta.next_sequence
+        else:
+            journal_first = self.journal.rolled_to
+        return Checkpoint(flushes, snapshots, journal_first, self._next_ledger_id, next_sequence)
+
+    def finish_checkpoint(self, checkpoint: Checkpoint, error: BaseException | None) -> None:
+        """The checkpoint is recorded, or it failed and everything is as dirty as before."""
+        self._checkpointing = False
+        if error is not None:
+            for state_id in checkpoint.snapshots:
+                if state_id in self._open_states:
+                    self._dirty_states.add(state_id)
+                elif state_id not in self._parked:
+                    self._parked[state_id] = checkpoint.snapshots[state_id]
+            return
+        for ledger, flush in checkpoint.flushes:
+            if self._dirty_ledgers.get(ledger.ledger_id) is not ledger:
+                continue  # trimmed or deleted meanwhile
+            ledger.flushed(flush, self.files)
+            self._tail.keep(ledger, [len(block) for block in flush.blocks])
+            if not ledger.is_dirty:
+                del self._dirty_ledgers[ledger.ledger_id]
+
+    # -- without threads ---------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Make everything submitted durable, here and now."""
+        self.journal.pump()
+
+    def checkpoint(self) -> None:
+        """A whole checkpoint, here and now."""
+        planned: list[Checkpoint | PersistenceError] = []
+        self.begin_checkpoint(planned.append)
+        self.pump()
+        (plan,) = planned
+        if isinstance(plan, PersistenceError):
+            raise plan
+        try:
+            plan.flush(self.files)
+            plan.record(self.catalog)
+        except Exception as error:
+            self.finish_checkpoint(plan, error)
+            raise
+        self.finish_checkpoint(plan, None)
+        plan.drop_journal(self.files)
+
+    def close(self) -> None:
+        """Fold everything in, so that the next start has nothing to replay."""
+        self.pump()
+        if self.is_dirty:
+            self.checkpoint()
+        self.journal.close()
+        self.catalog.close()
