@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from milepost.testing import damage
@@ -74,11 +76,12 @@ def test_a_crash_does_not_heal_it() -> None:
 
 def test_damage_outside_the_file_is_a_mistake_of_the_test() -> None:
     files = two_files()
-    for attempt in (
+    attempts: list[Callable[[], object]] = [
         lambda: damage.flip_bit(files, "a", 64),
         lambda: damage.cut(files, "a", 9),
         lambda: damage.zero(files, "a", 7, 2),
         lambda: damage.overwrite(files, ("a", -1), b"x"),
-    ):
+    ]
+    for attempt in attempts:
         with pytest.raises(ValueError, match="a has 8 bytes"):
             attempt()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from milepost.storage.files import AppendFile
 from milepost.testing.crash import images
 from milepost.testing.disk import Disk
 from milepost.testing.files import MemoryFiles
@@ -311,7 +312,7 @@ class Observer:
         # What is promised from some operation on: name → least content. Nothing is ever deleted or
         # cut in this workload, so a promise stays true.
         self.promises: list[tuple[int, str, bytes]] = []
-        self.opened = {}
+        self.opened: dict[str, AppendFile] = {}
         self.synced: dict[str, bytes] = {}
         self.named: set[str] = set()
 

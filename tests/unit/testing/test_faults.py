@@ -63,7 +63,8 @@ def test_a_random_share_is_reproducible() -> None:
     def run(seed: int) -> list[str]:
         faults = Faults()
         faults.fail_randomly(0.1, seed)
-        failing(faults, *["sync", "append"] * 1_000)
+        calls: list[Call] = ["sync", "append"] * 1_000
+        failing(faults, *calls)
         return faults.fired
 
     assert run(1) == run(1)

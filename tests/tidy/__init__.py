@@ -1,0 +1,1 @@
+"""Conventions as code: `tree.py` reads the project, `rules.py` judges it."""
