@@ -1,0 +1,1 @@
+"""The pure state machine of one subscription's progress. Begin with `cursor.py`."""

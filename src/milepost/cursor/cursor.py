@@ -1,0 +1,491 @@
+"""Cursor: the progress of one subscription on one partition. Every transition is in this file.
+
+Theory
+======
+
+Indexes below `first` are not retained, those from `end` on do not exist yet. Each index between is in
+exactly one state:
+
+            extend                deliver
+    (new) ─────────▶  ready  ◀──────────────▶  inflight
+                        │        release          │
+                        └──────▶  acked  ◀────────┘         ack, ack_up_to, trim
+                                    │
+                        ready ◀─────┘                       seek, and only seek
+
+`ready` is with nobody, `inflight` is with a consumer and has no verdict yet, `acked` is done. The sets
+`ready` and `inflight` are stored, `acked` is what remains. A ready index that is not due yet is
+*delayed*: kept and counted apart, never delivered, due by `due(now_ms)`. What Pulsar calls mark-delete
+position, individual acks and batch ack sets, and RocketMQ consumer offset, ready and inflight counts,
+are views of this one partition, so they cannot disagree.
+
+Epochs and late acks. `epoch` counts the seeks. An ack carries no epoch, so it is judged by what the
+cursor remembers of the index it names. After a seek, an index that had been delivered or acked before
+and was not delivered since is *stale*: an ack of it was sent for an older delivery and changes nothing
+(it is still answered). A cumulative ack is judged by its own index, the last one it covers; if that is
+stale all of it is ignored. An index never seen before is not stale, and may be acked out of the blue.
+
+Redelivery counts belong to indexes, not to entries: acking one message of a batch leaves the counts
+of its siblings alone. An entry is delivered with the highest count of what is pending in it.
+
+What survives a restart: `first`, acked and stale indexes, the epoch exactly, through facts (facts.py)
+that are on disk before the answer leaves; redelivery counts, and which ready indexes had been with a
+consumer, as they were at the last snapshot (snapshot.py). Inflight comes back as ready.
+
+The cursor knows no entry, no message id, no time but what it is given, and no file. A step here never
+suspends, so whoever calls it on one loop needs no lock.
+
+    >>> cursor = Cursor(first=0, end=10)
+    >>> cursor.deliver(0, 5, holder=1).count, cursor.ack([(0, 2), (3, 4)], holder=1).count
+    (5, 3)
+    >>> cursor.counts(), cursor.mark_delete_index, cursor.ack_holes(limit=9)
+    (Counts(ready=5, inflight=2, delayed=0, acked=3), 1, [(2, 3)])
+    >>> cursor.seek(0).epoch, cursor.ack([(4, 5)]).ignored, cursor.ack([(9, 10)]).count
+    (1, 1, 1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from milepost.cursor.delays import Delays
+from milepost.cursor.facts import AckFact, Fact, SeekFact
+from milepost.cursor.inflight import Inflight
+from milepost.cursor.outcomes import Acked, Counts, Delivered, Released
+from milepost.cursor.redeliveries import RedeliveryCounts
+from milepost.errors import CorruptData, IndexNotFound, InvalidRange
+from milepost.positions.ackset import AckSet
+from milepost.positions.ranges import IndexRanges, Range
+from milepost.positions.spans import INDEX_MAX, Span
+
+# The holder of an ack that comes from no consumer (an operator, Spark, a member of no session).
+# Real holders are small numbers from 0, one a consumer session, given by the broker.
+NOBODY = -1
+
+
+class CursorState(NamedTuple):
+    """What a snapshot keeps of a cursor. Inflight indexes are among `pending` and `returned`."""
+
+    first: int
+    end: int
+    epoch: int
+    pending: IndexRanges
+    returned: IndexRanges
+    stale: IndexRanges
+    redeliveries: Sequence[IndexRanges]
+
+
+class Cursor:
+    """Ready, inflight and acked indexes of one subscription. Only its verbs change it."""
+
+    __slots__ = (
+        "_delays",
+        "_inflight",
+        "_ready",
+        "_redeliveries",
+        "_returned",
+        "_stale",
+        "end",
+        "epoch",
+        "first",
+    )
+
+    # The first retained index; rises by trim.  Invariant: 0 <= first <= end.
+    first: int
+
+    # The first index that is not durable yet; rises by extend.
+    end: int
+
+    # How many seeks there were.  Invariant: never falls.
+    epoch: int
+
+    # Ready and due.  Invariant: ready, delayed and inflight indexes are disjoint and inside
+    # [first, end); all of them together are pending, the rest of [first, end) is acked.
+    _ready: IndexRanges
+
+    # Ready and not due.
+    _delays: Delays
+
+    # With a consumer.
+    _inflight: Inflight
+
+    # Ready indexes that were with a consumer in this epoch: a seek makes them stale.
+    # Invariant: inside ready and delayed.
+    _returned: IndexRanges
+
+    # Indexes delivered or acked before the last seek and not delivered since.
+    # Invariant: inside ready and delayed, apart from `_returned`.
+    _stale: IndexRanges
+
+    # How often pending indexes were released.  Invariant: not zero only inside returned and inflight.
+    _redeliveries: RedeliveryCounts
+
+    def __init__(self, first: int = 0, end: int = 0, *, at: int | None = None) -> None:
+        """A new subscription at index `at`: what is below is acked. By default all is ready."""
+        at = first if at is None else at
+        if not 0 <= first <= at <= end <= INDEX_MAX:
+            raise InvalidRange(f"a cursor at {at} of [{first}, {end})")
+        self.first, self.end, self.epoch = first, end, 0
+        self._ready = IndexRanges([(at, end)])
+        self._delays = Delays()
+        self._inflight = Inflight()
+        self._returned = IndexRanges()
+        self._stale = IndexRanges()
+        self._redeliveries = RedeliveryCounts()
+
+    # ── verbs ─────────────────────────────────────────────────────────────────────────────────
+
+    def extend(self, end: int) -> int:
+        """New entries are durable: everything up to `end` exists. How many indexes are new."""
+        if not self.end <= end <= INDEX_MAX:
+            raise InvalidRange(f"the end went from {self.end} to {end}")
+        added = self._ready.add(self.end, end)
+        self.end = end
+        return added
+
+    def deliver(self, first: int, end: int, holder: int) -> Delivered:
+        """Ready → inflight with `holder`, for what of `[first, end)` is ready and due.
+
+        The range may cover one entry or thousands.
+        """
+        ready = self._ready
+        ranges: Sequence[Range]
+        if ready.covers(first, end):
+            ranges = ((first, end),)
+        else:
+            ranges = list(ready.within(first, end))
+        count = 0
+        for first, end in ranges:
+            count += ready.discard(first, end)
+            self._inflight.add(first, end, holder)
+            if self._returned.count:
+                self._returned.discard(first, end)
+            if self._stale.count:
+                self._stale.discard(first, end)
+        return Delivered(count, ranges)
+
+    def ack(self, ranges: Sequence[Range], holder: int = NOBODY) -> Acked:
+        """Ready or inflight → acked. `holder` says who speaks, and is where to look first; what is
+        with others, or with nobody, is acked just as well. Stale indexes are ignored."""
+        for first, end in ranges:
+            if not 0 <= first < end:
+                raise InvalidRange(f"an ack of [{first}, {end})")
+            if end > self.end:
+                raise IndexNotFound(f"an ack of [{first}, {end}), the end is {self.end}")
+        count = ignored = 0
+        stale = self._stale
+        if stale.count:
+            ignored = sum(stale.count_within(first, end) for first, end in ranges)
+            if ignored:
+                ranges = [gap for first, end in ranges for gap in stale.gaps(first, end)]
+        taken: dict[int, int] = {}
+        for first, end in ranges:
+            count += self._settle(first, end, holder, taken)
+        return Acked(count, ignored, taken, ranges if count else ())
+
+    def ack_up_to(self, end: int, holder: int = NOBODY) -> Acked:
+        """A cumulative ack: everything below `end` → acked, individual acks above stay (trap 12).
+
+        Its own index is `end − 1`. When that is stale the ack was meant for an older epoch.
+        """
+        if end > self.end:
+            raise IndexNotFound(f"a cumulative ack up to {end}, the end is {self.end}")
+        lowest = self._lowest_pending()
+        if lowest is None or lowest >= end:
+            return Acked(0, 0, {}, ())
+        if self._stale.count and end - 1 in self._stale:
+            return Acked(0, self._stale.count_within(self.first, end), {}, ())
+        taken: dict[int, int] = {}
+        return Acked(self._settle(lowest, end, holder, taken), 0, taken, ((lowest, end),))
+
+    def release(
+        self, ranges: Sequence[Range], holder: int | None = None, *, count: bool
+    ) -> Released:
+        """Inflight → ready: a negative ack or a redeliver command. With a `holder`, only what is
+        with it. With `count`, each redelivery count grows by one."""
+        taken: dict[int, int] = {}
+        released = self._inflight.take_ranges(ranges, holder, taken)
+        self._return(released, count)
+        return Released(released.count, taken)
+
+    def release_holder(self, holder: int, *, count: bool) -> Released:
+        """Inflight → ready for all that is with a consumer that is gone.
+
+        Upstream does not count that as a redelivery, so that a message which kills its consumers
+        never reaches a dead-letter topic; `count` is for those who want it to.
+        """
+        released = self._inflight.take_all(holder)
+        self._return(released, count)
+        return Released(released.count, {holder: released.count} if released else {})
+
+    def delay(self, first: int, end: int, due_ms: int) -> int:
+        """Ready → delayed until `due_ms`; how many. An index already delayed keeps its time."""
+        delayed = list(self._ready.within(first, end))
+        for first, end in delayed:
+            self._ready.discard(first, end)
+            self._delays.add(first, end, due_ms)
+        return sum(end - first for first, end in delayed)
+
+    def due(self, now_ms: int) -> int:
+        """Delayed → ready for what is due; how many."""
+        return sum(self._ready.add(first, end) for first, end in self._delays.take_due(now_ms))
+
+    def seek(self, index: int) -> SeekFact:
+        """Below `index` → acked, the rest → ready, nothing inflight; the next epoch begins.
+
+        An index that is no longer retained means the first that is; `end` means skip everything.
+        """
+        if not 0 <= index <= self.end:
+            raise IndexNotFound(f"a seek to {index} in [{self.first}, {self.end})")
+        index = max(index, self.first)
+        # Whatever is neither ready nor delayed has been with a consumer, or was acked.
+        unseen = self._ready.copy()
+        unseen.add_all(self._delays.indexes)
+        unseen.discard_all(self._returned)
+        unseen.discard_all(self._stale)
+        stale = IndexRanges([(index, self.end)])
+        stale.discard_all(unseen)
+        fact = SeekFact(self.epoch + 1, index, stale)
+        self._begin_epoch(fact)
+        return fact
+
+    def trim(self, index: int) -> Acked:
+        """Below `index` → acked and no longer retained."""
+        if not 0 <= index <= self.end:
+            raise IndexNotFound(f"a trim to {index}, the end is {self.end}")
+        if index <= self.first:
+            return Acked(0, 0, {}, ())
+        taken: dict[int, int] = {}
+        first, self.first = self.first, index
+        return Acked(self._settle(first, index, NOBODY, taken), 0, taken, ((first, index),))
+
+    def replay(self, fact: Fact) -> None:
+        """Make a journaled fact true again. Twice is as good as once, and what a snapshot has
+        already may come again; but the order must be the journal's.
+
+        A fact that names an index past the end proves that it exists.
+        """
+        if isinstance(fact, AckFact):
+            if fact.epoch < self.epoch:
+                return
+            if fact.epoch > self.epoch:
+                raise CorruptData(f"an ack of epoch {fact.epoch}, but no seek after {self.epoch}")
+            self.extend(max(self.end, fact.ranges.end or 0))
+            for first, end in fact.ranges:
+                self._settle(first, end, NOBODY, {})
+        elif isinstance(fact, SeekFact):
+            if fact.epoch <= self.epoch:
+                return
+            self.extend(max(self.end, fact.index, fact.stale.end or 0))
+            index = max(fact.index, self.first)
+            stale = fact.stale.copy()
+            stale.discard(0, index)
+            self._begin_epoch(SeekFact(fact.epoch, index, stale))
+        else:
+            self.extend(max(self.end, fact.index))
+            self.trim(fact.index)
+
+    # ── views ─────────────────────────────────────────────────────────────────────────────────
+
+    def counts(self) -> Counts:
+        """All four numbers at one moment."""
+        ready, delayed = self._ready.count, self._delays.indexes.count
+        inflight = self._inflight.count
+        acked = self.end - self.first - ready - delayed - inflight
+        assert acked >= 0, f"{ready} + {inflight} + {delayed} in [{self.first}, {self.end})"
+        return Counts(ready, inflight, delayed, acked)
+
+    @property
+    def backlog(self) -> int:
+        """How many messages are not acked."""
+        ready, inflight, delayed, _ = self.counts()
+        return ready + inflight + delayed
+
+    @property
+    def mark_delete_index(self) -> int:
+        """The last index with everything up to it acked; `first − 1` if the first one is not."""
+        lowest = self._lowest_pending()
+        return (self.end if lowest is None else lowest) - 1
+
+    def next_ready(self, index: int = 0, limit: int | None = None) -> Range | None:
+        """The next range at or after `index` that can be delivered, cut to `limit` indexes.
+
+        From the front on, what was released comes before what was never delivered.
+        """
+        if limit is None:
+            return self._ready.next_range(index)
+        found = self._ready.next_index(index)
+        return None if found is None else self._ready.next_range(found, found + limit)
+
+    def ready_set(self, span: Span) -> AckSet | None:
+        """Which messages of an entry can be delivered now; None when all of them can.
+
+        What a delivery of the entry shows to the client (`CommandMessage.ack_set`), so that nothing
+        acked and nothing that is with another consumer is seen again.
+        """
+        first, end = span.first_index, span.end_index
+        if self._ready.covers(first, end):
+            return None
+        return AckSet(self._ready.bits(first, end), span.count)
+
+    def ack_set(self, span: Span) -> AckSet | None:
+        """Which messages of an entry are still to be acked; None when all of them are."""
+        first, end = span.first_index, span.end_index
+        bits = 0
+        for indexes in self._pending_sets():
+            bits |= indexes.bits(first, end)
+        pending = AckSet(bits, span.count)
+        return None if pending.is_full else pending
+
+    def is_acked(self, span: Span) -> bool:
+        """Whether the whole entry is done with."""
+        first, end = span.first_index, span.end_index
+        return not any(indexes.next_range(first, end) for indexes in self._pending_sets())
+
+    def redelivery_count(self, span: Span) -> int:
+        """How often the entry came back: the most of any message in it that is pending."""
+        return self._redeliveries.highest(span.first_index, span.end_index)
+
+    def holder_of(self, index: int) -> int | None:
+        """Who has the message, if anybody."""
+        return self._inflight.holder_of(index)
+
+    def inflight_of(self, holder: int) -> IndexRanges:
+        """What is inflight with a consumer (a copy)."""
+        return self._inflight.of(holder)
+
+    def is_stale(self, index: int) -> bool:
+        """Whether an ack of this index would be ignored."""
+        return index in self._stale
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """When `due` will next find something, if anything is delayed."""
+        return self._delays.next_due_ms
+
+    def pending(self) -> IndexRanges:
+        """Everything that is not acked (a copy)."""
+        union = IndexRanges()
+        for indexes in self._pending_sets():
+            union.add_all(indexes)
+        return union
+
+    def ack_holes(self, limit: int) -> list[Range]:
+        """The oldest ranges that are not acked though something above them is."""
+        holes: list[Range] = []
+        for first, end in self.pending():
+            if end == self.end or len(holes) == limit:
+                break
+            holes.append((first, end))
+        return holes
+
+    # ── the durable state ─────────────────────────────────────────────────────────────────────
+
+    def state(self) -> CursorState:
+        """What a restart must bring back, as values of their own."""
+        returned = self._returned.copy()
+        for held in self._inflight.sets():
+            returned.add_all(held)
+        return CursorState(
+            self.first,
+            self.end,
+            self.epoch,
+            self.pending(),
+            returned,
+            self._stale.copy(),
+            [plane.copy() for plane in self._redeliveries.planes],
+        )
+
+    @classmethod
+    def from_state(cls, state: CursorState) -> Cursor:
+        """The cursor that had this state, with inflight released; `CorruptData` if none had."""
+        if not 0 <= state.first <= state.end <= INDEX_MAX:
+            raise CorruptData(f"a cursor of [{state.first}, {state.end})")
+        cursor = cls(state.first, state.end, at=state.end)
+        cursor.epoch = state.epoch
+        cursor._ready = state.pending
+        cursor._returned = state.returned
+        cursor._stale = state.stale
+        cursor._redeliveries = RedeliveryCounts(state.redeliveries)
+        for fault in cursor._faults():
+            raise CorruptData(f"no cursor has this state: {fault}")
+        return cursor
+
+    def check(self) -> None:
+        """Assert every `Invariant:` above."""
+        self._delays.check()
+        self._inflight.check()
+        for indexes in (self._ready, self._returned, self._stale, *self._redeliveries.planes):
+            indexes.check()
+        for fault in self._faults():
+            raise AssertionError(fault)
+
+    # ── shared by the verbs ───────────────────────────────────────────────────────────────────
+
+    def _settle(self, first: int, end: int, holder: int, taken: dict[int, int]) -> int:
+        """Pending → acked, wherever the indexes are; how many there were."""
+        left = end - first - self._inflight.take_from(holder, first, end, taken)
+        # The states are disjoint: what was found in one place need not be looked for elsewhere.
+        if left:
+            left -= self._ready.discard(first, end)
+        if left and self._delays.indexes.count:
+            left -= self._delays.discard(first, end)
+        if left:
+            left -= self._inflight.take(first, end, taken)
+        if self._returned.count:
+            self._returned.discard(first, end)
+        if self._stale.count:
+            self._stale.discard(first, end)
+        if self._redeliveries.planes:
+            self._redeliveries.forget(first, end)
+        return end - first - left
+
+    def _return(self, released: IndexRanges, count: bool) -> None:
+        """Make ready again what was taken from its holders."""
+        self._ready.add_all(released)
+        self._returned.add_all(released)
+        if count:
+            self._redeliveries.raise_all(released)
+
+    def _begin_epoch(self, fact: SeekFact) -> None:
+        self.epoch = fact.epoch
+        self._ready = IndexRanges([(fact.index, self.end)])
+        self._delays.clear()
+        self._inflight.clear()
+        self._returned.clear()
+        self._stale = fact.stale.copy()
+        # A replay that was asked for is no redelivery.
+        self._redeliveries.clear()
+
+    def _pending_sets(self) -> Iterator[IndexRanges]:
+        yield self._ready
+        yield self._delays.indexes
+        yield from self._inflight.sets()
+
+    def _lowest_pending(self) -> int | None:
+        firsts = (indexes.first for indexes in self._pending_sets())
+        return min((first for first in firsts if first is not None), default=None)
+
+    def _faults(self) -> Iterator[str]:
+        """The broken invariants that only the sets together can show."""
+        if self.epoch < 0:
+            yield f"epoch {self.epoch}"
+        pending = self.pending()
+        if pending.count != sum(indexes.count for indexes in self._pending_sets()):
+            yield "an index in two states"
+        if pending.count != pending.count_within(self.first, self.end):
+            yield f"{pending} pending in [{self.first}, {self.end})"
+        resting = self._ready.copy()
+        resting.add_all(self._delays.indexes)
+        for name, part in (("returned", self._returned), ("stale", self._stale)):
+            if (part & resting).count != part.count:
+                yield f"{name} {part}, but ready {resting}"
+        if self._returned & self._stale:
+            yield f"returned {self._returned} and stale {self._stale} overlap"
+        counted = self._redeliveries.counted()
+        counted.discard_all(self._returned)
+        for held in self._inflight.sets():
+            counted.discard_all(held)
+        if counted:
+            yield f"redelivery counts of {counted}"
