@@ -1,0 +1,137 @@
+"""What is documented is true, and what exists is documented.
+
+One check is one test function: collect the names that the code has, collect those that a page has,
+compare. `page` reads a page, `table` its rows.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from milepost import errors
+
+ROOT = Path(__file__).resolve().parent.parent
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+MAKE_COMMAND = re.compile(r"\bmake ([a-z][a-z-]*)")
+COMMANDS_OF_THE_README = {"run", "test"}
+
+
+def page(name: str) -> str:
+    path = ROOT / name
+    assert path.is_file(), f"{name} is missing"
+    return path.read_text("utf-8")
+
+
+def table(text: str) -> Iterator[list[str]]:
+    """Cells of every table row, without heads and rules."""
+    for line in text.splitlines():
+        if line.startswith("| ") and not line.startswith("| ---"):
+            yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def pages() -> list[str]:
+    """Every Markdown page that git tracks or would track."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [name for name in sorted(set(listed.stdout.splitlines())) if (ROOT / name).is_file()]
+
+
+def error_classes() -> dict[str, type[errors.MilepostError]]:
+    return {
+        name: value
+        for name, value in vars(errors).items()
+        if inspect.isclass(value) and issubclass(value, errors.MilepostError)
+    }
+
+
+def code_blocks(text: str) -> str:
+    """Fenced blocks and inline code: where commands stand, as opposed to prose."""
+    return "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text, re.DOTALL))
+
+
+# Errors.
+
+
+def test_every_error_has_its_row_and_every_row_its_error() -> None:
+    rows = {row[0].strip("`– ") for row in table(page("docs/errors.md"))} - {"error"}
+    assert rows == set(error_classes())
+
+
+@pytest.mark.parametrize("name", error_classes())
+def test_an_error_page_row_has_the_numbers_of_the_class(name: str) -> None:
+    error = error_classes()[name]
+    (row,) = [row for row in table(page("docs/errors.md")) if row[0].strip("`– ") == name]
+    _, wire_code, http_status, meaning, remedy = row
+    assert (wire_code, http_status) == (str(error.wire_code), str(error.http_status))
+    assert meaning
+    assert remedy
+    is_inner = errors.MilepostError not in error.__bases__ and error is not errors.MilepostError
+    assert row[0].startswith("–") == is_inner
+
+
+def test_the_error_tree_is_drawn_in_full() -> None:
+    """The module's docstring is the tree: each class once, under its base."""
+    drawn: dict[str, str] = {}
+    above: list[str] = []
+    for line in inspect.getdoc(errors).splitlines():
+        if found := re.match(r"    (│?[ │]*[├└]── )?(\w+)", line):
+            depth = len(found[1] or "") // 4
+            del above[depth:]
+            drawn[found[2]] = above[-1] if above else ""
+            above.append(found[2])
+    classes = error_classes()
+    assert drawn == {
+        name: next((base.__name__ for base in error.__bases__ if base.__name__ in classes), "")
+        for name, error in classes.items()
+    }
+
+
+# Commands and links.
+
+
+def targets() -> set[str]:
+    return set(re.findall(r"^([a-z][a-z-]*):", page("Makefile"), re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", pages())
+def test_every_make_command_on_a_page_is_a_target(name: str) -> None:
+    assert set(MAKE_COMMAND.findall(code_blocks(page(name)))) <= targets()
+
+
+def test_the_readme_says_how_to_run_and_how_to_test() -> None:
+    text = page("README.md")
+    if not text:
+        pytest.skip("the README is not written yet")
+    assert set(MAKE_COMMAND.findall(code_blocks(text))) >= COMMANDS_OF_THE_README
+    assert targets() >= COMMANDS_OF_THE_README
+
+
+@pytest.mark.parametrize("name", pages())
+def test_links_between_pages_lead_somewhere(name: str) -> None:
+    broken = [
+        link
+        for link in LINK.findall(page(name))
+        if not re.match(r"[a-z]+:|#", link)
+        and not (ROOT / name).parent.joinpath(link.partition("#")[0]).exists()
+    ]
+    assert broken == []
+
+
+# The tests of the tests: what the helpers must see.
+
+
+def test_helpers_see_what_is_there() -> None:
+    assert list(table("# x\n| a | b |\n| --- | --- |\n| `c` | d |\ntext\n")) == [
+        ["a", "b"],
+        ["`c`", "d"],
+    ]
+    assert code_blocks("make believe `make x`\n```sh\nmake y\n```\n").count("make") == 2
+    assert {"docs/errors.md", "docs/ethos.md", "SECURITY.md"} <= set(pages())
+    assert {"run", "check"} <= targets()
+    assert "DiskFull" in error_classes()
