@@ -175,8 +175,7 @@ class Disk:
         if sync.effect is not SyncEffect.STORED:
             return
         for name in self.volatile_names:
-            if name.place < sync.covers:
-                name.waits_for.discard(sync.path)
+            name.waits_for.discard(sync.path)
         # A stored operation on a file's name implies those before it on the same file (rule 9).
         stored = {
             name.op.node: name.place

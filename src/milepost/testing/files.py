@@ -240,10 +240,9 @@ class MemoryFiles:
     def sync_dir(self, folder: str) -> None:
         with self._lock:
             self._require_folder(folder, folder)
-            covers = len(self.trace.ops)
             fault = self.faults.due("sync_dir", folder)
             effect = SyncEffect.FAILED if fault else self._sync_dir_effect
-            self.trace.ops.append(SyncDir(folder, covers, effect))
+            self.trace.ops.append(SyncDir(folder, effect))
         if fault:
             raise fault.os_error(folder)
 

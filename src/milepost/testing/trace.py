@@ -108,7 +108,6 @@ class MakeFolder:
 @dataclass(frozen=True, slots=True)
 class SyncDir:
     path: str
-    covers: int  # as in `Sync`
     effect: SyncEffect
 
     def __str__(self) -> str:

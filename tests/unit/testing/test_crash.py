@@ -136,6 +136,12 @@ def test_the_same_seed_gives_the_same_images() -> None:
     assert first != other
 
 
+def test_other_seeds_cut_at_other_bytes() -> None:
+    trace = small_trace().trace
+    cuts = [{made.outcome for made in images(trace, seed, first=2, end=3)} for seed in (1, 2)]
+    assert cuts[0] != cuts[1]
+
+
 def test_an_image_can_be_built_alone() -> None:
     trace = small_trace().trace
     for made in images(trace, 7):

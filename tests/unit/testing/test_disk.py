@@ -289,6 +289,7 @@ def test_damage_is_durable_at_once() -> None:
     files.open_append("a", 3).append([b"d"])
     files.damage("a", b"aXc")
     assert dropped(disk_of(files)).contents() == {"a": b"aXc"}
+    assert kept(disk_of(files)).contents() == {"a": b"aXc"}
 
 
 def test_a_disk_only_goes_forward() -> None:

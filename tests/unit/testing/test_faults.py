@@ -49,6 +49,14 @@ def test_two_plans_count_the_same_calls() -> None:
     assert failing(faults, "sync", "sync", "sync", "sync") == [1, 3]
 
 
+def test_when_two_plans_meet_the_first_one_speaks() -> None:
+    faults = Faults()
+    faults.fail("sync", error=errno.EIO)
+    faults.fail("any", error=errno.ENOSPC)
+    assert failing(faults, "sync", "sync") == [1]
+    assert faults.fired == ["sync a: EIO"]
+
+
 def test_healing_forgets_the_plan_and_keeps_the_record() -> None:
     faults = Faults()
     faults.fail("sync", forever=True)

@@ -223,7 +223,7 @@ def test_everything_goes_to_the_trace() -> None:
     ]
     assert ops(files)[3] == Append("f/a", 0, 0, b"abc")
     assert ops(files)[4] == Sync("f/a", 0, 4, SyncEffect.STORED)
-    assert ops(files)[8] == SyncDir("f", 8, SyncEffect.STORED)
+    assert ops(files)[8] == SyncDir("f", SyncEffect.STORED)
     assert [type(op) for op in ops(files)][:3] == [MakeFolder, MakeFolder, Create]
     assert Truncate("f/a", 0, 1) in ops(files)
     assert ops(files)[-1] == Delete("f/b", 0)
@@ -235,6 +235,14 @@ def test_a_name_used_again_is_another_node() -> None:
     files.delete("a")
     files.create("a").close()
     assert ops(files) == [Create("a", 1), Delete("a", 1), Create("a", 2)]
+
+
+def test_a_rename_to_itself_is_not_traced() -> None:
+    files = MemoryFiles({"a": b"abc"})
+    files.open_append("a", 3)
+    files.rename("a", "a")
+    assert ops(files) == []
+    assert files.used_bytes == 3
 
 
 def test_it_starts_with_contents_and_their_folders() -> None:
@@ -283,7 +291,7 @@ def test_a_failed_call_changes_nothing() -> None:
     assert files.contents() == {"a": b"abc", "f/b": b""}
     with pytest.raises(OSError):
         files.sync_dir("f")
-    assert ops(files) == [SyncDir("f", 0, SyncEffect.FAILED)]
+    assert ops(files) == [SyncDir("f", SyncEffect.FAILED)]
 
 
 def test_a_full_disk_takes_what_fits_and_works_again_when_freed() -> None:
@@ -382,7 +390,7 @@ def test_a_lying_sync_is_in_the_trace_as_a_lie() -> None:
     files.sync_dir("")
     assert ops(files)[1:] == [
         Sync("a", 0, 1, SyncEffect.NOTHING),
-        SyncDir("", 2, SyncEffect.NOTHING),
+        SyncDir("", SyncEffect.NOTHING),
     ]
 
 

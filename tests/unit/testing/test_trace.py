@@ -30,7 +30,7 @@ def test_marks_stand_between_operations() -> None:
     [
         (Append("j/1", 0, 512, b"abc"), "append j/1 [512, 515)"),
         (Sync("j/1", 0, 1, SyncEffect.FAILED), "sync j/1 (failed)"),
-        (SyncDir("", 1, SyncEffect.NOTHING), "sync folder . (nothing)"),
+        (SyncDir("", SyncEffect.NOTHING), "sync folder . (nothing)"),
         (Damage("j/1", 0, b""), "damage j/1"),
         (Mark("catalog", "x" * 1_000), "mark catalog '" + "x" * 59),
     ],
