@@ -79,7 +79,7 @@ def test_the_error_tree_is_drawn_in_full() -> None:
     """The module's docstring is the tree: each class once, under its base."""
     drawn: dict[str, str] = {}
     above: list[str] = []
-    for line in inspect.getdoc(errors).splitlines():
+    for line in (inspect.getdoc(errors) or "").splitlines():
         if found := re.match(r"    (│?[ │]*[├└]── )?(\w+)", line):
             depth = len(found[1] or "") // 4
             del above[depth:]
