@@ -82,6 +82,8 @@ class Log:
         self._first_indexes = [ledger.first_index for ledger in ledgers]
         # Blocks and ledgers that the journal has not answered for, in order, with their sequence.
         self._staged: deque[tuple[int, Block | Ledger]] = deque()
+        # The ledger of the last staged block, be it durable itself or staged before it.
+        self._staged_ledger: Ledger | None = None
         # Behind a refused block the open ledger takes nothing more: its next entries were lost
         # before anybody saw them, and no position is given twice.
         self._must_roll = False
@@ -147,40 +149,35 @@ class Log:
         """
         if self.damage is not None:
             raise CorruptData(f"{self.name} takes no messages: {self.damage}")
-        ledger_id, entry_id, first_time_ms, last_time_ms = self._open_end(now_ms)
-        time_ms = min(max(now_ms, last_time_ms), first_time_ms + RELATIVE_TIME_MAX)
-        block = Block.encode(ledger_id, entry_id, self.next_index, time_ms, items)
-        sequence = self._owner.submit(ENTRIES, ledger_id, (block.data,), _Answer(self, done))
+        ledger, entry_id, last_time_ms = self._open_end(now_ms)
+        time_ms = min(max(now_ms, last_time_ms), ledger.first_time_ms + RELATIVE_TIME_MAX)
+        block = Block.encode(ledger.ledger_id, entry_id, self.next_index, time_ms, items)
+        sequence = self._owner.submit(ENTRIES, ledger.ledger_id, (block.data,), _Answer(self, done))
         self._staged.append((sequence, block))
+        self._staged_ledger = ledger
         return block
 
     def roll(self, now_ms: int, done: Done) -> None:
         """Begin a new ledger, so that everything before it can be trimmed."""
         self._begin_ledger(now_ms, done)
 
-    def _open_end(self, now_ms: int) -> tuple[int, int, int, int]:
-        """Ledger and entry id for the next block, beginning a new ledger where one is due."""
+    def _open_end(self, now_ms: int) -> tuple[Ledger, int, int]:
+        """Ledger, entry id and earliest time of the next block; begins a ledger where one is due."""
         if self._staged:
             last = self._staged[-1][1]
-            if isinstance(last, Block):
-                ledger = self._staged_ledger(last.ledger_id)
-                if not self._is_full(ledger, last, now_ms):
-                    entry_id = last.first_entry_id + last.entry_count
-                    return last.ledger_id, entry_id, ledger.first_time_ms, last.timestamp_ms
+            if isinstance(last, Ledger):
+                return last, 0, last.first_time_ms
+            ledger = self._staged_ledger
+            assert ledger is not None
+            if self._is_full(ledger, last, now_ms):
                 return self._begin_ledger(now_ms, None)
-            return last.ledger_id, 0, last.first_time_ms, last.first_time_ms
+            return ledger, last.first_entry_id + last.entry_count, last.timestamp_ms
         if not self._ledgers or self._must_roll or self._ledgers[-1].sealed:
             return self._begin_ledger(now_ms, None)
         ledger = self._ledgers[-1]
         if self._is_full(ledger, None, now_ms):
             return self._begin_ledger(now_ms, None)
-        return ledger.ledger_id, ledger.entries, ledger.first_time_ms, ledger.last_time_ms
-
-    def _staged_ledger(self, ledger_id: int) -> Ledger:
-        for _, staged in reversed(self._staged):
-            if isinstance(staged, Ledger) and staged.ledger_id == ledger_id:
-                return staged
-        return self._ledgers[-1]
+        return ledger, ledger.entries, ledger.last_time_ms
 
     def _is_full(self, ledger: Ledger, last: Block | None, now_ms: int) -> bool:
         policy = self._owner.roll_policy
@@ -191,14 +188,21 @@ class Log:
             or now_ms - ledger.first_time_ms >= policy.age_ms_max
         )
 
-    def _begin_ledger(self, now_ms: int, done: Done | None) -> tuple[int, int, int, int]:
-        time_ms = max(now_ms, self.last_timestamp_ms)
+    def _begin_ledger(self, now_ms: int, done: Done | None) -> tuple[Ledger, int, int]:
+        time_ms = max(now_ms, self._last_time_ms())
         ledger_id = self._owner.next_ledger_id()
         ledger = Ledger(LedgerRow(ledger_id, self.topic_id, self.next_index, time_ms))
         body = LEDGER_BODY.pack(self.topic_id, ledger.first_index, time_ms)
         sequence = self._owner.submit(LEDGER, ledger_id, (body,), _Answer(self, done))
         self._staged.append((sequence, ledger))
-        return ledger_id, 0, time_ms, time_ms
+        return ledger, 0, time_ms
+
+    def _last_time_ms(self) -> int:
+        """No block may be older, counting what is on its way to the journal."""
+        if not self._staged:
+            return self.last_timestamp_ms
+        last = self._staged[-1][1]
+        return last.timestamp_ms if isinstance(last, Block) else last.first_time_ms
 
     def _answered(self, error: PersistenceError | None) -> None:
         if error is not None:
