@@ -15,6 +15,7 @@ from milepost.positions.ids import (
     unsigned64,
 )
 from milepost.positions.names import NamespaceName, TopicName
+from milepost.positions.ranges import IndexRanges
 from milepost.positions.spans import Span
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "signed64",
     "unsigned64",
     "Span",
+    "IndexRanges",
     "AckSet",
     "BATCH_SIZE_MAX",
     "TopicName",
