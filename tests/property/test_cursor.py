@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from milepost.cursor import facts, snapshot
 from milepost.cursor.cursor import Cursor
 from milepost.cursor.outcomes import Counts
+from milepost.cursor.redeliveries import RedeliveryCounts
 from milepost.errors import CorruptData
 from milepost.positions import pages
 from milepost.positions.ranges import IndexRanges, Range
@@ -46,7 +49,6 @@ class CursorMachine(RuleBasedStateMachine):
         super().__init__()
         self.cursor = Cursor()
         self.twin = CursorTwin(0, 0)
-        self.end = 0
 
     @initialize(first=st.integers(0, 12), count=st.integers(0, 30))
     def subscribe(self, first: int, count: int) -> None:
@@ -70,6 +72,7 @@ class CursorMachine(RuleBasedStateMachine):
         end = max(end, self.twin.end)
         assert self.cursor.extend(end) == end - self.twin.end
         self.twin.extend(end)
+        self.saved.extend(end)
 
     @rule(first=index_numbers, length=lengths, holder=holders)
     def deliver(self, first: int, length: int, holder: int) -> None:
@@ -150,7 +153,6 @@ class CursorMachine(RuleBasedStateMachine):
         assert fact.epoch == self.twin.epoch
         assert singles(fact.stale) == self.twin.stale
         self.journal(facts.encode(fact))
-        self.saved.extend(self.twin.end)
         self.saved.begin_epoch(fact.index, self.twin.stale)
 
     @rule(index=st.integers(0, 20))
@@ -159,7 +161,6 @@ class CursorMachine(RuleBasedStateMachine):
         acked = self.cursor.trim(index)
         assert (acked.count, acked.taken) == self.twin.trim(index)
         self.journal(facts.encode(facts.TrimFact(self.cursor.epoch, self.cursor.first)))
-        self.saved.extend(self.twin.end)
         self.saved.trim(index)
 
     # ── restarts ──────────────────────────────────────────────────────────────────────────────
@@ -186,7 +187,6 @@ class CursorMachine(RuleBasedStateMachine):
             for fact in self.facts:
                 self.cursor.replay(facts.decode(fact))
         self.cursor.extend(self.twin.end)
-        self.saved.extend(self.twin.end)
         self.twin = self.saved
         self.saved = self.twin.reopened()
 
@@ -213,9 +213,9 @@ class CursorMachine(RuleBasedStateMachine):
         )
         assert cursor.counts() == expected
         assert sum(cursor.counts()) == cursor.end - cursor.first
-        assert cursor.backlog == len(twin.pending())
+        assert cursor.backlog == len(twin.backlog())
         assert cursor.mark_delete_index == twin.mark_delete_index
-        assert singles(cursor.pending()) == twin.pending()
+        assert singles(cursor.backlog_ranges()) == twin.backlog()
         assert cursor.ack_holes(INDEX_COUNT) == twin.ack_holes()
         assert cursor.ack_holes(1) == twin.ack_holes()[:1]
         assert cursor.next_due_ms == min(twin.due_ms.values(), default=None)
@@ -230,13 +230,13 @@ class CursorMachine(RuleBasedStateMachine):
     @rule(first=index_numbers, count=lengths)
     def look_at_an_entry(self, first: int, count: int) -> None:
         cursor, twin, span = self.cursor, self.twin, Span(first, count)
-        pending, ready = twin.pending(), twin.indexes("ready")
+        backlog, ready = twin.backlog(), twin.indexes("ready")
         members = range(span.first_index, span.end_index)
-        assert cursor.is_acked(span) == (not pending & set(members))
+        assert cursor.is_acked(span) == (not backlog & set(members))
         highest = max(twin.redeliveries[index] for index in members)
         assert cursor.redelivery_count(span) == highest
         for found, expected in (
-            (cursor.ack_set(span), pending),
+            (cursor.ack_set(span), backlog),
             (cursor.ready_set(span), ready),
         ):
             if found is None:
@@ -260,7 +260,7 @@ class CursorMachine(RuleBasedStateMachine):
 
 
 TestCursor = CursorMachine.TestCase
-TestCursor.settings = settings(max_examples=40, stateful_step_count=50, deadline=None)
+TestCursor.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
 
 
 class TestCursorAtLength(CursorMachine.TestCase):
@@ -339,8 +339,6 @@ def test_any_bytes_are_a_fact_or_corrupt(data: bytes) -> None:
 @settings(max_examples=300)
 @given(data=st.binary(max_size=60))
 def test_any_bytes_are_a_snapshot_or_corrupt(data: bytes) -> None:
-    import zlib
-
     versioned = bytes([snapshot.VERSION]) + data
     for candidate in (data, versioned, versioned + zlib.crc32(versioned).to_bytes(4, "little")):
         try:
@@ -349,3 +347,27 @@ def test_any_bytes_are_a_snapshot_or_corrupt(data: bytes) -> None:
             continue
         cursor.check()
         assert sum(cursor.counts()) == cursor.end - cursor.first
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["raise", "forget"]), st.integers(0, 40), st.integers(1, 20)),
+        max_size=30,
+    )
+)
+def test_redelivery_counts_against_a_counter(steps: list[tuple[str, int, int]]) -> None:
+    counts, twin = RedeliveryCounts(), Counter[int]()
+    for step, first, length in steps:
+        if step == "raise":
+            counts.raise_all(IndexRanges([(first, first + length)]))
+            twin.update(range(first, first + length))
+        else:
+            counts.forget(first, first + length)
+            for index in range(first, first + length):
+                del twin[index]
+        assert [counts.highest(index, index + 1) for index in range(60)] == [
+            twin[index] for index in range(60)
+        ]
+        assert counts.highest(first, first + length) == max(
+            twin[index] for index in range(first, first + length)
+        )

@@ -26,7 +26,7 @@ and was not delivered since is *stale*: an ack of it was sent for an older deliv
 stale all of it is ignored. An index never seen before is not stale, and may be acked out of the blue.
 
 Redelivery counts belong to indexes, not to entries: acking one message of a batch leaves the counts
-of its siblings alone. An entry is delivered with the highest count of what is pending in it.
+of its siblings alone. An entry is delivered with the highest count of what is not acked in it.
 
 What survives a restart: `first`, acked and stale indexes, the epoch exactly, through facts (facts.py)
 that are on disk before the answer leaves; redelivery counts, and which ready indexes had been with a
@@ -65,12 +65,12 @@ NOBODY = -1
 
 
 class CursorState(NamedTuple):
-    """What a snapshot keeps of a cursor. Inflight indexes are among `pending` and `returned`."""
+    """What a snapshot keeps of a cursor. Inflight indexes are in `backlog` and `returned`."""
 
     first: int
     end: int
     epoch: int
-    pending: IndexRanges
+    backlog: IndexRanges
     returned: IndexRanges
     stale: IndexRanges
     redeliveries: Sequence[IndexRanges]
@@ -101,7 +101,7 @@ class Cursor:
     epoch: int
 
     # Ready and due.  Invariant: ready, delayed and inflight indexes are disjoint and inside
-    # [first, end); all of them together are pending, the rest of [first, end) is acked.
+    # [first, end); together they are the backlog, the rest of [first, end) is acked.
     _ready: IndexRanges
 
     # Ready and not due.
@@ -118,7 +118,7 @@ class Cursor:
     # Invariant: inside ready and delayed, apart from `_returned`.
     _stale: IndexRanges
 
-    # How often pending indexes were released.  Invariant: not zero only inside returned and inflight.
+    # How often an index was released.  Invariant: not zero only inside returned and inflight.
     _redeliveries: RedeliveryCounts
 
     def __init__(self, first: int = 0, end: int = 0, *, at: int | None = None) -> None:
@@ -149,6 +149,8 @@ class Cursor:
 
         The range may cover one entry or thousands.
         """
+        if not 0 <= first < end:
+            raise InvalidRange(f"a delivery of [{first}, {end})")
         ready = self._ready
         ranges: Sequence[Range]
         if ready.covers(first, end):
@@ -191,7 +193,7 @@ class Cursor:
         """
         if end > self.end:
             raise IndexNotFound(f"a cumulative ack up to {end}, the end is {self.end}")
-        lowest = self._lowest_pending()
+        lowest = self._lowest_in_backlog()
         if lowest is None or lowest >= end:
             return Acked(0, 0, {}, ())
         if self._stale.count and end - 1 in self._stale:
@@ -251,14 +253,14 @@ class Cursor:
         return fact
 
     def trim(self, index: int) -> Acked:
-        """Below `index` → acked and no longer retained."""
+        """Below `index` → acked and no longer retained. What to journal is a `TrimFact`."""
         if not 0 <= index <= self.end:
             raise IndexNotFound(f"a trim to {index}, the end is {self.end}")
         if index <= self.first:
             return Acked(0, 0, {}, ())
         taken: dict[int, int] = {}
         first, self.first = self.first, index
-        return Acked(self._settle(first, index, NOBODY, taken), 0, taken, ((first, index),))
+        return Acked(self._settle(first, index, NOBODY, taken), 0, taken, ())
 
     def replay(self, fact: Fact) -> None:
         """Make a journaled fact true again. Twice is as good as once, and what a snapshot has
@@ -305,7 +307,7 @@ class Cursor:
     @property
     def mark_delete_index(self) -> int:
         """The last index with everything up to it acked; `first − 1` if the first one is not."""
-        lowest = self._lowest_pending()
+        lowest = self._lowest_in_backlog()
         return (self.end if lowest is None else lowest) - 1
 
     def next_ready(self, index: int = 0, limit: int | None = None) -> Range | None:
@@ -333,18 +335,18 @@ class Cursor:
         """Which messages of an entry are still to be acked; None when all of them are."""
         first, end = span.first_index, span.end_index
         bits = 0
-        for indexes in self._pending_sets():
+        for indexes in self._backlog_sets():
             bits |= indexes.bits(first, end)
-        pending = AckSet(bits, span.count)
-        return None if pending.is_full else pending
+        ack_set = AckSet(bits, span.count)
+        return None if ack_set.is_full else ack_set
 
     def is_acked(self, span: Span) -> bool:
         """Whether the whole entry is done with."""
         first, end = span.first_index, span.end_index
-        return not any(indexes.next_range(first, end) for indexes in self._pending_sets())
+        return not any(indexes.next_range(first, end) for indexes in self._backlog_sets())
 
     def redelivery_count(self, span: Span) -> int:
-        """How often the entry came back: the most of any message in it that is pending."""
+        """How often the entry came back: the most of any message in it that is not acked."""
         return self._redeliveries.highest(span.first_index, span.end_index)
 
     def holder_of(self, index: int) -> int | None:
@@ -364,17 +366,17 @@ class Cursor:
         """When `due` will next find something, if anything is delayed."""
         return self._delays.next_due_ms
 
-    def pending(self) -> IndexRanges:
+    def backlog_ranges(self) -> IndexRanges:
         """Everything that is not acked (a copy)."""
         union = IndexRanges()
-        for indexes in self._pending_sets():
+        for indexes in self._backlog_sets():
             union.add_all(indexes)
         return union
 
     def ack_holes(self, limit: int) -> list[Range]:
         """The oldest ranges that are not acked though something above them is."""
         holes: list[Range] = []
-        for first, end in self.pending():
+        for first, end in self.backlog_ranges():
             if end == self.end or len(holes) == limit:
                 break
             holes.append((first, end))
@@ -391,7 +393,7 @@ class Cursor:
             self.first,
             self.end,
             self.epoch,
-            self.pending(),
+            self.backlog_ranges(),
             returned,
             self._stale.copy(),
             [plane.copy() for plane in self._redeliveries.planes],
@@ -404,7 +406,7 @@ class Cursor:
             raise CorruptData(f"a cursor of [{state.first}, {state.end})")
         cursor = cls(state.first, state.end, at=state.end)
         cursor.epoch = state.epoch
-        cursor._ready = state.pending
+        cursor._ready = state.backlog
         cursor._returned = state.returned
         cursor._stale = state.stale
         cursor._redeliveries = RedeliveryCounts(state.redeliveries)
@@ -424,7 +426,7 @@ class Cursor:
     # ── shared by the verbs ───────────────────────────────────────────────────────────────────
 
     def _settle(self, first: int, end: int, holder: int, taken: dict[int, int]) -> int:
-        """Pending → acked, wherever the indexes are; how many there were."""
+        """Anything → acked, wherever the indexes are; how many were not acked yet."""
         left = end - first - self._inflight.take_from(holder, first, end, taken)
         # The states are disjoint: what was found in one place need not be looked for elsewhere.
         if left:
@@ -458,24 +460,24 @@ class Cursor:
         # A replay that was asked for is no redelivery.
         self._redeliveries.clear()
 
-    def _pending_sets(self) -> Iterator[IndexRanges]:
+    def _backlog_sets(self) -> Iterator[IndexRanges]:
         yield self._ready
         yield self._delays.indexes
         yield from self._inflight.sets()
 
-    def _lowest_pending(self) -> int | None:
-        firsts = (indexes.first for indexes in self._pending_sets())
+    def _lowest_in_backlog(self) -> int | None:
+        firsts = (indexes.first for indexes in self._backlog_sets())
         return min((first for first in firsts if first is not None), default=None)
 
     def _faults(self) -> Iterator[str]:
         """The broken invariants that only the sets together can show."""
         if self.epoch < 0:
             yield f"epoch {self.epoch}"
-        pending = self.pending()
-        if pending.count != sum(indexes.count for indexes in self._pending_sets()):
+        backlog = self.backlog_ranges()
+        if backlog.count != sum(indexes.count for indexes in self._backlog_sets()):
             yield "an index in two states"
-        if pending.count != pending.count_within(self.first, self.end):
-            yield f"{pending} pending in [{self.first}, {self.end})"
+        if backlog.count != backlog.count_within(self.first, self.end):
+            yield f"{backlog} in the backlog of [{self.first}, {self.end})"
         resting = self._ready.copy()
         resting.add_all(self._delays.indexes)
         for name, part in (("returned", self._returned), ("stale", self._stale)):

@@ -13,7 +13,7 @@ Bytes:
 
     u8       version = 1
     varints  first, end, epoch, how many sets follow
-    sets     pending, returned, stale, then the planes of the redelivery counts; each a varint size
+    sets     backlog, returned, stale, then the planes of the redelivery counts; each a varint size
              and that many bytes as `IndexRanges.to_bytes` writes them
     u32      CRC32 of all before, little-endian
 """
@@ -36,7 +36,7 @@ def encode(cursor: Cursor) -> bytes:
     """The bytes of a cursor; the same cursor always gives the same."""
     state = cursor.state()
     out = bytearray([VERSION])
-    sets = [state.pending, state.returned, state.stale, *state.redeliveries]
+    sets = [state.backlog, state.returned, state.stale, *state.redeliveries]
     for number in (state.first, state.end, state.epoch, len(sets)):
         write_varint(out, number)
     for indexes in sets:
@@ -58,19 +58,19 @@ def decode(data: bytes | memoryview) -> Cursor:
     computed, stored = zlib.crc32(body), int.from_bytes(checksum, "little")
     if computed != stored:
         raise CorruptData(f"a cursor snapshot with checksum {stored:#x}, computed {computed:#x}")
-    first, offset = read_varint(body, 1)
-    end, offset = read_varint(body, offset)
-    epoch, offset = read_varint(body, offset)
-    set_count, offset = read_varint(body, offset)
+    first, at = read_varint(body, 1)
+    end, at = read_varint(body, at)
+    epoch, at = read_varint(body, at)
+    set_count, at = read_varint(body, at)
     sets = []
     # The checksum says that we wrote it; the bounds are kept all the same.
     for _ in range(min(set_count, len(body))):
-        size_bytes, offset = read_varint(body, offset)
-        if size_bytes > len(body) - offset:
-            raise CorruptData(f"a set of {size_bytes} bytes at byte {offset} of {len(body)}")
-        sets.append(IndexRanges.from_bytes(body[offset : offset + size_bytes]))
-        offset += size_bytes
-    if len(sets) != set_count or set_count < 3 or offset != len(body):
-        raise CorruptData(f"a cursor snapshot of {len(sets)} sets in {offset} of {len(body)} bytes")
-    pending, returned, stale, *redeliveries = sets
-    return Cursor.from_state(CursorState(first, end, epoch, pending, returned, stale, redeliveries))
+        size_bytes, at = read_varint(body, at)
+        if size_bytes > len(body) - at:
+            raise CorruptData(f"a set of {size_bytes} bytes at byte {at} of {len(body)}")
+        sets.append(IndexRanges.from_bytes(body[at : at + size_bytes]))
+        at += size_bytes
+    if len(sets) != set_count or set_count < 3 or at != len(body):
+        raise CorruptData(f"a cursor snapshot of {len(sets)} sets in {at} of {len(body)} bytes")
+    backlog, returned, stale, *redeliveries = sets
+    return Cursor.from_state(CursorState(first, end, epoch, backlog, returned, stale, redeliveries))

@@ -168,10 +168,10 @@ class IndexRanges(Pages):
             page = index >> shift
             bits = self._partial.get(page)
             if bits is not None:
-                offset = index & self._mask
-                run = _trailing_ones(bits >> offset)
+                bit = index & self._mask
+                run = _trailing_ones(bits >> bit)
                 index += run
-                if offset + run <= self._mask:
+                if bit + run <= self._mask:
                     break
             else:
                 at = bisect_right(bounds, page)
@@ -280,9 +280,9 @@ class IndexRanges(Pages):
     # ── bytes ─────────────────────────────────────────────────────────────────────────────────
 
     def to_bytes(self) -> bytes:
-        """The durable form: segments, ascending, each
+        """The durable form: parts, ascending, each
 
-            varint   gap: indexes between the end of the segment before and this one
+            varint   gap: indexes between the end of the part before and this one
             varint   2 × length: a range of that length;
                      2 × size + 1: a bitmap of that many bytes follows, lowest index first
 
@@ -290,24 +290,24 @@ class IndexRanges(Pages):
         its gaps are about equally long in this form: nobody need store "the smaller one".
         """
         out = bytearray()
-        segment_end = run_first = run_end = 0
+        part_end = run_first = run_end = 0
 
         def write_run() -> None:
-            nonlocal segment_end, run_first
+            nonlocal part_end, run_first
             if run_first < run_end:
-                write_varint(out, run_first - segment_end)
+                write_varint(out, run_first - part_end)
                 write_varint(out, (run_end - run_first) << 1)
-                segment_end = run_first = run_end
+                part_end = run_first = run_end
 
         for page, page_end, bits in self._pages():
             first = page << self._shift
             if bits is not None and _is_scattered(bits):
                 write_run()
                 bitmap = bits.to_bytes((bits.bit_length() + 7) // 8, "little")
-                write_varint(out, first - segment_end)
+                write_varint(out, first - part_end)
                 write_varint(out, len(bitmap) << 1 | 1)
                 out += bitmap
-                segment_end = first + 8 * len(bitmap)
+                part_end = first + 8 * len(bitmap)
                 continue
             runs = [(first, page_end << self._shift)] if bits is None else _runs(bits, first)
             for first, end in runs:
@@ -322,34 +322,34 @@ class IndexRanges(Pages):
     def from_bytes(cls, data: bytes | memoryview) -> IndexRanges:
         """The set that `to_bytes` wrote, or `CorruptData`."""
         ranges = cls()
-        end = offset = 0
-        while offset < len(data):
-            gap, offset = read_varint(data, offset)
-            header, offset = read_varint(data, offset)
+        end = at = 0
+        while at < len(data):
+            gap, at = read_varint(data, at)
+            header, at = read_varint(data, at)
             first, length = end + gap, header >> 1
             if not header & 1:
                 end = first + length
                 if length and end <= INDEX_MAX:
                     ranges.add(first, end)
                     continue
-            elif 0 < length <= min(BITMAP_SIZE_BYTES_MAX, len(data) - offset):
+            elif 0 < length <= min(BITMAP_SIZE_BYTES_MAX, len(data) - at):
                 end = first + 8 * length
-                bits = int.from_bytes(data[offset : offset + length], "little")
-                offset += length
+                bits = int.from_bytes(data[at : at + length], "little")
+                at += length
                 if first + bits.bit_length() <= INDEX_MAX:
                     ranges._add_bitmap(first, bits)
                     continue
-            raise CorruptData(f"a segment of {length} from index {first} before byte {offset}")
+            raise CorruptData(f"a part of {length} from index {first} before byte {at}")
         return ranges
 
     def _add_bitmap(self, first: int, bits: int) -> None:
         """Put `first + i` in for every bit i that is set, across page borders."""
         while bits:
-            offset = first & self._mask
-            if here := bits << offset & self._full:
+            bit = first & self._mask
+            if here := bits << bit & self._full:
                 self._add_bits(first >> self._shift, here)
-            bits >>= self._mask + 1 - offset
-            first += self._mask + 1 - offset
+            bits >>= self._mask + 1 - bit
+            first += self._mask + 1 - bit
 
 
 def _nothing(first: int, end: int) -> int:

@@ -28,18 +28,17 @@ def write_varint(out: bytearray, number: int) -> None:
     out.append(number)
 
 
-def read_varint(data: bytes | bytearray | memoryview, offset: int) -> tuple[int, int]:
-    """The number at `offset`, and the offset behind it."""
+def read_varint(data: bytes | bytearray | memoryview, at: int) -> tuple[int, int]:
+    """The number that begins at byte `at`, and where the next one begins."""
     number = shift = 0
-    size = len(data)
-    for at in range(offset, size):
-        byte = data[at]
+    for end in range(at + 1, len(data) + 1):
+        byte = data[end - 1]
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
             if number > VARINT_MAX or (byte == 0 and shift):
-                raise CorruptData(f"no 64-bit number in its shortest form at byte {offset}")
-            return number, at + 1
+                raise CorruptData(f"no 64-bit number in its shortest form at byte {at}")
+            return number, end
         shift += 7
         if shift > 63:
-            raise CorruptData(f"a number at byte {offset} that does not end in ten bytes")
-    raise CorruptData(f"a number at byte {offset} of {size} that does not end")
+            raise CorruptData(f"a number at byte {at} that does not end in ten bytes")
+    raise CorruptData(f"a number at byte {at} of {len(data)} that does not end")

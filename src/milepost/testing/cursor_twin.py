@@ -159,15 +159,15 @@ class CursorTwin:
         """The indexes in any of these states."""
         return {index for index, state in self.state.items() if state in states}
 
-    def pending(self) -> set[int]:
+    def backlog(self) -> set[int]:
         return self.indexes("ready", "delayed", "inflight")
 
     @property
     def mark_delete_index(self) -> int:
-        return min(self.pending(), default=self.end) - 1
+        return min(self.backlog(), default=self.end) - 1
 
     def ack_holes(self) -> list[Range]:
-        """All maximal ranges of pending indexes that have an acked one right behind them."""
+        """All maximal ranges of unfinished indexes that have an acked one right behind them."""
         holes = []
         first = None
         for index in range(self.first, self.end):
