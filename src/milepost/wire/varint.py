@@ -74,3 +74,9 @@ def read_rest(data: bytes, at: int, first: int) -> tuple[int, int]:
             return value + (byte << shift) & _MASK_64, at
         value += byte - 128 << shift
     raise IndexError("a varint of more than ten bytes")
+
+
+def signed32(value: int) -> int:
+    """The int32 that a varint stands for: its low 32 bits, whatever else a peer put above them."""
+    value &= 0xFFFF_FFFF
+    return value - 0x1_0000_0000 if value > 0x7FFF_FFFF else value

@@ -1,0 +1,258 @@
+"""Commands: which message goes with which number, and the way in and out for all but the hottest.
+
+Reading is strict where a wrong guess would do harm, and blind to what only a newer peer knows:
+
+- bytes that are no protobuf, a required field missing, text that is not UTF-8: refused;
+- an enum value we do not know is never taken for the default that protobuf puts in its place;
+- unknown fields are skipped (forward compatible);
+- a message id nests once (PIP-107: the first chunk's id inside), never deeper.
+
+    >>> encode_command(pb.CommandFlow(consumer_id=1, messagePermits=1000)).hex()
+    '080b5a05080110e807'
+    >>> decode_command(bytes.fromhex("080b5a05080110e807")).kind == Kind.FLOW
+    True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from milepost.errors import ProtocolError
+from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.events import Command
+from milepost.wire.reasons import Reason
+from milepost.wire.varint import encode_varint
+
+Kind = pb.BaseCommand.Type
+
+# More parts than this (properties, mostly) in one command of a client is nobody's need. Message ids
+# are limited by the frame alone: official clients list all they hold.
+REPEATED_MAX: Final = 10_000
+
+# Unknown fields are searched for enum values only up to this many bytes of them.
+UNKNOWN_FIELDS_SIZE_MAX: Final = 64 * 1024
+
+# The number of a command is the number of its field in BaseCommand; the field is named at will.
+_FIELD_NAMES: Final[dict[int, str]] = {}
+_KINDS: Final[dict[str, int]] = {}
+# What BaseCommand begins with: the type, then the tag of the command's own field.
+_PREFIXES: Final[dict[int, bytes]] = {}
+for _field in pb.BaseCommand.DESCRIPTOR.fields:
+    if _field.message_type is not None:
+        _FIELD_NAMES[_field.number] = _field.name
+        _KINDS[_field.message_type.full_name] = _field.number
+        _PREFIXES[_field.number] = (
+            b"\x08" + encode_varint(_field.number) + encode_varint(_field.number << 3 | 2)
+        )
+del _field
+
+
+FROM_CLIENT: Final = frozenset(
+    (
+        Kind.CONNECT,
+        Kind.AUTH_RESPONSE,
+        Kind.PING,
+        Kind.PONG,
+        Kind.PARTITIONED_METADATA,
+        Kind.LOOKUP,
+        Kind.GET_TOPICS_OF_NAMESPACE,
+        Kind.WATCH_TOPIC_LIST,
+        Kind.WATCH_TOPIC_LIST_CLOSE,
+        Kind.PRODUCER,
+        Kind.SEND,
+        Kind.CLOSE_PRODUCER,
+        Kind.SUBSCRIBE,
+        Kind.FLOW,
+        Kind.ACK,
+        Kind.REDELIVER_UNACKNOWLEDGED_MESSAGES,
+        Kind.SEEK,
+        Kind.GET_LAST_MESSAGE_ID,
+        Kind.CONSUMER_STATS,
+        Kind.UNSUBSCRIBE,
+        Kind.CLOSE_CONSUMER,
+        Kind.GET_SCHEMA,
+        Kind.GET_OR_CREATE_SCHEMA,
+    )
+)
+"""What a broker hears."""
+
+FROM_BROKER: Final = frozenset(
+    (
+        Kind.CONNECTED,
+        Kind.AUTH_CHALLENGE,
+        Kind.PING,
+        Kind.PONG,
+        Kind.SUCCESS,
+        Kind.ERROR,
+        Kind.PARTITIONED_METADATA_RESPONSE,
+        Kind.LOOKUP_RESPONSE,
+        Kind.GET_TOPICS_OF_NAMESPACE_RESPONSE,
+        Kind.WATCH_TOPIC_LIST_SUCCESS,
+        Kind.WATCH_TOPIC_UPDATE,
+        Kind.PRODUCER_SUCCESS,
+        Kind.SEND_RECEIPT,
+        Kind.SEND_ERROR,
+        Kind.CLOSE_PRODUCER,
+        Kind.MESSAGE,
+        Kind.ACK_RESPONSE,
+        Kind.GET_LAST_MESSAGE_ID_RESPONSE,
+        Kind.CONSUMER_STATS_RESPONSE,
+        Kind.ACTIVE_CONSUMER_CHANGE,
+        Kind.REACHED_END_OF_TOPIC,
+        Kind.CLOSE_CONSUMER,
+        Kind.TOPIC_MIGRATED,
+        Kind.GET_SCHEMA_RESPONSE,
+        Kind.GET_OR_CREATE_SCHEMA_RESPONSE,
+    )
+)
+"""What a client hears."""
+
+
+class UnknownValue(ProtocolError):
+    """A whole command with an enum value of the future in it; whoever can answer, refuses it."""
+
+    def __init__(self, command: Command, field_name: str, value: int) -> None:
+        super().__init__(
+            Reason.UNKNOWN_VALUE, f"{kind_name(command.kind)} with {field_name} {value}"
+        )
+        self.command = command
+        self.field_name = field_name
+
+
+def kind_of(message: Message) -> int:
+    """The number of a command, by its type."""
+    return _KINDS[message.DESCRIPTOR.full_name]
+
+
+def kind_name(kind: int) -> str:
+    """`SUBSCRIBE` for 4; the number as text for one that is not known."""
+    return Kind.Name(kind) if kind in _FIELD_NAMES else str(kind)
+
+
+def encode_command(message: Message) -> bytes:
+    """The BaseCommand around one command, byte for byte as the protobuf library writes it."""
+    body = message.SerializeToString()
+    return _PREFIXES[kind_of(message)] + encode_varint(len(body)) + body
+
+
+def decode_command(data: bytes, repeated_max: int = REPEATED_MAX) -> Command:
+    """The command in one serialised BaseCommand; `ProtocolError` (or `UnknownValue`) if none."""
+    try:
+        base = pb.BaseCommand.FromString(data)
+    except DecodeError as error:
+        raise ProtocolError(Reason.BAD_COMMAND, f"a command that is no protobuf: {error}") from None
+    if not base.HasField("type"):
+        raw_type = _raw_type(base) if _unknown_size(base) <= UNKNOWN_FIELDS_SIZE_MAX else None
+        if raw_type is None:
+            raise ProtocolError(Reason.BAD_COMMAND, "a command without a type")
+        raise ProtocolError(Reason.UNKNOWN_COMMAND, f"a command of type {raw_type}")
+    kind = base.type
+    name = _FIELD_NAMES[kind]
+    # Of PING and PONG nothing but the type is needed; some clients write no more.
+    if not base.HasField(name) and kind not in (Kind.PING, Kind.PONG):
+        raise ProtocolError(Reason.BAD_COMMAND, f"{kind_name(kind)} without its fields")
+    command = Command(kind, getattr(base, name))
+    _check_parts(command.message, kind_name(kind), repeated_max)
+    _check_values(command)
+    if not command.message.IsInitialized():
+        missing = ", ".join(command.message.FindInitializationErrors())  # type: ignore[attr-defined]
+        raise ProtocolError(Reason.BAD_COMMAND, f"{kind_name(kind)} without {missing}")
+    return command
+
+
+def _check_parts(message: Message, where: str, repeated_max: int) -> None:
+    """Texts are texts, lists have an end, ids nest once.
+
+    Where a text is not UTF-8 the library hands out bytes instead of `str`, far from here and in the
+    hands of whoever reads the field.
+    """
+    for field, value in message.ListFields():
+        values = value if field.is_repeated else (value,)
+        if field.type == FieldDescriptor.TYPE_STRING:
+            _check_length(field.name, len(values), where, repeated_max)
+            if any(isinstance(text, bytes) for text in values):
+                raise ProtocolError(
+                    Reason.BAD_COMMAND, f"{where} with a {field.name} that is not UTF-8"
+                )
+        elif field.type == FieldDescriptor.TYPE_MESSAGE:
+            if field.message_type is pb.MessageIdData.DESCRIPTOR:
+                for message_id in values:
+                    _check_depth(message_id, where)
+                continue
+            _check_length(field.name, len(values), where, repeated_max)
+            for part in values:
+                _check_parts(part, where, repeated_max)
+
+
+def _check_depth(message_id: pb.MessageIdData, where: str) -> None:
+    if message_id.HasField("first_chunk_message_id") and message_id.first_chunk_message_id.HasField(
+        "first_chunk_message_id"
+    ):
+        raise ProtocolError(
+            Reason.NESTED_TOO_DEEP, f"{where} with a first chunk inside a first chunk's id"
+        )
+
+
+def _check_length(name: str, length: int, where: str, repeated_max: int) -> None:
+    if length > repeated_max:
+        raise ProtocolError(
+            Reason.BAD_COMMAND, f"{where} with {length} {name}; allowed are {repeated_max}"
+        )
+
+
+def _raw_type(base: pb.BaseCommand) -> int | None:
+    """The type as written, when it is not one of ours."""
+    for number, value in _unknown_varints(base):
+        if number == pb.BaseCommand.TYPE_FIELD_NUMBER:
+            return value
+    return None
+
+
+def _check_values(command: Command) -> None:
+    """Refuse enum values that are not ours.
+
+    proto2 keeps them among the unknown fields and reads the enum as absent: a producer asking for an
+    access mode of the future would be taken for one that asked for none.
+    """
+    unknown_size = _unknown_size(command.message)
+    if 0 < unknown_size <= UNKNOWN_FIELDS_SIZE_MAX:
+        for message in _messages(command.message):
+            fields = message.DESCRIPTOR.fields_by_number
+            for number, value in _unknown_varints(message):
+                field = fields.get(number)
+                if field is not None and field.type == FieldDescriptor.TYPE_ENUM:
+                    raise UnknownValue(command, field.name, value)
+
+
+def _unknown_size(message: Message) -> int:
+    """Bytes of fields that are not declared, at any depth; counted without looking at them."""
+    known = type(message)()
+    known.CopyFrom(message)
+    known.DiscardUnknownFields()
+    # Not ByteSize, which refuses a message whose required enum is among them.
+    return len(message.SerializePartialToString()) - len(known.SerializePartialToString())
+
+
+def _unknown_varints(message: Message) -> Iterator[tuple[int, int]]:
+    """Number and value of the fields of one message that the library set aside."""
+    fields = UnknownFieldSet(message)
+    for place in range(len(fields)):
+        field = fields[place]
+        if field.wire_type == 0:
+            yield field.field_number, field.data
+
+
+def _messages(message: Message) -> Iterator[Message]:
+    """The message and every message inside it, but for message ids, which have no enums."""
+    yield message
+    for field, value in message.ListFields():
+        if field.type == FieldDescriptor.TYPE_MESSAGE and (
+            field.message_type is not pb.MessageIdData.DESCRIPTOR
+        ):
+            for part in value if field.is_repeated else (value,):
+                yield from _messages(part)

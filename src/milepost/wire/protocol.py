@@ -1,0 +1,396 @@
+"""Both ends of a connection, without one: bytes in, events out, bytes to send.
+
+A protocol object knows what may be said when, and nothing of sockets, clocks, topics or rights. It
+never raises for what a peer sends: bytes that are not the protocol end in one `Fault`, the last event,
+and a protocol that is closed. How the bytes were cut on their way changes nothing but the grouping of
+`Sends`.
+
+                      CONNECT                accept()
+    server:    NEW ────────────► CONNECTING ──────────► READY        AUTH_RESPONSE may come between
+                      connect()              CONNECTED
+    client:    NEW ────────────► CONNECTING ──────────► READY        AUTH_CHALLENGE may come between
+
+    any state ── Fault, refuse() or close() ──► CLOSED
+
+All of a session's thinking, as broker/server.py does it:
+
+    def data_received(self, data: bytes) -> None:
+        for event in self.protocol.receive(data):
+            self.session.handle(event)
+        self.transport.writelines(self.protocol.data_to_send())
+        if self.protocol.state is State.CLOSED:
+            self.transport.close()
+
+PING is answered in here, ahead of everything that waits to be sent: a client that hears no PONG because
+a backlog is being written to it would give the connection up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import Final
+
+from google.protobuf.message import Message
+
+from milepost.errors import ProtocolError
+from milepost.positions import signed64
+from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.ack_scan import read_ack, read_flow, scan_ack, scan_flow
+from milepost.wire.commands import (
+    FROM_BROKER,
+    FROM_CLIENT,
+    Kind,
+    UnknownValue,
+    decode_command,
+    kind_name,
+)
+from milepost.wire.events import ClientEvent, Command, Fault, ServerEvent
+from milepost.wire.frames import (
+    FRAME_PADDING,
+    HANDSHAKE_FRAME_MAX,
+    HEADER_SIZE,
+    MESSAGE_SIZE_MAX_DEFAULT,
+    Buffer,
+    Unfinished,
+    command_size,
+    frame_end,
+)
+from milepost.wire.message_scan import read_message, read_receipt, scan_message, scan_receipt
+from milepost.wire.peer import Peer, peer_of
+from milepost.wire.reasons import Reason
+from milepost.wire.replies import (
+    PING,
+    PONG,
+    UNSOLICITED,
+    ServerError,
+    connected,
+    error,
+    refusal,
+    reply,
+)
+from milepost.wire.send_scan import add_send, read_send, scan_sends
+
+# A client's command without an entry; only lists of message ids grow with what a client holds.
+COMMAND_SIZE_MAX: Final = 1024 * 1024
+_SIZED_BY_IDS: Final = frozenset((Kind.ACK, Kind.REDELIVER_UNACKNOWLEDGED_MESSAGES))
+
+# What a client accepts of a broker that it chose to trust: message, ack set and lists of topics.
+CLIENT_FRAME_MAX: Final = 64 * 1024 * 1024
+
+_TYPE_TAG: Final = 1 << 3
+
+# Java clients need this to ask for a topic's partitions without creating it; the rest is the broker's.
+DEFAULT_FLAGS: Final = pb.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True)
+
+
+class State(Enum):
+    NEW = "new"
+    CONNECTING = "connecting"
+    READY = "ready"
+    CLOSED = "closed"
+
+
+class Connection:
+    """What both ends do alike: gather bytes into frames, keep what is to be sent."""
+
+    def __init__(self, frame_max: int) -> None:
+        self.state = State.NEW
+        # What the peer said of itself; None until it did.
+        self.peer: Peer | None = None
+        # Why the connection ended; None while it has not, or if nothing was wrong.
+        self.error: ProtocolError | None = None
+        # Set by every whole frame. Whoever keeps the connection alive clears it at each tick.
+        self.heard = False
+        # The largest frame the peer may send now.
+        self._frame_max = frame_max
+        self._unfinished = Unfinished()
+        # Whole frames, to be sent in this order: first all urgent ones, then the rest.
+        self._urgent: list[Buffer] = []
+        self._waiting: list[Buffer] = []
+
+    def write(self, frame: Buffer) -> None:
+        """Send one whole frame, after what was written before."""
+        self._waiting.append(frame)
+
+    def writelines(self, buffers: Iterable[Buffer]) -> None:
+        """Send whole frames, each in one or several buffers."""
+        self._waiting.extend(buffers)
+
+    def ping(self) -> None:
+        """Send PING, ahead of what waits."""
+        self._urgent.append(PING)
+
+    def data_to_send(self) -> list[Buffer]:
+        """Take all that waits to be sent; the caller sends it now and in this order."""
+        data = self._urgent + self._waiting if self._urgent else self._waiting
+        self._urgent = []
+        self._waiting = []
+        return data
+
+    def close(self) -> None:
+        """Hear nothing more. What waits may still be sent."""
+        self.state = State.CLOSED
+        self._unfinished.drop()
+
+    def _fail(self, failure: ProtocolError) -> Fault:
+        self.error = failure
+        self.close()
+        return Fault(failure)
+
+    def _hear(self, kind: int) -> bool:
+        """Whether the command was only about being alive, and is dealt with."""
+        if kind == Kind.PING:
+            self._urgent.append(PONG)
+            return True
+        return kind == Kind.PONG
+
+
+class ServerProtocol(Connection):
+    """The broker's end."""
+
+    def __init__(
+        self,
+        *,
+        server_version: str,
+        max_message_size: int = MESSAGE_SIZE_MAX_DEFAULT,
+        feature_flags: pb.FeatureFlags | None = None,
+    ) -> None:
+        super().__init__(HANDSHAKE_FRAME_MAX)
+        self._server_version = server_version
+        self._max_message_size = max_message_size
+        self._feature_flags = feature_flags or DEFAULT_FLAGS
+
+    def receive(self, data: bytes) -> list[ServerEvent]:
+        """What the bytes mean, in order."""
+        events: list[ServerEvent] = []
+        if self.state is State.CLOSED:
+            return events
+        data = self._unfinished.join(data)
+        if not data:
+            return events
+        at = 0
+        try:
+            while True:
+                if self.state is State.READY:
+                    at = scan_sends(data, at, self._frame_max, events)
+                end = frame_end(data, at, self._frame_max)
+                if end < 0:
+                    break
+                self._take(data, at, end, events)
+                at = end
+        except ProtocolError as failure:
+            if failure.reason in (Reason.UNKNOWN_COMMAND, Reason.UNKNOWN_VALUE):
+                # The one case where the peer may be right and we too old: say so.
+                code = ServerError.UnsupportedVersionError
+                self.write(error(UNSOLICITED, code, str(failure)))
+            events.append(self._fail(failure))
+        else:
+            self._unfinished.keep(data, at)
+        if at:
+            self.heard = True
+        return events
+
+    def accept(self) -> None:
+        """Answer CONNECTED: the peer is who it says. Commands may come from now on."""
+        assert self.state is State.CONNECTING, f"accepted while {self.state.value}"
+        assert self.peer is not None
+        self.write(
+            connected(
+                self._server_version,
+                self.peer.protocol_version,
+                self._max_message_size,
+                self._feature_flags,
+            )
+        )
+        self._frame_max = self._max_message_size + FRAME_PADDING
+        self.state = State.READY
+
+    def refuse(self, code: int, message: str) -> None:
+        """Answer ERROR to the handshake, and hear nothing more."""
+        self.write(error(UNSOLICITED, code, message))
+        self.close()
+
+    def _take(self, data: bytes, at: int, end: int, events: list[ServerEvent]) -> None:
+        """One frame that is not a SEND in its usual form."""
+        size = command_size(data, at)
+        at += HEADER_SIZE
+        command_end = at + size
+        # Official clients write the type first; whoever does not gets the long way.
+        hint = data[at + 1] if size > 1 and data[at] == _TYPE_TAG else 0
+        if self.state is State.READY and command_end == end:
+            event: ServerEvent | None = None
+            if hint == Kind.ACK:
+                event = scan_ack(data, at, end)
+            elif hint == Kind.FLOW:
+                event = scan_flow(data, at, end)
+            if event is not None:
+                events.append(event)
+                return
+        if size > COMMAND_SIZE_MAX and hint not in _SIZED_BY_IDS:
+            raise ProtocolError(Reason.BAD_COMMAND_SIZE, f"a command of {size} bytes")
+        try:
+            command = decode_command(data[at:command_end])
+        except UnknownValue as unknown:
+            self._refuse_value(unknown)
+            return
+        if command_end != end and command.kind != Kind.SEND:
+            raise ProtocolError(
+                Reason.BAD_COMMAND_SIZE,
+                f"{end - command_end} bytes behind {kind_name(command.kind)}",
+            )
+        self._handle(command, data, command_end, end, events)
+
+    def _handle(
+        self, command: Command, data: bytes, entry_at: int, end: int, events: list[ServerEvent]
+    ) -> None:
+        kind, message = command
+        if self.state is not State.READY:
+            self._handshake(command, events)
+        elif isinstance(message, pb.CommandSend):
+            send = read_send(message, data, entry_at, end)
+            add_send(events, signed64(message.producer_id), send)
+        elif isinstance(message, pb.CommandAck):
+            events.append(read_ack(message))
+        elif isinstance(message, pb.CommandFlow):
+            events.append(read_flow(message))
+        elif kind == Kind.CONNECT:
+            raise ProtocolError(Reason.SECOND_CONNECT, "CONNECT on a connection that has one")
+        elif kind not in FROM_CLIENT:
+            raise ProtocolError(Reason.UNEXPECTED_COMMAND, f"{kind_name(kind)} from a client")
+        elif not self._hear(kind):
+            events.append(command)
+
+    def _handshake(self, command: Command, events: list[ServerEvent]) -> None:
+        kind, message = command
+        if self.state is State.NEW:
+            if not isinstance(message, pb.CommandConnect):
+                raise ProtocolError(Reason.BEFORE_CONNECT, f"{kind_name(kind)} before CONNECT")
+            self.peer = peer_of(
+                message.client_version, message.protocol_version, message.feature_flags
+            )
+            self.state = State.CONNECTING
+            events.append(command)
+        elif kind == Kind.CONNECT:
+            raise ProtocolError(Reason.SECOND_CONNECT, "CONNECT while the first is answered")
+        elif kind == Kind.AUTH_RESPONSE:
+            events.append(command)
+        elif not self._hear(kind):
+            raise ProtocolError(Reason.BEFORE_CONNECT, f"{kind_name(kind)} before CONNECTED")
+
+    def _refuse_value(self, unknown: UnknownValue) -> None:
+        """Answer a request that asks for something of the future; the connection lives on."""
+        if self.state is not State.READY or unknown.command.kind not in FROM_CLIENT:
+            raise unknown
+        answer = refusal(unknown.command, ServerError.UnsupportedVersionError, str(unknown))
+        if answer is None:
+            raise unknown
+        self.write(answer)
+
+
+class ClientProtocol(Connection):
+    """The client's end."""
+
+    def __init__(self, *, frame_max: int = CLIENT_FRAME_MAX) -> None:
+        super().__init__(frame_max)
+        # What the broker takes; what it does not announce is what C++ assumes then.
+        self.max_message_size = MESSAGE_SIZE_MAX_DEFAULT - FRAME_PADDING
+
+    def connect(self, connect: pb.CommandConnect) -> None:
+        """Send CONNECT."""
+        assert self.state is State.NEW, f"connected while {self.state.value}"
+        self.write(reply(connect))
+        self.state = State.CONNECTING
+
+    def send(self, command: Message) -> None:
+        """Send a command that has no encoder of its own."""
+        self.write(reply(command))
+
+    def receive(self, data: bytes) -> list[ClientEvent]:
+        """What the bytes mean, in order."""
+        events: list[ClientEvent] = []
+        if self.state is State.CLOSED:
+            return events
+        data = self._unfinished.join(data)
+        if not data:
+            return events
+        at = 0
+        try:
+            while (end := frame_end(data, at, self._frame_max)) >= 0:
+                self._take(data, at, end, events)
+                at = end
+        except ProtocolError as failure:
+            events.append(self._fail(failure))
+        else:
+            self._unfinished.keep(data, at)
+        if at:
+            self.heard = True
+        return events
+
+    def _take(self, data: bytes, at: int, end: int, events: list[ClientEvent]) -> None:
+        command_end = at + HEADER_SIZE + command_size(data, at)
+        at += HEADER_SIZE
+        hint = data[at + 1] if command_end - at > 1 and data[at] == _TYPE_TAG else 0
+        if self.state is State.READY:
+            event: ClientEvent | None = None
+            if hint == Kind.MESSAGE:
+                event = scan_message(data, at, command_end, end)
+            elif hint == Kind.SEND_RECEIPT and command_end == end:
+                event = scan_receipt(data, at, end)
+            if event is not None:
+                events.append(event)
+                return
+        try:
+            command = decode_command(data[at:command_end], repeated_max=end)
+        except UnknownValue as unknown:
+            command = _with_known_error(unknown)
+        if command_end != end and command.kind != Kind.MESSAGE:
+            raise ProtocolError(
+                Reason.BAD_COMMAND_SIZE,
+                f"{end - command_end} bytes behind {kind_name(command.kind)}",
+            )
+        self._handle(command, data[command_end:end], events)
+
+    def _handle(self, command: Command, entry: bytes, events: list[ClientEvent]) -> None:
+        kind, message = command
+        if self.state is not State.READY:
+            self._handshake(command, events)
+        elif isinstance(message, pb.CommandMessage):
+            events.append(read_message(message, entry))
+        elif isinstance(message, pb.CommandSendReceipt):
+            events.append(read_receipt(message))
+        elif kind == Kind.CONNECTED:
+            raise ProtocolError(Reason.SECOND_CONNECT, "CONNECTED on a connection that has one")
+        elif kind not in FROM_BROKER:
+            raise ProtocolError(Reason.UNEXPECTED_COMMAND, f"{kind_name(kind)} from a broker")
+        elif not self._hear(kind):
+            events.append(command)
+
+    def _handshake(self, command: Command, events: list[ClientEvent]) -> None:
+        kind, message = command
+        if self.state is State.NEW:
+            raise ProtocolError(Reason.BEFORE_CONNECT, f"{kind_name(kind)} before CONNECT")
+        if isinstance(message, pb.CommandConnected):
+            self.peer = peer_of(
+                message.server_version, message.protocol_version, message.feature_flags
+            )
+            if message.max_message_size > 0:
+                self.max_message_size = message.max_message_size
+            self.state = State.READY
+            events.append(command)
+        elif kind in (Kind.AUTH_CHALLENGE, Kind.ERROR):
+            events.append(command)
+        elif not self._hear(kind):
+            raise ProtocolError(Reason.BEFORE_CONNECT, f"{kind_name(kind)} before CONNECTED")
+
+
+def _with_known_error(unknown: UnknownValue) -> Command:
+    """An error code of the future is still an error; any other unknown value is a fault."""
+    command = unknown.command
+    field = command.message.DESCRIPTOR.fields_by_name[unknown.field_name]
+    if field.enum_type is not ServerError.DESCRIPTOR:
+        raise unknown
+    setattr(command.message, unknown.field_name, ServerError.UnknownError)
+    if not command.message.IsInitialized():
+        raise unknown
+    return command
