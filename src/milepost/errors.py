@@ -5,13 +5,20 @@
     │   ├── InvalidMessageId
     │   ├── InvalidTopicName
     │   ├── InvalidRange
-    │   └── InvalidAckSet
+    │   ├── InvalidAckSet
+    │   └── InvalidSetting
     ├── NotFound                the object named is not there
     │   ├── TopicNotFound
     │   ├── SubscriptionNotFound
     │   ├── LedgerNotFound
     │   └── IndexNotFound
     ├── AlreadyExists
+    ├── Busy                    somebody else has it; may work later
+    │   ├── ConsumerBusy
+    │   ├── ProducerBusy
+    │   ├── ProducerFenced      … and will not give it back to this producer
+    │   ├── ServiceNotReady
+    │   └── TooManyRequests
     ├── NotAllowed              understood, and refused
     │   ├── OutOfOrderAppend
     │   └── StaleEpoch
@@ -60,6 +67,10 @@ class InvalidAckSet(InvalidInput):
     """Ack-set words that do not fit the batch they speak of."""
 
 
+class InvalidSetting(InvalidInput):
+    """A setting that cannot be used; the message has file and line, key, value and what is allowed."""
+
+
 class NotFound(MilepostError, LookupError):
     wire_code = 1  # MetadataError
     http_status = 404
@@ -83,6 +94,39 @@ class IndexNotFound(NotFound):
 
 class AlreadyExists(MilepostError):
     http_status = 409
+
+
+class Busy(MilepostError):
+    """Understood and permitted, but not now."""
+
+    wire_code = 6
+    http_status = 409
+
+
+class ConsumerBusy(Busy):
+    wire_code = 5
+
+
+class ProducerBusy(Busy):
+    wire_code = 16
+
+
+class ProducerFenced(Busy):
+    wire_code = 25
+
+
+class ServiceNotReady(Busy):
+    """Clients come back after a while."""
+
+    wire_code = 6
+    http_status = 503
+
+
+class TooManyRequests(Busy):
+    """A configured maximum is reached."""
+
+    wire_code = 14
+    http_status = 429
 
 
 class NotAllowed(MilepostError):

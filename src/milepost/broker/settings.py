@@ -1,0 +1,324 @@
+"""The broker's settings: one table, one frozen object.
+
+`Settings` is the table. A row is a name, a type, a default, a range, a sentence, and the key or keys
+by which Pulsar's `broker.conf` calls the same thing. The documentation, the checks, the environment's
+names and `milepost config show` are made from it; nothing else lists the settings.
+
+Reading files, variables and flags is the command line's business (`cli/sources.py`); a program that
+embeds the broker gives values. Either way a value out of its range does not get in.
+
+    >>> Settings(port=0, max_message_size=10 * MIB).max_message_size
+    10485760
+    >>> Settings(port=70000)
+    Traceback (most recent call last):
+    ...
+    milepost.errors.InvalidSetting: port = 70000: expected a whole number from 0 to 65535
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from milepost.broker.setting import (
+    GIB,
+    KIB,
+    MIB,
+    Alias,
+    Setting,
+    choice,
+    count,
+    duration,
+    path,
+    size,
+    switch,
+    text,
+)
+from milepost.errors import InvalidSetting
+
+_COUNT_MAX = 2**31 - 1
+_DAY_S = 24 * 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What one broker was told. Every value is within its range, however it was made."""
+
+    # Where it lives and listens.
+    data: Path = path(  # noqa: RUF009  # makes a field, not a value
+        "data", "The data directory; made if it is missing, one process at a time."
+    )
+    host: str = text(
+        "127.0.0.1", "The address to listen on; `0.0.0.0` for every interface.", "bindAddress"
+    )
+    port: int = count(
+        6650, 0, 65535, "Where clients connect; 0 takes a free port.", "brokerServicePort"
+    )
+    http_port: int = count(
+        8080, 0, 65535, "REST, HTTP lookup and metrics; 0 takes a free port.", "webServicePort"
+    )
+    advertised_address: str = text(
+        "",
+        "The host name that lookups tell clients; empty takes the address listened on.",
+        "advertisedAddress",
+    )
+    cluster_name: str = text("standalone", "The `cluster` label of the metrics.", "clusterName")
+
+    # Exactness.
+    batch_index_ack: bool = switch(
+        True,
+        "Keep acknowledgements of single messages of a batch (PIP-54).",
+        "acknowledgmentAtBatchIndexLevelEnabled",
+        weakens="an ack of one message of a batch is forgotten until its whole batch is acked",
+    )
+    broker_entry_metadata: bool = switch(
+        True,
+        "Write index and broker time beside each entry on its way to consumers. A Pulsar conf that "
+        "names interceptors keeps it on, and one that names none changes nothing.",
+        Alias("brokerEntryMetadataInterceptors", names_classes=True),
+        weakens="consumers and `getMessageIdByIndex` cannot know the index of a message",
+    )
+    expose_broker_entry_metadata: bool = switch(
+        True,
+        "Send broker entry metadata to clients that understand it.",
+        "exposingBrokerEntryMetadataToClientEnabled",
+        weakens="clients do not see the index of a message",
+    )
+    ack_window_ms: int = count(
+        100,
+        0,
+        60_000,
+        "An ack that asked for no answer is on disk after at most this long; one that asked is "
+        "answered when it is.",
+    )
+
+    # Connections.
+    max_connections: int = count(
+        0,
+        0,
+        _COUNT_MAX,
+        "Connections at once; 0 is no limit but the system's.",
+        "brokerMaxConnections",
+        live=True,
+    )
+    max_connections_per_ip: int = count(
+        0,
+        0,
+        _COUNT_MAX,
+        "Connections at once from one address; 0 is no limit.",
+        "brokerMaxConnectionsPerIp",
+        live=True,
+    )
+    handshake_timeout_s: float = duration(
+        10, 0.01, 3600, "A connection that has not said CONNECT by then is closed."
+    )
+    keep_alive_interval_s: float = duration(
+        30,
+        0.01,
+        3600,
+        "A silent peer is asked after this long, and closed when as much passes again.",
+        "keepAliveIntervalSeconds",
+    )
+    write_buffer_size: int = size(
+        256 * KIB,
+        4 * KIB,
+        GIB,
+        "Dispatch to a connection pauses while this much waits to be sent to it.",
+        "pulsarChannelWriteBufferHighWaterMark",
+    )
+    max_memory: int = size(
+        0,
+        0,
+        1024 * GIB,
+        "The broker's memory bound; 0 is a quarter of the machine's, or of the container's.",
+    )
+    shutdown_timeout_s: float = duration(
+        10,
+        0,
+        3600,
+        "How long a stop may drain. What was answered is on disk before and after it.",
+        Alias("brokerShutdownTimeoutMs", 0.001),
+    )
+
+    # Publishing.
+    max_message_size: int = size(
+        5 * MIB,
+        KIB,
+        512 * MIB,
+        "The largest message or batch; clients cut larger ones into chunks.",
+        "maxMessageSize",
+    )
+    max_pending_publish_requests_per_connection: int = count(
+        1000,
+        1,
+        1_000_000,
+        "Publishes under way on one connection before the broker stops reading from it.",
+        ("maxPendingPublishRequestsPerConnection", "maxPendingPublishdRequestsPerConnection"),
+    )
+    deduplication: bool = switch(
+        False,
+        "Drop publishes whose sequence id a producer already used.",
+        "brokerDeduplicationEnabled",
+    )
+
+    # Topics.
+    allow_auto_topic_creation: bool = switch(
+        True,
+        "Create a topic when a client first names it.",
+        "allowAutoTopicCreation",
+        live=True,
+    )
+    allow_auto_topic_creation_type: str = choice(
+        "non-partitioned",
+        ("non-partitioned", "partitioned"),
+        "What such a topic is.",
+        "allowAutoTopicCreationType",
+    )
+    default_num_partitions: int = count(
+        1, 1, 10_000, "Partitions of a topic made so, if partitioned.", "defaultNumPartitions"
+    )
+    allow_auto_subscription_creation: bool = switch(
+        True,
+        "Create a subscription when a consumer first names it.",
+        "allowAutoSubscriptionCreation",
+        live=True,
+    )
+    max_partitions_per_topic: int = count(
+        10_000,
+        0,
+        _COUNT_MAX,
+        "Partitions of one topic; 0 is no limit.",
+        "maxNumPartitionsPerPartitionedTopic",
+        live=True,
+    )
+    max_topics_per_namespace: int = count(
+        0, 0, _COUNT_MAX, "0 is no limit.", "maxTopicsPerNamespace", live=True
+    )
+    max_producers_per_topic: int = count(
+        0, 0, _COUNT_MAX, "0 is no limit.", "maxProducersPerTopic", live=True
+    )
+    max_subscriptions_per_topic: int = count(
+        0, 0, _COUNT_MAX, "0 is no limit.", "maxSubscriptionsPerTopic", live=True
+    )
+    max_consumers_per_topic: int = count(
+        0, 0, _COUNT_MAX, "0 is no limit.", "maxConsumersPerTopic", live=True
+    )
+    max_consumers_per_subscription: int = count(
+        0, 0, _COUNT_MAX, "0 is no limit.", "maxConsumersPerSubscription", live=True
+    )
+
+    # Dispatch.
+    max_unacked_messages_per_consumer: int = count(
+        50_000,
+        0,
+        _COUNT_MAX,
+        "Messages inflight at one consumer of a shared subscription; 0 is no limit.",
+        "maxUnackedMessagesPerConsumer",
+        live=True,
+    )
+    max_unacked_messages_per_subscription: int = count(
+        200_000,
+        0,
+        _COUNT_MAX,
+        "Messages inflight on one shared subscription; 0 is no limit.",
+        "maxUnackedMessagesPerSubscription",
+        live=True,
+    )
+    dispatch_read_entries: int = count(
+        1000, 1, 100_000, "Entries in one read from a log.", "dispatcherMaxReadBatchSize"
+    )
+    dispatch_read_size: int = size(
+        5 * MIB, KIB, GIB, "Bytes in one read from a log.", "dispatcherMaxReadSizeBytes"
+    )
+    dispatch_round_robin_entries: int = count(
+        20,
+        1,
+        100_000,
+        "Entries to one consumer of a shared subscription before the next has its turn.",
+        "dispatcherMaxRoundRobinBatchSize",
+    )
+    failover_delay_ms: int = count(
+        1000,
+        0,
+        3_600_000,
+        "Wait between two active consumers of a failover subscription.",
+        "activeConsumerFailoverDelayTimeMillis",
+        live=True,
+    )
+
+    # Storage.
+    journal_size_max: int = size(
+        64 * MIB, MIB, 16 * GIB, "A checkpoint is due when the journal has grown by this much."
+    )
+    tail_cache_size: int = size(
+        64 * MIB,
+        0,
+        256 * GIB,
+        "What was just written is dispatched from this much memory.",
+        Alias("managedLedgerCacheSizeMB", MIB),
+    )
+    ledger_entries_max: int = count(
+        500_000,
+        1,
+        100_000_000,
+        "A ledger is rolled when it has this many entries…",
+        "managedLedgerMaxEntriesPerLedger",
+    )
+    ledger_size_max: int = size(
+        256 * MIB,
+        KIB,
+        3 * GIB,
+        "… or is this large …",
+        Alias("managedLedgerMaxSizePerLedgerMbytes", MIB),
+    )
+    ledger_age_max_s: int = count(
+        4 * 3600,
+        1,
+        365 * _DAY_S,
+        "… or is this old, in seconds.",
+        Alias("managedLedgerMaxLedgerRolloverTimeMinutes", 60),
+    )
+
+    def __post_init__(self) -> None:
+        for name, setting in TABLE.items():
+            value = getattr(self, name)
+            if not setting.accepts(value):
+                raise InvalidSetting(f"{name} = {value!r}: expected {setting.allowed}")
+
+    @property
+    def memory_limit(self) -> int:
+        """`max_memory`, with 0 resolved for this machine."""
+        return self.max_memory or _memory_of_the_machine() // 4
+
+
+# Setting's name → its row, in the order of the table.
+TABLE: dict[str, Setting] = {
+    one.name: replace(one.metadata["setting"], name=one.name) for one in fields(Settings)
+}
+
+# The first setting of each group, for the documentation.
+GROUPS = {
+    "data": "Where it lives and listens",
+    "batch_index_ack": "Exactness",
+    "max_connections": "Connections and memory",
+    "max_message_size": "Publishing",
+    "allow_auto_topic_creation": "Topics and subscriptions",
+    "max_unacked_messages_per_consumer": "Dispatch",
+    "journal_size_max": "Storage",
+}
+assert set(GROUPS) <= set(TABLE)
+
+PULSAR_KEYS: dict[str, tuple[Setting, Alias]] = {
+    alias.key: (setting, alias) for setting in TABLE.values() for alias in setting.aliases
+}
+
+
+def _memory_of_the_machine() -> int:
+    """What is there, or what the container may use of it (cgroup v2)."""
+    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text("ascii").strip()
+    except OSError:
+        return physical
+    return min(physical, int(limit)) if limit.isdecimal() else physical
