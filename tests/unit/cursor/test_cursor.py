@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import doctest
+from collections.abc import Iterator
 
 import pytest
 
@@ -22,9 +23,11 @@ NOTHING = Acked(0, 0, {}, ())
 
 
 @pytest.fixture
-def cursor() -> Cursor:
-    """Ten messages, all ready."""
-    return Cursor(0, 10)
+def cursor() -> Iterator[Cursor]:
+    """Ten messages, all ready; whatever a test does to it, its invariants hold."""
+    cursor = Cursor(0, 10)
+    yield cursor
+    cursor.check()
 
 
 # ── a new one ─────────────────────────────────────────────────────────────────────────────────
@@ -452,8 +455,9 @@ def test_a_fact_may_be_replayed_into_two_cursors() -> None:
     ],
 )
 def test_check_finds_a_broken_invariant(
-    cursor: Cursor, field: str, ranges: list[tuple[int, int]], why: str
+    field: str, ranges: list[tuple[int, int]], why: str
 ) -> None:
+    cursor = Cursor(0, 10)
     cursor.deliver(0, 2, holder=1)
     cursor.check()
     setattr(cursor, field, IndexRanges(ranges))
@@ -461,7 +465,8 @@ def test_check_finds_a_broken_invariant(
         cursor.check()
 
 
-def test_counts_never_go_negative_unseen(cursor: Cursor) -> None:
+def test_counts_never_go_negative_unseen() -> None:
+    cursor = Cursor(0, 10)
     cursor._ready.add(10, 12)
     with pytest.raises(AssertionError, match=r"12 \+ 0 \+ 0 in \[0, 10\)"):
         cursor.counts()
