@@ -21,7 +21,8 @@
     │   └── TooManyRequests
     ├── NotAllowed              understood, and refused
     │   ├── OutOfOrderAppend
-    │   └── StaleEpoch
+    │   ├── StaleEpoch
+    │   └── ConsumerAssignError
     ├── PersistenceError        the disk said no; what was not answered is not stored
     │   ├── OutcomeUnknown      … or may be stored: nobody can say until the next start
     │   └── DiskFull
@@ -140,6 +141,12 @@ class OutOfOrderAppend(NotAllowed):
 
 class StaleEpoch(NotAllowed):
     """An epoch that did not grow (PIP-194: it "only can bigger than the old epoch")."""
+
+
+class ConsumerAssignError(NotAllowed):
+    """Key ranges that a Key_Shared consumer cannot have: out of bounds, overlapping, or none."""
+
+    wire_code = 19
 
 
 class PersistenceError(MilepostError):
