@@ -49,6 +49,7 @@ class CursorMachine(RuleBasedStateMachine):
         super().__init__()
         self.cursor = Cursor()
         self.twin = CursorTwin(0, 0)
+        self.progress = (0, -1)
 
     @initialize(first=st.integers(0, 12), count=st.integers(0, 30))
     def subscribe(self, first: int, count: int) -> None:
@@ -79,13 +80,19 @@ class CursorMachine(RuleBasedStateMachine):
         self.twin.extend(end)
         self.saved.extend(end)
 
-    @rule(first=index_numbers, length=lengths, holder=holders)
-    def deliver(self, first: int, length: int, holder: int) -> None:
+    @rule(first=index_numbers, length=lengths, holder=holders, eager=st.booleans())
+    def deliver(self, first: int, length: int, holder: int, eager: bool) -> None:
         first = self.place(first)
+        stale = self.twin.stale.copy()
         delivered = self.cursor.deliver(first, first + length, holder)
         expected = self.twin.deliver(first, first + length, holder)
         assert singles(IndexRanges(delivered.ranges)) == expected
         assert delivered.count == len(expected)
+        assert delivered.stale == len(expected & stale)
+        if delivered.stale or eager:
+            fact = facts.DeliveryFact(self.cursor.epoch, IndexRanges(delivered.ranges))
+            self.journal(facts.encode(fact))
+            self.saved.was_delivered(expected)
 
     @rule(holder=holders, limit=lengths)
     def dispatch(self, holder: int, limit: int) -> None:
@@ -210,6 +217,9 @@ class CursorMachine(RuleBasedStateMachine):
     def same(self) -> None:
         cursor, twin = self.cursor, self.twin
         cursor.check()
+        # The mark-delete index never falls but by a seek; the epoch never falls, crash or no crash.
+        assert self.progress <= (cursor.epoch, cursor.mark_delete_index)
+        self.progress = (cursor.epoch, cursor.mark_delete_index)
         assert (cursor.first, cursor.end, cursor.epoch) == (twin.first, twin.end, twin.epoch)
         expected = Counts(
             len(twin.indexes("ready")),

@@ -14,10 +14,11 @@ exactly one state:
                         ready ◀─────┘                       seek, and only seek
 
 `ready` is with nobody, `inflight` is with a consumer and has no verdict yet, `acked` is done. The sets
-`ready` and `inflight` are stored, `acked` is what remains. A ready index that is not due yet is
-*delayed*: kept and counted apart, never delivered, due by `due(now_ms)`. What Pulsar calls mark-delete
-position, individual acks and batch ack sets, and RocketMQ consumer offset, ready and inflight counts,
-are views of this one partition, so they cannot disagree.
+`ready` and `inflight` are stored, `acked` is what remains. A seek puts every index anew: acked below
+its target, ready from there on. A ready index that is not due yet is *delayed*: kept and counted
+apart, never delivered, due by `due(now_ms)`. What Pulsar calls mark-delete position, individual acks
+and batch ack sets, and RocketMQ consumer offset, ready and inflight counts, are views of this one
+partition, so they cannot disagree.
 
 Epochs and late acks. `epoch` counts the seeks. An ack carries no epoch, so it is judged by what the
 cursor remembers of the index it names. After a seek, an index that had been delivered or acked before
@@ -28,9 +29,11 @@ stale all of it is ignored. An index never seen before is not stale, and may be 
 Redelivery counts belong to indexes, not to entries: acking one message of a batch leaves the counts
 of its siblings alone. An entry is delivered with the highest count of what is not acked in it.
 
-What survives a restart: `first`, acked and stale indexes, the epoch exactly, through facts (facts.py)
-that are on disk before the answer leaves; redelivery counts, and which ready indexes had been with a
-consumer, as they were at the last snapshot (snapshot.py). Inflight comes back as ready.
+What survives a restart. Acks, seeks and trims do, exactly: each is a fact (facts.py) that is on disk
+before the answer leaves. A delivery of stale indexes is a fact too, or their acks would be ignored
+after a crash; any other delivery may be one. What no fact says is as of the last snapshot
+(snapshot.py): redelivery counts, and which ready indexes have been with a consumer. Inflight comes
+back as ready.
 
 The cursor knows no entry, no message id, no time but what it is given, and no file. A step here never
 suspends, so whoever calls it on one loop needs no lock.
@@ -47,13 +50,13 @@ suspends, so whoever calls it on one loop needs no lock.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from milepost.cursor.delays import Delays
-from milepost.cursor.facts import AckFact, Fact, SeekFact
+from milepost.cursor.facts import DeliveryFact, Fact, SeekFact, TrimFact
 from milepost.cursor.inflight import Inflight
 from milepost.cursor.outcomes import Acked, Counts, Delivered, Released
 from milepost.cursor.redeliveries import RedeliveryCounts
+from milepost.cursor.state import CursorState
 from milepost.errors import CorruptData, IndexNotFound, InvalidRange
 from milepost.positions.ackset import AckSet
 from milepost.positions.ranges import IndexRanges, Range
@@ -62,18 +65,6 @@ from milepost.positions.spans import INDEX_MAX, Span
 # The holder of an ack that comes from no consumer (an operator, Spark, a member of no session).
 # Real holders are small numbers from 0, one a consumer session, given by the broker.
 NOBODY = -1
-
-
-class CursorState(NamedTuple):
-    """What a snapshot keeps of a cursor. Inflight indexes are in `backlog` and `returned`."""
-
-    first: int
-    end: int
-    epoch: int
-    backlog: IndexRanges
-    returned: IndexRanges
-    stale: IndexRanges
-    redeliveries: Sequence[IndexRanges]
 
 
 class Cursor:
@@ -157,15 +148,15 @@ class Cursor:
             ranges = ((first, end),)
         else:
             ranges = list(ready.within(first, end))
-        count = 0
+        count = stale = 0
         for first, end in ranges:
             count += ready.discard(first, end)
             self._inflight.add(first, end, holder)
             if self._returned.count:
                 self._returned.discard(first, end)
             if self._stale.count:
-                self._stale.discard(first, end)
-        return Delivered(count, ranges)
+                stale += self._stale.discard(first, end)
+        return Delivered(count, ranges, stale)
 
     def ack(self, ranges: Sequence[Range], holder: int = NOBODY) -> Acked:
         """Ready or inflight → acked. `holder` says who speaks, and is where to look first; what is
@@ -268,25 +259,27 @@ class Cursor:
 
         A fact that names an index past the end proves that it exists.
         """
-        if isinstance(fact, AckFact):
-            if fact.epoch < self.epoch:
-                return
-            if fact.epoch > self.epoch:
-                raise CorruptData(f"an ack of epoch {fact.epoch}, but no seek after {self.epoch}")
-            self.extend(max(self.end, fact.ranges.end or 0))
-            for first, end in fact.ranges:
-                self._settle(first, end, NOBODY, {})
-        elif isinstance(fact, SeekFact):
-            if fact.epoch <= self.epoch:
-                return
-            self.extend(max(self.end, fact.index, fact.stale.end or 0))
-            index = max(fact.index, self.first)
-            stale = fact.stale.copy()
-            stale.discard(0, index)
-            self._begin_epoch(SeekFact(fact.epoch, index, stale))
-        else:
+        if isinstance(fact, TrimFact):
             self.extend(max(self.end, fact.index))
             self.trim(fact.index)
+        elif isinstance(fact, SeekFact):
+            if fact.epoch > self.epoch:
+                self.extend(max(self.end, fact.index, fact.stale.end or 0))
+                index = max(fact.index, self.first)
+                stale = fact.stale.copy()
+                stale.discard(0, index)
+                self._begin_epoch(SeekFact(fact.epoch, index, stale))
+        elif fact.epoch > self.epoch:
+            raise CorruptData(f"a fact of epoch {fact.epoch}, but no seek after {self.epoch}")
+        elif fact.epoch == self.epoch:
+            self.extend(max(self.end, fact.ranges.end or 0))
+            for first, end in fact.ranges:
+                if isinstance(fact, DeliveryFact):
+                    self._stale.discard(first, end)
+                    for piece in self._ready.within(first, end):
+                        self._returned.add(*piece)
+                else:
+                    self._settle(first, end, NOBODY, {})
 
     # ── views ─────────────────────────────────────────────────────────────────────────────────
 

@@ -1,9 +1,10 @@
 """Facts: what must be on disk before a cursor's change is answered, as values and as bytes.
 
-Three verbs change what a restart must not forget: ack, seek and trim. Each fact names its result, not
-its request, so that replaying it needs no memory of what was delivered; and each carries the epoch in
-which it became true, so that one from before a seek is known for what it is. Deliveries and releases
-are no facts: after a restart nothing is inflight. `Cursor.replay` applies a fact.
+Acks, seeks and trims change what a restart must not forget. Each fact names its result, not its
+request, so that replaying it needs no memory of what was delivered; and each carries the epoch in
+which it became true, so that one from before a seek is known for what it is. `Cursor.replay` applies
+a fact. After a restart nothing is inflight, so releases are no facts, and most deliveries need not
+be: one of stale indexes must, since from then on their acks count (`Delivered.stale`).
 
     >>> encode_ack(3, [(10, 12)]) == encode_ack_range(3, 10, 12)
     True
@@ -17,6 +18,7 @@ Bytes, little-endian; the journal around them knows their length and guards them
     2  ack of many          ranges, as `IndexRanges.to_bytes` writes them
     3  seek                 u64 index, then the stale ranges
     4  trim                 u64 index
+    5  delivery             ranges
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from milepost.positions.spans import INDEX_MAX
 
 VERSION = 1
 
-_ACK_RANGE, _ACK_RANGES, _SEEK, _TRIM = 1, 2, 3, 4
+_ACK_RANGE, _ACK_RANGES, _SEEK, _TRIM, _DELIVERY = 1, 2, 3, 4, 5
 
 _head = struct.Struct("<BBQ")
 _one_index = struct.Struct("<BBQQ")
@@ -65,7 +67,14 @@ class TrimFact(NamedTuple):
     index: int  # type: ignore[assignment]
 
 
-Fact: TypeAlias = AckFact | SeekFact | TrimFact
+class DeliveryFact(NamedTuple):
+    """These indexes went to a consumer."""
+
+    epoch: int
+    ranges: IndexRanges
+
+
+Fact: TypeAlias = AckFact | SeekFact | TrimFact | DeliveryFact
 
 
 def encode_ack_range(epoch: int, first: int, end: int) -> bytes:
@@ -74,7 +83,10 @@ def encode_ack_range(epoch: int, first: int, end: int) -> bytes:
 
 
 def encode_ack(epoch: int, ranges: Iterable[Range]) -> bytes:
-    """All acks that one commit makes durable for a cursor, merged into one fact."""
+    """All acks that one commit makes durable for a cursor, merged into one fact.
+
+    The epoch is the cursor's at the time of the acks: a seek between them makes it two facts.
+    """
     return encode(AckFact(epoch, IndexRanges(ranges)))
 
 
@@ -89,6 +101,8 @@ def encode(fact: Fact) -> bytes:
             return _one_index.pack(VERSION, _SEEK, epoch, index) + stale.to_bytes()
         case TrimFact(epoch, index):
             return _one_index.pack(VERSION, _TRIM, epoch, index)
+        case DeliveryFact(epoch, ranges):
+            return _head.pack(VERSION, _DELIVERY, epoch) + ranges.to_bytes()
 
 
 def decode(data: bytes | memoryview) -> Fact:
@@ -106,6 +120,8 @@ def decode(data: bytes | memoryview) -> Fact:
             return AckFact(epoch, IndexRanges([(first, end)]))
         if kind == _ACK_RANGES:
             return AckFact(epoch, IndexRanges.from_bytes(data[_head.size :]))
+        if kind == _DELIVERY:
+            return DeliveryFact(epoch, IndexRanges.from_bytes(data[_head.size :]))
         if kind not in (_SEEK, _TRIM):
             raise CorruptData(f"a cursor fact of unknown kind {kind}")
         _, _, _, index = _one_index.unpack_from(data)

@@ -21,6 +21,9 @@ class Delivered(NamedTuple):
     ranges: Sequence[Range]
     """Which; the range asked for and nothing else when all of it was ready."""
 
+    stale: int
+    """How many of them were stale until now. If any, the delivery is a fact to be journaled."""
+
 
 class Acked(NamedTuple):
     """What an ack did."""

@@ -22,7 +22,8 @@ from __future__ import annotations
 
 import zlib
 
-from milepost.cursor.cursor import Cursor, CursorState
+from milepost.cursor.cursor import Cursor
+from milepost.cursor.state import CursorState
 from milepost.errors import CorruptData, UnknownFormat
 from milepost.positions.ranges import IndexRanges
 from milepost.positions.varints import read_varint, write_varint

@@ -19,6 +19,7 @@ Whole pages and bits of one page are all it knows; ranges that begin and end any
 
 from __future__ import annotations
 
+import functools
 import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
@@ -56,7 +57,7 @@ class Pages:
         self.count = 0
         self._shift = PAGE_SHIFT
         self._mask = (1 << PAGE_SHIFT) - 1
-        self._full = (1 << (1 << PAGE_SHIFT)) - 1
+        self._full = _page_of_ones(PAGE_SHIFT)
         self._bounds = []
         self._partial = {}
 
@@ -191,6 +192,12 @@ class Pages:
             assert bisect_right(bounds, page) & 1, f"page {page} outside {bounds}"
             assert 0 < bits < self._full, f"page {page} is kept as {bits:#x}"
         assert self.count == self._count_pages(0, INDEX_MAX), f"count is {self.count}"
+
+
+@functools.cache
+def _page_of_ones(shift: int) -> int:
+    # Shared: a broker has ten thousand of these sets, most of them empty.
+    return (1 << (1 << shift)) - 1
 
 
 def _splice(bounds: list[int], first: int, end: int, present: bool) -> None:

@@ -60,6 +60,13 @@ class CursorTwin:
             self.stale.discard(index)
         return delivered
 
+    def was_delivered(self, indexes: Iterable[int]) -> None:
+        """What a journaled delivery says after a crash: it was with a consumer, and came back."""
+        for index in indexes:
+            self.stale.discard(index)
+            if self.state[index] == "ready":
+                self.returned.add(index)
+
     def ack(self, ranges: Iterable[Range]) -> tuple[int, int, dict[int, int]]:
         """How many were acked, how many ignored, and holder → how many it lost."""
         named = _each(ranges)

@@ -12,9 +12,9 @@ import pytest
 
 from milepost.cursor import cursor as module
 from milepost.cursor.cursor import Cursor
-from milepost.cursor.facts import AckFact, SeekFact, TrimFact
+from milepost.cursor.facts import SeekFact
 from milepost.cursor.outcomes import Acked, Counts, Released
-from milepost.errors import CorruptData, IndexNotFound, InvalidRange
+from milepost.errors import IndexNotFound, InvalidRange
 from milepost.positions.ackset import AckSet
 from milepost.positions.ranges import IndexRanges
 from milepost.positions.spans import INDEX_MAX, Span
@@ -315,9 +315,11 @@ def test_a_trim_moves_the_first_index(cursor: Cursor) -> None:
     assert (cursor.first, cursor.mark_delete_index) == (3, 2)
     assert cursor.counts() == Counts(ready=4, inflight=3, delayed=0, acked=0)
     assert cursor.trim(2) == NOTHING
+    assert cursor.trim(0) == NOTHING
     assert cursor.first == 3
-    with pytest.raises(IndexNotFound, match="a trim to 11, the end is 10"):
-        cursor.trim(11)
+    for index in (-1, 11):
+        with pytest.raises(IndexNotFound, match=f"a trim to {index}, the end is 10"):
+            cursor.trim(index)
 
 
 def test_an_ack_of_what_was_trimmed_changes_nothing(cursor: Cursor) -> None:
@@ -359,87 +361,6 @@ def test_holes_are_what_hangs_back(cursor: Cursor) -> None:
     assert cursor.ack_holes(5) == [(0, 3), (5, 7)]
     assert cursor.ack_holes(1) == [(0, 3)]
     assert cursor.backlog == 7
-
-
-# ── replay ────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_facts_bring_a_cursor_back(cursor: Cursor) -> None:
-    replayed = Cursor(0, 10)
-    cursor.deliver(0, 6, holder=1)
-    first_ack = AckFact(0, IndexRanges(cursor.ack([(0, 2), (4, 5)], holder=1).ranges))
-    sought = cursor.seek(1)
-    cursor.deliver(1, 3, holder=1)
-    second_ack = AckFact(1, IndexRanges(cursor.ack([(1, 2)], holder=1).ranges))
-    cursor.trim(1)
-    facts = [first_ack, sought, second_ack, TrimFact(1, 1)]
-    for fact in facts + facts:
-        replayed.replay(fact)
-    assert replayed.backlog_ranges() == cursor.backlog_ranges()
-    assert (replayed.first, replayed.epoch, replayed.mark_delete_index) == (1, 1, 1)
-    # The second delivery of index 2 was no fact: its ack is ignored, the message comes again.
-    assert [replayed.is_stale(index) for index in (2, 5, 6)] == [True, True, False]
-
-
-def test_an_ack_of_an_older_epoch_is_dropped(cursor: Cursor) -> None:
-    cursor.seek(0)
-    cursor.replay(AckFact(0, IndexRanges([(0, 5)])))
-    assert cursor.backlog == 10
-
-
-def test_an_ack_of_an_epoch_that_never_began_is_damage(cursor: Cursor) -> None:
-    with pytest.raises(CorruptData, match="an ack of epoch 2, but no seek after 0"):
-        cursor.replay(AckFact(2, IndexRanges([(0, 5)])))
-
-
-def test_a_seek_that_is_known_is_dropped(cursor: Cursor) -> None:
-    fact = cursor.seek(3)
-    cursor.ack([(3, 5)])
-    cursor.replay(fact)
-    assert (cursor.epoch, cursor.mark_delete_index) == (1, 4)
-
-
-def test_a_replayed_ack_is_not_judged_again(cursor: Cursor) -> None:
-    """The delivery that made it good is not in the journal."""
-    cursor.deliver(0, 5, holder=1)
-    cursor.seek(0)
-    cursor.replay(AckFact(1, IndexRanges([(2, 3)])))
-    assert cursor.is_acked(Span(2, 1))
-    assert not cursor.is_stale(2)
-    cursor.check()
-
-
-@pytest.mark.parametrize(
-    "fact",
-    [
-        AckFact(0, IndexRanges([(11, 15)])),
-        SeekFact(1, 15, IndexRanges()),
-        SeekFact(1, 3, IndexRanges([(5, 15)])),
-        TrimFact(0, 15),
-    ],
-    ids=str,
-)
-def test_a_fact_proves_that_its_indexes_exist(cursor: Cursor, fact) -> None:
-    cursor.replay(fact)
-    cursor.check()
-    assert cursor.end == 15
-
-
-def test_a_replayed_seek_to_what_was_trimmed_since(cursor: Cursor) -> None:
-    cursor.trim(6)
-    cursor.replay(SeekFact(1, 2, IndexRanges([(2, 8)])))
-    cursor.check()
-    assert (cursor.epoch, cursor.next_ready()) == (1, (6, 10))
-    assert [cursor.is_stale(index) for index in (6, 7, 8)] == [True, True, False]
-
-
-def test_a_fact_may_be_replayed_into_two_cursors() -> None:
-    fact = SeekFact(1, 0, IndexRanges([(0, 5)]))
-    one, other = Cursor(0, 10), Cursor(0, 10)
-    one.replay(fact)
-    one.deliver(0, 5, holder=1)
-    other.replay(fact)
-    assert other.is_stale(3)
 
 
 # ── invariants ────────────────────────────────────────────────────────────────────────────────

@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from milepost.cursor import facts
-from milepost.cursor.facts import AckFact, SeekFact, TrimFact, decode, encode
+from milepost.cursor.facts import AckFact, DeliveryFact, SeekFact, TrimFact, decode, encode
 from milepost.errors import CorruptData, UnknownFormat
 from milepost.positions.ranges import IndexRanges
 
@@ -19,6 +19,8 @@ ALL = [
     SeekFact(3, 17, IndexRanges()),
     SeekFact(3, 17, IndexRanges([(17, 40), (50, 60)])),
     TrimFact(9, 12),
+    DeliveryFact(2, IndexRanges([(7, 9)])),
+    DeliveryFact(2, IndexRanges([(7, 9), (20, 3000)])),
 ]
 
 

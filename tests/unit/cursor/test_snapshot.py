@@ -8,8 +8,9 @@ import zlib
 import pytest
 
 from milepost.cursor import snapshot
-from milepost.cursor.cursor import Cursor, CursorState
+from milepost.cursor.cursor import Cursor
 from milepost.cursor.outcomes import Counts
+from milepost.cursor.state import CursorState
 from milepost.errors import CorruptData, UnknownFormat
 from milepost.positions.ranges import IndexRanges
 from milepost.positions.spans import Span
