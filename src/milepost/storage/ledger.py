@@ -23,12 +23,12 @@ from milepost.storage.entry import HEADER_SIZE as ENTRY_HEADER_SIZE
 from milepost.storage.entry import Block, Entry, decode_entries
 from milepost.storage.files import Files
 from milepost.storage.header import HEADER_SIZE, LEDGER, MILEPOSTS, FileHeader
-from milepost.storage.mileposts import ROW_SIZE, Mileposts, Row
+from milepost.storage.mileposts import ROW_SIZE, FileBytes, Mileposts, Row
 
 FOLDER = "ledgers"
 _REBUILD_READ_SIZE = 4 * 1024 * 1024
-# Mapping costs some 20 µs on the loop; below this many rows they stay in memory until the next time.
-_ROWS_MAPPED_MIN = 4096
+# The newest rows of a ledger that still grows stay in memory up to this many: they are asked for most.
+_ROWS_HELD_MAX = 4096
 
 
 class LedgerRow(NamedTuple):
@@ -132,7 +132,7 @@ class Ledger:
     # -- looking up --------------------------------------------------------------------------------
 
     def mileposts(self, files: Files) -> Mileposts:
-        """The rows, mapped on first use and made again from the ledger if they are not intact."""
+        """The rows, checked on first use and made again from the ledger if they are not intact."""
         if self._mileposts is None:
             self._mileposts = self._load_mileposts(files)
         return self._mileposts
@@ -147,16 +147,13 @@ class Ledger:
 
     def _load_mileposts(self, files: Files) -> Mileposts:
         stored = self.stored
-        size = HEADER_SIZE + stored.entries * ROW_SIZE
         mileposts = Mileposts()
+        file = FileBytes(files, mileposts_path(self.ledger_id))
         try:
-            mapped = files.map(mileposts_path(self.ledger_id), size)
-        except (OSError, ValueError):
-            pass  # missing or short: made again below
-        else:
-            if mileposts.load(mapped, stored.entries, stored.mileposts_crc):
-                return mileposts
-        return self._rebuild_mileposts(files)
+            intact = mileposts.load(file, stored.entries, stored.mileposts_crc)
+        except (OSError, CorruptData):  # missing or short
+            intact = False
+        return mileposts if intact else self._rebuild_mileposts(files)
 
     def _rebuild_mileposts(self, files: Files) -> Mileposts:
         """Read the stored entries one by one. Slow, and only after damage or a power loss."""
@@ -254,9 +251,8 @@ class Ledger:
         self.stored = flush.row
         self._rows_stored = count = flush.row.entries
         mileposts = self.mileposts(files)
-        if count - mileposts.mapped_count >= (1 if self.sealed else _ROWS_MAPPED_MIN):
-            mapped = files.map(mileposts_path(self.ledger_id), HEADER_SIZE + count * ROW_SIZE)
-            mileposts.adopt(mapped, count)
+        if count - mileposts.mapped_count >= (1 if self.sealed else _ROWS_HELD_MAX):
+            mileposts.adopt(FileBytes(files, mileposts_path(self.ledger_id)), count)
 
     def stored_blocks(self) -> int:
         """How many blocks in memory the file holds too."""

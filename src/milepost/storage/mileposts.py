@@ -1,14 +1,17 @@
 """Mileposts of one ledger: where each entry lies, which index it ends with, when it came.
 
 One row an entry: byte offset, last index, time, flags; index → entry and time → entry by bisection.
-The rows of a checkpointed ledger are mapped from its `.mileposts` file and cost no memory of their
-own; rows since then are four arrays. Rows are relative to the ledger's own start, so 32 bits do:
+The rows of a checkpointed ledger are read from its `.mileposts` file, a page at a time: of each page
+only its first row (a *fence*) is kept in memory, so that ten million entries cost some 300 KiB and a
+look-up costs one small read. Rows since the last checkpoint are four arrays. Rows are relative to
+the ledger's own start, so 32 bits do:
 
     offset   from the start of the file      last index   minus the ledger's first index
     time     minus the ledger's first time    flags        of the entry
 
 The file is a convenience: its checksum stands in the catalog, and when it is missing or does not
-match, it is made again from the ledger.
+match, it is made again from the ledger. It is read, not mapped: a bad sector under a map would end
+the process, and the kernel counts pages around a touched one as ours by the megabyte.
 """
 
 from __future__ import annotations
@@ -16,22 +19,25 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from mmap import MADV_DONTNEED, mmap
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import google_crc32c
 
+from milepost.errors import CorruptData
+from milepost.storage.files import Files
 from milepost.storage.header import HEADER_SIZE
 
 ROW_SIZE = 16
+_INDEX, _TIME = 1, 2  # columns of a row that can be looked for
 # What 32 bits can tell: a ledger is rolled before it would outgrow its mileposts.
 OFFSET_MAX = 2**32 - 1
 RELATIVE_INDEX_MAX = 2**32 - 1
 RELATIVE_TIME_MAX = 2**32 - 1
 
-# Mapped pages that look-ups touched are handed back to the kernel after this many of them: they stay
-# in its cache, but are not counted as ours. A bisection of a million rows touches about 8 new pages.
-LOOKUPS_PER_RELEASE = 512
+ROWS_PER_PAGE = 256
+# The checksum is taken over this many rows at a time. Invariant: whole pages.
+_ROWS_PER_CHECK = 256 * ROWS_PER_PAGE
+_NOTHING = memoryview(b"").cast("I")
 
 
 class Row(NamedTuple):
@@ -41,35 +47,65 @@ class Row(NamedTuple):
     flags: int
 
 
-def _native(rows: array[int]) -> array[int]:
-    """Rows are little-endian on disk, on every machine."""
-    if sys.byteorder == "big":
-        rows = array("I", rows)
-        rows.byteswap()
-    return rows
+class Bytes(Protocol):
+    """Bytes that are there when a part of them is asked for."""
+
+    def __getitem__(self, part: slice, /) -> bytes | memoryview: ...
+
+
+class FileBytes:
+    """The bytes of a file, read through the seam."""
+
+    __slots__ = ("_files", "_path")
+
+    def __init__(self, files: Files, path: str) -> None:
+        self._files = files
+        self._path = path
+
+    def __getitem__(self, part: slice, /) -> bytes:
+        data = self._files.read(self._path, part.start, part.stop - part.start)
+        if len(data) != part.stop - part.start:
+            raise CorruptData(f"{self._path}: ends at byte {part.start + len(data)}")
+        return data
+
+
+def _words(rows: bytes | memoryview) -> memoryview:
+    """Rows as 32-bit numbers, four a row; they are little-endian on disk, on every machine."""
+    if sys.byteorder == "little":
+        return memoryview(rows).cast("I")
+    words = array("I", bytes(rows))
+    words.byteswap()
+    return memoryview(words)
 
 
 class Mileposts:
-    """The rows of one ledger: a mapped prefix and a tail in memory."""
+    """The rows of one ledger: the first of them in a file, the last in memory."""
 
     __slots__ = (
+        "_fences",
+        "_file",
         "_flags",
         "_last_indexes",
-        "_lookups",
-        "_mapped",
         "_mapped_count",
+        "_mapped_last",
         "_offsets",
-        "_rows",
+        "_page",
+        "_page_first",
         "_times",
     )
 
     def __init__(self) -> None:
-        self._mapped: memoryview | None = None  # the file's bytes, header included
-        self._rows: memoryview | None = None  # the same as 32-bit words, four a row
+        self._file: Bytes | None = None  # header included
         self._mapped_count = 0
-        self._lookups = 0
+        # By column, of the rows in the file: those at the beginning of a page, and the very last.
+        self._fences = {_INDEX: array("I"), _TIME: array("I")}
+        self._mapped_last = {_INDEX: 0, _TIME: 0}
+        # The page read last, as words, and its first row. It begins one row early: an entry's first
+        # index is told by the row before.
+        self._page = _NOTHING
+        self._page_first = 0
         # The tail, a column each. Invariant: equally long; offsets and last indexes strictly grow,
-        # times never fall, also from the mapped rows to these.
+        # times never fall, also from the rows in the file to these.
         self._offsets: array[int] = array("I")
         self._last_indexes: array[int] = array("I")
         self._times: array[int] = array("I")
@@ -81,6 +117,7 @@ class Mileposts:
 
     @property
     def mapped_count(self) -> int:
+        """How many rows are in the file, and in memory no more."""
         return self._mapped_count
 
     def extend(
@@ -110,21 +147,21 @@ class Mileposts:
                 self._times[tail],
                 self._flags[tail],
             )
-        assert self._rows is not None
-        at = entry_id * 4
-        offset, last_index, time, flags = self._rows[at : at + 4]
-        self._touched()
-        return Row(offset, last_index, time, flags)
+        words, first = self._page_of(entry_id)
+        at = (entry_id - first) * 4
+        return Row(words[at], words[at + 1], words[at + 2], words[at + 3])
 
     def rows(self, entry_id: int, end_id: int) -> list[Row]:
         """Rows of consecutive entries, in one go."""
         mapped_end = min(end_id, self._mapped_count)
         rows: list[Row] = []
         if entry_id < mapped_end:
-            assert self._rows is not None
-            words = iter(self._rows[entry_id * 4 : mapped_end * 4].tolist())
-            rows += map(Row._make, zip(words, words, words, words, strict=True))
-            self._touched()
+            # The last page first: it may be all, and whoever reads on asks for it again.
+            words, first = self._page_of(mapped_end - 1)
+            if entry_id < first:
+                words, first = self._read(entry_id, mapped_end), entry_id
+            numbers = iter(words[(entry_id - first) * 4 : (mapped_end - first) * 4].tolist())
+            rows += map(Row._make, zip(numbers, numbers, numbers, numbers, strict=True))
         if end_id > self._mapped_count:
             tail = slice(max(entry_id - self._mapped_count, 0), end_id - self._mapped_count)
             rows += map(
@@ -141,26 +178,40 @@ class Mileposts:
 
     def entry_with(self, relative_index: int) -> int:
         """The entry that holds an index (given relative to the ledger's first)."""
-        return self._find(relative_index, 1, self._last_indexes, before=True)
+        return self._find(relative_index, _INDEX, self._last_indexes, before=True)
 
     def first_entry_from(self, relative_time: int) -> int:
         """The first entry not older than a time; `count` if all are."""
-        return self._find(relative_time, 2, self._times, before=True)
+        return self._find(relative_time, _TIME, self._times, before=True)
 
     def first_entry_after(self, relative_time: int) -> int:
         """The first entry younger than a time; `count` if none is."""
-        return self._find(relative_time, 2, self._times, before=False)
+        return self._find(relative_time, _TIME, self._times, before=False)
 
     def _find(self, value: int, column: int, tail: array[int], *, before: bool) -> int:
         bisect = bisect_left if before else bisect_right
-        if self._rows is not None:
-            words = self._rows
-            # Is it among the mapped rows? Their last row says so without a search.
-            last = words[(self._mapped_count - 1) * 4 + column]
-            if value < last or (before and value == last):
-                self._touched()
-                return bisect(words[column::4], value)
+        last = self._mapped_last[column]
+        if self._mapped_count and (value < last or (before and value == last)):
+            # The fence in front of the value begins the page that has it, or that it follows.
+            page = max(bisect(self._fences[column], value) - 1, 0)
+            words, first = self._page_of(page * ROWS_PER_PAGE)
+            return first + bisect(words[column::4], value)
         return self._mapped_count + bisect(tail, value)
+
+    def _page_of(self, entry_id: int) -> tuple[memoryview, int]:
+        """The page with an entry's row, as words, and the number of its first row."""
+        first = max(entry_id - entry_id % ROWS_PER_PAGE - 1, 0)
+        if first != self._page_first or len(self._page) <= (entry_id - first) * 4:
+            end = min(entry_id - entry_id % ROWS_PER_PAGE + ROWS_PER_PAGE, self._mapped_count)
+            self._page = self._read(first, end)
+            self._page_first = first
+        return self._page, first
+
+    def _read(self, entry_id: int, end_id: int) -> memoryview:
+        assert self._file is not None
+        return _words(
+            self._file[HEADER_SIZE + entry_id * ROW_SIZE : HEADER_SIZE + end_id * ROW_SIZE]
+        )
 
     # -- the file ----------------------------------------------------------------------------------
 
@@ -173,39 +224,42 @@ class Mileposts:
         rows[1::4] = self._last_indexes[tail]
         rows[2::4] = self._times[tail]
         rows[3::4] = self._flags[tail]
-        return _native(rows).tobytes()
+        return _words(rows.tobytes()).tobytes()
 
-    def adopt(self, mapped: memoryview, count: int) -> None:
+    def adopt(self, file: Bytes, count: int) -> None:
         """Use the file's first `count` rows from now on; forget them in memory."""
         drop = count - self._mapped_count
         assert 0 <= drop <= len(self._offsets), (count, self._mapped_count, len(self._offsets))
-        self._map(mapped, count)
-        for column in (self._offsets, self._last_indexes, self._times, self._flags):
-            del column[:drop]
-
-    def load(self, mapped: memoryview, count: int, crc: int) -> bool:
-        """Map a file of `count` rows; False, and nothing changed, if its checksum does not match."""
-        assert self.count == 0
-        if google_crc32c.value(bytes(mapped[HEADER_SIZE : HEADER_SIZE + count * ROW_SIZE])) != crc:
-            return False
-        self._map(mapped, count)
-        self._release()
-        return True
-
-    def _map(self, mapped: memoryview, count: int) -> None:
-        self._mapped = mapped
+        self._file = file
+        if not drop:
+            return
+        for column, tail in ((_INDEX, self._last_indexes), (_TIME, self._times)):
+            fences = self._fences[column]
+            fences.extend(
+                tail[len(fences) * ROWS_PER_PAGE - self._mapped_count : drop : ROWS_PER_PAGE]
+            )
+            self._mapped_last[column] = tail[drop - 1]
         self._mapped_count = count
-        rows = mapped[HEADER_SIZE : HEADER_SIZE + count * ROW_SIZE].cast("I")
-        if sys.byteorder == "big":
-            rows = memoryview(_native(array("I", rows)))
-        self._rows = rows if count else None
+        self._page = _NOTHING  # it may have been the last one, and not full
+        for tail in (self._offsets, self._last_indexes, self._times, self._flags):
+            del tail[:drop]
 
-    def _touched(self) -> None:
-        self._lookups += 1
-        if self._lookups >= LOOKUPS_PER_RELEASE:
-            self._release()
-
-    def _release(self) -> None:
-        self._lookups = 0
-        if self._mapped is not None and isinstance(self._mapped.obj, mmap):
-            self._mapped.obj.madvise(MADV_DONTNEED)
+    def load(self, file: Bytes, count: int, crc: int) -> bool:
+        """Use a file of `count` rows; False, and nothing changed, if its checksum does not match."""
+        assert self.count == 0
+        fences = {_INDEX: array("I"), _TIME: array("I")}
+        last = {_INDEX: 0, _TIME: 0}
+        found = 0
+        for row in range(0, count, _ROWS_PER_CHECK):
+            end = min(row + _ROWS_PER_CHECK, count)
+            rows = bytes(file[HEADER_SIZE + row * ROW_SIZE : HEADER_SIZE + end * ROW_SIZE])
+            found = google_crc32c.extend(found, rows)
+            words = _words(rows)
+            for column in (_INDEX, _TIME):
+                fences[column].extend(words[column :: 4 * ROWS_PER_PAGE].tolist())
+                last[column] = words[column - 4]
+        if found != crc:
+            return False
+        self._file, self._mapped_count = file, count
+        self._fences, self._mapped_last = fences, last
+        return True
