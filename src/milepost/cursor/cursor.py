@@ -244,14 +244,19 @@ class Cursor:
         return fact
 
     def trim(self, index: int) -> Acked:
-        """Below `index` → acked and no longer retained. What to journal is a `TrimFact`."""
+        """Below `index` → acked and no longer retained.
+
+        To be journaled as a `TrimFact`; or as an ack, by a broker whose log says at every start
+        where it begins.
+        """
         if not 0 <= index <= self.end:
             raise IndexNotFound(f"a trim to {index}, the end is {self.end}")
         if index <= self.first:
             return Acked(0, 0, {}, ())
         taken: dict[int, int] = {}
         first, self.first = self.first, index
-        return Acked(self._settle(first, index, NOBODY, taken), 0, taken, ())
+        count = self._settle(first, index, NOBODY, taken)
+        return Acked(count, 0, taken, ((first, index),) if count else ())
 
     def replay(self, fact: Fact) -> None:
         """Make a journaled fact true again. Twice is as good as once, and what a snapshot has
