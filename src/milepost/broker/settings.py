@@ -60,7 +60,8 @@ class Settings:
     )
     advertised_address: str = text(
         "",
-        "The host name that lookups tell clients; empty takes the address listened on.",
+        "The host name that lookups tell clients; empty takes `host`, or `localhost` where that is "
+        "every interface.",
         "advertisedAddress",
     )
     cluster_name: str = text("standalone", "The `cluster` label of the metrics.", "clusterName")
@@ -285,6 +286,14 @@ class Settings:
             value = getattr(self, name)
             if not setting.accepts(value):
                 raise InvalidSetting(f"{name} = {value!r}: expected {setting.allowed}")
+
+    @property
+    def advertised_host(self) -> str:
+        """The host name for clients. One that listens everywhere says `localhost`, as Pulsar's
+        standalone does: right behind a published port, and to be set for anyone farther away."""
+        if self.advertised_address:
+            return self.advertised_address
+        return "localhost" if self.host in ("0.0.0.0", "::", "") else self.host  # noqa: S104
 
     @property
     def memory_limit(self) -> int:

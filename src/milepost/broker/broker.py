@@ -1,0 +1,507 @@
+"""The broker: owns the catalog's view of what exists, the open topics, and the ticks.
+
+Topics are opened on first use and stay open. Everything that waits for the disk is awaited here or in
+the handlers; what happens to a topic or subscription is decided in theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from milepost import __version__
+from milepost.broker.access import ProducerAccess
+from milepost.broker.consumer import Consumer
+from milepost.broker.counters import Counters
+from milepost.broker.dedup import Dedup
+from milepost.broker.feed import Feed
+from milepost.broker.producer import Producer
+from milepost.broker.session import Session
+from milepost.broker.settings import Settings
+from milepost.broker.subscription import Limits, Subscription
+from milepost.broker.topic import Topic
+from milepost.clock import Clock
+from milepost.cursor import facts, snapshot
+from milepost.cursor.cursor import Cursor
+from milepost.errors import (
+    AlreadyExists,
+    InvalidInput,
+    NotAllowed,
+    ServiceNotReady,
+    TooManyRequests,
+    TopicNotFound,
+)
+from milepost.positions.names import TopicName
+from milepost.storage.catalog import Catalog, Snapshot, StateRow, TopicRow
+from milepost.storage.engine import StorageEngine
+from milepost.storage.entry import Entry
+from milepost.storage.ledger import LedgerRow, ReadPlan
+from milepost.wire import replies
+from milepost.wire.commands import Kind
+from milepost.wire.metadata import chunk_info, split_entry
+
+logger = logging.getLogger(__name__)
+
+CURSOR_STATE = "cursor"
+DEDUP_STATE = "dedup"
+
+TENANTS, NAMESPACES, PARTITIONED = "tenants", "namespaces", "partitioned"
+# What a new data directory holds, as upstream's standalone does.
+FIRST_NAMESPACES = ("public/default", "pulsar/system")
+
+TICK_S = 1.0
+# How long a reader may take to come back after a seek closed it.
+READER_ORPHAN_S = 60.0
+
+
+class Broker:
+    def __init__(self, settings: Settings, engine: StorageEngine, clock: Clock) -> None:
+        self.settings = settings
+        self.engine = engine
+        self.store = engine.store
+        self.clock = clock
+        self.counters = Counters()
+        self.server_version = f"Milepost-{__version__}"
+        self.sessions: set[Session] = set()
+        self.topics: dict[str, Topic] = {}
+        self.host, self.port, self.http_port = settings.host, settings.port, settings.http_port
+        self.read_size_max = settings.dispatch_read_size
+        self._opening: dict[str, asyncio.Future[Topic]] = {}
+        # What exists, open or not; the catalog's rows, kept in memory for look-ups.
+        self._rows: dict[str, TopicRow] = {}
+        self._partitioned: dict[str, int] = {}
+        self._namespaces: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        # Readers' subscriptions that a seek has emptied, and until when they are kept.
+        self._orphans: dict[Subscription, float] = {}
+        self._next_holder = 0
+        self._next_name = 0
+        self._loop = asyncio.get_running_loop()
+        self._last_keep_alive = clock.monotonic()
+        self._ticker: asyncio.TimerHandle | None = None
+        self.is_closing = False
+        self.limits = Limits(
+            unacked_per_consumer=settings.max_unacked_messages_per_consumer or 1 << 62,
+            unacked_per_subscription=settings.max_unacked_messages_per_subscription or 1 << 62,
+            batch_index_ack=settings.batch_index_ack,
+            expose_broker_entry=settings.broker_entry_metadata
+            and settings.expose_broker_entry_metadata,
+            round_robin_entries=settings.dispatch_round_robin_entries,
+        )
+
+    # -- life --------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Read what exists. Nothing is opened until somebody asks for it."""
+
+        def load(catalog: Catalog) -> tuple[list[TopicRow], dict[str, Any], list[str]]:
+            for name in FIRST_NAMESPACES:
+                if catalog.doc(NAMESPACES, name) is None:
+                    catalog.put_doc(TENANTS, name.split("/")[0], {})
+                    catalog.put_doc(NAMESPACES, name, {})
+            return catalog.topics(), catalog.docs(PARTITIONED), list(catalog.docs(NAMESPACES))
+
+        rows, partitioned, namespaces = await self.engine.catalog(load)
+        self._rows = {row.name: row for row in rows}
+        self._partitioned = {name: doc["partitions"] for name, doc in partitioned.items()}
+        self._namespaces = set(namespaces)
+        self._ticker = self._loop.call_later(TICK_S, self._tick)
+
+    async def close(self) -> None:
+        """Drain: no new work, receipts and acks that are on their way go out, then the storage."""
+        self.is_closing = True
+        if self._ticker is not None:
+            self._ticker.cancel()
+        for topic in self.topics.values():
+            for subscription in topic.subscriptions.values():
+                subscription.flush_acks()
+        await self.engine.flush()
+        for session in list(self.sessions):
+            session.close()
+            session.lost()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.engine.close()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something to its end, whoever asked for it."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _tick(self) -> None:
+        self._ticker = self._loop.call_later(TICK_S, self._tick)
+        now = self.clock.monotonic()
+        keep_alive = now - self._last_keep_alive >= self.settings.keep_alive_interval_s
+        if keep_alive:
+            self._last_keep_alive = now
+        for session in list(self.sessions):
+            session.tick(keep_alive=keep_alive)
+        for subscription, until in list(self._orphans.items()):
+            if subscription.consumers or now >= until:
+                del self._orphans[subscription]
+                if not subscription.consumers:
+                    subscription.topic.subscriptions.pop(subscription.name, None)
+
+    # -- names -------------------------------------------------------------------------------------
+
+    def lookup_url(self) -> str:
+        host = self.settings.advertised_address or self.host
+        return f"pulsar://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    def check_namespace(self, name: TopicName) -> None:
+        if str(name.namespace) not in self._namespaces:
+            raise TopicNotFound(f"namespace {name.namespace} of topic {name} does not exist")
+
+    async def partitions_of(self, name: TopicName, *, create: bool = False) -> int:
+        """How many partitions a topic has; 0 for one that is not partitioned, or not there."""
+        self.check_namespace(name)
+        if name.partition >= 0:
+            return 0
+        count = self._partitioned.get(str(name))
+        if count is not None:
+            return count
+        if (
+            create
+            and str(name) not in self._rows
+            and self.settings.allow_auto_topic_creation
+            and self.settings.allow_auto_topic_creation_type == "partitioned"
+        ):
+            await self.create_partitioned_topic(name, self.settings.default_num_partitions)
+            return self.settings.default_num_partitions
+        return 0
+
+    async def create_partitioned_topic(self, name: TopicName, partitions: int) -> None:
+        self.check_namespace(name)
+        limit = self.settings.max_partitions_per_topic
+        if partitions <= 0 or (limit and partitions > limit):
+            raise InvalidInput(
+                f"{partitions} partitions for {name}; allowed are 1 to {limit or 'any'}"
+            )
+        if name.partition >= 0:
+            raise InvalidInput(f"{name} is a partition itself")
+        if str(name) in self._partitioned or str(name) in self._rows:
+            raise AlreadyExists(f"topic {name} exists")
+        self._partitioned[str(name)] = partitions
+        try:
+            await self.engine.catalog(
+                lambda catalog: catalog.put_doc(PARTITIONED, str(name), {"partitions": partitions})
+            )
+        except BaseException:
+            del self._partitioned[str(name)]
+            raise
+
+    async def topics_of_namespace(self, namespace: str, mode: str = "PERSISTENT") -> list[str]:
+        """Names of its topics, partitions each by its own name, as upstream lists them."""
+        if mode == "NON_PERSISTENT":
+            return []
+        prefix = f"persistent://{namespace}/"
+        names = {name for name in self._rows if name.startswith(prefix)}
+        for name, partitions in self._partitioned.items():
+            if name.startswith(prefix):
+                names |= {f"{name}-partition-{n}" for n in range(partitions)}
+        return sorted(names)
+
+    def new_producer_name(self) -> str:
+        """A name that no producer of this broker, now or after a restart, is given again."""
+        self._next_name += 1
+        return f"{self.settings.cluster_name}-{self.clock.wall_ms():x}-{self._next_name}"
+
+    def next_holder(self) -> int:
+        self._next_holder += 1
+        return self._next_holder
+
+    # -- topics ------------------------------------------------------------------------------------
+
+    async def topic(self, name: TopicName, *, create: bool = True) -> Topic:
+        """The open topic; made if it may be."""
+        topic = self.topics.get(str(name))
+        if topic is not None:
+            return topic
+        if self.is_closing:
+            raise ServiceNotReady("the broker is shutting down")
+        opening = self._opening.get(str(name))
+        if opening is None:
+            opening = self._loop.create_future()
+            self._opening[str(name)] = opening
+            try:
+                topic = await self._open(name, create)
+            except BaseException as error:
+                opening.set_exception(error)
+                opening.exception()  # somebody else may be waiting, or nobody
+                raise
+            else:
+                self.topics[str(name)] = topic
+                opening.set_result(topic)
+            finally:
+                del self._opening[str(name)]
+        return await asyncio.shield(opening)
+
+    async def _open(self, name: TopicName, create: bool) -> Topic:
+        self.check_namespace(name)
+        if not name.is_persistent:
+            raise NotAllowed(f"{name} is not persistent")
+        self._check_partition(name)
+        row = self._rows.get(str(name))
+        if row is None:
+            if not create or not (
+                self.settings.allow_auto_topic_creation or str(name.base) in self._partitioned
+            ):
+                raise TopicNotFound(f"topic {name} does not exist")
+            row = await self._create(name)
+        while True:
+            # What was read is only good if no checkpoint was recorded meanwhile.
+            checkpoints = self.store.checkpoints
+            ledgers, states = await self.engine.catalog(
+                lambda catalog: _fetch(catalog, row.topic_id)
+            )
+            if checkpoints == self.store.checkpoints:
+                break
+        log = self.store.log(row, ledgers)
+        topic = Topic(
+            row, log, access=ProducerAccess(row.doc.get("epoch")), now_ms=self.clock.wall_ms
+        )
+        await self._open_states(topic, states)
+        return topic
+
+    def _check_partition(self, name: TopicName) -> None:
+        if name.partition < 0:
+            if str(name) in self._partitioned:
+                raise NotAllowed(f"{name} is partitioned; its partitions are topics of their own")
+            return
+        partitions = self._partitioned.get(str(name.base))
+        if partitions is not None and name.partition >= partitions:
+            raise TopicNotFound(
+                f"{name.base} has {partitions} partitions, no partition {name.partition}"
+            )
+
+    async def _create(self, name: TopicName) -> TopicRow:
+        limit = self.settings.max_topics_per_namespace
+        if limit:
+            prefix = f"persistent://{name.namespace}/"
+            if sum(other.startswith(prefix) for other in self._rows) >= limit:
+                raise TooManyRequests(f"namespace {name.namespace} has {limit} topics already")
+        row = await self.engine.catalog(lambda catalog: catalog.create_topic(str(name), {}))
+        self._rows[str(name)] = row
+        return row
+
+    async def _open_states(self, topic: Topic, states: list[tuple[StateRow, Snapshot]]) -> None:
+        dedup: tuple[StateRow, Snapshot] | None = None
+        for state, stored in states:
+            if state.kind == CURSOR_STATE:
+                self._open_cursor(topic, state, stored)
+            elif state.kind == DEDUP_STATE:
+                dedup = (state, stored)
+        if self.settings.deduplication:
+            if dedup is None:
+                row = await self.engine.catalog(
+                    lambda catalog: catalog.create_state(topic.row.topic_id, DEDUP_STATE, "", {})
+                )
+                dedup = (row, Snapshot(-1, None, []))
+            await self._open_dedup(topic, *dedup)
+
+    def _open_cursor(self, topic: Topic, state: StateRow, stored: Snapshot) -> Subscription:
+        cell: list[Cursor] = []
+        found = self.store.open_state(state.state_id, lambda: snapshot.encode(cell[0]), stored)
+        assert found.data is not None, f"subscription {state.name} was made without a snapshot"
+        cursor = snapshot.decode(found.data)
+        for fact in found.facts:
+            cursor.replay(facts.decode(fact))
+        cursor.extend(max(cursor.end, topic.log.end_index))
+        cursor.trim(topic.log.first_index)
+        cell.append(cursor)
+        return self._attach(topic, state.name, cursor, state.state_id, state.doc.get("properties"))
+
+    def _attach(
+        self,
+        topic: Topic,
+        name: str,
+        cursor: Cursor,
+        state_id: int | None,
+        properties: dict[str, str] | None,
+    ) -> Subscription:
+        subscription = Subscription(
+            topic,
+            name,
+            cursor,
+            limits=self.limits,
+            state_id=state_id,
+            journal=self.store if state_id is not None else None,
+            properties=properties,
+        )
+        subscription.tell_active = self._tell_active
+        Feed(subscription, self)
+        topic.subscriptions[name] = subscription
+        return subscription
+
+    def _tell_active(self, consumer: Consumer, is_active: bool) -> None:
+        def tell() -> None:
+            # Behind the SUCCESS of its SUBSCRIBE: before that the client does not know the consumer.
+            session = consumer.peer
+            assert isinstance(session, Session)
+            peer = session.protocol.peer
+            if not consumer.is_closed and peer and peer.understands(Kind.ACTIVE_CONSUMER_CHANGE):
+                session.write((replies.active_consumer_change(consumer.consumer_id, is_active),))
+
+        self._loop.call_soon(tell)
+
+    async def _open_dedup(self, topic: Topic, state: StateRow, stored: Snapshot) -> None:
+        """Sequence ids as of the last checkpoint, and what the entries since then say."""
+        dedup = Dedup()
+        found = self.store.open_state(
+            state.state_id, lambda: dedup.snapshot(topic.log.end_index), stored
+        )
+        index = dedup.restore(found.data) if found.data is not None else topic.log.first_index
+        index = max(index, topic.log.first_index)
+        while index < topic.log.end_index:
+            plan = topic.log.plan_read(topic.log.locate(index).position)
+            for entry in await self.engine.read(plan):
+                metadata = split_entry(bytes(entry.payload)).metadata
+                if not metadata.HasField("marker_type"):
+                    dedup.replay(
+                        metadata.producer_name,
+                        metadata.sequence_id,
+                        metadata.highest_sequence_id,
+                        entry.count,
+                        chunk_info(metadata),
+                    )
+                index = entry.last_index + 1
+        topic.dedup = dedup
+        topic.on_stored = lambda: self.store.mark_dirty(state.state_id)
+
+    # -- subscriptions -----------------------------------------------------------------------------
+
+    async def create_subscription(
+        self, topic: Topic, name: str, index: int, properties: dict[str, str] | None = None
+    ) -> Subscription:
+        """A durable subscription at an index; the one that exists if there is one."""
+        limit = self.settings.max_subscriptions_per_topic
+        if limit and len(topic.subscriptions) >= limit:
+            raise TooManyRequests(f"topic {topic.name} has {limit} subscriptions already")
+        cursor = Cursor(topic.log.first_index, topic.log.end_index, at=index)
+        sequence = self.store.journal.last_sequence
+        data = snapshot.encode(cursor)
+
+        def create(catalog: Catalog) -> StateRow:
+            row = catalog.create_state(
+                topic.row.topic_id, CURSOR_STATE, name, {"properties": properties or {}}
+            )
+            catalog.put_snapshot(row.state_id, Snapshot(sequence, data, []))
+            return row
+
+        state = await self.engine.catalog(create)
+        if name in topic.subscriptions:
+            raise AlreadyExists(f"subscription {name} of {topic.name} exists")
+        return self._open_cursor(topic, state, Snapshot(sequence, data, []))
+
+    def create_reader(self, topic: Topic, name: str, index: int) -> Subscription:
+        """A subscription that is not durable."""
+        cursor = Cursor(topic.log.first_index, topic.log.end_index, at=index)
+        return self._attach(topic, name, cursor, None, None)
+
+    async def delete_subscription(self, subscription: Subscription) -> None:
+        topic = subscription.topic
+        for consumer in list(subscription.consumers):
+            self.close_consumer(consumer)
+        if topic.subscriptions.get(subscription.name) is subscription:
+            del topic.subscriptions[subscription.name]
+        state_id = subscription.state_id
+        if state_id is not None:
+            subscription.flush_acks()
+            sequence = self.store.journal.last_sequence
+            self.store.forget_state(state_id)
+            await self.engine.catalog(lambda catalog: catalog.delete_state(state_id, sequence))
+
+    # -- producers and consumers -------------------------------------------------------------------
+
+    def remove_consumer(self, consumer: Consumer, *, keep: bool = False) -> None:
+        """A consumer is gone, and a reader's subscription with it unless it is to be kept."""
+        subscription = consumer.subscription
+        session = consumer.peer
+        if isinstance(session, Session):
+            session.forget_consumer(consumer)
+        subscription.remove_consumer(consumer)
+        if not subscription.is_durable and not subscription.consumers and not keep:
+            subscription.topic.subscriptions.pop(subscription.name, None)
+
+    def close_consumer(self, consumer: Consumer) -> None:
+        """End a consumer from this side; its client subscribes again."""
+        self.remove_consumer(consumer)
+        self._write_close(consumer)
+
+    def tell_closed(self, consumer: Consumer) -> None:
+        """A seek has taken the consumer out; tell its client, which comes back at the target.
+
+        A reader's subscription is kept for it, without a consumer: the client subscribes without
+        saying where, since the seek has said it.
+        """
+        if isinstance(consumer.peer, Session):
+            consumer.peer.forget_consumer(consumer)
+        subscription = consumer.subscription
+        if not subscription.is_durable:
+            self._orphans[subscription] = self.clock.monotonic() + READER_ORPHAN_S
+        self._write_close(consumer)
+
+    def _write_close(self, consumer: Consumer) -> None:
+        # With the address the client comes back at once, without it after a pause.
+        frame = replies.close_consumer(consumer.consumer_id, url=self.lookup_url())
+        consumer.peer.write((frame,))
+
+    def remove_producer(self, producer: Producer) -> None:
+        if producer.is_closed:
+            return
+        producer.is_closed = True
+        topic = producer.topic
+        if topic.producers.get(producer.name) is producer:
+            del topic.producers[producer.name]
+        session = producer.peer
+        if isinstance(session, Session):
+            session.forget_producer(producer)
+        self.spawn(self._promote(topic, producer))
+
+    async def _promote(self, topic: Topic, left: Producer) -> None:
+        """Whoever waited for exclusive access may have its turn."""
+        for promoted in topic.access.leave(left):
+            await self.grant(topic, promoted.producer, promoted.epoch)
+            producer = promoted.producer
+            if not producer.is_closed and producer.waiting_request_id is not None:
+                producer.peer.write(
+                    (
+                        replies.producer_success(
+                            producer.waiting_request_id,
+                            producer.name,
+                            last_sequence_id=topic.last_sequence_id(producer.name),
+                            topic_epoch=promoted.epoch,
+                        ),
+                    )
+                )
+
+    async def grant(self, topic: Topic, producer: Producer, epoch: int | None) -> None:
+        """Make the topic epoch durable under which a producer has exclusive access."""
+        if epoch is None or topic.row.doc.get("epoch") == epoch:
+            return
+        doc = {**topic.row.doc, "epoch": epoch}
+        await self.engine.catalog(lambda catalog: catalog.set_topic(topic.row.topic_id, doc))
+        topic.row = self._rows[topic.row.name] = topic.row._replace(doc=doc)
+
+    # -- what feeds need ---------------------------------------------------------------------------
+
+    async def read(self, plan: ReadPlan) -> list[Entry]:
+        return await self.engine.read(plan)
+
+    def perform(self, plan: ReadPlan) -> list[Entry]:
+        return plan.perform(self.store.files)
+
+    async def health(self) -> None:
+        """Return when a fact has gone to the disk and back; raise if it cannot."""
+        await self.engine.flush()
+
+
+def _fetch(
+    catalog: Catalog, topic_id: int
+) -> tuple[list[LedgerRow], list[tuple[StateRow, Snapshot]]]:
+    states = [(state, catalog.snapshot(state.state_id)) for state in catalog.states(topic_id)]
+    return catalog.ledgers(topic_id), states

@@ -1,0 +1,91 @@
+"""A consumer: one session's hold on a subscription, from SUBSCRIBE until it leaves.
+
+`permits` count messages that the client has room for, `unacked` those it holds. Both belong to this
+session alone: a client that subscribes again, even with the same consumer id, is another consumer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from milepost.broker.peer import Peer
+from milepost.wire.encode import MessageEncoder
+
+if TYPE_CHECKING:
+    from milepost.broker.subscription import Subscription
+
+# A client that sends FLOW for ever cannot push its credit past this (reliability: FLOW wrap-around).
+PERMITS_MAX = 2**31 - 1
+
+NO_EPOCH = -1
+
+
+class Consumer:
+    __slots__ = (
+        "bytes_out",
+        "connected_since_ms",
+        "consumer_id",
+        "encoder",
+        "epoch",
+        "holder",
+        "is_blocked",
+        "is_closed",
+        "key_ranges",
+        "messages_acked",
+        "messages_out",
+        "messages_redelivered",
+        "metadata",
+        "name",
+        "peer",
+        "permits",
+        "priority",
+        "subscription",
+        "unacked",
+    )
+
+    def __init__(
+        self,
+        holder: int,
+        consumer_id: int,
+        name: str,
+        peer: Peer,
+        subscription: Subscription,
+        *,
+        partition: int = -1,
+        priority: int = 0,
+        epoch: int = NO_EPOCH,
+        metadata: dict[str, str] | None = None,
+        key_ranges: list[tuple[int, int]] | None = None,
+        connected_since_ms: int = 0,
+    ) -> None:
+        self.holder = holder
+        """Its number in the cursor: what is inflight with it."""
+        self.consumer_id = consumer_id
+        self.name = name
+        self.peer = peer
+        self.subscription = subscription
+        self.priority = priority
+        self.epoch = epoch
+        """The consumer epoch the client sent last (PIP-194). Invariant: only grows; -1 without."""
+        self.metadata = metadata or {}
+        self.key_ranges = key_ranges
+        self.connected_since_ms = connected_since_ms
+        self.encoder = MessageEncoder(consumer_id, partition)
+        self.permits = 0
+        """Messages it has room for. May be below zero: entries are indivisible."""
+        self.unacked = 0
+        """Messages it holds. Invariant: what is inflight with its holder in the cursor."""
+        self.is_blocked = False
+        """Holds too many unacked messages; until half of them are acked it gets no more."""
+        self.is_closed = False
+        self.messages_out = 0
+        self.bytes_out = 0
+        self.messages_acked = 0
+        self.messages_redelivered = 0
+
+    def __repr__(self) -> str:
+        return f"<Consumer {self.name} of {self.subscription.name}: {self.permits} permits>"
+
+    @property
+    def can_take(self) -> bool:
+        return self.permits > 0 and not self.is_blocked and self.peer.is_writable

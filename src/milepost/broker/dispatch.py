@@ -1,0 +1,278 @@
+"""Dispatch: who gets the next entry. One class a subscription type; all decisions, no effects.
+
+    Exclusive   one consumer, everything in order
+    Failover    several, of which one is active; everything in order to it
+    Shared      round robin inside the highest priority level that has room; chunks stay together
+    Key_Shared  by key; what one consumer holds of a key is done before another gets that key
+
+A dispatcher never touches the cursor. `choose` may be asked again for the same entry; `delivered`,
+`acked` and `released` tell it what became of its choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from milepost.broker.active import choose_active
+from milepost.broker.chunk_affinity import ChunkAffinity
+from milepost.broker.consumer import Consumer
+from milepost.broker.keyshared import KeySharedAssignment
+from milepost.errors import ConsumerBusy, InvalidInput
+from milepost.positions.ranges import Range
+from milepost.storage.entry import CHUNK, Entry
+from milepost.wire.metadata import chunk_info, split_entry, sticky_key
+
+if TYPE_CHECKING:
+    from milepost.broker.subscription import Subscription
+
+EXCLUSIVE, SHARED, FAILOVER, KEY_SHARED = 0, 1, 2, 3
+TYPE_NAMES = {
+    EXCLUSIVE: "Exclusive",
+    SHARED: "Shared",
+    FAILOVER: "Failover",
+    KEY_SHARED: "Key_Shared",
+}
+
+
+class Dispatcher:
+    """What every subscription type answers; the defaults are those of Shared."""
+
+    sub_type: ClassVar[int]
+    takes_cumulative: ClassVar[bool] = False
+    releases_by_id: ClassVar[bool] = True
+    """Does REDELIVER name messages, and are redeliveries counted?"""
+    limits_unacked: ClassVar[bool] = True
+    may_pass_over: ClassVar[bool] = False
+    """May a later entry be delivered while this one has to wait?"""
+
+    def __init__(self, subscription: Subscription) -> None:
+        self.subscription = subscription
+        self.consumers: list[Consumer] = []
+        self.run_max = subscription.limits.round_robin_entries
+        """Entries that one consumer may get in one go."""
+
+    @property
+    def type_name(self) -> str:
+        return TYPE_NAMES[self.sub_type]
+
+    def fits(self, sub_type: int, sticky: bool) -> bool:
+        return sub_type == self.sub_type
+
+    def add(self, consumer: Consumer) -> None:
+        self.consumers.append(consumer)
+
+    def remove(self, consumer: Consumer) -> None:
+        self.consumers.remove(consumer)
+
+    def room(self) -> int:
+        """Messages that could go out now; 0 when there is nobody to give them to."""
+        return sum(consumer.permits for consumer in self.consumers if consumer.can_take)
+
+    def choose(self, entry: Entry) -> Consumer | None:
+        raise NotImplementedError
+
+    def shown_count(self, redelivery_count: int) -> int:
+        return redelivery_count
+
+    def delivered(self, consumer: Consumer, entry: Entry) -> None:
+        """The entry went to the consumer it was chosen for."""
+
+    def acked(self, ranges: Sequence[Range]) -> None:
+        """Those indexes are done."""
+
+    def released(self, consumer: Consumer) -> None:
+        """The consumer gave something back."""
+
+    def sought(self) -> None:
+        """Nothing is inflight any more."""
+
+    def closed_by_seek(self) -> list[Consumer]:
+        """Consumers that must be closed when the cursor is moved under them."""
+        return list(self.consumers)
+
+
+class SingleActive(Dispatcher):
+    """Exclusive and Failover: one consumer gets everything, in order."""
+
+    takes_cumulative = True
+    releases_by_id = False
+    limits_unacked = False
+
+    def __init__(self, subscription: Subscription) -> None:
+        super().__init__(subscription)
+        self.active: Consumer | None = None
+        self.run_max = 1 << 30
+
+    def room(self) -> int:
+        active = self.active
+        return active.permits if active is not None and active.can_take else 0
+
+    def choose(self, entry: Entry) -> Consumer | None:
+        active = self.active
+        return active if active is not None and active.can_take else None
+
+    def shown_count(self, redelivery_count: int) -> int:
+        return 0  # as upstream: redeliveries are counted on Shared and Key_Shared only
+
+    def closed_by_seek(self) -> list[Consumer]:
+        return [self.active] if self.active is not None else []
+
+
+class Exclusive(SingleActive):
+    sub_type = EXCLUSIVE
+
+    def add(self, consumer: Consumer) -> None:
+        if self.active is not None:
+            raise ConsumerBusy(
+                f"Exclusive consumer {self.active.name} is already connected to "
+                f"{self.subscription.name}"
+            )
+        super().add(consumer)
+        self.active = consumer
+
+    def remove(self, consumer: Consumer) -> None:
+        super().remove(consumer)
+        self.active = None
+
+
+class Failover(SingleActive):
+    sub_type = FAILOVER
+
+    def add(self, consumer: Consumer) -> None:
+        super().add(consumer)
+        before = self.active
+        self._elect()
+        if self.active is before:  # those who were there know; the newcomer does not
+            self.subscription.tell_active(consumer, False)
+
+    def remove(self, consumer: Consumer) -> None:
+        super().remove(consumer)
+        self._elect()
+
+    def _elect(self) -> None:
+        partition = self.subscription.topic.name.partition
+        chosen = choose_active(self.consumers, partition)
+        if chosen is self.active:
+            return
+        previous, self.active = self.active, chosen
+        if previous is not None and previous in self.consumers:
+            # The new one starts where the old one's acks end: what the old one holds is ready.
+            self.subscription.release_all(previous)
+        for consumer in self.consumers:
+            self.subscription.tell_active(consumer, consumer is chosen)
+
+
+class Shared(Dispatcher):
+    sub_type = SHARED
+
+    def __init__(self, subscription: Subscription) -> None:
+        super().__init__(subscription)
+        self._next = 0
+        self._chunks = ChunkAffinity()
+
+    def remove(self, consumer: Consumer) -> None:
+        super().remove(consumer)
+        self._chunks.leave(consumer.holder)
+
+    def choose(self, entry: Entry) -> Consumer | None:
+        if entry.flags & CHUNK:
+            return self._choose_for_chunk(entry)
+        return self._round_robin()
+
+    def _round_robin(self) -> Consumer | None:
+        """The next one with room, of the highest priority (lowest number) that has any."""
+        best: Consumer | None = None
+        count = len(self.consumers)
+        for step in range(count):
+            at = (self._next + step) % count
+            consumer = self.consumers[at]
+            if consumer.can_take and (best is None or consumer.priority < best.priority):
+                best, best_at = consumer, at
+        if best is not None:
+            self._next = (best_at + 1) % count
+        return best
+
+    def _choose_for_chunk(self, entry: Entry) -> Consumer | None:
+        info = chunk_info(split_entry(bytes(entry.payload)).metadata)
+        if info is None:
+            return self._round_robin()
+        holder = self._chunks.holder_of(info.uuid, info.chunk_id, info.num_chunks)
+        for consumer in self.consumers:
+            if consumer.holder == holder:
+                # Whole or not at all: the message has begun with this one and waits for its room.
+                chosen = consumer if consumer.can_take else None
+                break
+        else:
+            chosen = self._round_robin()  # chunk 0, or an orphan: anybody will do, nobody stalls
+        if chosen is not None:
+            self._chunks.assigned(info.uuid, info.chunk_id, info.num_chunks, chosen.holder)
+        return chosen
+
+
+class KeyShared(Dispatcher):
+    sub_type = KEY_SHARED
+    may_pass_over = True
+
+    def __init__(self, subscription: Subscription, sticky: bool) -> None:
+        super().__init__(subscription)
+        self._sticky = sticky
+        self._assignment = KeySharedAssignment(sticky=sticky)
+        self._by_holder: dict[int, Consumer] = {}
+        self.run_max = 1  # the next entry has a key of its own
+
+    def fits(self, sub_type: int, sticky: bool) -> bool:
+        return sub_type == self.sub_type and sticky == self._sticky
+
+    def add(self, consumer: Consumer) -> None:
+        self._assignment.join(consumer.holder, consumer.name, consumer.key_ranges)
+        self._by_holder[consumer.holder] = consumer
+        super().add(consumer)
+
+    def remove(self, consumer: Consumer) -> None:
+        super().remove(consumer)
+        del self._by_holder[consumer.holder]
+        self._assignment.leave(consumer.holder)
+
+    def choose(self, entry: Entry) -> Consumer | None:
+        holder = self._assignment.choose(self._slot(entry))
+        if holder is None:
+            return None
+        consumer = self._by_holder[holder]
+        return consumer if consumer.can_take else None
+
+    def _slot(self, entry: Entry) -> int:
+        metadata = split_entry(bytes(entry.payload)).metadata
+        return self._assignment.slot_of(sticky_key(metadata))
+
+    def delivered(self, consumer: Consumer, entry: Entry) -> None:
+        self._assignment.delivered(
+            consumer.holder,
+            self._slot(entry),
+            entry.last_index - entry.count + 1,
+            entry.last_index + 1,
+        )
+
+    def acked(self, ranges: Sequence[Range]) -> None:
+        if self._assignment.settled(ranges):
+            self.subscription.rescan()
+
+    def released(self, consumer: Consumer) -> None:
+        self._assignment.released(
+            consumer.holder, self.subscription.cursor.inflight_of(consumer.holder)
+        )
+
+    def sought(self) -> None:
+        self._assignment.clear()
+
+
+def make_dispatcher(sub_type: int, subscription: Subscription, *, sticky: bool) -> Dispatcher:
+    if sub_type == EXCLUSIVE:
+        return Exclusive(subscription)
+    if sub_type == FAILOVER:
+        return Failover(subscription)
+    if sub_type == SHARED:
+        return Shared(subscription)
+    if sub_type == KEY_SHARED:
+        return KeyShared(subscription, sticky)
+    raise InvalidInput(f"subscription type {sub_type}; known are {TYPE_NAMES}")

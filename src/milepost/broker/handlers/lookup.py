@@ -1,0 +1,38 @@
+"""PARTITIONED_METADATA and LOOKUP: where a topic is served, and in how many parts.
+
+Errors go into the replies' own fields: a generic ERROR would leave the C++ client waiting.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from milepost.broker.handlers.registry import Work, handles
+from milepost.positions.names import TopicName
+from milepost.wire import pulsar_pb2 as pb
+from milepost.wire import replies
+from milepost.wire.commands import Kind
+
+if TYPE_CHECKING:
+    from milepost.broker.session import Session
+
+
+@handles(Kind.PARTITIONED_METADATA)
+async def partitioned_metadata(
+    session: Session, command: pb.CommandPartitionedTopicMetadata
+) -> None:
+    """How many partitions a topic has, 0 for one that is not partitioned. Where topics are created
+    partitioned by default, asking creates one unless `metadata_auto_creation_enabled` is false. An
+    unknown tenant or namespace is `TopicNotFound`."""
+    name = TopicName.parse(command.topic)
+    count = await session.broker.partitions_of(name, create=command.metadata_auto_creation_enabled)
+    session.write((replies.partitions(command.request_id, count),))
+
+
+@handles(Kind.LOOKUP)
+def lookup(session: Session, command: pb.CommandLookupTopic) -> Work:
+    """Which broker serves a topic: always this one, authoritatively."""
+    session.broker.check_namespace(TopicName.parse(command.topic))
+    session.broker.counters.lookups += 1
+    session.write((replies.lookup_connect(command.request_id, session.broker.lookup_url()),))
+    return None

@@ -1,0 +1,102 @@
+"""PRODUCER: the right to publish. SEND itself is the session's, being hot (see topic.publish)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from milepost.broker.handlers.registry import handles
+from milepost.broker.producer import Producer
+from milepost.broker.topic import Topic
+from milepost.errors import ProducerBusy, ServiceNotReady, TooManyRequests
+from milepost.positions import signed64
+from milepost.positions.names import TopicName
+from milepost.wire import pulsar_pb2 as pb
+from milepost.wire import replies
+from milepost.wire.commands import Kind
+
+if TYPE_CHECKING:
+    from milepost.broker.session import Session
+
+
+@handles(Kind.PRODUCER)
+async def producer(session: Session, command: pb.CommandProducer) -> None:
+    """Opens a producer. Names are given or generated; a name in use is `ProducerBusy` unless the same
+    connection opens it again with a higher `epoch`. All four access modes with topic epochs: a second
+    exclusive producer is `ProducerFenced`, one that waits gets `producer_ready = false` first.
+    `initial_subscription_name` is created at the earliest message before the first publish.
+    `last_sequence_id` is known where deduplication is on. Encryption is the clients' own."""
+    broker = session.broker
+    producer_id = signed64(command.producer_id)
+    current = session.producers.get(producer_id)
+    if current is not None and not command.epoch > current.epoch:
+        # A client that asks twice has missed the first answer.
+        session.write((_success(command.request_id, current, None),))
+        return
+    key = ("producer", producer_id)
+    if key in session.opening:
+        raise ServiceNotReady(f"producer {producer_id} is already being opened")
+    session.opening[key] = command.request_id
+    try:
+        topic = await broker.topic(TopicName.parse(command.topic))
+        initial = command.initial_subscription_name
+        if initial and initial not in topic.subscriptions:
+            await broker.create_subscription(topic, initial, topic.log.first_index)
+        made = _make(session, command, topic, producer_id)
+        epoch = signed64(command.topic_epoch) if command.HasField("topic_epoch") else None
+        admission = topic.access.admit(made, made.mode, epoch)
+        for fenced in admission.to_close:
+            broker.remove_producer(fenced)
+            fenced.peer.write((replies.close_producer(fenced.producer_id),))
+        if admission.waiting:
+            made.waiting_request_id = command.request_id
+            _enter(session, topic, made)
+            session.write((replies.producer_success(command.request_id, made.name, ready=False),))
+            return
+        await broker.grant(topic, made, admission.epoch)
+        _enter(session, topic, made)
+        if session.is_closed:
+            broker.remove_producer(made)
+            return
+        session.write((_success(command.request_id, made, admission.epoch),))
+    finally:
+        session.opening.pop(key, None)
+
+
+def _make(
+    session: Session, command: pb.CommandProducer, topic: Topic, producer_id: int
+) -> Producer:
+    broker = session.broker
+    made = Producer(
+        producer_id,
+        command.producer_name or broker.new_producer_name(),
+        session,
+        topic,
+        name_is_given=command.user_provided_producer_name,
+        epoch=command.epoch,
+        mode=command.producer_access_mode,
+        metadata={item.key: item.value for item in command.metadata},
+        connected_since_ms=broker.clock.wall_ms(),
+    )
+    other = topic.producers.get(made.name)
+    if other is not None:
+        if not made.is_successor_of(other):
+            raise ProducerBusy(f"producer {made.name} is already connected to {topic.name}")
+        broker.remove_producer(other)
+    limit = broker.settings.max_producers_per_topic
+    if limit and len(topic.producers) >= limit:
+        raise TooManyRequests(f"topic {topic.name} has {limit} producers already")
+    return made
+
+
+def _enter(session: Session, topic: Topic, made: Producer) -> None:
+    topic.producers[made.name] = made
+    session.add_producer(made)
+
+
+def _success(request_id: int, made: Producer, epoch: int | None) -> bytes:
+    return replies.producer_success(
+        request_id,
+        made.name,
+        last_sequence_id=made.topic.last_sequence_id(made.name),
+        topic_epoch=epoch,
+    )

@@ -1,0 +1,28 @@
+"""REDELIVER_UNACKNOWLEDGED_MESSAGES: negative acks and ack timeouts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from milepost.broker.consumer import NO_EPOCH
+from milepost.broker.handlers.registry import Work, handles
+from milepost.positions import signed64
+from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.commands import Kind
+from milepost.wire.events import WireId
+
+if TYPE_CHECKING:
+    from milepost.broker.session import Session
+
+
+@handles(Kind.REDELIVER_UNACKNOWLEDGED_MESSAGES)
+def redeliver(session: Session, command: pb.CommandRedeliverUnacknowledgedMessages) -> Work:
+    """Releases messages: on Shared and Key_Shared those named, each with its redelivery count one up, or
+    all that the consumer holds; on Exclusive and Failover always all. The id of a chunked message's last
+    chunk brings back all its chunks. `consumer_epoch` only grows (PIP-84). There is no answer."""
+    consumer = session.consumers.get(signed64(command.consumer_id))
+    if consumer is not None:
+        ids = [WireId(signed64(m.ledgerId), signed64(m.entryId)) for m in command.message_ids]
+        epoch = signed64(command.consumer_epoch) if command.HasField("consumer_epoch") else NO_EPOCH
+        consumer.subscription.redeliver(consumer, ids, epoch)
+    return None

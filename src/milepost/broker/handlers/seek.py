@@ -1,0 +1,99 @@
+"""SEEK: a client moves its cursor. PIP-194: with a consumer epoch, in place and without a gap."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from milepost.broker.handlers.registry import Work, handles
+from milepost.broker.topic import Topic
+from milepost.errors import InvalidInput, NotFound, PersistenceError
+from milepost.positions import signed64
+from milepost.positions.ackset import AckSet
+from milepost.positions.ids import EARLIEST, LATEST, Position
+from milepost.storage.entry import CHUNK
+from milepost.wire import pulsar_pb2 as pb
+from milepost.wire import replies
+from milepost.wire.commands import Kind
+
+if TYPE_CHECKING:
+    from milepost.broker.session import Session
+
+
+@handles(Kind.SEEK)
+def seek(session: Session, command: pb.CommandSeek) -> Work:
+    """Moves the subscription to a message id, or to the first message not before a time. Exact inside a
+    batch when the client says where (`batch_index`, or `ack_set` as Java does); a chunked message's id
+    means its first chunk; earliest and latest, and ids that are no longer there, go to the nearest that
+    is. With `consumer_epoch` (PIP-194) the consumer stays, its permits start again at its next FLOW, and
+    every message from now on carries the new epoch, which must be higher than the old one. Without it
+    the consumers that share the cursor are closed and come back at the target, and never get a message
+    after the close. SUCCESS means that the new position is on disk."""
+    consumer = session.consumers.get(signed64(command.consumer_id))
+    if consumer is None:
+        raise NotFound(f"this connection has no consumer {signed64(command.consumer_id)}")
+    subscription = consumer.subscription
+    index = _target(subscription.topic, command)
+
+    def done(error: PersistenceError | None) -> None:
+        if error is None:
+            session.broker.counters.seeks += 1
+            session.write((replies.success(command.request_id),))
+        else:
+            session.write((replies.error(command.request_id, error.wire_code, str(error)),))
+
+    if command.HasField("consumer_epoch"):
+        epoch = signed64(command.consumer_epoch)
+        closed = subscription.seek_in_place(consumer, index, epoch, done)
+    else:
+        closed = subscription.seek(index, done)
+    for other in closed:
+        session.broker.tell_closed(other)
+    return None
+
+
+def _target(topic: Topic, command: pb.CommandSeek) -> int:
+    if command.HasField("message_id"):
+        target = command.message_id
+        ledger_id, entry_id = signed64(target.ledgerId), signed64(target.entryId)
+        if target.HasField("first_chunk_message_id"):
+            first = target.first_chunk_message_id
+            if (signed64(first.ledgerId), signed64(first.entryId)) > (ledger_id, entry_id):
+                raise InvalidInput(
+                    f"a chunked message that ends at {ledger_id}:{entry_id} before it begins"
+                )
+        return index_of(
+            topic, ledger_id, entry_id, batch_index=target.batch_index, ack_set=list(target.ack_set)
+        )
+    if command.HasField("message_publish_time"):
+        return topic.log.index_at(max(signed64(command.message_publish_time), 0))
+    raise InvalidInput("a seek to neither a message id nor a time")
+
+
+def index_of(
+    topic: Topic,
+    ledger_id: int,
+    entry_id: int,
+    *,
+    batch_index: int = -1,
+    ack_set: list[int] | None = None,
+    exact: bool = True,
+) -> int:
+    """The index that an id means as the place to start from."""
+    if (ledger_id, entry_id) == EARLIEST.position or ledger_id < 0:
+        return topic.log.first_index
+    if (ledger_id, entry_id) == LATEST.position:
+        return topic.log.end_index
+    try:
+        first, end, flags = topic.lookup(ledger_id, entry_id)
+    except NotFound:
+        return topic.log.index_from(Position(ledger_id, entry_id))
+    if not exact:
+        return first
+    if flags & CHUNK:
+        return topic.first_chunk_index(ledger_id, entry_id)
+    if ack_set:
+        pending = AckSet.from_message_words(ack_set, end - first).pending_runs(first)
+        return pending[0][0] if pending else end
+    if 0 <= batch_index < end - first:
+        return first + batch_index
+    return first

@@ -1,0 +1,166 @@
+"""SUBSCRIBE: a consumer joins a subscription, which is made if need be."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from milepost.broker.consumer import NO_EPOCH, Consumer
+from milepost.broker.handlers.registry import handles
+from milepost.broker.handlers.seek import index_of
+from milepost.broker.subscription import Subscription
+from milepost.broker.topic import Topic
+from milepost.errors import (
+    AlreadyExists,
+    InvalidInput,
+    NotAllowed,
+    ProducerBusy,
+    ServiceNotReady,
+    SubscriptionNotFound,
+    TooManyRequests,
+)
+from milepost.positions import signed64
+from milepost.positions.names import TopicName
+from milepost.wire import pulsar_pb2 as pb
+from milepost.wire import replies
+from milepost.wire.commands import Kind
+
+if TYPE_CHECKING:
+    from milepost.broker.session import Session
+
+NAME_LENGTH_MAX = 1024
+PRIORITY_MAX = 2**16
+
+
+@handles(Kind.SUBSCRIBE)
+async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
+    """Joins a subscription: Exclusive, Shared (priorities, round robin), Failover (the active consumer
+    is told), Key_Shared (auto-split and sticky ranges). Durable ones are created at `initialPosition`
+    and keep their place; others (readers) start at `start_message_id`, whose entry is the first sent.
+    `start_message_rollback_duration_sec` starts that long ago. `consumer_epoch` is stamped on every
+    message (PIP-84, PIP-194). A second consumer of an Exclusive subscription, or another type while
+    consumers are connected, is `ConsumerBusy`. `read_compacted` and schemas are taken and not used."""
+    broker = session.broker
+    consumer_id = signed64(command.consumer_id)
+    if consumer_id in session.consumers:
+        session.write((replies.success(command.request_id),))
+        return
+    _check_name(command.subscription)
+    if not -1 <= command.priority_level <= PRIORITY_MAX:
+        raise InvalidInput(
+            f"priority level {command.priority_level}; allowed are 0 to {PRIORITY_MAX}"
+        )
+    key = ("consumer", consumer_id)
+    if key in session.opening:
+        raise ServiceNotReady(f"consumer {consumer_id} is already being opened")
+    session.opening[key] = command.request_id
+    try:
+        topic = await broker.topic(
+            TopicName.parse(command.topic), create=command.force_topic_creation
+        )
+        subscription = await _subscription(session, topic, command)
+        settled = asyncio.Event()
+        subscription.after_seeks(settled.set)
+        await settled.wait()
+        if session.is_closed or key not in session.opening:
+            _abandon(session, subscription)
+            return
+        consumer = _consumer(session, command, topic, subscription, consumer_id)
+        sticky = command.keySharedMeta.keySharedMode == pb.STICKY
+        try:
+            subscription.add_consumer(consumer, command.subType, sticky)
+        except BaseException:
+            _abandon(session, subscription)
+            raise
+        session.consumers[consumer_id] = consumer
+        session.write((replies.success(command.request_id),))
+    finally:
+        session.opening.pop(key, None)
+
+
+def _check_name(name: str) -> None:
+    if not name:
+        # Upstream answers this code, and the C++ client has a case for it.
+        raise ProducerBusy("the subscription's name is empty")
+    if len(name) > NAME_LENGTH_MAX or any(ord(letter) < 32 for letter in name):
+        raise InvalidInput(f"subscription name {name[:40]!r}… is too long or not printable")
+
+
+async def _subscription(
+    session: Session, topic: Topic, command: pb.CommandSubscribe
+) -> Subscription:
+    broker = session.broker
+    name = command.subscription
+    found = topic.subscriptions.get(name)
+    if found is not None:
+        if found.is_durable != command.durable:
+            kind = "durable" if found.is_durable else "not durable"
+            raise NotAllowed(f"subscription {name} of {topic.name} is {kind}")
+        return found
+    if not command.durable:
+        return broker.create_reader(topic, name, _reader_start(topic, command))
+    if not broker.settings.allow_auto_subscription_creation:
+        raise SubscriptionNotFound(f"subscription {name} of {topic.name} does not exist")
+    properties = {item.key: item.value for item in command.subscription_properties}
+    try:
+        return await broker.create_subscription(
+            topic, name, _initial_index(session, topic, command), properties
+        )
+    except AlreadyExists:  # two consumers at once: the other one was first
+        return topic.subscriptions[name]
+
+
+def _initial_index(session: Session, topic: Topic, command: pb.CommandSubscribe) -> int:
+    if command.start_message_rollback_duration_sec:
+        ago_ms = command.start_message_rollback_duration_sec * 1000
+        return topic.log.index_at(max(session.broker.clock.wall_ms() - ago_ms, 0))
+    if command.initialPosition == pb.CommandSubscribe.Earliest:
+        return topic.log.first_index
+    return topic.log.end_index
+
+
+def _reader_start(topic: Topic, command: pb.CommandSubscribe) -> int:
+    """Readers start with the entry they name; the client drops what it does not want of it."""
+    if command.HasField("start_message_id"):
+        start = command.start_message_id
+        return index_of(topic, signed64(start.ledgerId), signed64(start.entryId), exact=False)
+    if command.initialPosition == pb.CommandSubscribe.Earliest:
+        return topic.log.first_index
+    return topic.log.end_index
+
+
+def _consumer(
+    session: Session,
+    command: pb.CommandSubscribe,
+    topic: Topic,
+    subscription: Subscription,
+    consumer_id: int,
+) -> Consumer:
+    settings = session.broker.settings
+    limit = settings.max_consumers_per_subscription
+    if limit and len(subscription.consumers) >= limit:
+        raise TooManyRequests(f"subscription {subscription.name} has {limit} consumers already")
+    limit = settings.max_consumers_per_topic
+    if limit and sum(len(s.consumers) for s in topic.subscriptions.values()) >= limit:
+        raise TooManyRequests(f"topic {topic.name} has {limit} consumers already")
+    ranges = [(item.start, item.end) for item in command.keySharedMeta.hashRanges]
+    holder = session.broker.next_holder()
+    return Consumer(
+        holder,
+        consumer_id,
+        command.consumer_name or f"{holder:x}",
+        session,
+        subscription,
+        partition=topic.name.partition,
+        priority=max(command.priority_level, 0),
+        epoch=signed64(command.consumer_epoch) if command.HasField("consumer_epoch") else NO_EPOCH,
+        metadata={item.key: item.value for item in command.metadata},
+        key_ranges=ranges or None,
+        connected_since_ms=session.broker.clock.wall_ms(),
+    )
+
+
+def _abandon(session: Session, subscription: Subscription) -> None:
+    """Nobody came of it: a subscription that lives by its consumers goes as well."""
+    if not subscription.is_durable and not subscription.consumers:
+        subscription.topic.subscriptions.pop(subscription.name, None)

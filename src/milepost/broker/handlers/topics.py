@@ -1,0 +1,39 @@
+"""GET_TOPICS_OF_NAMESPACE: what a pattern consumer polls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import google_crc32c
+
+from milepost.broker.handlers.registry import handles
+from milepost.wire import pulsar_pb2 as pb
+from milepost.wire import replies
+from milepost.wire.commands import Kind
+
+if TYPE_CHECKING:
+    from milepost.broker.session import Session
+
+
+@handles(Kind.GET_TOPICS_OF_NAMESPACE)
+async def get_topics_of_namespace(
+    session: Session, command: pb.CommandGetTopicsOfNamespace
+) -> None:
+    """The topics of a namespace, partitions each by its own name, with their hash: the answer is
+    empty when `topics_hash` still holds. The pattern is left to the client. An unknown namespace has
+    no topics."""
+    mode = pb.CommandGetTopicsOfNamespace.Mode.Name(command.mode)
+    names = await session.broker.topics_of_namespace(command.namespace, mode)
+    digest = f"{google_crc32c.value(','.join(names).encode()):x}"
+    changed = digest != command.topics_hash
+    session.write(
+        (
+            replies.topics(
+                command.request_id,
+                names if changed else (),
+                filtered=False,
+                topics_hash=digest,
+                changed=changed,
+            ),
+        )
+    )

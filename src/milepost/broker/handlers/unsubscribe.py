@@ -1,0 +1,38 @@
+"""UNSUBSCRIBE: a subscription is deleted with its position."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from milepost.broker.handlers.registry import handles
+from milepost.errors import NotFound
+from milepost.positions import signed64
+from milepost.wire import pulsar_pb2 as pb
+from milepost.wire import replies
+from milepost.wire.commands import Kind
+
+if TYPE_CHECKING:
+    from milepost.broker.session import Session
+
+
+class OthersAreConnected(NotFound):
+    """Upstream's code for it is MetadataError, which is what clients expect."""
+
+    http_status = 412
+
+
+@handles(Kind.UNSUBSCRIBE)
+async def unsubscribe(session: Session, command: pb.CommandUnsubscribe) -> None:
+    """Deletes the subscription. Only its single consumer may, or whoever says `force`: then the others
+    are closed."""
+    consumer = session.consumers.get(signed64(command.consumer_id))
+    if consumer is None:
+        raise NotFound(f"this connection has no consumer {signed64(command.consumer_id)}")
+    subscription = consumer.subscription
+    if len(subscription.consumers) > 1 and not command.force:
+        raise OthersAreConnected(
+            f"subscription {subscription.name} has {len(subscription.consumers)} consumers"
+        )
+    session.broker.remove_consumer(consumer, keep=True)
+    await session.broker.delete_subscription(subscription)
+    session.write((replies.success(command.request_id),))

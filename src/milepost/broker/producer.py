@@ -1,0 +1,79 @@
+"""A producer: one session's right to publish to a topic, and the receipts it waits for.
+
+Receipts leave in the order of the sends, whatever becomes of each: a duplicate is known at once, but
+its receipt waits behind those of entries that are still on their way to the disk.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from milepost.broker.peer import Peer
+
+if TYPE_CHECKING:
+    from milepost.broker.topic import Publication, Topic
+
+
+class Producer:
+    __slots__ = (
+        "address",
+        "bytes_in",
+        "connected_since_ms",
+        "epoch",
+        "is_closed",
+        "messages_in",
+        "metadata",
+        "mode",
+        "name",
+        "name_is_given",
+        "peer",
+        "pending",
+        "producer_id",
+        "topic",
+        "waiting_request_id",
+    )
+
+    def __init__(
+        self,
+        producer_id: int,
+        name: str,
+        peer: Peer,
+        topic: Topic,
+        *,
+        name_is_given: bool = True,
+        epoch: int = 0,
+        mode: int = 0,
+        metadata: dict[str, str] | None = None,
+        connected_since_ms: int = 0,
+    ) -> None:
+        self.producer_id = producer_id
+        self.name = name
+        self.name_is_given = name_is_given
+        self.peer = peer
+        self.topic = topic
+        self.epoch = epoch
+        """How often the client has reconnected it: a higher one replaces a lower one."""
+        self.mode = mode
+        """Its access mode (`ProducerAccessMode`)."""
+        self.metadata = metadata or {}
+        self.connected_since_ms = connected_since_ms
+        self.is_closed = False
+        self.waiting_request_id: int | None = None
+        """The request to be answered again when a WaitForExclusive producer's turn comes."""
+        self.pending: deque[Publication] = deque()
+        """What was sent and not answered yet, in order."""
+        self.messages_in = 0
+        self.bytes_in = 0
+
+    def __repr__(self) -> str:
+        return f"<Producer {self.name} of {self.topic.name}>"
+
+    def is_successor_of(self, other: Producer) -> bool:
+        """Is this the same producer of the same connection, reconnected?"""
+        return (
+            self.peer is other.peer
+            and self.producer_id == other.producer_id
+            and self.name == other.name
+            and self.epoch > other.epoch
+        )

@@ -1,0 +1,149 @@
+"""The listener: moves bytes between sockets and sessions, nothing more."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import Counter
+from collections.abc import Sequence
+from typing import cast
+
+from milepost.broker.broker import Broker
+from milepost.broker.peer import Buffer
+from milepost.broker.session import Session
+from milepost.broker.settings import Settings
+from milepost.clock import Clock, SystemClock
+from milepost.storage.engine import StorageEngine, open_store
+from milepost.storage.log import RollPolicy
+
+logger = logging.getLogger(__name__)
+
+BACKLOG = 4096
+
+
+class Connection(asyncio.Protocol):
+    """One socket. Its session thinks; this carries."""
+
+    def __init__(self, server: RunningBroker) -> None:
+        self._server = server
+        self._transport: asyncio.Transport | None = None
+        self._session: Session | None = None
+        self._host = ""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        peer = transport.get_extra_info("peername") or ("?", 0)
+        self._host, port = str(peer[0]), peer[1]
+        broker = self._server.broker
+        refusal = self._server.refusal(self._host)
+        if refusal is not None:
+            broker.counters.connections_refused[refusal] += 1
+            self._transport.abort()
+            return
+        self._server.connections[self._host] += 1
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        high = broker.settings.write_buffer_size
+        self._transport.set_write_buffer_limits(high=high, low=high // 2)
+        self._session = Session(broker, self, f"{self._host}:{port}")
+        broker.sessions.add(self._session)
+        broker.counters.connections_opened += 1
+
+    def data_received(self, data: bytes) -> None:
+        if self._session is not None:
+            self._session.receive(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._session is not None:
+            self._server.connections[self._host] -= 1
+            self._session.lost()
+            self._session = None
+
+    def pause_writing(self) -> None:
+        if self._session is not None:
+            self._session.writable(False)
+
+    def resume_writing(self) -> None:
+        if self._session is not None:
+            self._session.writable(True)
+
+    # -- what a session needs ----------------------------------------------------------------------
+
+    def send(self, buffers: Sequence[Buffer]) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.writelines(buffers)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def pause_reading(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+
+class RunningBroker:
+    """A broker that listens."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.connections: Counter[str] = Counter()
+        self._server: asyncio.Server | None = None
+
+    @property
+    def port(self) -> int:
+        return self.broker.port
+
+    async def listen(self) -> None:
+        settings = self.broker.settings
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: Connection(self), settings.host, settings.port, backlog=BACKLOG
+        )
+        self.broker.port = self._server.sockets[0].getsockname()[1]
+
+    def refusal(self, host: str) -> str | None:
+        """Why one more connection from a host is too many."""
+        settings = self.broker.settings
+        if settings.max_connections and len(self.broker.sessions) >= settings.max_connections:
+            return "max_connections"
+        per_ip = settings.max_connections_per_ip
+        if per_ip and self.connections[host] >= per_ip:
+            return "max_connections_per_ip"
+        return None
+
+    async def close(self) -> None:
+        """Accept nothing more, drain, and give the data directory back."""
+        if self._server is not None:
+            self._server.close()
+        await self.broker.close()
+
+
+async def run_broker(settings: Settings, *, clock: Clock | None = None) -> RunningBroker:
+    """Recover the data directory and listen."""
+    clock = clock or SystemClock()
+    store, lock = open_store(
+        settings.data,
+        clock,
+        roll_policy=RollPolicy(
+            settings.ledger_size_max, settings.ledger_entries_max, settings.ledger_age_max_s * 1000
+        ),
+        journal_size_max=settings.journal_size_max,
+        tail_size_max=settings.tail_cache_size,
+    )
+    engine = StorageEngine(store, lock)
+    try:
+        broker = Broker(settings, engine, clock)
+        await broker.start()
+        running = RunningBroker(broker)
+        await running.listen()
+    except BaseException:
+        await engine.close()
+        raise
+    return running

@@ -1,0 +1,268 @@
+"""A session: one connection's state. Routes events to handlers, and is the peer that topics write to.
+
+It owns the producers and consumers of its connection and ends them with it. It moves no bytes: its
+transport (server.py, or a test) feeds `receive` and is handed what is to be sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from milepost.broker.consumer import Consumer
+from milepost.broker.handlers import HANDLERS
+from milepost.broker.peer import Buffer
+from milepost.broker.producer import Producer
+from milepost.errors import MilepostError
+from milepost.wire import replies
+from milepost.wire.encode import ack_response
+from milepost.wire.events import Ack, Command, Fault, Flow, Sends
+from milepost.wire.protocol import ServerProtocol, State
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+# Producers that were closed while their sends were under way: those are dropped, not an offence.
+RECENTLY_CLOSED_MAX = 1000
+
+
+class Transport(Protocol):
+    """What a session needs of its connection."""
+
+    def send(self, buffers: Sequence[Buffer]) -> None: ...
+    def close(self) -> None: ...
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+
+
+class Session:
+    def __init__(self, broker: Broker, transport: Transport, address: str) -> None:
+        self.broker = broker
+        self.address = address
+        self.protocol = ServerProtocol(
+            server_version=broker.server_version,
+            max_message_size=broker.settings.max_message_size,
+        )
+        self.producers: dict[int, Producer] = {}
+        self.consumers: dict[int, Consumer] = {}
+        self.opening: dict[tuple[str, int], int] = {}
+        """Producers and consumers that are being made, by kind and id, with their request."""
+        self.is_writable = True
+        self.is_closed = False
+        self.opened_at = broker.clock.monotonic()
+        self._ping_sent = False
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        self._flush_scheduled = False
+        self._closed_producers: dict[int, None] = {}
+        self._pending_publishes = 0
+        self._is_reading = True
+
+    def __repr__(self) -> str:
+        return f"<Session {self.address} {self.client_version}>"
+
+    @property
+    def client_version(self) -> str:
+        peer = self.protocol.peer
+        return peer.software if peer is not None else "unknown"
+
+    @property
+    def wants_broker_entry(self) -> bool:
+        peer = self.protocol.peer
+        return peer is not None and peer.reads_broker_entry
+
+    # -- in ----------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        """Bytes from the client: handle all that they mean, then send what there is to be sent."""
+        for event in self.protocol.receive(data):
+            if isinstance(event, Sends):
+                self._sends(event)
+            elif isinstance(event, Ack):
+                self._ack(event)
+            elif isinstance(event, Flow):
+                self._flow(event)
+            elif isinstance(event, Command):
+                self._command(event)
+            else:
+                self._fault(event)
+        self.flush()
+
+    def _sends(self, event: Sends) -> None:
+        producer = self.producers.get(event.producer_id)
+        if producer is None:
+            if event.producer_id not in self._closed_producers:
+                self.broker.counters.frames_refused["unknown_producer"] += 1
+                self.fail(f"SEND for producer {event.producer_id}, which this connection has not")
+            return
+        self._pending_publishes += len(event.sends)
+        producer.topic.publish(producer, event.sends)
+        if (
+            self._is_reading
+            and self._pending_publishes
+            >= self.broker.settings.max_pending_publish_requests_per_connection
+        ):
+            self._is_reading = False
+            self._transport.pause_reading()
+
+    def settled(self, publishes: int) -> None:
+        self._pending_publishes -= publishes
+        if (
+            not self._is_reading
+            and self._pending_publishes
+            <= self.broker.settings.max_pending_publish_requests_per_connection // 2
+            and not self.is_closed
+        ):
+            self._is_reading = True
+            self._transport.resume_reading()
+
+    def _ack(self, ack: Ack) -> None:
+        consumer = self.consumers.get(ack.consumer_id)
+        if consumer is None:
+            return  # upstream: an ack for a consumer that is gone is dropped, even one with a request
+        request_id = ack.request_id
+
+        def done(error: MilepostError | None) -> None:
+            if request_id is None:
+                return
+            if error is None:
+                self.write((ack_response(ack.consumer_id, request_id),))
+            else:
+                self.write(
+                    (replies.ack_failed(ack.consumer_id, request_id, error.wire_code, str(error)),)
+                )
+
+        consumer.subscription.ack(consumer, ack, done)
+
+    def _flow(self, flow: Flow) -> None:
+        consumer = self.consumers.get(flow.consumer_id)
+        if consumer is not None and flow.permits:
+            consumer.subscription.flow(consumer, flow.permits)
+
+    def _command(self, command: Command) -> None:
+        handler = HANDLERS.get(command.kind)
+        if handler is None:
+            self.refuse(command, MilepostError(f"command {command.kind} has no handler"))
+            return
+        try:
+            work = handler.handle(self, command.message)
+        except MilepostError as error:
+            self.refuse(command, error)
+            return
+        if work is not None:
+            self.broker.spawn(self._finish(command, work))
+
+    async def _finish(self, command: Command, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except MilepostError as error:
+            self.refuse(command, error)
+        except Exception as error:
+            logger.exception("%s: %s failed", self, type(command.message).__name__)
+            self.refuse(command, MilepostError(f"internal error: {type(error).__name__}"))
+
+    def refuse(self, command: Command, error: MilepostError) -> None:
+        """Answer a request that failed, in the reply that its kind of request waits for."""
+        answer = replies.refusal(command, error.wire_code, str(error))
+        if answer is not None:
+            self.write((answer,))
+
+    def _fault(self, fault: Fault) -> None:
+        self.broker.counters.frames_refused[str(fault.error.reason)] += 1
+        logger.warning("%s: closing: %s", self, fault.error)
+        self.close()
+
+    # -- out ---------------------------------------------------------------------------------------
+
+    def write(self, buffers: Sequence[Buffer]) -> None:
+        if self.is_closed:
+            return
+        self.protocol.writelines(buffers)
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Hand everything written to the transport, in one piece."""
+        self._flush_scheduled = False
+        if self.is_closed:
+            return
+        buffers = self.protocol.data_to_send()
+        if buffers:
+            self._transport.send(buffers)
+
+    def writable(self, is_writable: bool) -> None:
+        """The client reads slower than it is written to, or has caught up."""
+        self.is_writable = is_writable
+        if is_writable:
+            for consumer in self.consumers.values():
+                consumer.subscription.rescan()
+
+    # -- producers and consumers -------------------------------------------------------------------
+
+    def forget_producer(self, producer: Producer) -> None:
+        if self.producers.get(producer.producer_id) is producer:
+            del self.producers[producer.producer_id]
+        self._closed_producers[producer.producer_id] = None
+        if len(self._closed_producers) > RECENTLY_CLOSED_MAX:
+            del self._closed_producers[next(iter(self._closed_producers))]
+
+    def add_producer(self, producer: Producer) -> None:
+        self._closed_producers.pop(producer.producer_id, None)
+        self.producers[producer.producer_id] = producer
+
+    def forget_consumer(self, consumer: Consumer) -> None:
+        if self.consumers.get(consumer.consumer_id) is consumer:
+            del self.consumers[consumer.consumer_id]
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def fail(self, reason: str) -> None:
+        if not self.is_closed:
+            logger.warning("%s: closing: %s", self, reason)
+            self.close()
+
+    def close(self) -> None:
+        """Send what waits, then end the connection; `lost` follows."""
+        self.flush()
+        self.protocol.close()
+        self._transport.close()
+
+    def lost(self) -> None:
+        """The connection is gone: so are its producers and consumers."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self.protocol.close()
+        for producer in list(self.producers.values()):
+            self.broker.remove_producer(producer)
+        for consumer in list(self.consumers.values()):
+            self.broker.remove_consumer(consumer)
+        self.producers.clear()
+        self.consumers.clear()
+        self.broker.sessions.discard(self)
+
+    def tick(self, *, keep_alive: bool) -> None:
+        """Once a second: is the handshake done? And with `keep_alive`: is anybody there?"""
+        if self.protocol.state is not State.READY:
+            waited = self.broker.clock.monotonic() - self.opened_at
+            if waited >= self.broker.settings.handshake_timeout_s:
+                self.broker.counters.connections_closed["handshake_timeout"] += 1
+                self.close()
+            return
+        if not keep_alive:
+            return
+        if self.protocol.heard or not self._is_reading:
+            self._ping_sent = False
+        elif self._ping_sent:
+            self.broker.counters.connections_closed["keep_alive_timeout"] += 1
+            self.close()
+            return
+        self.protocol.heard = False
+        self._ping_sent = True
+        self.protocol.ping()
+        self.flush()

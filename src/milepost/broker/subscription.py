@@ -1,0 +1,518 @@
+"""A subscription: a cursor, the consumers that share it, and what they are told.
+
+Addresses come in at this border and become indexes once: an acked id becomes the span of its entry, or
+a part of it. The cursor decides; this file journals what must be durable, then answers.
+
+    flow ─▶ demand ─▶ (read) ─▶ offer: cursor.deliver, frames out
+    ack  ─▶ cursor.ack ─▶ journal, merged with all acks of this turn of the loop ─▶ answer
+    seek ─▶ cursor.seek, epoch + 1 ─▶ journal ─▶ answer; consumers that know no epochs are closed first
+
+Nothing here suspends. Reading entries, which may, is feed.py's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from milepost.broker.consumer import NO_EPOCH, PERMITS_MAX, Consumer
+from milepost.broker.dispatch import Dispatcher, make_dispatcher
+from milepost.broker.peer import Buffer
+from milepost.cursor import facts
+from milepost.cursor.cursor import Cursor
+from milepost.cursor.outcomes import Acked
+from milepost.errors import (
+    ConsumerBusy,
+    MilepostError,
+    NotFound,
+    PersistenceError,
+    StaleEpoch,
+)
+from milepost.positions.ackset import AckSet
+from milepost.positions.ranges import Range
+from milepost.positions.spans import Span
+from milepost.storage.entry import CHUNK, LAST_CHUNK, MARKER, Entry
+from milepost.wire.events import Ack, WireId
+from milepost.wire.metadata import encode_broker_entry
+
+if TYPE_CHECKING:
+    from milepost.broker.topic import Topic
+
+Done = Callable[[PersistenceError | None], None]
+
+# Entries that are never part of a run: a marker goes to nobody, a chunk has a consumer of its own.
+_ALONE = MARKER | CHUNK
+
+# One read looks at most this far ahead of what is delivered.
+READ_ENTRIES_MAX = 1024
+
+
+class Journaling(Protocol):
+    """What a durable subscription needs of the storage."""
+
+    def fact(self, state_id: int, fact: bytes, done: Done) -> int: ...
+
+    def barrier(self, done: Done) -> None: ...
+
+
+class Limits(NamedTuple):
+    unacked_per_consumer: int = 50_000
+    unacked_per_subscription: int = 200_000
+    batch_index_ack: bool = True
+    expose_broker_entry: bool = True
+    round_robin_entries: int = 20
+
+
+class AckFailed(NamedTuple):
+    """Why one id of an ack was not obeyed; the others were."""
+
+    error: MilepostError
+    message_id: WireId
+
+
+class Subscription:
+    def __init__(
+        self,
+        topic: Topic,
+        name: str,
+        cursor: Cursor,
+        *,
+        limits: Limits,
+        state_id: int | None,
+        journal: Journaling | None,
+        properties: dict[str, str] | None = None,
+    ) -> None:
+        """`state_id` None: not durable, gone with its last consumer."""
+        self.topic = topic
+        self.name = name
+        self.cursor = cursor
+        self.limits = limits
+        self.state_id = state_id
+        self.properties = properties or {}
+        self._journal = journal
+        self.dispatcher: Dispatcher | None = None
+        """How messages are shared out; None while there never was a consumer."""
+        self.consumers: list[Consumer] = []
+        self.wake: Callable[[], None] = lambda: None
+        """Ask for a dispatch soon; set by whoever feeds this subscription."""
+        self.schedule_flush: Callable[[], None] = lambda: None
+        """Ask for `flush_acks` before this turn of the loop ends."""
+        self.tell_active: Callable[[Consumer, bool], None] = lambda consumer, is_active: None
+        """Tell a consumer of a Failover subscription whether it is the active one."""
+
+        # Acked in this turn of the loop and not journalled yet, with whom to tell afterwards.
+        self._acked: list[Range] = []
+        self._answers: list[Done] = []
+        self._facts_waiting = 0
+        self._flush_scheduled = False
+        # Where to look for ready indexes: behind those that nobody may have just now.
+        self._scan_index = 0
+        # Seeks that are not durable yet, and who waits until none is: a SUBSCRIBE must not be
+        # answered before the SUCCESS of the seek that closed it.
+        self._seeks_waiting = 0
+        self._after_seeks: list[Callable[[], None]] = []
+        self.is_blocked = False
+        self.messages_redelivered = 0
+
+    def __repr__(self) -> str:
+        return f"<Subscription {self.name} of {self.topic.name}: {self.cursor.counts()}>"
+
+    @property
+    def is_durable(self) -> bool:
+        return self.state_id is not None
+
+    # -- consumers ---------------------------------------------------------------------------------
+
+    def add_consumer(self, consumer: Consumer, sub_type: int, sticky: bool = False) -> None:
+        """Let a consumer in, or say why not."""
+        if self.dispatcher is None or not self.consumers:
+            self.dispatcher = make_dispatcher(sub_type, self, sticky=sticky)
+        elif not self.dispatcher.fits(sub_type, sticky):
+            raise ConsumerBusy(
+                f"subscription {self.name} of {self.topic.name} is {self.dispatcher.type_name} "
+                "while its consumers are connected"
+            )
+        self.dispatcher.add(consumer)
+        self.consumers.append(consumer)
+        self.rescan()
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """A consumer leaves: what it holds is ready again."""
+        if consumer.is_closed:
+            return
+        consumer.is_closed = True
+        self.consumers.remove(consumer)
+        assert self.dispatcher is not None
+        self.cursor.release_holder(consumer.holder, count=False)
+        consumer.unacked = 0
+        self.dispatcher.remove(consumer)
+        self._unblock()
+        self.rescan()
+
+    @property
+    def unacked(self) -> int:
+        return sum(consumer.unacked for consumer in self.consumers)
+
+    def release_all(self, consumer: Consumer) -> None:
+        """What the consumer holds is ready again, though it stays."""
+        self.cursor.release_holder(consumer.holder, count=False)
+        consumer.unacked = 0
+
+    def rescan(self) -> None:
+        """Something changed that may let a passed-over entry go: look from the front again."""
+        self._scan_index = 0
+        self.wake()
+
+    # -- dispatch ----------------------------------------------------------------------------------
+
+    def flow(self, consumer: Consumer, permits: int) -> None:
+        """PIP-194 stage 1: a flow gives credit and nothing else; it never moves the cursor."""
+        consumer.permits = min(consumer.permits + permits, PERMITS_MAX)
+        self.rescan()
+
+    def demand(self) -> tuple[int, int] | None:
+        """What could be delivered now: where, and how many entries at the most. None: nothing."""
+        if self.dispatcher is None or self.is_blocked:
+            return None
+        room = self.dispatcher.room()
+        if room <= 0:
+            return None
+        ready = self.cursor.next_ready(self._scan_index, READ_ENTRIES_MAX)
+        if ready is None:
+            return None
+        first, end = ready
+        return first, min(room, end - first)
+
+    def offer(self, entries: Sequence[Entry], epoch: int) -> None:
+        """Give entries that were read to whoever may have them.
+
+        PIP-194 stage 2: entries read under an older epoch of the cursor are dropped here.
+        """
+        if epoch != self.cursor.epoch or self.dispatcher is None:
+            return
+        at, count = 0, len(entries)
+        while at < count:
+            entry = entries[at]
+            if entry.flags & MARKER:
+                self._pass_over(entry)
+                at += 1
+                continue
+            consumer = self.dispatcher.choose(entry)
+            if consumer is None:
+                if not self.dispatcher.may_pass_over:
+                    return
+                self._scan_index = entry.last_index + 1
+                at += 1
+                continue
+            at += self._deliver(consumer, entries, at)
+
+    def _deliver(self, consumer: Consumer, entries: Sequence[Entry], at: int) -> int:
+        """Send a run of entries to one consumer; returns how many were dealt with."""
+        assert self.dispatcher is not None
+        cursor = self.cursor
+        room = self._room(consumer)
+        run_max = self.dispatcher.run_max
+        head = consumer.encoder.head
+        epoch = consumer.epoch
+        shows_index = consumer.peer.wants_broker_entry and self.limits.expose_broker_entry
+        buffers: list[Buffer] = []
+        delivered = taken = size = 0
+        for entry in entries[at : at + run_max]:
+            if taken and (entry.flags & _ALONE or room <= delivered):
+                break
+            span = Span(entry.last_index - entry.count + 1, entry.count)
+            shown = cursor.ready_set(span)
+            taken += 1
+            if shown is not None and shown.is_empty:
+                continue  # acked, or with somebody else, since it was read
+            redelivery_count = cursor.redelivery_count(span)
+            # Permits are debited by what the client will really see (PIP-54).
+            delivered += cursor.deliver(span.first_index, span.end_index, consumer.holder).count
+            payload = entry.payload
+            buffers.append(
+                head(
+                    entry.ledger_id,
+                    entry.entry_id,
+                    len(payload),
+                    self.dispatcher.shown_count(redelivery_count),
+                    () if shown is None else shown.to_message_words(),
+                    epoch,
+                    encode_broker_entry(entry.timestamp_ms, entry.last_index)
+                    if shows_index
+                    else b"",
+                )
+            )
+            buffers.append(payload)
+            size += len(payload)
+            if redelivery_count:
+                self.messages_redelivered += 1
+                consumer.messages_redelivered += 1
+            self.dispatcher.delivered(consumer, entry)
+        if buffers:
+            consumer.permits -= delivered
+            consumer.unacked += delivered
+            consumer.messages_out += delivered
+            consumer.bytes_out += size
+            self._block(consumer)
+            self.topic.messages_out += delivered
+            self.topic.bytes_out += size
+            consumer.peer.write(buffers)
+        return taken
+
+    def _room(self, consumer: Consumer) -> int:
+        assert self.dispatcher is not None
+        if not self.dispatcher.limits_unacked:
+            return consumer.permits
+        return min(consumer.permits, self.limits.unacked_per_consumer - consumer.unacked)
+
+    def _pass_over(self, entry: Entry) -> None:
+        """A marker is stored and indexed, never dispatched: for every cursor it is done."""
+        self._note(self.cursor.ack([(entry.last_index - entry.count + 1, entry.last_index + 1)]))
+
+    def pass_over_unreadable(self, index: int) -> None:
+        """The entry with this index is damaged or gone: it stays unacked, and is not tried again
+        until something changes."""
+        self._scan_index = max(self._scan_index, index + 1)
+
+    def _block(self, consumer: Consumer) -> None:
+        if self.dispatcher is None or not self.dispatcher.limits_unacked:
+            return
+        if consumer.unacked >= self.limits.unacked_per_consumer:
+            consumer.is_blocked = True
+        if self.unacked >= self.limits.unacked_per_subscription:
+            self.is_blocked = True
+
+    def _unblock(self) -> None:
+        """Half of a limit must be free again before what it stopped goes on."""
+        for consumer in self.consumers:
+            if consumer.is_blocked and consumer.unacked <= self.limits.unacked_per_consumer // 2:
+                consumer.is_blocked = False
+                self.rescan()
+        if self.is_blocked and self.unacked <= self.limits.unacked_per_subscription // 2:
+            self.is_blocked = False
+            self.rescan()
+
+    # -- acknowledgement ---------------------------------------------------------------------------
+
+    def ack(
+        self, consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], None]
+    ) -> None:
+        """Obey an ACK; `done` is called when all of it is durable, or with what was wrong with it."""
+        failure: MilepostError | None = None
+        holder = consumer.holder
+        if ack.is_cumulative:
+            if (
+                self.dispatcher is not None
+                and self.dispatcher.takes_cumulative
+                and len(ack.ids) == 1
+            ):
+                try:
+                    end = self._cumulative_end(ack.ids[0])
+                    self._note(self.cursor.ack_up_to(end, holder))
+                except MilepostError as error:
+                    failure = error
+        else:
+            ranges: list[Range] = []
+            for message_id in ack.ids:
+                try:
+                    self._acked_ranges(message_id, ranges)
+                except MilepostError as error:
+                    failure = error
+            if ranges:
+                self._note(self.cursor.ack(ranges, holder))
+        if failure is not None:
+            done(failure)
+        else:
+            self._when_durable(done)
+
+    def _acked_ranges(self, message_id: WireId, ranges: list[Range]) -> None:
+        """The indexes that an individually acked id means."""
+        ledger_id, entry_id, _, _, words, _ = message_id
+        first, end, flags = self.topic.lookup(ledger_id, entry_id)
+        if words:
+            if not self.limits.batch_index_ack:
+                return  # upstream's old behaviour: a part of a batch is not acknowledged
+            pending = AckSet.from_ack_words(words, end - first)
+            ranges += pending.acked_runs(first)
+        else:
+            ranges.append((first, end))
+            if flags & LAST_CHUNK:
+                # A chunked message is one message: its last chunk speaks for all (PIP-107), also
+                # when the id was deserialised and the chunks between are forgotten.
+                ranges += self.topic.chunk_ranges(ledger_id, entry_id)
+
+    def _cumulative_end(self, message_id: WireId) -> int:
+        """Behind the last index that a cumulatively acked id means."""
+        ledger_id, entry_id, _, _, words, _ = message_id
+        if entry_id < 0:
+            # "Everything before this ledger's first entry": what clients send for a batch that
+            # is the first of its ledger and not done.
+            return self.topic.first_index_of(ledger_id)
+        first, end, _ = self.topic.lookup(ledger_id, entry_id)
+        if words:
+            if not self.limits.batch_index_ack:
+                return first
+            pending = AckSet.from_ack_words(words, end - first).pending_runs(first)
+            return pending[0][0] if pending else end
+        return end
+
+    def _note(self, acked: Acked) -> None:
+        """Account for an ack and remember what of it must become durable."""
+        if acked.taken:
+            for consumer in self.consumers:
+                removed = acked.taken.get(consumer.holder)
+                if removed:
+                    consumer.unacked -= removed
+                    consumer.messages_acked += removed
+            if self.dispatcher is not None:
+                self.dispatcher.acked(acked.ranges)
+            self._unblock()
+        if acked.ranges and self._journal is not None:
+            self._acked += acked.ranges
+            self._ask_for_flush()
+
+    def _when_durable(self, done: Callable[[MilepostError | None], None]) -> None:
+        if self._acked or self._facts_waiting:
+            self._answers.append(done)
+            self._ask_for_flush()
+        else:
+            done(None)
+
+    def _ask_for_flush(self) -> None:
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self.schedule_flush()
+
+    def flush_acks(self) -> None:
+        """Journal everything acked since the last time as one fact; answer when it is on disk."""
+        self._flush_scheduled = False
+        if self._journal is None or self.state_id is None:
+            self._acked.clear()
+            return
+        ranges, self._acked = self._acked, []
+        answers, self._answers = self._answers, []
+        if ranges:
+            fact = (
+                facts.encode_ack_range(self.cursor.epoch, *ranges[0])
+                if len(ranges) == 1
+                else facts.encode_ack(self.cursor.epoch, ranges)
+            )
+        elif not answers:
+            return
+        self._facts_waiting += 1
+
+        def durable(error: PersistenceError | None) -> None:
+            self._facts_waiting -= 1
+            for answer in answers:
+                answer(error)
+
+        if ranges:
+            self._journal.fact(self.state_id, fact, durable)
+        else:
+            # Nothing new, but an earlier fact is on its way: answer behind it.
+            self._journal.barrier(durable)
+
+    # -- release -----------------------------------------------------------------------------------
+
+    def redeliver(self, consumer: Consumer, ids: Sequence[WireId], epoch: int) -> None:
+        """REDELIVER_UNACKNOWLEDGED_MESSAGES: by id, or everything that the consumer holds."""
+        assert self.dispatcher is not None
+        if epoch != NO_EPOCH:
+            consumer.epoch = max(consumer.epoch, epoch)
+        if ids and self.dispatcher.releases_by_id:
+            ranges: list[Range] = []
+            for message_id in ids:
+                try:
+                    first, end, flags = self.topic.lookup(message_id.ledger_id, message_id.entry_id)
+                except NotFound:
+                    continue  # trimmed meanwhile: nothing to bring back
+                ranges.append((first, end))
+                if flags & LAST_CHUNK:
+                    # Official clients name the last chunk only; without the others it is nothing.
+                    ranges += self.topic.chunk_ranges(message_id.ledger_id, message_id.entry_id)
+            released = self.cursor.release(ranges, consumer.holder, count=True)
+        else:
+            released = self.cursor.release_holder(
+                consumer.holder, count=self.dispatcher.releases_by_id
+            )
+        consumer.unacked -= released.count
+        self.dispatcher.released(consumer)
+        self._unblock()
+        self.rescan()
+
+    # -- seek --------------------------------------------------------------------------------------
+
+    def seek(self, index: int, done: Done) -> list[Consumer]:
+        """Move the cursor; `done` is called when that is durable. Returns whom to close.
+
+        The consumers returned know nothing of epochs (or did not ask for this seek): they are closed
+        and come back at the target, as upstream does. They have left already.
+        """
+        self.flush_acks()  # acks of the old epoch stand before the seek in the journal
+        fact = self.cursor.seek(min(max(index, self.cursor.first), self.cursor.end))
+        closed = [] if self.dispatcher is None else self.dispatcher.closed_by_seek()
+        for consumer in list(self.consumers):
+            consumer.unacked = 0
+            consumer.is_blocked = False
+        for consumer in closed:
+            self.remove_consumer(consumer)
+        if self.dispatcher is not None:
+            self.dispatcher.sought()
+        self.is_blocked = False
+        self.rescan()
+        if self._journal is None or self.state_id is None:
+            done(None)
+            return closed
+        self._seeks_waiting += 1
+
+        def durable(error: PersistenceError | None) -> None:
+            self._seeks_waiting -= 1
+            done(error)
+            if not self._seeks_waiting:
+                waiting, self._after_seeks = self._after_seeks, []
+                for resume in waiting:
+                    resume()
+
+        self._journal.fact(self.state_id, facts.encode(fact), durable)
+        return closed
+
+    def seek_in_place(
+        self, consumer: Consumer, index: int, epoch: int, done: Done
+    ) -> list[Consumer]:
+        """PIP-194: a seek that carries an epoch. The consumer stays; everyone else is closed.
+
+        "The epoch only can bigger than the old epoch in server."
+        """
+        if epoch <= consumer.epoch:
+            raise StaleEpoch(
+                f"consumer {consumer.name} sought with epoch {epoch}, it is at {consumer.epoch}"
+            )
+        consumer.epoch = epoch
+        # The client dropped its queue; both sides count permits from its next FLOW on.
+        consumer.permits = 0
+        closed = self.seek(index, done)
+        if consumer.is_closed:
+            assert self.dispatcher is not None
+            closed.remove(consumer)
+            consumer.is_closed = False
+            self.dispatcher.add(consumer)
+            self.consumers.append(consumer)
+        return closed
+
+    def after_seeks(self, resume: Callable[[], None]) -> None:
+        """Call `resume` when no seek is on its way to the disk; at once if none is."""
+        if self._seeks_waiting:
+            self._after_seeks.append(resume)
+        else:
+            resume()
+
+    # -- the log's side ----------------------------------------------------------------------------
+
+    def extend(self, end_index: int) -> None:
+        """New entries are visible."""
+        self.cursor.extend(end_index)
+        if self.consumers:
+            self.wake()
+
+    def trim(self, first_index: int) -> None:
+        self._note(self.cursor.trim(first_index))
