@@ -142,6 +142,12 @@ class Ledger:
         before = rows[0].last_index if entry_id else -1
         return Span(self.first_index + before + 1, rows[-1].last_index - before)
 
+    def indexes(self, entry_id: int, files: Files) -> tuple[int, int, int]:
+        """First index, end index and flags of an entry."""
+        before, last, flags = self.mileposts(files).ends(entry_id)
+        first = self.first_index
+        return first + before + 1, first + last + 1, flags
+
     def entry_with(self, index: int, files: Files) -> int:
         return self.mileposts(files).entry_with(index - self.first_index)
 

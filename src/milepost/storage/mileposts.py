@@ -151,6 +151,16 @@ class Mileposts:
         at = (entry_id - first) * 4
         return Row(words[at], words[at + 1], words[at + 2], words[at + 3])
 
+    def ends(self, entry_id: int) -> tuple[int, int, int]:
+        """Last index of the entry before (-1 for the first), of the entry itself, and its flags."""
+        tail = entry_id - self._mapped_count
+        if tail > 0:
+            lasts = self._last_indexes
+            return lasts[tail - 1], lasts[tail], self._flags[tail]
+        before = self.row(entry_id - 1).last_index if entry_id else -1
+        row = self.row(entry_id)
+        return before, row.last_index, row.flags
+
     def rows(self, entry_id: int, end_id: int) -> list[Row]:
         """Rows of consecutive entries, in one go."""
         mapped_end = min(end_id, self._mapped_count)

@@ -66,6 +66,8 @@ class Store:
         self._dirty_states: set[int] = set()
         self._parked: dict[int, Snapshot] = {}
         self._checkpointing = False
+        self.checkpoints = 0
+        """How many were recorded since the directory was opened."""
 
         files.make_folder(JOURNAL_FOLDER)
         files.make_folder(LEDGER_FOLDER)
@@ -195,10 +197,13 @@ class Store:
 
     # -- states ------------------------------------------------------------------------------------
 
-    def open_state(self, state_id: int, take_snapshot: TakeSnapshot) -> Snapshot:
+    def open_state(
+        self, state_id: int, take_snapshot: TakeSnapshot, stored: Snapshot | None = None
+    ) -> Snapshot:
         """What is known of a state: a snapshot, and facts to apply to it, in order.
 
-        From now on `take_snapshot` is asked for the state whenever a checkpoint needs it.
+        From now on `take_snapshot` is asked for the state whenever a checkpoint needs it. `stored`
+        is what the catalog has, if it was fetched since the last checkpoint (`checkpoints`).
         """
         if state_id in self.damaged_states:
             raise CorruptData(self.damaged_states[state_id])
@@ -207,7 +212,7 @@ class Store:
         if snapshot is not None:
             self._dirty_states.add(state_id)
         else:
-            snapshot = self.catalog.snapshot(state_id)
+            snapshot = stored or self.catalog.snapshot(state_id)
         self._open_states[state_id] = take_snapshot
         return snapshot
 
@@ -216,6 +221,15 @@ class Store:
         assert state_id in self._open_states, f"state {state_id} is not open"
         self._dirty_states.add(state_id)
         return self.journal.submit(FACT, state_id, (fact,), done)
+
+    def barrier(self, done: Done) -> None:
+        """`done` is called when everything submitted so far is on disk."""
+        self.journal.barrier(done)
+
+    def mark_dirty(self, state_id: int) -> None:
+        """An open state changed in a way that its own facts do not tell; snapshot it next time."""
+        assert state_id in self._open_states, f"state {state_id} is not open"
+        self._dirty_states.add(state_id)
 
     def close_state(self, state_id: int) -> None:
         """Nobody will change it for now; the next checkpoint stores what it was."""
@@ -262,7 +276,6 @@ class Store:
                 self.journal.last_sequence, self._open_states[state_id](), []
             )
         self._dirty_states.clear()
-        self._parked = {}
         if self._keep_journal:
             meta = self.catalog.meta()
             journal_first, next_sequence = meta.journal_first, meta.next_sequence
@@ -274,12 +287,16 @@ class Store:
         """The checkpoint is recorded, or it failed and everything is as dirty as before."""
         self._checkpointing = False
         if error is not None:
-            for state_id in checkpoint.snapshots:
+            for state_id, snapshot in checkpoint.snapshots.items():
                 if state_id in self._open_states:
                     self._dirty_states.add(state_id)
-                elif state_id not in self._parked:
-                    self._parked[state_id] = checkpoint.snapshots[state_id]
+                else:
+                    self._parked.setdefault(state_id, snapshot)
             return
+        self.checkpoints += 1
+        for state_id, snapshot in checkpoint.snapshots.items():
+            if self._parked.get(state_id) is snapshot:
+                del self._parked[state_id]
         for ledger, flush in checkpoint.flushes:
             if self._dirty_ledgers.get(ledger.ledger_id) is not ledger:
                 continue  # trimmed or deleted meanwhile
