@@ -10,13 +10,15 @@ The journal is three plain steps and knows no thread: `submit` and `finish` run 
 When the disk fails, rule 3 of docs/format.md holds. The group that failed, and everything submitted
 before its failure was known, is refused: positions were given out behind it. A descriptor whose sync
 failed is never synced again: a new file is begun whose header says how much of the old one counts.
-Only when even that fails is the outcome unknown, and said to be.
+Only when even that fails is the outcome unknown, and said to be. Sequences that were refused are never
+written, and a missing one means damage; so what comes behind them goes to a new file too.
 """
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
@@ -105,6 +107,7 @@ class Journal:
         self._number = file_number - 1
         self._file: AppendFile | None = None
         self._good_size = 0  # bytes of the file that are synced
+        self._next_sequence = next_sequence  # of the next record in this file
         self.commits = 0
         """Groups synced; with `last_sequence` it tells how well commits are shared."""
         self._begin_file(next_sequence)
@@ -144,7 +147,9 @@ class Journal:
     def finish(self, commits: Sequence[Commit]) -> None:
         """Tell the submitters, in order. A failure opens a new generation for what comes after it."""
         for commit in commits:
-            if commit.error is not None and commit.waiting[0].generation == self._generation:
+            first = commit.waiting[0]
+            lost_records = commit.error is not None and first.body is not None
+            if lost_records and first.generation == self._generation:
                 self._generation += 1
                 self.refused_through = self.last_sequence
             for waiting in commit.waiting:
@@ -184,8 +189,8 @@ class Journal:
         if group:
             commits.append(Commit(group, self._write(group), self._number))
         if mark is not None:
-            error = commits[-1].error if commits else None
-            if error is not None or mark.generation < self._refuse_below:
+            error: PersistenceError | None = None
+            if mark.generation < self._refuse_below:
                 error = _behind_a_failure()
             elif mark.kind == _ROLL:
                 error = self._roll(mark.sequence + 1)
@@ -218,11 +223,12 @@ class Journal:
             group.append(waiting)
 
     def _write(self, group: list[_Waiting]) -> PersistenceError | None:
-        first = group[0].sequence
-        if self._file is None:  # the disk failed before: has it come back?
-            error = self._restart(first)
-            if error is not None:
-                return self._refuse(group, error)
+        first, end = group[0].sequence, group[-1].sequence + 1
+        assert end - first == len(group), (first, end, len(group))
+        if self._file is not None and first != self._next_sequence:
+            self._abandon()  # refused records left a gap, which only the start of a file may have
+        if self._file is None and (failure := self._restart(first)) is not None:
+            return self._refuse(group, _refusal(failure))
         assert self._file is not None
         buffers: list[Buffer] = []
         for _, kind, owner, sequence, body, size, crc, _ in group:
@@ -232,16 +238,16 @@ class Journal:
         try:
             self._file.append(buffers)
         except OSError as failure:
-            return self._refuse(group, self._cut(failure, first + len(group)))
+            return self._refuse(group, self._take_back(failure, end))
         try:
             self._file.sync()
         except OSError as failure:
             # The kernel may have dropped the dirty pages and forgotten the error: this descriptor
             # can never be trusted to tell again.
             self._abandon()
-            error = self._restart(group[-1].sequence + 1)
-            return self._refuse(group, error or _refusal(failure))
+            return self._refuse(group, self._certain(failure, end))
         self._good_size = self._file.size
+        self._next_sequence = end
         self.commits += 1
         return None
 
@@ -249,23 +255,23 @@ class Journal:
         self._refuse_below = group[-1].generation + 1
         return error
 
-    def _cut(self, failure: OSError, next_sequence: int) -> PersistenceError:
-        """Take back a write that failed half-way, so that it is certain not to be there."""
-        assert self._file is not None
-        path = file_name(self._number)
-        self._file.close()
-        self._file = None
+    def _take_back(self, failure: OSError, next_sequence: int) -> PersistenceError:
+        """A write failed half-way: cut it off, which needs no space, so that it is certainly gone."""
+        self._abandon()
         try:
-            file = self._files.open_append(path, self._good_size)
+            file = self._files.open_append(file_name(self._number), self._good_size)
             try:
                 file.sync()
-            except OSError:
+            finally:
                 file.close()
-                raise
         except OSError:
-            self._previous = (self._number, self._good_size)
-            return self._restart(next_sequence) or _refusal(failure)
-        self._file = file
+            return self._certain(failure, next_sequence)
+        return _refusal(failure)
+
+    def _certain(self, failure: OSError, next_sequence: int) -> PersistenceError:
+        """Begin the next file, whose header makes certain that what failed does not count."""
+        if (worse := self._restart(next_sequence)) is not None:
+            return OutcomeUnknown(f"no new journal file could be begun: {worse}")
         return _refusal(failure)
 
     def _abandon(self) -> None:
@@ -277,20 +283,20 @@ class Journal:
     def _roll(self, next_sequence: int) -> PersistenceError | None:
         if self._file is not None:
             self._abandon()
-        return self._restart(next_sequence)
+        failure = self._restart(next_sequence)
+        return None if failure is None else _refusal(failure)
 
-    def _restart(self, next_sequence: int) -> PersistenceError | None:
-        """Begin the next file; its header makes certain where the one before it ends."""
+    def _restart(self, next_sequence: int) -> OSError | None:
         try:
             self._begin_file(next_sequence)
         except OSError as failure:
-            return OutcomeUnknown(f"no new journal file could be begun: {failure}")
+            return failure
         return None
 
     def _begin_file(self, next_sequence: int) -> None:
         number = self._number + 1
         while self._files.exists(file_name(number)):
-            number += 1  # left behind by an attempt that failed; its header vouches for nothing
+            number += 1  # left behind by an attempt that failed
         header = FileHeader(JOURNAL, self._incarnation, number, *self._previous, next_sequence)
         file = self._files.create(file_name(number))
         try:
@@ -299,10 +305,13 @@ class Journal:
             self._files.sync_dir(FOLDER)
         except OSError:
             file.close()
+            with suppress(OSError):  # a disk that is full for a day must not collect empty files
+                self._files.delete(file_name(number))
             raise
         self._file = file
         self._number = number
         self._good_size = HEADER_SIZE
+        self._next_sequence = next_sequence
 
 
 def _behind_a_failure() -> PersistenceError:
