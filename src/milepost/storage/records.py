@@ -108,7 +108,10 @@ def scan(
     unread: list[Damage] = []  # bad places since the last good record
     expected = first_sequence
     for found in _walk(data, start, file, seed):
-        if isinstance(found, Damage):
+        if found.sequence == expected and not unread and found.__class__ is Record:
+            expected += 1  # nearly always: a file holds up to a million records
+            records.append(found)
+        elif isinstance(found, Damage):
             unread.append(found)
         elif found.sequence < expected:
             # An old record where a newer one belongs: a misdirected or lost write.
