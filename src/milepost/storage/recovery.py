@@ -136,6 +136,9 @@ class _Replay:
                 found.next_sequence = max(
                     found.next_sequence, *(damage.sequence + 1 for damage in scanned.damages)
                 )
+        # A snapshot may hold facts that the crash kept from the journal. Their sequences are not given
+        # again: a new fact under an old number would be taken for one that the snapshot holds.
+        found.next_sequence = max(found.next_sequence, self._catalog.last_folded() + 1)
         for ledger_id, damage in self._lost.items():
             if (log := self._log_of_ledger(ledger_id)) is not None:
                 self._close(log, str(damage))

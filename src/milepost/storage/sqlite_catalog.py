@@ -288,6 +288,10 @@ class SqliteCatalog:
                 (snapshot.sequence, snapshot.data, facts, state_id),
             )
 
+    def last_folded(self) -> int:
+        (sequence,) = self._db.execute("select coalesce(max(sequence), -1) from states").fetchone()
+        return int(sequence)
+
     # -- tombstones ----------------------------------------------------------------------------
 
     def _bury(self, kind: str, object_id: int, sequence: int) -> None:
