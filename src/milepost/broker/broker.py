@@ -350,11 +350,18 @@ class Broker:
 
     async def _open_dedup(self, topic: Topic, state: StateRow, stored: Snapshot) -> None:
         """Sequence ids as of the last checkpoint, and what the entries since then say."""
-        dedup = Dedup()
+        cell: list[Dedup] = []
         found = self.store.open_state(
-            state.state_id, lambda: dedup.snapshot(topic.log.end_index), stored
+            state.state_id, lambda: cell[0].snapshot(topic.log.end_index), stored
         )
-        index = dedup.restore(found.data) if found.data is not None else topic.log.first_index
+        now_ms = self.clock.wall_ms()
+        if found.data is None:
+            # Looking for duplicates begins now; ids of entries stored before mean nothing.
+            dedup, index = Dedup(), topic.log.end_index
+            self.store.mark_dirty(state.state_id)
+        else:
+            dedup, index = Dedup.restore(found.data, now_ms)
+        cell.append(dedup)
         index = max(index, topic.log.first_index)
         while index < topic.log.end_index:
             plan = topic.log.plan_read(topic.log.locate(index).position)
@@ -365,8 +372,8 @@ class Broker:
                         metadata.producer_name,
                         metadata.sequence_id,
                         metadata.highest_sequence_id,
-                        entry.count,
                         chunk_info(metadata),
+                        now_ms=now_ms,
                     )
                 index = entry.last_index + 1
         topic.dedup = dedup
@@ -457,6 +464,8 @@ class Broker:
         topic = producer.topic
         if topic.producers.get(producer.name) is producer:
             del topic.producers[producer.name]
+            if topic.dedup is not None:
+                topic.dedup.closed(producer.name, self.clock.wall_ms())
         session = producer.peer
         if isinstance(session, Session):
             session.forget_producer(producer)

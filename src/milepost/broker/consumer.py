@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.broker.peer import Peer
+from milepost.broker.peer import Buffer, Peer
 from milepost.wire.encode import MessageEncoder
 
 if TYPE_CHECKING:
@@ -27,7 +27,9 @@ class Consumer:
         "consumer_id",
         "encoder",
         "epoch",
+        "held",
         "holder",
+        "holds",
         "is_blocked",
         "is_closed",
         "key_ranges",
@@ -78,6 +80,11 @@ class Consumer:
         self.is_blocked = False
         """Holds too many unacked messages; until half of them are acked it gets no more."""
         self.is_closed = False
+        self.held: list[Buffer] | None = None
+        """Frames that wait for a fact to be on disk; later ones queue behind them. None: nothing
+        waits."""
+        self.holds = 0
+        """Facts that `held` waits for."""
         self.messages_out = 0
         self.bytes_out = 0
         self.messages_acked = 0

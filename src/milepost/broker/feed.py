@@ -83,7 +83,7 @@ class Feed:
         try:
             entries = await self._reading.read(plan)
         except (NotFound, CorruptData) as error:
-            self._skip(plan.first_index + plan.rows[0].last_index, error)
+            self._skip(plan.ledger.first_index + plan.rows[0].last_index, error)
         else:
             self._subscription.offer(entries, epoch)
         finally:

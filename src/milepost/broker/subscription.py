@@ -29,7 +29,7 @@ from milepost.errors import (
     StaleEpoch,
 )
 from milepost.positions.ackset import AckSet
-from milepost.positions.ranges import Range
+from milepost.positions.ranges import IndexRanges, Range
 from milepost.positions.spans import Span
 from milepost.storage.entry import CHUNK, LAST_CHUNK, MARKER, Entry
 from milepost.wire.events import Ack, WireId
@@ -217,6 +217,7 @@ class Subscription:
         shows_index = consumer.peer.wants_broker_entry and self.limits.expose_broker_entry
         buffers: list[Buffer] = []
         delivered = taken = size = 0
+        again: list[Range] = []  # delivered before the last seek, and now once more
         for entry in entries[at : at + run_max]:
             if taken and (entry.flags & _ALONE or room <= delivered):
                 break
@@ -227,7 +228,10 @@ class Subscription:
                 continue  # acked, or with somebody else, since it was read
             redelivery_count = cursor.redelivery_count(span)
             # Permits are debited by what the client will really see (PIP-54).
-            delivered += cursor.deliver(span.first_index, span.end_index, consumer.holder).count
+            went = cursor.deliver(span.first_index, span.end_index, consumer.holder)
+            delivered += went.count
+            if went.stale:
+                again += went.ranges
             payload = entry.payload
             buffers.append(
                 head(
@@ -256,8 +260,31 @@ class Subscription:
             self._block(consumer)
             self.topic.messages_out += delivered
             self.topic.bytes_out += size
-            consumer.peer.write(buffers)
+            self._send(consumer, buffers, again)
         return taken
+
+    def _send(self, consumer: Consumer, buffers: list[Buffer], again: list[Range]) -> None:
+        """Frames out, in order. A delivery that ends an index's being stale leaves when that is on
+        disk: or a crash would make the ack of it look like one from before the seek."""
+        if again and self._journal is not None and self.state_id is not None:
+            consumer.held = (consumer.held or []) + buffers
+            consumer.holds += 1
+            epoch = self.cursor.epoch
+
+            def durable(error: PersistenceError | None) -> None:
+                consumer.holds -= 1
+                if error is not None:
+                    consumer.peer.fail(f"a delivery of {self.name} could not be journaled: {error}")
+                elif not consumer.holds and not consumer.is_closed and epoch == self.cursor.epoch:
+                    held, consumer.held = consumer.held, None
+                    consumer.peer.write(held or [])
+
+            fact = facts.DeliveryFact(epoch, IndexRanges(again))
+            self._journal.fact(self.state_id, facts.encode(fact), durable)
+        elif consumer.held is not None:
+            consumer.held += buffers
+        else:
+            consumer.peer.write(buffers)
 
     def _room(self, consumer: Consumer) -> int:
         assert self.dispatcher is not None
@@ -451,9 +478,10 @@ class Subscription:
         self.flush_acks()  # acks of the old epoch stand before the seek in the journal
         fact = self.cursor.seek(min(max(index, self.cursor.first), self.cursor.end))
         closed = [] if self.dispatcher is None else self.dispatcher.closed_by_seek()
-        for consumer in list(self.consumers):
+        for consumer in self.consumers:
             consumer.unacked = 0
             consumer.is_blocked = False
+            consumer.held = None
         for consumer in closed:
             self.remove_consumer(consumer)
         if self.dispatcher is not None:

@@ -146,7 +146,7 @@ class Topic:
             return
         if self.dedup is not None and not traits.is_marker:
             verdict = self.dedup.judge(
-                producer.name, send.sequence_id, send.highest_sequence_id, send.count, traits.chunk
+                producer.name, send.sequence_id, send.highest_sequence_id, traits.chunk
             )
             if verdict is Verdict.DUPLICATE:
                 publication.answers.append((send, _DUPLICATE))
@@ -189,7 +189,7 @@ class Topic:
 
     def _refuse(self, publication: Publication, error: PersistenceError) -> None:
         producer = publication.producer
-        if self.dedup is not None:
+        if self.dedup is not None and not isinstance(error, OutcomeUnknown):
             self.dedup.refused()
         if isinstance(error, OutcomeUnknown):
             # Neither a receipt nor an error would be true. The client resends what it has no
@@ -260,7 +260,6 @@ class Topic:
                     producer.name,
                     send.sequence_id,
                     send.highest_sequence_id,
-                    send.count,
                     send.traits.chunk,
                 )
             if send.traits.chunk is not None:

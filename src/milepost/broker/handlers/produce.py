@@ -42,6 +42,11 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
         if initial and initial not in topic.subscriptions:
             await broker.create_subscription(topic, initial, topic.log.first_index)
         made = _make(session, command, topic, producer_id)
+        if topic.dedup is not None:
+            # Its last sequence id is known for certain once nothing of it is on its way.
+            while not topic.dedup.is_settled(made.name):
+                await broker.engine.flush()
+            topic.dedup.opened(made.name)
         epoch = signed64(command.topic_epoch) if command.HasField("topic_epoch") else None
         admission = topic.access.admit(made, made.mode, epoch)
         for fenced in admission.to_close:
