@@ -205,6 +205,8 @@ class History:
                 there = state.facts.get((name, key), [])
                 at = 0
                 for fact in facts:
+                    if fact.fate is Fate.LOST:
+                        continue
                     present = at < len(there) and there[at] == fact.data
                     at += present
                     if fact.fate is not Fate.STORED:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from milepost.errors import CorruptData
 from milepost.storage.catalog import LEDGER_TOMB, TOPIC_TOMB, Catalog, Snapshot
 from milepost.storage.files import Files
 from milepost.storage.journal import FOLDER as JOURNAL_FOLDER
@@ -35,23 +36,30 @@ class Checkpoint(NamedTuple):
     """Sequences below it lie in files before `journal_first`."""
 
     def flush(self, files: Files) -> None:
-        created = False
-        for _, flush in self.flushes:
-            created |= flush.perform(files)
-        if created:
+        began = False
+        for ledger, flush in self.flushes:
+            try:
+                began |= flush.perform(files)
+            except (OSError, CorruptData):
+                if not ledger.is_gone:
+                    raise  # else its file was deleted while this was on its way
+        if began:
             files.sync_dir(LEDGER_FOLDER)
 
     def record(self, catalog: Catalog) -> None:
         with catalog.transaction():
             # A topic may have been deleted, or trimmed, while the files were being written; what
             # was deleted stays deleted.
-            buried = {(tomb.kind, tomb.object_id) for tomb in catalog.tombstones()}
-            catalog.put_ledgers(
-                flush.row
-                for _, flush in self.flushes
-                if (LEDGER_TOMB, flush.row.ledger_id) not in buried
-                and (TOPIC_TOMB, flush.row.topic_id) not in buried
-            )
+            buried = {(tomb.kind, tomb.object_id): tomb.sequence for tomb in catalog.tombstones()}
+            for _, flush in self.flushes:
+                row = flush.row
+                if (LEDGER_TOMB, row.ledger_id) in buried:
+                    continue
+                if (sequence := buried.get((TOPIC_TOMB, row.topic_id))) is None:
+                    catalog.put_ledgers([row])
+                else:
+                    # The journal that is dropped now is all that told whose ledger it was.
+                    catalog.delete_ledgers([row.ledger_id], sequence)
             for state_id, snapshot in self.snapshots.items():
                 catalog.put_snapshot(state_id, snapshot)
             catalog.forget_tombstones(self.next_sequence - 1)

@@ -66,6 +66,7 @@ class Ledger:
         "entries",
         "first_index",
         "first_time_ms",
+        "is_gone",
         "last_time_ms",
         "ledger_id",
         "sealed",
@@ -80,6 +81,8 @@ class Ledger:
         self.first_index = row.first_index
         self.first_time_ms = row.first_time_ms
         self.sealed = row.sealed
+        self.is_gone = False
+        """Trimmed, or deleted with its topic: its file may vanish at any moment."""
         self.stored = row
         """What the last checkpoint wrote. Invariant: never ahead of the file."""
         # Everything durable, stored or still in memory only. Invariant: never behind `stored`.
@@ -205,7 +208,7 @@ class Ledger:
         count = max(bisect_right(ends, start + size_max), 1)
         end = ends[count - 1]
         data = self._in_memory(start, end)
-        return ReadPlan(self.ledger_id, entry_id, rows[:count], self.first_index, start, end, data)
+        return ReadPlan(self, entry_id, rows[:count], start, end, data)
 
     def _in_memory(self, start: int, end: int) -> bytes | None:
         """Those bytes, if all are held in memory."""
@@ -274,11 +277,9 @@ class Ledger:
 class ReadPlan(NamedTuple):
     """Entries to be read: planned on the loop, performed wherever the disk may block."""
 
-    ledger_id: int
+    ledger: Ledger
     first_entry_id: int
     rows: list[Row]
-    first_index: int
-    """The ledger's; rows are relative to it."""
     start: int
     end: int
     data: bytes | None
@@ -289,11 +290,13 @@ class ReadPlan(NamedTuple):
         is named when it comes first."""
         if self.data is not None:
             return decode_entries(self.data, "memory", check=False)
-        path = ledger_path(self.ledger_id)
+        path = ledger_path(self.ledger.ledger_id)
         try:
             data = files.read(path, self.start, self.end - self.start)
         except FileNotFoundError:
-            raise LedgerNotFound(f"ledger {self.ledger_id} has been trimmed") from None
+            if self.ledger.is_gone:
+                raise LedgerNotFound(f"ledger {self.ledger.ledger_id} has been trimmed") from None
+            data = b""
         if len(data) == self.end - self.start:
             try:
                 entries = decode_entries(data, path)
@@ -309,10 +312,10 @@ class ReadPlan(NamedTuple):
         return (
             len(entries) == len(self.rows)
             and all(
-                entry.entry_id == entry_id and entry.ledger_id == self.ledger_id
+                entry.entry_id == entry_id and entry.ledger_id == self.ledger.ledger_id
                 for entry_id, entry in enumerate(entries, wanted)
             )
-            and entries[-1].last_index == self.rows[-1].last_index + self.first_index
+            and entries[-1].last_index == self.rows[-1].last_index + self.ledger.first_index
         )
 
     def _salvage(self, data: bytes, path: str) -> list[Entry]:
@@ -320,7 +323,7 @@ class ReadPlan(NamedTuple):
         good: list[Entry] = []
         ends = [row.offset for row in self.rows[1:]] + [self.end]
         for n, (row, end) in enumerate(zip(self.rows, ends, strict=True)):
-            position = Position(self.ledger_id, self.first_entry_id + n)
+            position = Position(self.ledger.ledger_id, self.first_entry_id + n)
             where = f"{path}: byte {row.offset}: entry {position}"
             try:
                 one = decode_entries(data[row.offset - self.start : end - self.start], where)
@@ -329,7 +332,8 @@ class ReadPlan(NamedTuple):
             if len(one) != 1 or one[0].position != position:
                 if good:
                     return good
-                raise CorruptData(f"{where} (index {self.first_index + row.last_index}) is damaged")
+                last_index = self.ledger.first_index + row.last_index
+                raise CorruptData(f"{where} (last index {last_index}) is damaged")
             good += one
         return good
 
@@ -346,20 +350,20 @@ class Flush(NamedTuple):
     incarnation: bytes
 
     def perform(self, files: Files) -> bool:
-        """Write and sync; returns whether a file was created. Repeating it is harmless: what was
-        written before without being told to the catalog is cut off again."""
+        """Write and sync; returns whether a file was begun, so that its name must be made durable
+        too. Repeating it is harmless: what was written before without being told to the catalog is
+        cut off again."""
         row = self.row
-        created = False
         if self.blocks:
-            created = self._append(
-                files, LEDGER, ledger_path(row.ledger_id), self.from_size, self.blocks, sync=True
-            )
+            path = ledger_path(row.ledger_id)
+            self._append(files, LEDGER, path, self.from_size, self.blocks, sync=True)
         if self.rows:
             from_size = HEADER_SIZE + self.from_rows * ROW_SIZE if self.from_rows else 0
             path = mileposts_path(row.ledger_id)
             # Not synced: it can be made again, and its checksum tells when it must be.
-            created |= self._append(files, MILEPOSTS, path, from_size, [self.rows], sync=False)
-        return created
+            self._append(files, MILEPOSTS, path, from_size, [self.rows], sync=False)
+        # Whether the file was there already says nothing: an attempt that failed may have made it.
+        return bool(self.blocks) and self.from_size == 0
 
     def _append(
         self,
@@ -370,7 +374,7 @@ class Flush(NamedTuple):
         buffers: list[bytes],
         *,
         sync: bool,
-    ) -> bool:
+    ) -> None:
         row = self.row
         created = not files.exists(path)
         found = 0 if created else files.size(path)
@@ -393,4 +397,3 @@ class Flush(NamedTuple):
                 file.sync()
         finally:
             file.close()
-        return created

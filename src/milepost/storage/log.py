@@ -225,10 +225,11 @@ class Log:
 
     def admit_ledger(self, ledger: Ledger) -> None:
         """The ledger's beginning is durable: the one before it is sealed."""
-        assert ledger.first_index == self.end_index, (ledger, self.end_index)
-        if self._ledgers and not self._ledgers[-1].sealed:
-            self._ledgers[-1].sealed = True
-            self._owner.touched(self._ledgers[-1])
+        if self._ledgers:
+            assert ledger.first_index == self.end_index, (ledger, self.end_index)
+            if not self._ledgers[-1].sealed:
+                self._ledgers[-1].sealed = True
+                self._owner.touched(self._ledgers[-1])
         self._ledgers.append(ledger)
         self._first_indexes.append(ledger.first_index)
         self._must_roll = False
@@ -362,6 +363,8 @@ class Log:
 
     def trimmed(self, count: int) -> None:
         """The catalog has forgotten the first `count` ledgers; so does the log."""
+        for ledger in self._ledgers[:count]:
+            ledger.is_gone = True
         del self._ledgers[:count]
         del self._first_indexes[:count]
 

@@ -204,9 +204,12 @@ class _Replay:
         self.found.next_ledger_id = max(self.found.next_ledger_id, record.owner + 1)
         self._topic_of[record.owner] = topic_id
         log = self._log(topic_id)
-        if log is None or any(ledger.ledger_id >= record.owner for ledger in log.ledgers[-1:]):
+        if log is None or (LEDGER_TOMB, record.owner) in self._tombs:
             return
-        if log.damage is None and first_index != log.end_index:
+        if any(ledger.ledger_id >= record.owner for ledger in log.ledgers[-1:]):
+            return  # a checkpoint has it
+        # Ledgers are trimmed from the front: a log without any begins wherever this one does.
+        if log.damage is None and log.ledgers and first_index != log.end_index:
             self._close(log, f"ledger {record.owner} begins at {first_index}, not {log.end_index}")
         if log.damage is None:
             log.admit_ledger(Ledger(LedgerRow(record.owner, topic_id, first_index, time_ms)))

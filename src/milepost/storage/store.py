@@ -65,6 +65,8 @@ class Store:
         self._open_states: dict[int, TakeSnapshot] = {}
         self._dirty_states: set[int] = set()
         self._parked: dict[int, Snapshot] = {}
+        # States whose snapshot a checkpoint is storing just now: the catalog has an older one.
+        self._storing: set[int] = set()
         self._checkpointing = False
         self.checkpoints = 0
         """How many were recorded since the directory was opened."""
@@ -157,6 +159,7 @@ class Store:
         """The catalog has forgotten the topic and these states of it."""
         self._logs.pop(log.topic_id, None)
         for ledger in log.ledgers:
+            ledger.is_gone = True
             self._dirty_ledgers.pop(ledger.ledger_id, None)
         for state_id in state_ids:
             self.forget_state(state_id)
@@ -193,7 +196,8 @@ class Store:
         return ledger_id
 
     def touched(self, ledger: Ledger) -> None:
-        self._dirty_ledgers[ledger.ledger_id] = ledger
+        if ledger.topic_id in self._logs:  # else the topic was deleted while this was on its way
+            self._dirty_ledgers[ledger.ledger_id] = ledger
 
     # -- states ------------------------------------------------------------------------------------
 
@@ -234,7 +238,7 @@ class Store:
     def close_state(self, state_id: int) -> None:
         """Nobody will change it for now; the next checkpoint stores what it was."""
         take_snapshot = self._open_states.pop(state_id)
-        if state_id in self._dirty_states:
+        if state_id in self._dirty_states or state_id in self._storing:
             self._dirty_states.discard(state_id)
             self._parked[state_id] = Snapshot(self.journal.last_sequence, take_snapshot(), [])
 
@@ -276,6 +280,7 @@ class Store:
                 self.journal.last_sequence, self._open_states[state_id](), []
             )
         self._dirty_states.clear()
+        self._storing = set(snapshots)
         if self._keep_journal:
             meta = self.catalog.meta()
             journal_first, next_sequence = meta.journal_first, meta.next_sequence
@@ -286,6 +291,7 @@ class Store:
     def finish_checkpoint(self, checkpoint: Checkpoint, error: BaseException | None) -> None:
         """The checkpoint is recorded, or it failed and everything is as dirty as before."""
         self._checkpointing = False
+        self._storing = set()
         if error is not None:
             for state_id, snapshot in checkpoint.snapshots.items():
                 if state_id in self._open_states:

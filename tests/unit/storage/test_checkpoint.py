@@ -1,0 +1,114 @@
+"""The checkpoint: every step of it may be the last one."""
+
+from __future__ import annotations
+
+import pytest
+from crash.machine import Machine
+
+from milepost.testing import power_loss
+
+
+class TestFlush:
+    @pytest.mark.parametrize(("call", "nth"), [("sync_dir", 1), ("sync", 1), ("append", 2)])
+    def test_a_name_made_by_an_attempt_that_failed_is_made_durable_by_the_next(
+        self, call: str, nth: int
+    ) -> None:
+        """The second attempt finds the file there; its name may still be lost with the power."""
+        machine = Machine()
+        machine.create_topic("a")
+        machine.publish("a", 1)
+        machine.pump()
+        machine.begin_checkpoint()
+        machine.pump()
+        machine.files.faults.fail(call, nth, under="ledgers")  # type: ignore[arg-type]
+        with pytest.raises(OSError, match="Input/output"):
+            machine.flush()
+        machine.finish_checkpoint(OSError())
+        machine.checkpoint()
+        image = power_loss(machine.files)
+        again = Machine(image, machine.catalog.image(), machine.history)
+        assert again.problems() == []
+
+    def test_a_ledger_trimmed_meanwhile_fails_nothing(self) -> None:
+        machine = Machine()
+        machine.create_topic("a")
+        machine.publish("a", 1)
+        machine.pump()
+        machine.checkpoint()
+        machine.publish("a", 1)
+        machine.roll("a")
+        machine.publish("a", 1)
+        machine.pump()
+        machine.begin_checkpoint()
+        machine.pump()
+        machine.publish("a", 1)
+        assert machine.trim("a", 2) == 1
+        machine.flush()
+        machine.record()
+        machine.finish_checkpoint()
+        machine.kill()
+        machine.settle()
+        assert machine.problems() == []
+        assert machine.logs["a"].first_index == 2
+
+    def test_a_ledger_that_shrank_is_named(self) -> None:
+        machine = Machine()
+        machine.create_topic("a")
+        machine.publish("a", 1, size=100)
+        machine.pump()
+        machine.checkpoint()
+        machine.publish("a", 1)
+        machine.pump()
+        path = "ledgers/0000000000000001.ledger"
+        machine.files.damage(path, machine.files.contents()[path][:100])
+        with pytest.raises(Exception, match=r"0001\.ledger: 100 bytes are left of the"):
+            machine.checkpoint()
+
+
+class TestStates:
+    """A state may be closed and opened at any moment of a checkpoint."""
+
+    def begun(self) -> Machine:
+        machine = Machine()
+        machine.create_topic("a", "s")
+        machine.publish("a", 9)
+        machine.pump()
+        machine.ack("a", "s", 3)
+        machine.pump()
+        return machine
+
+    def test_closed_before_and_opened_during(self) -> None:
+        machine = self.begun()
+        machine.close_subscription("a", "s")
+        machine.begin_checkpoint()
+        machine.pump()
+        machine.open_subscription("a", "s")
+        assert machine.problems() == []
+
+    @pytest.mark.parametrize("recorded", [False, True])
+    def test_closed_and_opened_during(self, recorded: bool) -> None:
+        machine = self.begun()
+        machine.begin_checkpoint()
+        machine.pump()
+        if recorded:
+            machine.flush()
+            machine.record()
+        machine.close_subscription("a", "s")
+        machine.open_subscription("a", "s")
+        assert machine.problems() == []
+        machine.ack("a", "s", 1)
+        machine.finish_checkpoint(None if recorded else OSError())
+        machine.checkpoint()
+        machine.kill()
+        machine.settle()
+        assert machine.problems() == []
+
+    def test_closed_during_one_that_fails(self) -> None:
+        machine = self.begun()
+        machine.begin_checkpoint()
+        machine.pump()
+        machine.close_subscription("a", "s")
+        machine.finish_checkpoint(OSError())
+        machine.checkpoint()
+        machine.kill()
+        assert machine.problems() == []
