@@ -74,7 +74,7 @@ class Setting:
             case Kind.CHOICE:
                 return f"one of {', '.join(self.choices)}"
             case Kind.COUNT | Kind.DURATION:
-                return f"{self.kind.value} from {self.low:.0f} to {self.high:.0f}"
+                return f"{self.kind.value} from {self.low:.10g} to {self.high:.10g}"
             case Kind.SIZE:
                 return f"{self.kind.value} from {show_size(self.low)} to {show_size(self.high)}"
             case Kind.SWITCH | Kind.TEXT | Kind.PATH:

@@ -75,8 +75,8 @@ class Settings:
     )
     broker_entry_metadata: bool = switch(
         True,
-        "Write index and broker time beside each entry on its way to consumers. A Pulsar conf that "
-        "names interceptors keeps it on, and one that names none changes nothing.",
+        "Each entry has the index of its last message and the broker's time (PIP-70). A Pulsar conf "
+        "that names interceptors keeps it on, and one that names none changes nothing.",
         Alias("brokerEntryMetadataInterceptors", names_classes=True),
         weakens="consumers and `getMessageIdByIndex` cannot know the index of a message",
     )
@@ -194,19 +194,44 @@ class Settings:
         live=True,
     )
     max_topics_per_namespace: int = count(
-        0, 0, _COUNT_MAX, "0 is no limit.", "maxTopicsPerNamespace", live=True
+        0,
+        0,
+        _COUNT_MAX,
+        "Topics of one namespace; 0 is no limit.",
+        "maxTopicsPerNamespace",
+        live=True,
     )
     max_producers_per_topic: int = count(
-        0, 0, _COUNT_MAX, "0 is no limit.", "maxProducersPerTopic", live=True
+        0,
+        0,
+        _COUNT_MAX,
+        "Producers connected to one topic; 0 is no limit.",
+        "maxProducersPerTopic",
+        live=True,
     )
     max_subscriptions_per_topic: int = count(
-        0, 0, _COUNT_MAX, "0 is no limit.", "maxSubscriptionsPerTopic", live=True
+        0,
+        0,
+        _COUNT_MAX,
+        "Subscriptions of one topic; 0 is no limit.",
+        "maxSubscriptionsPerTopic",
+        live=True,
     )
     max_consumers_per_topic: int = count(
-        0, 0, _COUNT_MAX, "0 is no limit.", "maxConsumersPerTopic", live=True
+        0,
+        0,
+        _COUNT_MAX,
+        "Consumers connected to one topic; 0 is no limit.",
+        "maxConsumersPerTopic",
+        live=True,
     )
     max_consumers_per_subscription: int = count(
-        0, 0, _COUNT_MAX, "0 is no limit.", "maxConsumersPerSubscription", live=True
+        0,
+        0,
+        _COUNT_MAX,
+        "Consumers connected to one subscription; 0 is no limit.",
+        "maxConsumersPerSubscription",
+        live=True,
     )
 
     # Dispatch.

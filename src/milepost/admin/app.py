@@ -1,0 +1,66 @@
+"""The application: every resource's router, and how errors are said over HTTP.
+
+    app = create_app(broker)        # an ASGI application; `serve.py` gives it a socket
+
+A typed error knows its status; anything else is a 500 that names no internals and is logged. A new
+resource is a new file with a `router` and one more line in `RESOURCES`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from milepost import __version__
+from milepost.admin import brokers, lookup, metrics, namespaces, topics
+from milepost.admin.edge import Edge
+from milepost.errors import MilepostError
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+RESOURCES = (lookup, topics, namespaces, brokers, metrics)
+
+
+def create_app(broker: Broker) -> FastAPI:
+    # The documentation pages that come with the framework load scripts from elsewhere.
+    app = FastAPI(title="Milepost", version=__version__, docs_url=None, redoc_url=None)
+    app.state.broker = broker
+    app.state.registry = metrics.registry_of(broker)
+    for resource in RESOURCES:
+        app.include_router(resource.router)
+    app.add_exception_handler(MilepostError, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _not_served)
+    app.add_middleware(Edge)
+    return app
+
+
+def reason(status: int, text: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"reason": text}, status, headers)
+
+
+async def _refused(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, MilepostError)
+    return reason(error.http_status, str(error))
+
+
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
+    """Say which value was wrong and why, without repeating it: it may be large, or a secret."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = " ".join(str(part) for part in first["loc"])
+    return reason(400, f"{where}: {first['msg']}")
+
+
+async def _not_served(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    text = error.detail if error.status_code != 404 else f"there is nothing at {request.url.path}"
+    return reason(error.status_code, text, dict(error.headers or {}))

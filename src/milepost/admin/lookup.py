@@ -1,0 +1,41 @@
+"""HTTP lookup: which broker serves a topic, for clients given an `http://` service URL.
+
+There is one broker, so the answer is always this one. `brokerUrlTls` and `httpUrlTls` are there and
+empty: the C++ client, and the Python client on it, fail when the first is missing.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from milepost.admin.request import AskedBroker, AskedTopic
+from milepost.broker.broker import Broker
+
+router = APIRouter(tags=["lookup"])
+
+
+class LookupData(BaseModel):
+    """Names as on the wire."""
+
+    brokerUrl: str
+    brokerUrlTls: str = ""
+    httpUrl: str
+    httpUrlTls: str = ""
+    nativeUrl: str
+
+
+@router.get("/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}")
+async def look_up(broker: AskedBroker, name: AskedTopic) -> LookupData:
+    broker.check_namespace(name)
+    broker.counters.lookups += 1
+    url = broker.lookup_url()
+    return LookupData(brokerUrl=url, httpUrl=http_url(broker), nativeUrl=url)
+
+
+def http_url(broker: Broker) -> str:
+    """Where this edge is reached: the host that clients are told, and the HTTP port."""
+    host = urlsplit(broker.lookup_url()).hostname or ""
+    return f"http://{f'[{host}]' if ':' in host else host}:{broker.http_port}"

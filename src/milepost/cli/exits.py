@@ -1,0 +1,91 @@
+"""Exit codes, and the one line that goes with each.
+
+A line says what failed, on which object, why, and what to do next. Scripts may rely on the codes.
+
+    milepost: data directory data is in use by process 4711; stop it, or choose another --data
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from milepost import errors
+
+
+class Exit(IntEnum):
+    OK = 0
+    FAILED = 1
+    """Something Milepost did not foresee; a bug worth reporting."""
+    USAGE = 2
+    """A wrong command, flag, setting or configuration file."""
+    CONNECT = 3
+    """The broker cannot be reached."""
+    AUTH = 4
+    """No right, or no valid credentials."""
+    NOT_FOUND = 5
+    CONFLICT = 6
+    """Somebody else has it: the data directory, the port, the name."""
+    DATA = 7
+    """Files that are damaged, or of a newer format."""
+    STORAGE = 8
+    """The disk or the file system said no."""
+    INTERRUPTED = 130
+    CLOSED_PIPE = 141
+
+
+class CommandFailed(Exception):
+    """A command's own failure, told to the user as it stands."""
+
+    def __init__(self, message: str, code: Exit) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+# The first row whose class fits; what to do next is added to the error's own words.
+_ROWS: tuple[tuple[type[Exception], Exit, str], ...] = (
+    (errors.InvalidInput, Exit.USAGE, ""),
+    (errors.NotFound, Exit.NOT_FOUND, ""),
+    (errors.AlreadyExists, Exit.CONFLICT, ""),
+    (errors.DataDirectoryLocked, Exit.CONFLICT, "stop it, or choose another --data"),
+    (
+        errors.UnknownFormat,
+        Exit.DATA,
+        "nothing was touched: run the version that wrote it, or a newer one",
+    ),
+    (
+        errors.CorruptData,
+        Exit.DATA,
+        "nothing was removed: keep the files, restore from a copy, and report it",
+    ),
+    (errors.DiskFull, Exit.STORAGE, "free some space and start again"),
+    (errors.PersistenceError, Exit.STORAGE, "look at the disk, then start again"),
+    (errors.MilepostError, Exit.FAILED, ""),
+    (OSError, Exit.STORAGE, ""),
+)
+
+
+def explain(error: BaseException) -> tuple[str, Exit]:
+    """One line for a person, without the program's name, and the code to exit with."""
+    if isinstance(error, CommandFailed):
+        return _one_line(str(error)), error.code
+    for kind, code, remedy in _ROWS:
+        if isinstance(error, kind):
+            what = _os_error(error) if isinstance(error, OSError) else str(error)
+            return _one_line(f"{what}; {remedy}" if remedy else what), code
+    return (
+        _one_line(
+            f"a bug in Milepost: {type(error).__name__}: {error}; "
+            "--log-level debug shows where; please report it"
+        ),
+        Exit.FAILED,
+    )
+
+
+def _os_error(error: OSError) -> str:
+    what = error.strerror or str(error)
+    return f"{error.filename}: {what}" if error.filename else what
+
+
+def _one_line(text: str) -> str:
+    """An error may quote what a person or a file said: it must not break or paint the line."""
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in " ".join(text.split("\n")))

@@ -1,0 +1,68 @@
+"""HTTP lookup, as clients with an `http://` service URL use it."""
+
+from __future__ import annotations
+
+import pytest
+
+from admin.conftest import Ask
+
+LOOKUP = "GET /lookup/v2/topic"
+
+
+def test_the_answer_is_this_broker(ask: Ask) -> None:
+    (answer,) = ask(f"{LOOKUP}/persistent/public/default/orders", port=6650, http_port=8080)
+    assert answer.status == 200
+    assert answer.json == {
+        "brokerUrl": "pulsar://127.0.0.1:6650",
+        "brokerUrlTls": "",
+        "httpUrl": "http://127.0.0.1:8080",
+        "httpUrlTls": "",
+        "nativeUrl": "pulsar://127.0.0.1:6650",
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "host"),
+    [
+        ({"advertised_address": "mq.example.com"}, "mq.example.com"),
+        ({"host": "::1"}, "[::1]"),
+    ],
+)
+def test_clients_are_told_the_advertised_host(
+    ask: Ask, settings: dict[str, str], host: str
+) -> None:
+    (answer,) = ask(f"{LOOKUP}/persistent/public/default/orders", **settings)
+    assert answer.json["brokerUrl"] == f"pulsar://{host}:6650"
+    assert answer.json["httpUrl"] == f"http://{host}:8080"
+
+
+def test_lookups_are_counted_and_open_nothing(ask: Ask) -> None:
+    seen = []
+    ask(
+        f"{LOOKUP}/persistent/public/default/a",
+        f"{LOOKUP}/persistent/public/default/b-partition-3",
+        lambda broker: seen.extend((broker.counters.lookups, len(broker.topics))),
+    )
+    assert seen == [2, 0]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("persistent/public/nowhere/orders", 404),
+        ("queue/public/default/orders", 400),
+        ("persistent/public/default/..", 400),
+        ("persistent/public/default/%20orders", 400),
+        ("persistent/public/default/a%252Fb", 400),
+        ("persistent/public/default/a%2Fb", 404),
+        ("persistent/public/default", 404),
+    ],
+)
+def test_what_is_no_topic_is_refused(ask: Ask, path: str, status: int) -> None:
+    (answer,) = ask(f"{LOOKUP}/{path}")
+    assert (answer.status, bool(answer.reason)) == (status, True)
+
+
+def test_a_name_in_any_script_is_looked_up(ask: Ask) -> None:
+    (answer,) = ask(f"{LOOKUP}/persistent/public/default/%D0%B7%D0%B0%D0%BA%D0%B0%D0%B7%D1%8B")
+    assert answer.status == 200

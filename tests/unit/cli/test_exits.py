@@ -1,0 +1,65 @@
+"""Every failure is one printable line and a code that scripts may rely on."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from milepost import errors
+from milepost.cli.exits import CommandFailed, Exit, explain
+
+
+@pytest.mark.parametrize(
+    ("error", "line", "code"),
+    [
+        (errors.InvalidSetting("m.toml:1: port = 'x'"), "m.toml:1: port = 'x'", Exit.USAGE),
+        (errors.TopicNotFound("topic a"), "topic a", Exit.NOT_FOUND),
+        (
+            errors.DataDirectoryLocked("data directory d is in use by process 7"),
+            "data directory d is in use by process 7; stop it, or choose another --data",
+            Exit.CONFLICT,
+        ),
+        (
+            errors.UnknownFormat("journal/1: format 9, this release knows 1"),
+            "journal/1: format 9, this release knows 1; nothing was touched: run the version that "
+            "wrote it, or a newer one",
+            Exit.DATA,
+        ),
+        (errors.DiskFull("x"), "x; free some space and start again", Exit.STORAGE),
+        (PermissionError(13, "Permission denied", "d"), "d: Permission denied", Exit.STORAGE),
+        (OSError(5, "Input/output error"), "Input/output error", Exit.STORAGE),
+        (CommandFailed("no", Exit.CONNECT), "no", Exit.CONNECT),
+    ],
+)
+def test_a_failure_is_explained(error: Exception, line: str, code: Exit) -> None:
+    assert explain(error) == (line, code)
+
+
+def test_what_nobody_foresaw_is_called_a_bug() -> None:
+    line, code = explain(KeyError("topic"))
+    assert line.startswith("a bug in Milepost: KeyError: 'topic'; ")
+    assert code is Exit.FAILED
+
+
+def test_a_line_stays_a_line() -> None:
+    line, _ = explain(errors.InvalidInput("a\nb\x1b[31m\r"))
+    assert line == "a b\\x1b[31m\\x0d"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        kind
+        for _, kind in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(kind, errors.CorruptData | errors.PersistenceError | errors.InvalidInput)
+    ],
+)
+def test_kinds_of_errors_share_their_code(kind: type[errors.MilepostError]) -> None:
+    expected = {
+        errors.CorruptData: Exit.DATA,
+        errors.PersistenceError: Exit.STORAGE,
+        errors.InvalidInput: Exit.USAGE,
+    }
+    (code,) = [code for base, code in expected.items() if issubclass(kind, base)]
+    assert explain(kind("x"))[1] is code
