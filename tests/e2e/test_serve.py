@@ -1,0 +1,243 @@
+"""`milepost serve` as a process: what an operator and a script see of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+MILEPOST = [sys.executable, "-m", "milepost.cli.main"]
+CONFLICT, USAGE, STORAGE = 6, 2, 8
+# For a start on a loaded machine; an idle one takes well under a second.
+START_SECONDS_MAX = 15
+EXIT_SECONDS_MAX = 15
+
+ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith(("MILEPOST_", "PULSAR_"))}
+
+
+class Serving:
+    """A broker of its own process, on free ports. Up when this is made."""
+
+    def __init__(self, data: Path, *flags: str, command: str = "serve") -> None:
+        self.ready_file = data.with_suffix(".ready")
+        began = time.perf_counter()
+        line = [*MILEPOST, command, "--data", str(data), "--port", "0", "--http-port", "0"]
+        self.process = subprocess.Popen(
+            [*line, "--ready-file", str(self.ready_file), *flags],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=ENVIRONMENT,
+        )
+        assert self.process.stdout is not None
+        self.line = self.process.stdout.readline()
+        self.took_s = time.perf_counter() - began
+        if not self.line:
+            raise AssertionError(f"not started: {self.process.communicate()[1]}")
+        self.ready = json.loads(self.ready_file.read_text("utf-8"))
+
+    def stop(self, number: int = signal.SIGTERM) -> tuple[int, str]:
+        """Send a signal; the exit code, and what was logged."""
+        self.process.send_signal(number)
+        _, logged = self.process.communicate(timeout=EXIT_SECONDS_MAX)
+        return self.process.returncode, logged
+
+    def get(self, path: str) -> bytes:
+        with urllib.request.urlopen(self.ready["http_url"] + path, timeout=10) as answer:
+            body: bytes = answer.read()
+            return body
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def serving(data: Path) -> Iterator[Serving]:
+    broker = Serving(data)
+    yield broker
+    if broker.process.poll() is None:
+        broker.process.kill()
+    broker.process.communicate()
+
+
+def milepost(*args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*MILEPOST, *args],
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        timeout=START_SECONDS_MAX,
+        check=False,
+    )
+
+
+def the_line(done: subprocess.CompletedProcess[str]) -> str:
+    """What a failed start says: one line, nothing else."""
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith("milepost: ")
+    return done.stderr.removeprefix("milepost: ").rstrip("\n")
+
+
+# Up.
+
+
+def test_it_is_up_soon_and_says_where(serving: Serving, data: Path) -> None:
+    assert serving.took_s < START_SECONDS_MAX
+    ready = serving.ready
+    assert re.fullmatch(
+        rf"Milepost \S+ · {re.escape(ready['pulsar_url'])} · {re.escape(ready['http_url'])} · "
+        rf"data in {re.escape(str(data))}, recovered 0 entries in \d+ ms\n",
+        serving.line,
+    )
+    assert ready["pid"] == serving.process.pid
+    assert ready["pulsar_url"] == f"pulsar://127.0.0.1:{ready['port']}"
+    assert ready["http_url"] == f"http://127.0.0.1:{ready['http_port']}"
+
+
+def test_both_ports_answer(serving: Serving) -> None:
+    with socket.create_connection(("127.0.0.1", serving.ready["port"]), timeout=10):
+        pass
+    assert serving.get("/admin/v2/brokers/health") == b"ok"
+    found = json.loads(serving.get("/lookup/v2/topic/persistent/public/default/orders"))
+    assert found["brokerUrl"] == serving.ready["pulsar_url"]
+    assert found["httpUrl"] == serving.ready["http_url"]
+    assert b"pulsar_active_connections" in serving.get("/metrics")
+
+
+def test_head_has_no_body(serving: Serving) -> None:
+    request = urllib.request.Request(serving.ready["http_url"] + "/status.html", method="HEAD")
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        assert (answer.status, answer.headers["content-length"]) == (200, "2")
+        assert answer.read() == b""
+
+
+def test_it_listens_on_loopback_only(serving: Serving) -> None:
+    listening = Path("/proc/net/tcp").read_text("ascii")
+    for port in (serving.ready["port"], serving.ready["http_port"]):
+        rows = [row.split() for row in listening.splitlines() if f":{port:04X} " in row]
+        addresses = {row[1] for row in rows if row[3] == "0A"}
+        assert addresses == {f"0100007F:{port:04X}"}
+
+
+def test_files_are_for_their_owner_only(serving: Serving, data: Path) -> None:
+    assert data.stat().st_mode & 0o777 == 0o700
+
+
+# Down.
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_drains_and_exits_0(serving: Serving, number: int) -> None:
+    with socket.create_connection(("127.0.0.1", serving.ready["port"]), timeout=10):
+        code, logged = serving.stop(number)
+    assert code == 0, logged
+    assert "Traceback" not in logged
+    assert not serving.ready_file.exists()
+
+
+def test_it_comes_back_after_a_signal_and_after_a_kill(serving: Serving, data: Path) -> None:
+    assert serving.stop()[0] == 0
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        again = Serving(data)
+        assert again.get("/admin/v2/brokers/health") == b"ok"
+        assert again.stop(number)[0] in (-signal.SIGKILL, 0)
+
+
+# Refused.
+
+
+def test_a_second_process_on_the_directory_is_refused(serving: Serving, data: Path) -> None:
+    done = milepost("serve", "--data", str(data), "--port", "0", "--http-port", "0")
+    assert done.returncode == CONFLICT
+    assert the_line(done) == (
+        f"data directory {data} is in use by process {serving.process.pid}; "
+        "stop it, or choose another --data"
+    )
+    assert serving.get("/status.html") == b"OK"
+
+
+@pytest.mark.parametrize("flag", ["port", "http_port"])
+def test_a_port_in_use_is_refused_and_the_directory_given_back(
+    serving: Serving, tmp_path: Path, flag: str
+) -> None:
+    other = tmp_path / "other"
+    ports = {"port": "0", "http_port": "0", flag: str(serving.ready[flag])}
+    flags = [f"--set={name}={value}" for name, value in ports.items()]
+    done = milepost("serve", "--data", str(other), *flags)
+    assert done.returncode == CONFLICT
+    assert the_line(done) == (
+        f"cannot listen on 127.0.0.1:{serving.ready[flag]}: the port is in use; stop what listens "
+        f"there, or choose another --{flag.replace('_', '-')}"
+    )
+    assert Serving(other).stop()[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        (["--port", "eighty"], "--port: port = 'eighty': expected a whole number from 0 to 65535"),
+        (["--prot", "1"], None),
+        (["--set", "journal_size=1"], None),
+        (["--config", "missing.toml"], "missing.toml: cannot be read: No such file or directory"),
+        (
+            ["--host", "256.0.0.1", "--port", "0"],
+            "cannot listen on 256.0.0.1:0: there is no such host; choose another --host",
+        ),
+        (
+            ["--host", "192.0.2.1", "--port", "0"],
+            "cannot listen on 192.0.2.1:0: this machine does not have that address; choose "
+            "another --host",
+        ),
+    ],
+)
+def test_bad_flags_are_refused(data: Path, flags: list[str], line: str | None) -> None:
+    done = milepost("serve", "--data", str(data), *flags)
+    assert done.returncode == USAGE
+    assert line in (None, the_line(done))
+
+
+def test_a_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a directory", "utf-8")
+    done = milepost("serve", "--data", str(tmp_path / "file"), "--port", "0", "--http-port", "0")
+    assert (done.returncode, the_line(done)) == (STORAGE, f"{tmp_path / 'file'}: File exists")
+
+
+# Settings and logs.
+
+
+def test_checking_the_settings_starts_nothing(tmp_path: Path, data: Path) -> None:
+    conf, toml = tmp_path / "broker.conf", tmp_path / "milepost.toml"
+    conf.write_text("zookeeperServers=a:2181\nmaxMessageSize=2097152\n", "utf-8")
+    toml.write_text("port = 1\n", "utf-8")
+    flags = ["--check-config", "--data", str(data), "--conf", str(conf), "--config", str(toml)]
+    good = milepost("serve", *flags)
+    assert (good.returncode, good.stdout) == (0, "the settings are good\n")
+    assert good.stderr == "milepost: not used here, from broker.conf: zookeeperServers\n"
+    toml.write_text("\nport = -1\n", "utf-8")
+    bad = milepost("serve", *flags)
+    assert bad.returncode == USAGE
+    assert the_line(bad) == ("milepost.toml:2: port = -1: expected a whole number from 0 to 65535")
+    assert not data.exists()
+
+
+def test_logs_are_json_when_asked_for(data: Path) -> None:
+    flags = ("--log-format", "json", "--set", "batch_index_ack=false")
+    broker = Serving(data, *flags, command="standalone")
+    code, logged = broker.stop()
+    assert code == 0
+    events = [json.loads(line) for line in logged.splitlines()]
+    assert "batch_index_ack is off (--set)" in events[0]["event"]
+    assert (events[0]["level"], events[-1]["event"]) == ("warning", "stopping")
