@@ -1,0 +1,1 @@
+"""Benchmarks: what the product promises in numbers, measured."""

@@ -1,0 +1,116 @@
+"""The broker under load: one that listens already, or one started here on a directory of its own.
+
+async with Target.started() as target:          # or: Target("pulsar://127.0.0.1:6650", pid=4711)
+    before = target.cpu_seconds()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+READY_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 15.0
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+MIB = 1024 * 1024
+
+
+class Target(NamedTuple):
+    """Where a broker listens, and which process it is; None: nobody knows, nothing is measured."""
+
+    url: str
+    pid: int | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        parts = urlsplit(self.url)
+        return parts.hostname or "127.0.0.1", parts.port or 6650
+
+    def cpu_seconds(self) -> float | None:
+        """What the process has used so far, all of its threads, in the kernel and out of it."""
+        if self.pid is None:
+            return None
+        stat = Path(f"/proc/{self.pid}/stat").read_text()
+        fields = stat[stat.rindex(")") + 2 :].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
+
+    def rss_mib(self) -> float | None:
+        if self.pid is None:
+            return None
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+        return None
+
+
+@asynccontextmanager
+async def started(*options: str) -> AsyncIterator[Target]:
+    """`milepost serve` on free ports and a directory that goes with it."""
+    folder = Path(tempfile.mkdtemp(prefix="milepost-bench-"))
+    ready = folder / "ready.json"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "milepost.cli.main", "serve", "--host", "127.0.0.1", "--port", "0"),
+        *("--http-port", "0", "--data", str(folder / "data"), "--ready-file", str(ready)),
+        *("--log-level", "warning"),
+        *options,
+        stdout=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        async with asyncio.timeout(READY_TIMEOUT_S):
+            while not ready.exists():
+                if process.returncode is not None:
+                    raise RuntimeError(f"milepost serve ended with {process.returncode}")
+                await asyncio.sleep(0.01)
+        port = json.loads(ready.read_text())["port"]
+        yield Target(f"pulsar://127.0.0.1:{port}", process.pid)
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            try:
+                async with asyncio.timeout(STOP_TIMEOUT_S):
+                    await process.wait()
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class SyncTime(NamedTuple):
+    """How long the disk takes to make a small append durable: what every promise waits for."""
+
+    p50_ms: float
+    p99_ms: float
+
+
+def measure_sync(count: int = 500, size_bytes: int = 256, pause_s: float = 0.001) -> SyncTime:
+    """Append and fdatasync, again and again, where brokers started here keep their data.
+
+    With a pause between them, as at a moderate rate of messages: a disk that is kept busy answers
+    faster than one that is asked now and then.
+    """
+    file, path = tempfile.mkstemp(prefix="milepost-bench-")
+    try:
+        took = []
+        for _ in range(count):
+            time.sleep(pause_s)
+            began = time.perf_counter()
+            os.write(file, bytes(size_bytes))
+            os.fdatasync(file)
+            took.append((time.perf_counter() - began) * 1000)
+    finally:
+        os.close(file)
+        os.unlink(path)
+    cuts = statistics.quantiles(took, n=100)
+    return SyncTime(cuts[49], cuts[98])

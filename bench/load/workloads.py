@@ -1,0 +1,335 @@
+"""The workloads: each opens what it needs, runs for a few seconds, and says what it saw.
+
+Counts are for `scale` 1 and chosen so that none takes longer than ten seconds on a slow peer; a
+publisher stops at its deadline in any case, and the figures are of what was answered until then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from bench.load import frames
+from bench.load.lanes import Acker, Drain, Lane, Publisher, Sample
+from bench.load.link import Frames, Link
+from bench.load.target import Target
+from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.commands import Kind
+from milepost.wire.replies import reply
+
+SECONDS_MAX = 10.0
+WINDOW = 1000
+_NAMESPACE = "persistent://public/default"
+
+
+class Figure(NamedTuple):
+    """What one workload showed. None: it has no such number, or nobody knows the process."""
+
+    name: str
+    count: int = 0  # type: ignore[assignment]
+    seconds: float = 0.0
+    cpu_s: float | None = None
+    samples: Sequence[Sample] = ()
+    rss_mib: float | None = None
+    bytes_each: int = 0
+
+    @property
+    def rate(self) -> float:
+        return self.count / self.seconds if self.seconds else 0.0
+
+    @property
+    def mb_per_s(self) -> float:
+        return self.rate * self.bytes_each / 1e6
+
+    @property
+    def cpu_s_per_million(self) -> float | None:
+        return None if self.cpu_s is None or not self.count else self.cpu_s / self.count * 1e6
+
+    def quantile_ms(self, part: float) -> float | None:
+        """A latency that this part of the messages did not exceed."""
+        if not self.samples:
+            return None
+        ordered = sorted(self.samples)
+        left = part * sum(count for _, count in ordered)
+        for latency, count in ordered:
+            left -= count
+            if left <= 0:
+                return latency * 1000
+        return ordered[-1][0] * 1000
+
+
+class Load:
+    """Runs workloads against one broker. Topics are named apart, so that runs do not meet."""
+
+    def __init__(self, target: Target, scale: float = 1.0) -> None:
+        self.target = target
+        self._scale = scale
+        self._run = f"bench-{os.getpid()}-{time.time_ns() // 1_000_000:x}"
+
+    def topic(self, name: str) -> str:
+        return f"{_NAMESPACE}/{self._run}-{name}"
+
+    def count(self, count: int) -> int:
+        return max(int(count * self._scale), 100)
+
+    async def measured(
+        self, name: str, work: Callable[[], Awaitable[tuple[int, Sequence[Sample]]]]
+    ) -> Figure:
+        """Run the part that counts between two looks at the clock and at the process."""
+        cpu = self.target.cpu_seconds()
+        began = time.perf_counter()
+        count, samples = await work()
+        seconds = time.perf_counter() - began
+        now = self.target.cpu_seconds()
+        used = None if cpu is None or now is None else now - cpu
+        return Figure(name, count, seconds, used, samples, self.target.rss_mib())
+
+    async def link(self) -> Link:
+        return await Link.open(self.target.address)
+
+    # -- publish -----------------------------------------------------------------------------------
+
+    async def publish(
+        self, name: str, count: int, *, producers: int = 1, size: int = 100, subscriptions: int = 0
+    ) -> Figure:
+        """Unbatched, `WINDOW` pending for each producer, receipts awaited; consumers only count."""
+        topic = self.topic(name)
+        links = [await self.link() for _ in range(min(producers, 2))]
+        lanes: list[list[Lane]] = [[] for _ in links]
+        each = self.count(count) // producers
+        for number in range(producers):
+            link = links[number % len(links)]
+            lane_id = len(lanes[number % len(links)])
+            await link.produce(topic, lane_id)
+            lanes[number % len(links)].append(
+                Lane(frames.unbatched(each, size, first_producer=lane_id))
+            )
+        reader = await self.link() if subscriptions else None
+        for number in range(subscriptions):
+            assert reader is not None
+            await reader.subscribe(topic, f"s{number}", number)
+        await self._warm_up(self.topic(f"{name}-warm"))
+
+        async def work() -> tuple[int, Sequence[Sample]]:
+            drain = (
+                Drain(reader, subscriptions, each * producers * subscriptions) if reader else None
+            )
+            deadline = time.perf_counter() + SECONDS_MAX
+            publishers = [
+                Publisher(link, one, WINDOW, deadline)
+                for link, one in zip(links, lanes, strict=True)
+            ]
+            for link, publisher in zip(links, publishers, strict=True):
+                await link.finished(publisher.done, 2 * SECONDS_MAX)
+            if drain is not None and reader is not None:
+                await reader.finished(drain.done, SECONDS_MAX)
+            samples = [sample for publisher in publishers for sample in publisher.samples]
+            return sum(publisher.count for publisher in publishers), samples
+
+        figure = await self.measured(name, work)
+        for link in (*links, *([reader] if reader else [])):
+            link.close()
+        return figure._replace(bytes_each=size)
+
+    async def publish_batched(self, name: str, count: int, size: int, batch_size: int) -> Figure:
+        """One producer; a thousand messages pending, as clients count them."""
+        link = await self.link()
+        await link.produce(self.topic(name), 0)
+        lane = Lane(frames.batched(self.count(count), size, batch_size))
+        await self._warm_up(self.topic(f"{name}-warm"))
+
+        async def work() -> tuple[int, Sequence[Sample]]:
+            deadline = time.perf_counter() + SECONDS_MAX
+            publisher = Publisher(link, [lane], max(WINDOW // batch_size, 1), deadline)
+            await link.finished(publisher.done, 2 * SECONDS_MAX)
+            samples = [(latency, count * batch_size) for latency, count in publisher.samples]
+            return publisher.count * batch_size, samples
+
+        figure = await self.measured(name, work)
+        link.close()
+        return figure._replace(bytes_each=size)
+
+    async def publish_to_topics(self, name: str, topics: int, count: int) -> tuple[Figure, Figure]:
+        """`WINDOW` pending over all topics, which take turns; and how long it took to open them."""
+        links = [await self.link() for _ in range(2)]
+        await self._warm_up(self.topic(f"{name}-warm"))
+
+        async def open_all() -> tuple[int, Sequence[Sample]]:
+            gate = asyncio.Semaphore(32)
+
+            async def open_one(number: int) -> None:
+                async with gate:
+                    topic = self.topic(f"{name}-{number}")
+                    await links[number % 2].produce(topic, number // 2)
+
+            await asyncio.gather(*(open_one(number) for number in range(topics)))
+            return topics, ()
+
+        opened = await self.measured(f"{name}: open", open_all)
+        each = self.count(count) // 2
+        lanes = [
+            Lane(frames.unbatched(each, 100, producers=(topics + 1 - number) // 2))
+            for number in range(min(topics, 2))
+        ]
+
+        async def work() -> tuple[int, Sequence[Sample]]:
+            deadline = time.perf_counter() + SECONDS_MAX
+            window = WINDOW // len(lanes)
+            publishers = [
+                Publisher(link, [lane], window, deadline)
+                for link, lane in zip(links, lanes, strict=False)
+            ]
+            for link, publisher in zip(links, publishers, strict=False):
+                await link.finished(publisher.done, 2 * SECONDS_MAX)
+            samples = [sample for publisher in publishers for sample in publisher.samples]
+            return sum(publisher.count for publisher in publishers), samples
+
+        published = await self.measured(name, work)
+        for link in links:
+            link.close()
+        return opened, published
+
+    async def _warm_up(self, topic: str) -> None:
+        """A short load of the same kind, so that files, caches and a peer's compiler are warm."""
+        link = await self.link()
+        await link.produce(topic, 0)
+        lane = Lane(frames.unbatched(self.count(20_000), 100))
+        publisher = Publisher(link, [lane], WINDOW, time.perf_counter() + 2.0)
+        await link.finished(publisher.done, SECONDS_MAX)
+        link.close()
+
+    # -- publish and receive -----------------------------------------------------------------------
+
+    async def latency(self, name: str, seconds: float = 5.0, per_second: int = 1000) -> Figure:
+        """From the SEND of a message to its arrival at a consumer, at a moderate rate."""
+        topic = self.topic(name)
+        sender, receiver = await self.link(), await self.link()
+        await sender.produce(topic, 0)
+        await receiver.subscribe(topic, "s", 0)
+        warm = per_second // 2
+        count = int(seconds * self._scale * per_second) + warm
+        ready = frames.unbatched(count, 100)
+        sent: list[float] = []
+        samples: list[Sample] = []
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        flow = reply(pb.CommandFlow(consumer_id=0, messagePermits=500))
+
+        def received(data: bytes, found: Frames) -> None:
+            now = time.perf_counter()
+            for _ in found:
+                samples.append((now - sent[len(samples)], 1))
+                if len(samples) % 500 == 0:
+                    receiver.write(flow)
+            if len(samples) == count:
+                done.set_result(None)
+
+        receiver.hot[Kind.MESSAGE] = received
+        receiver.flow(0, 1000)
+
+        async def work() -> tuple[int, Sequence[Sample]]:
+            began = time.perf_counter()
+            for number, frame in enumerate(ready):
+                wait = began + number / per_second - time.perf_counter()
+                if wait > 0:
+                    await asyncio.sleep(wait)
+                sent.append(time.perf_counter())
+                sender.write(frame)
+            await receiver.finished(done, SECONDS_MAX)
+            return count, samples[warm:]
+
+        figure = await self.measured(name, work)
+        sender.close()
+        receiver.close()
+        return figure
+
+    # -- consume -----------------------------------------------------------------------------------
+
+    async def catch_up(self, name: str, count: int, batch_size: int) -> Figure:
+        """Read a backlog from its beginning; nothing is acked."""
+        topic = self.topic(name)
+        count = await self._fill(topic, count, batch_size)
+        link = await self.link()
+        await link.subscribe(topic, "s", 0)
+
+        async def work() -> tuple[int, Sequence[Sample]]:
+            drain = Drain(link, 1, count, messages=max(batch_size, 1))
+            await link.finished(drain.done, 2 * SECONDS_MAX)
+            return drain.count, ()
+
+        figure = await self.measured(name, work)
+        link.close()
+        return figure
+
+    async def acks(self, name: str, count: int, batch_size: int = 0) -> Figure:
+        """One ack a message on a Shared subscription, each answered when it is durable."""
+        topic = self.topic(name)
+        count = await self._fill(topic, count, batch_size)
+        link = await self.link()
+        await link.subscribe(topic, "s", 0, shared=True)
+
+        async def work() -> tuple[int, Sequence[Sample]]:
+            acker = Acker(link, count, batch_size=batch_size)
+            await link.finished(acker.done, 2 * SECONDS_MAX)
+            return acker.count, acker.samples
+
+        figure = await self.measured(name, work)
+        link.close()
+        return figure
+
+    async def _fill(self, topic: str, count: int, batch_size: int) -> int:
+        """Publish a backlog; how many messages it has."""
+        link = await self.link()
+        await link.produce(topic, 0)
+        count = self.count(count)
+        if batch_size:
+            ready = frames.batched(count, 100, batch_size)
+        else:
+            ready = frames.unbatched(count, 100)
+        publisher = Publisher(link, [Lane(ready)], WINDOW, time.perf_counter() + SECONDS_MAX)
+        await link.finished(publisher.done, 2 * SECONDS_MAX)
+        link.close()
+        return publisher.count * max(batch_size, 1)
+
+    # -- idle --------------------------------------------------------------------------------------
+
+    async def idle_connections(self, name: str, count: int) -> Figure:
+        """Connections that shook hands and say nothing."""
+        links: list[Link] = []
+
+        async def work() -> tuple[int, Sequence[Sample]]:
+            for first in range(0, count, 200):
+                links.extend(
+                    await asyncio.gather(*(self.link() for _ in range(min(200, count - first))))
+                )
+            return count, ()
+
+        figure = await self.measured(name, work)
+        for link in links:
+            link.close()
+        return figure
+
+    async def idle_topics(self, name: str, count: int) -> Figure:
+        """Topics with a message and a subscription each, and nobody connected to them."""
+        link = await self.link()
+
+        async def one(number: int, gate: asyncio.Semaphore) -> None:
+            async with gate:
+                topic = self.topic(f"{name}-{number}")
+                await link.produce(topic, number)
+                await link.subscribe(topic, "s", number)
+
+        async def work() -> tuple[int, Sequence[Sample]]:
+            gate = asyncio.Semaphore(32)
+            await asyncio.gather(*(one(number, gate) for number in range(count)))
+            ready = frames.unbatched(count, 100, producers=count)
+            publisher = Publisher(link, [Lane(ready)], WINDOW, time.perf_counter() + SECONDS_MAX)
+            await link.finished(publisher.done, SECONDS_MAX)
+            return count, ()
+
+        figure = await self.measured(name, work)
+        link.close()
+        await asyncio.sleep(0.2)
+        return figure._replace(rss_mib=self.target.rss_mib())
