@@ -91,11 +91,18 @@ class Fact:
 
 
 @dataclass
+class StateHistory:
+    facts: list[Fact] = field(default_factory=list)
+    exists: bool = False
+
+
+@dataclass
 class TopicHistory:
     publishes: list[Publish] = field(default_factory=list)
-    states: dict[str, list[Fact]] = field(default_factory=dict)
+    states: dict[str, StateHistory] = field(default_factory=dict)
     trim_asked: int = 0
     trimmed: int = 0
+    exists: bool = False
     deletion_asked: bool = False
     deleted: bool = False
 
@@ -119,9 +126,18 @@ class History:
 
     # -- topics and states -------------------------------------------------------------------------
 
-    def created(self, topic: str) -> None:
-        self._note("created", topic)
-        self.topics[topic] = TopicHistory()
+    def create(self, topic: str, state: str | None = None) -> None:
+        """A topic, or a state of one, is to be made."""
+        self._note("create", topic, state)
+        if state is None:
+            self.topics[topic] = TopicHistory()
+        else:
+            self.topics[topic].states[state] = StateHistory()
+
+    def created(self, topic: str, state: str | None = None) -> None:
+        self._note("created", topic, state)
+        of = self.topics[topic]
+        (of if state is None else of.states[state]).exists = True
 
     def delete(self, topic: str) -> None:
         self._note("delete", topic)
@@ -131,14 +147,10 @@ class History:
         self._note("deleted", topic)
         self.topics[topic].deleted = True
 
-    def opened(self, topic: str, state: str) -> None:
-        self._note("opened", topic, state)
-        self.topics[topic].states.setdefault(state, [])
-
-    def closed_for_good(self, topic: str, state: str) -> None:
-        """Its deletion was asked for: nothing is known of it any more."""
-        self._note("closed_for_good", topic, state)
-        self.topics[topic].states.pop(state, None)
+    def delete_state(self, topic: str, state: str) -> None:
+        """Its deletion was asked for: nothing is promised of it any more."""
+        self._note("delete_state", topic, state)
+        del self.topics[topic].states[state]
 
     # -- messages ----------------------------------------------------------------------------------
 
@@ -174,7 +186,7 @@ class History:
 
     def tell(self, topic: str, state: str, fact: bytes) -> int:
         self._note("tell", topic, state, fact)
-        return self._add(Fact(fact), self.topics[topic].states[state])
+        return self._add(Fact(fact), self.topics[topic].states[state].facts)
 
     def told(self, ticket: int) -> None:
         self._note("told", ticket)
@@ -190,27 +202,39 @@ class History:
     def settle(self, state: State) -> None:
         """The process died and came back: what was open is decided by what is there now."""
         self._note("settle", state)
-        for name, of in self.topics.items():
+        for name, of in list(self.topics.items()):
             log = state.logs.get(name)
-            seen = {item.payload: item for item in log.items} if log else {}
+            if log is None and not of.exists:
+                del self.topics[name]
+            if log is None:
+                continue
+            of.exists, of.deletion_asked = True, False
+            seen = {item.payload: item for item in log.items}
             for publish in of.publishes:
                 if publish.fate is Fate.OPEN:
                     publish.fate = Fate.LOST
                     if item := seen.get(publish.payload):
                         publish.fate = Fate.STORED
                         publish.position, publish.first_index = item.position, item.first_index
-            if log and of.trim_asked:
-                of.trimmed = max(of.trimmed, log.first_index)
-            for key, facts in of.states.items():
-                there = state.facts.get((name, key), [])
-                at = 0
-                for fact in facts:
-                    if fact.fate is Fate.LOST:
-                        continue
-                    present = at < len(there) and there[at] == fact.data
-                    at += present
-                    if fact.fate is not Fate.STORED:
-                        fact.fate = Fate.STORED if present else Fate.LOST
+            of.trimmed = max(of.trimmed, log.first_index)
+            for key in list(of.states):
+                if not of.states[key].exists and (name, key) not in state.facts:
+                    del of.states[key]
+        for (name, key), there in state.facts.items():
+            known = self.topics[name].states.setdefault(key, StateHistory(_as_stored(there)))
+            known.exists = True
+            at = 0
+            for fact in known.facts:
+                if fact.fate is Fate.LOST:
+                    continue
+                present = at < len(there) and there[at] == fact.data
+                at += present
+                if fact.fate is not Fate.STORED:
+                    fact.fate = Fate.STORED if present else Fate.LOST
+
+
+def _as_stored(facts: list[bytes]) -> list[Fact]:
+    return [Fact(fact, Fate.STORED) for fact in facts]
 
 
 def read_log(log: Log) -> LogState:
@@ -235,20 +259,20 @@ def check(history: History, state: State) -> list[Problem]:
     for name, of in history.topics.items():
         log = state.logs.get(name)
         if log is None:
-            if not of.deletion_asked:
+            if of.exists and not of.deletion_asked:
                 problems.append(Problem("lost-topic", name, "it was created and is not there"))
             continue
         if of.deleted:
             problems.append(Problem("undead", name, "it was deleted and is there"))
-        if of.deletion_asked:
-            continue
+        # A deletion that was only asked for has happened wholly or not at all.
         problems += [Problem(kind, name, text) for kind, text in _check_log(of, log)]
-        for key, facts in of.states.items():
-            if (name, key) not in state.facts:
+        for key, known in of.states.items():
+            there = state.facts.get((name, key))
+            if there is not None:
+                found = _check_facts(key, known.facts, there)
+                problems += [Problem(kind, name, text) for kind, text in found]
+            elif known.exists:
                 problems.append(Problem("lost-state", name, f"{key} is not there"))
-            else:
-                there = state.facts[name, key]
-                problems += [Problem(kind, name, t) for kind, t in _check_facts(key, facts, there)]
     problems += [
         Problem("phantom", name, "nobody created it") for name in state.logs.keys() - history.topics
     ]

@@ -38,6 +38,17 @@ ROLL_POLICY = RollPolicy(entries_max=6)
 TAIL_SIZE_MAX = 600
 
 
+class Killed(BaseException):
+    """The process dies here."""
+
+
+class CatalogImage(bytes):
+    """The catalog at one of its commits; does not fill a screen."""
+
+    def __repr__(self) -> str:
+        return f"of {len(self)} bytes"
+
+
 class Subscription:
     """A cursor that is a state of the store, with every fact that was ever true of it."""
 
@@ -137,7 +148,7 @@ class Machine:
             self._adopt(topic)
 
     def _committed(self, catalog: SqliteCatalog) -> None:
-        self.files.trace.mark("catalog", catalog.image())
+        self.files.trace.mark("catalog", CatalogImage(catalog.image()))
 
     def _adopt(self, topic: TopicRow) -> None:
         self.topics[topic.name] = topic
@@ -155,16 +166,27 @@ class Machine:
 
     def kill(self) -> None:
         """The process dies, its files stay as the kernel has them; then it is started again."""
+        self.files.on_sync = None
         self.store.journal.close()
         self._catalog_image = self.catalog.image()
         self.boot()
 
+    def die_in_next_sync(self) -> None:
+        """The next sync raises `Killed` before it stores anything; then call `kill`."""
+
+        def die(path: str) -> None:
+            raise Killed
+
+        self.files.on_sync = die
+
     def close(self) -> None:
+        self.finish()
         self.store.close()
 
     # -- asking ------------------------------------------------------------------------------------
 
     def create_topic(self, name: str, *subscriptions: str) -> None:
+        self.history.create(name)
         topic = self.catalog.create_topic(name, {})
         self.history.created(name)
         self._adopt(topic)
@@ -172,8 +194,9 @@ class Machine:
             self.subscribe(name, subscription)
 
     def subscribe(self, topic: str, name: str) -> None:
+        self.history.create(topic, name)
         state = self.catalog.create_state(self.topics[topic].topic_id, KIND, name, {})
-        self.history.opened(topic, name)
+        self.history.created(topic, name)
         self._open(Subscription(topic, name, state.state_id))
 
     def publish(self, topic: str, *counts: int, size: int = 20) -> Block:
@@ -245,7 +268,7 @@ class Machine:
 
     def unsubscribe(self, topic: str, name: str) -> None:
         subscription = self.subscriptions.pop((topic, name))
-        self.history.closed_for_good(topic, name)
+        self.history.delete_state(topic, name)
         self.store.delete_state(subscription.state_id)
 
     def roll(

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 
-from crash.machine import Machine
+from crash.machine import Killed, Machine
 
 TOPICS = ("a", "b", "c")
 SUBSCRIPTIONS = ("s", "t")
@@ -38,6 +39,7 @@ class Workload:
             (3, lambda topic: machine.finish()),
             (16, self._checkpoint_step),
             (2, self._kill),
+            (2, self._kill_in_sync),
             (4, lambda topic: machine.clock.advance(self.draw.random())),
             (1, lambda topic: machine.clock.jump(-5_000)),
         ]
@@ -110,3 +112,11 @@ class Workload:
         self._checkpoint.clear()
         self.machine.kill()
         self.machine.settle()
+
+    def _kill_in_sync(self, topic: str) -> None:
+        """Written, not synced: the kernel has it, the disk may not."""
+        self.machine.publish(topic, 2)
+        self.machine.die_in_next_sync()
+        with suppress(Killed):
+            self.machine.pump()
+        self._kill(topic)

@@ -110,6 +110,8 @@ class Journal:
         self._next_sequence = next_sequence  # of the next record in this file
         self.commits = 0
         """Groups synced; with `last_sequence` it tells how well commits are shared."""
+        if previous_file:
+            self._sync_previous(file_name(previous_file))
         self._begin_file(next_sequence)
 
     # -- on the loop ---------------------------------------------------------------------------
@@ -292,6 +294,16 @@ class Journal:
         except OSError as failure:
             return failure
         return None
+
+    def _sync_previous(self, path: str) -> None:
+        """Whoever wrote it may have been killed before a sync: the kernel showed us its last group
+        and its name, the disk may not have them. What vouches for it must not be there first."""
+        file = self._files.open_append(path, self._files.size(path))
+        try:
+            file.sync()
+        finally:
+            file.close()
+        self._files.sync_dir(FOLDER)
 
     def _begin_file(self, next_sequence: int) -> None:
         number = self._number + 1

@@ -379,3 +379,29 @@ def test_closing_twice_is_closing_once() -> None:
     desk.journal.close()
     desk.journal.close()
     assert desk.files.open_paths == []
+
+
+def test_what_a_killed_process_had_written_is_synced_before_it_is_built_on() -> None:
+    """The kernel still has the group that was never synced; then the power fails."""
+    desk = Desk()
+    desk.files.on_sync = _die
+    desk.submit("a")
+    with pytest.raises(KeyboardInterrupt):
+        desk.journal.commit()
+    desk.journal.close()
+    desk.files.on_sync = None
+    (found,) = chain(desk.files)
+    assert [record.body for record in found.records] == [b"a"]
+    Journal(
+        desk.files,
+        INCARNATION,
+        previous_file=1,
+        previous_size=found.size,
+        file_number=2,
+        next_sequence=2,
+    )
+    assert bodies(power_loss(desk.files)) == ["a"]
+
+
+def _die(path: str) -> None:
+    raise KeyboardInterrupt
