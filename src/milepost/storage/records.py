@@ -7,7 +7,7 @@
 `group` is the sequence of the first record of the group commit that wrote it. A group is written
 after the fsync of the one before, so a record proves that every sequence below its group was synced:
 
-- a missing sequence below a later record's group had been acknowledged: damage, to be reported;
+- a missing sequence below the group of a later header had been acknowledged: damage, to be reported;
 - any other missing sequence lies in the last group, which nobody was told of: a torn tail, to be cut.
 
 Header and body have checksums of their own, so that damage to a body names the owner it struck. The
@@ -59,6 +59,8 @@ class Damage(NamedTuple):
     kind: int | None = None
     """None when not even the header survived, so that nobody knows what was lost."""
     owner: int | None = None
+    group: int = -1
+    """Of the header that survived, or -1."""
 
     def __str__(self) -> str:
         what = {ENTRIES: "entries of ledger", LEDGER: "start of ledger", FACT: "a fact of state"}
@@ -126,10 +128,19 @@ def scan(
             last = max(expected, *(bad.sequence for bad in unread))
             missing += _name(unread, expected, last + 1, file, len(data))
         return Scan(records, missing, len(data))
-    synced_below = records[-1].group if records else first_sequence
+    # An intact header proves as much as a whole record.
+    synced_below = max(
+        records[-1].group if records else first_sequence, *(bad.group for bad in unread), -1
+    )
+    if synced_below > expected:
+        missing += _name(unread, expected, synced_below, file, len(data))
+        unread = [bad for bad in unread if bad.sequence >= synced_below]
     damages = [m for m in missing if m.sequence < synced_below]
     torn = [m for m in missing if m.sequence >= synced_below]
     torn_at = torn[0].offset if torn else unread[0].offset if unread else len(data)
+    if damages and torn_at <= damages[-1].offset:
+        # Both in one unreadable stretch: it stays, so that the next start sees the damage too.
+        torn_at = next((r.offset for r in records if r.sequence >= synced_below), len(data))
     return Scan([r for r in records if r.offset < torn_at], damages, torn_at)
 
 
@@ -153,7 +164,7 @@ def _walk(data: bytes, start: int, file: str, seed: int) -> Iterator[Record | Da
         body_at = at + RECORD_HEADER_SIZE
         after = body_at + size
         if after > end or google_crc32c.value(body := data[body_at:after]) != crc:
-            yield Damage(file, at, sequence, kind, owner)
+            yield Damage(file, at, sequence, kind, owner, group)
             at = _next_header(data, at + 1, seed)
             continue
         if kind not in KINDS:
