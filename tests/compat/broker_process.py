@@ -1,0 +1,151 @@
+"""A real `milepost serve` in a process of its own: started, stopped, killed and started again.
+
+The port is free at the first start and the same at every later one, so that clients reconnect. That the
+broker is up is heard from its own announcement, not guessed.
+
+    with BrokerProcess(tmp_path, deduplication=True) as broker:
+        client = pulsar.Client(broker.url)
+        broker.kill()  # as a power cut, for the process
+        broker.start()
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import IO, Any
+
+START_TIMEOUT_S = 30
+STOP_TIMEOUT_S = 20
+
+
+class BrokerProcess:
+    def __init__(self, directory: Path, **settings: object) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.data = directory / "data"
+        self.log = directory / "broker.log"
+        self.settings = settings
+        self.port = 0
+        self.http_port = 0
+        self._ready_file = directory / "ready.json"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> BrokerProcess:
+        self.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.kill()
+
+    @property
+    def url(self) -> str:
+        return f"pulsar://127.0.0.1:{self.port}"
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start, and return when clients can connect."""
+        assert not self.is_running
+        self._ready_file.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "milepost.cli.main", "serve"]
+        command += ["--data", str(self.data), "--ready-file", str(self._ready_file)]
+        command += ["--port", str(self.port), "--http-port", str(self.http_port)]
+        for name, value in self.settings.items():
+            command += ["--set", f"{name}={_written(value)}"]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+        self._await_announcement()
+        ready = json.loads(self._ready_file.read_text())
+        self.port, self.http_port = ready["port"], ready["http_port"]
+
+    def kill(self) -> None:
+        """`kill -9`: nothing is flushed, nobody is told."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Ask it to stop, and wait until it has."""
+        self._end(signal.SIGTERM)
+
+    def restart(self, *, kill: bool = True) -> None:
+        self._end(signal.SIGKILL if kill else signal.SIGTERM)
+        self.start()
+
+    def pause(self) -> None:
+        """Freeze it: connections stay open and nothing is answered."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def rest(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        """One call of the REST interface: status, and the answer if it is JSON."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=10)
+        try:
+            data = None if body is None else json.dumps(body)
+            connection.request(method, path, data, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            text = response.read()
+        finally:
+            connection.close()
+        try:
+            return response.status, json.loads(text)
+        except ValueError:
+            return response.status, text
+
+    def create_partitioned_topic(self, name: str, partitions: int) -> None:
+        path = name.replace("://", "/")
+        status, answer = self.rest("PUT", f"/admin/v2/{path}/partitions", partitions)
+        assert status in (200, 204), (status, answer)
+
+    # -- the process -------------------------------------------------------------------------------
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, number)
+
+    def _end(self, number: signal.Signals) -> None:
+        process = self._process
+        if process is None:
+            return
+        if process.poll() is None:
+            process.send_signal(number)
+        process.wait(STOP_TIMEOUT_S)
+        if process.stdout is not None:
+            process.stdout.close()
+        self._process = None
+
+    def _await_announcement(self) -> None:
+        """Read the first line that it writes; the ready file was written before."""
+        assert self._process is not None
+        output = self._process.stdout
+        assert output is not None
+        line = _read_line(output, time.monotonic() + START_TIMEOUT_S)
+        if not line.startswith(b"Milepost"):
+            self.kill()
+            raise AssertionError(f"no broker ({line!r}):\n{self.log.read_text()[-4000:]}")
+
+
+def _written(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _read_line(output: IO[bytes], deadline: float) -> bytes:
+    line = b""
+    while not line.endswith(b"\n"):
+        waiting, _, _ = select.select([output], [], [], max(deadline - time.monotonic(), 0))
+        if not waiting:
+            break
+        data = os.read(output.fileno(), 4096)
+        if not data:
+            break
+        line += data
+    return line
