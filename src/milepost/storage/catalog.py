@@ -57,6 +57,8 @@ class Meta(NamedTuple):
     """Sixteen random bytes: the identity of this data directory."""
     journal_first: int
     """The oldest journal file that recovery needs."""
+    journal_last: int
+    """The newest that is known to have been begun: recovery needs it too. There may be newer ones."""
     next_ledger_id: int
     """Ledger ids below it are, or may have been, in use."""
     next_sequence: int
@@ -80,7 +82,9 @@ class Catalog(Protocol):
     def close(self) -> None: ...
 
     def meta(self) -> Meta: ...
-    def set_meta(self, *, journal_first: int, next_ledger_id: int, next_sequence: int) -> None: ...
+    def set_meta(
+        self, *, journal_first: int, journal_last: int, next_ledger_id: int, next_sequence: int
+    ) -> None: ...
 
     # -- topics: AlreadyExists and TopicNotFound are raised by name ------------------------------
     def create_topic(self, name: str, doc: Doc) -> TopicRow: ...

@@ -31,6 +31,7 @@ class Checkpoint(NamedTuple):
     snapshots: dict[int, Snapshot]
     journal_first: int
     """Files before it are not needed once this is recorded."""
+    journal_last: int
     next_ledger_id: int
     next_sequence: int
     """Sequences below it lie in files before `journal_first`."""
@@ -65,6 +66,7 @@ class Checkpoint(NamedTuple):
             catalog.forget_tombstones(self.next_sequence - 1)
             catalog.set_meta(
                 journal_first=self.journal_first,
+                journal_last=self.journal_last,
                 next_ledger_id=self.next_ledger_id,
                 next_sequence=self.next_sequence,
             )

@@ -41,14 +41,20 @@ class FileHeader(NamedTuple):
         bare = _LAYOUT.pack(MAGIC, self.kind, VERSION, 0, *self[1:], 0)[:-4]
         return bare + int(google_crc32c.value(bare)).to_bytes(4, "little")
 
+    @staticmethod
+    def is_whole(data: bytes) -> bool:
+        """Does `data` begin with a header, of whatever version, kind or directory?"""
+        crc = int.from_bytes(data[HEADER_SIZE - 4 : HEADER_SIZE], "little")
+        return data[:4] == MAGIC and google_crc32c.value(data[: HEADER_SIZE - 4]) == crc
+
     @classmethod
     def decode(cls, data: bytes, where: str, kind: bytes, incarnation: bytes) -> FileHeader:
         """The header at the start of `data`, refused unless it is ours, whole and known."""
         if len(data) < HEADER_SIZE:
             raise CorruptData(f"{where}: {len(data)} bytes are too few for a file header")
-        magic, found, version, _, owner, a, b, c, d, crc = _LAYOUT.unpack_from(data)
-        if magic != MAGIC or google_crc32c.value(data[: HEADER_SIZE - 4]) != crc:
+        if not cls.is_whole(data):
             raise CorruptData(f"{where}: no valid file header")
+        _, found, version, _, owner, a, b, c, d, _ = _LAYOUT.unpack_from(data)
         if version != VERSION:
             raise UnknownFormat(f"{where}: format version {version}; this release reads {VERSION}")
         if found != kind:

@@ -16,7 +16,7 @@ import gc
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from milepost.errors import CorruptData, UnknownFormat
+from milepost.errors import CorruptData
 from milepost.storage.catalog import LEDGER_TOMB, STATE_TOMB, TOPIC_TOMB, Catalog
 from milepost.storage.entry import HEADER_SIZE as ENTRY_HEADER_SIZE
 from milepost.storage.entry import Block, decode_entries
@@ -24,6 +24,7 @@ from milepost.storage.files import Files
 from milepost.storage.header import HEADER_SIZE, JOURNAL, FileHeader
 from milepost.storage.journal import FOLDER as JOURNAL_FOLDER
 from milepost.storage.journal import file_name
+from milepost.storage.ledger import FOLDER as LEDGER_FOLDER
 from milepost.storage.ledger import Ledger, LedgerRow, ledger_path
 from milepost.storage.log import Log
 from milepost.storage.records import (
@@ -64,6 +65,8 @@ class Recovered:
     facts: dict[int, list[tuple[int, bytes]]] = field(default_factory=dict)
     """By state: (sequence, fact) behind its snapshot, in order."""
     damaged_states: dict[int, str] = field(default_factory=dict)
+    journal_first: int = 0
+    """The oldest file of the journal; 0 in a directory that was never opened."""
     previous_file: int = 0
     previous_size: int = 0
     file_number: int = 1
@@ -145,7 +148,7 @@ class _Replay:
 
     def _chain(self) -> list[FileHeader]:
         """Headers of the files to replay, oldest first, each vouched for by the next one."""
-        first = self._meta.journal_first
+        first, last = self._meta.journal_first, self._meta.journal_last
         numbers = [
             int(name.removesuffix(".journal"), 16)
             for name in self._files.names(JOURNAL_FOLDER)
@@ -156,10 +159,14 @@ class _Replay:
         for number in numbers:
             if number >= first and (header := self._header(number)) is not None:
                 headers[number] = header
-        if not headers and self._meta.next_sequence == 0:
-            return []  # a data directory that was never opened
+        if not last:  # never opened: a file that is there was being begun when the crash came
+            self._refuse_orphans()
+            return []
+        self.found.journal_first = first
+        if last not in headers:
+            raise CorruptData(f"{file_name(last)}: missing or unreadable, recovery needs it")
         chain: list[FileHeader] = []
-        number = max(headers, default=first)
+        number = max(headers)
         while True:
             if number not in headers:
                 raise CorruptData(f"{file_name(number)}: missing or unreadable, recovery needs it")
@@ -176,18 +183,20 @@ class _Replay:
         """The file's header; None if the file was being begun when the crash came."""
         path = file_name(number)
         head = self._files.read(path, 0, HEADER_SIZE)
-        try:
-            header = FileHeader.decode(head, path, JOURNAL, self._meta.incarnation)
-        except UnknownFormat:
-            raise
-        except CorruptData:
-            # The header is synced before the first record is written: no record, no promise.
-            if self._files.size(path) > HEADER_SIZE:
-                raise
-            return None
+        if not FileHeader.is_whole(head) and self._files.size(path) <= HEADER_SIZE:
+            return None  # the header is synced before the first record: no record, no promise
+        header = FileHeader.decode(head, path, JOURNAL, self._meta.incarnation)
         if header.a != number:
             raise CorruptData(f"{path}: says it is file {header.a}")
         return header
+
+    def _refuse_orphans(self) -> None:
+        """The catalog is new. If ledgers are there, it is not the one that knew of them."""
+        if names := self._files.names(LEDGER_FOLDER):
+            raise CorruptData(
+                f"{LEDGER_FOLDER}/{names[0]}: {len(names)} files, of which the catalog knows none: "
+                "is catalog.sqlite missing?"
+            )
 
     # -- records -----------------------------------------------------------------------------------
 

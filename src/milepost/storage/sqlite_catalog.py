@@ -39,7 +39,8 @@ FILE = "catalog.sqlite"
 
 _SCHEMA = """
 create table meta (only integer primary key check (only = 1), incarnation blob not null,
-  journal_first integer not null, next_ledger_id integer not null, next_sequence integer not null);
+  journal_first integer not null, journal_last integer not null, next_ledger_id integer not null,
+  next_sequence integer not null);
 create table docs (folder text not null, name text not null, doc text not null,
   primary key (folder, name)) without rowid;
 create table topics (topic_id integer primary key autoincrement, name text not null unique,
@@ -99,7 +100,7 @@ class SqliteCatalog:
             for statement in _SCHEMA.split(";\n"):
                 if statement.strip():
                     self._db.execute(statement)
-            self._db.execute("insert into meta values (1, ?, 1, 1, 0)", (os.urandom(16),))
+            self._db.execute("insert into meta values (1, ?, 1, 0, 1, 0)", (os.urandom(16),))
             self._db.execute(f"pragma user_version = {FORMAT}")
 
     def close(self) -> None:
@@ -141,17 +142,20 @@ class SqliteCatalog:
 
     def meta(self) -> Meta:
         row = self._db.execute(
-            "select incarnation, journal_first, next_ledger_id, next_sequence from meta"
+            f"select {', '.join(Meta._fields)} from meta"  # noqa: S608
         ).fetchone()
         if row is None:
             raise CorruptData(f"{self._where}: its identity is missing")
         return Meta._make(row)
 
-    def set_meta(self, *, journal_first: int, next_ledger_id: int, next_sequence: int) -> None:
+    def set_meta(
+        self, *, journal_first: int, journal_last: int, next_ledger_id: int, next_sequence: int
+    ) -> None:
         with self.transaction():
             self._db.execute(
-                "update meta set journal_first = ?, next_ledger_id = ?, next_sequence = ?",
-                (journal_first, next_ledger_id, next_sequence),
+                "update meta set journal_first = ?, journal_last = ?, next_ledger_id = ?,"
+                " next_sequence = ?",
+                (journal_first, journal_last, next_ledger_id, next_sequence),
             )
 
     # -- topics --------------------------------------------------------------------------------

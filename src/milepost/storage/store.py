@@ -92,12 +92,13 @@ class Store:
             next_sequence=found.next_sequence,
         )
         self.journal.size_submitted = found.report.size_bytes
-        if catalog.meta().next_sequence == 0:
-            catalog.set_meta(
-                journal_first=self.journal.number,
-                next_ledger_id=self._next_ledger_id,
-                next_sequence=found.next_sequence,
-            )
+        # From now on the loss of this file would not go unnoticed.
+        catalog.set_meta(
+            journal_first=found.journal_first or self.journal.number,
+            journal_last=self.journal.number,
+            next_ledger_id=self._next_ledger_id,
+            next_sequence=max(catalog.meta().next_sequence, 1),
+        )
 
     def _adopt_facts(self, found: Recovered) -> None:
         for state_id, facts in found.facts.items():
@@ -286,7 +287,14 @@ class Store:
             journal_first, next_sequence = meta.journal_first, meta.next_sequence
         else:
             journal_first = self.journal.rolled_to
-        return Checkpoint(flushes, snapshots, journal_first, self._next_ledger_id, next_sequence)
+        return Checkpoint(
+            flushes,
+            snapshots,
+            journal_first,
+            self.journal.rolled_to,
+            self._next_ledger_id,
+            next_sequence,
+        )
 
     def finish_checkpoint(self, checkpoint: Checkpoint, error: BaseException | None) -> None:
         """The checkpoint is recorded, or it failed and everything is as dirty as before."""

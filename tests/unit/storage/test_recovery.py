@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+from crash.checker import read_log
 from crash.machine import Machine
+
+from milepost.errors import CorruptData
+from milepost.storage.journal import file_name
+from milepost.testing import power_loss
+from milepost.testing.trace import Mark
 
 
 class TestTrimsAndDeletions:
@@ -68,3 +75,92 @@ class TestTrimsAndDeletions:
         machine.kill()
         assert machine.problems() == []
         assert machine.files.names("ledgers") == []
+
+
+class TestMissingFiles:
+    """Absence proves nothing: whatever was there and is needed is asked for by name."""
+
+    def used(self) -> Machine:
+        machine = Machine()
+        machine.create_topic("a", "s")
+        machine.publish("a", 3)
+        machine.pump()
+        return machine
+
+    def reopen(self, machine: Machine, catalog_image: bytes | None) -> Machine:
+        machine.store.journal.close()
+        return Machine(power_loss(machine.files, "kept"), catalog_image, machine.history)
+
+    def test_the_newest_journal_file(self) -> None:
+        machine = self.used()
+        machine.kill()
+        machine.publish("a", 1)
+        machine.pump()
+        assert machine.store.journal.number == 2
+        machine.files.delete(file_name(2))
+        with pytest.raises(CorruptData, match=r"0002\.journal: missing or unreadable"):
+            self.reopen(machine, machine.catalog.image())
+
+    def test_the_newest_journal_file_cut_to_nothing(self) -> None:
+        machine = self.used()
+        machine.files.damage(file_name(1), b"")
+        with pytest.raises(CorruptData, match=r"0001\.journal: missing or unreadable"):
+            self.reopen(machine, machine.catalog.image())
+
+    def test_a_journal_file_that_a_checkpoint_began(self) -> None:
+        machine = self.used()
+        machine.checkpoint()
+        machine.files.delete(file_name(2))
+        with pytest.raises(CorruptData, match=r"0002\.journal: missing or unreadable"):
+            self.reopen(machine, machine.catalog.image())
+
+    def test_a_journal_file_in_the_middle(self) -> None:
+        machine = self.used()
+        machine.kill()
+        machine.kill()
+        machine.files.delete(file_name(2))
+        with pytest.raises(CorruptData, match=r"0002\.journal: missing or unreadable"):
+            self.reopen(machine, machine.catalog.image())
+
+    def test_the_catalog_while_the_journal_has_records(self) -> None:
+        machine = self.used()
+        with pytest.raises(CorruptData, match=r"0001\.journal: belongs to data directory"):
+            self.reopen(machine, None)
+
+    def test_the_catalog_while_the_journal_is_empty(self) -> None:
+        machine = self.used()
+        machine.checkpoint()
+        with pytest.raises(CorruptData, match=r"0002\.journal: belongs to data directory"):
+            self.reopen(machine, None)
+
+    def test_the_catalog_and_the_journal(self) -> None:
+        machine = self.used()
+        machine.checkpoint()
+        machine.files.delete(file_name(2))
+        with pytest.raises(CorruptData, match=r"is catalog\.sqlite missing\?"):
+            self.reopen(machine, None)
+
+    def test_a_ledger_file_closes_its_topic_and_no_other(self) -> None:
+        machine = self.used()
+        machine.create_topic("b")
+        machine.publish("b", 1)
+        machine.pump()
+        machine.checkpoint()
+        machine.files.delete("ledgers/0000000000000001.ledger")
+        machine.kill()
+        with pytest.raises(CorruptData, match=r"0001\.ledger: 0 bytes are left of the"):
+            machine.publish("a", 1)
+        with pytest.raises(CorruptData, match=r"0001\.ledger: byte 64: entry 1:0 \(last index 2\)"):
+            read_log(machine.logs["a"])
+        machine.publish("b", 1)
+        machine.pump()
+        assert len(read_log(machine.logs["b"]).items) == 2
+
+    def test_a_directory_that_was_being_made_is_made(self) -> None:
+        """The first file was begun, the catalog was not told: nobody was promised anything."""
+        machine = Machine()
+        before = next(mark for mark in machine.files.trace.ops if isinstance(mark, Mark)).payload
+        again = self.reopen(machine, before)
+        assert again.store.journal.number == 2
+        again.kill()
+        assert again.problems() == []
