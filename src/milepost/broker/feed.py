@@ -43,7 +43,8 @@ class Feed:
         self._is_scheduled = False
         self._is_reading = False
         subscription.wake = self.wake
-        subscription.schedule_flush = self._schedule_flush
+        if subscription.journal is not None:
+            subscription.journal.schedule = self._schedule_flush
 
     def wake(self) -> None:
         if not self._is_scheduled:

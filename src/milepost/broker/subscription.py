@@ -13,8 +13,10 @@ Nothing here suspends. Reading entries, which may, is feed.py's.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
+from milepost.broker import addresses
+from milepost.broker.ack_journal import AckJournal, Done, Journaling
 from milepost.broker.consumer import NO_EPOCH, PERMITS_MAX, Consumer
 from milepost.broker.dispatch import Dispatcher, make_dispatcher
 from milepost.broker.peer import Buffer
@@ -24,21 +26,17 @@ from milepost.cursor.outcomes import Acked
 from milepost.errors import (
     ConsumerBusy,
     MilepostError,
-    NotFound,
     PersistenceError,
     StaleEpoch,
 )
-from milepost.positions.ackset import AckSet
 from milepost.positions.ranges import IndexRanges, Range
 from milepost.positions.spans import Span
-from milepost.storage.entry import CHUNK, LAST_CHUNK, MARKER, Entry
+from milepost.storage.entry import CHUNK, MARKER, Entry
 from milepost.wire.events import Ack, WireId
 from milepost.wire.metadata import encode_broker_entry
 
 if TYPE_CHECKING:
     from milepost.broker.topic import Topic
-
-Done = Callable[[PersistenceError | None], None]
 
 # Entries that are never part of a run: a marker goes to nobody, a chunk has a consumer of its own.
 _ALONE = MARKER | CHUNK
@@ -47,27 +45,12 @@ _ALONE = MARKER | CHUNK
 READ_ENTRIES_MAX = 1024
 
 
-class Journaling(Protocol):
-    """What a durable subscription needs of the storage."""
-
-    def fact(self, state_id: int, fact: bytes, done: Done) -> int: ...
-
-    def barrier(self, done: Done) -> None: ...
-
-
 class Limits(NamedTuple):
     unacked_per_consumer: int = 50_000
     unacked_per_subscription: int = 200_000
     batch_index_ack: bool = True
     expose_broker_entry: bool = True
     round_robin_entries: int = 20
-
-
-class AckFailed(NamedTuple):
-    """Why one id of an ack was not obeyed; the others were."""
-
-    error: MilepostError
-    message_id: WireId
 
 
 class Subscription:
@@ -89,22 +72,18 @@ class Subscription:
         self.limits = limits
         self.state_id = state_id
         self.properties = properties or {}
-        self._journal = journal
+        self.journal: AckJournal | None = None
+        """What makes its progress durable; None for a reader's."""
+        if journal is not None and state_id is not None:
+            self.journal = AckJournal(journal, state_id)
         self.dispatcher: Dispatcher | None = None
         """How messages are shared out; None while there never was a consumer."""
         self.consumers: list[Consumer] = []
         self.wake: Callable[[], None] = lambda: None
         """Ask for a dispatch soon; set by whoever feeds this subscription."""
-        self.schedule_flush: Callable[[], None] = lambda: None
-        """Ask for `flush_acks` before this turn of the loop ends."""
         self.tell_active: Callable[[Consumer, bool], None] = lambda consumer, is_active: None
         """Tell a consumer of a Failover subscription whether it is the active one."""
 
-        # Acked in this turn of the loop and not journalled yet, with whom to tell afterwards.
-        self._acked: list[Range] = []
-        self._answers: list[Done] = []
-        self._facts_waiting = 0
-        self._flush_scheduled = False
         # Where to look for ready indexes: behind those that nobody may have just now.
         self._scan_index = 0
         # Seeks that are not durable yet, and who waits until none is: a SUBSCRIBE must not be
@@ -266,7 +245,7 @@ class Subscription:
     def _send(self, consumer: Consumer, buffers: list[Buffer], again: list[Range]) -> None:
         """Frames out, in order. A delivery that ends an index's being stale leaves when that is on
         disk: or a crash would make the ack of it look like one from before the seek."""
-        if again and self._journal is not None and self.state_id is not None:
+        if again and self.journal is not None:
             consumer.held = (consumer.held or []) + buffers
             consumer.holds += 1
             epoch = self.cursor.epoch
@@ -279,8 +258,7 @@ class Subscription:
                     held, consumer.held = consumer.held, None
                     consumer.peer.write(held or [])
 
-            fact = facts.DeliveryFact(epoch, IndexRanges(again))
-            self._journal.fact(self.state_id, facts.encode(fact), durable)
+            self.journal.fact(facts.DeliveryFact(epoch, IndexRanges(again)), durable)
         elif consumer.held is not None:
             consumer.held += buffers
         else:
@@ -327,6 +305,7 @@ class Subscription:
         """Obey an ACK; `done` is called when all of it is durable, or with what was wrong with it."""
         failure: MilepostError | None = None
         holder = consumer.holder
+        by_index = self.limits.batch_index_ack
         if ack.is_cumulative:
             if (
                 self.dispatcher is not None
@@ -334,7 +313,7 @@ class Subscription:
                 and len(ack.ids) == 1
             ):
                 try:
-                    end = self._cumulative_end(ack.ids[0])
+                    end = addresses.acked_end(self.topic, ack.ids[0], batch_index_ack=by_index)
                     self._note(self.cursor.ack_up_to(end, holder))
                 except MilepostError as error:
                     failure = error
@@ -342,46 +321,17 @@ class Subscription:
             ranges: list[Range] = []
             for message_id in ack.ids:
                 try:
-                    self._acked_ranges(message_id, ranges)
+                    ranges += addresses.acked_ranges(
+                        self.topic, message_id, batch_index_ack=by_index
+                    )
                 except MilepostError as error:
                     failure = error
             if ranges:
                 self._note(self.cursor.ack(ranges, holder))
-        if failure is not None:
+        if failure is not None or self.journal is None:
             done(failure)
         else:
-            self._when_durable(done)
-
-    def _acked_ranges(self, message_id: WireId, ranges: list[Range]) -> None:
-        """The indexes that an individually acked id means."""
-        ledger_id, entry_id, _, _, words, _ = message_id
-        first, end, flags = self.topic.lookup(ledger_id, entry_id)
-        if words:
-            if not self.limits.batch_index_ack:
-                return  # upstream's old behaviour: a part of a batch is not acknowledged
-            pending = AckSet.from_ack_words(words, end - first)
-            ranges += pending.acked_runs(first)
-        else:
-            ranges.append((first, end))
-            if flags & LAST_CHUNK:
-                # A chunked message is one message: its last chunk speaks for all (PIP-107), also
-                # when the id was deserialised and the chunks between are forgotten.
-                ranges += self.topic.chunk_ranges(ledger_id, entry_id)
-
-    def _cumulative_end(self, message_id: WireId) -> int:
-        """Behind the last index that a cumulatively acked id means."""
-        ledger_id, entry_id, _, _, words, _ = message_id
-        if entry_id < 0:
-            # "Everything before this ledger's first entry": what clients send for a batch that
-            # is the first of its ledger and not done.
-            return self.topic.first_index_of(ledger_id)
-        first, end, _ = self.topic.lookup(ledger_id, entry_id)
-        if words:
-            if not self.limits.batch_index_ack:
-                return first
-            pending = AckSet.from_ack_words(words, end - first).pending_runs(first)
-            return pending[0][0] if pending else end
-        return end
+            self.journal.when_durable(done)
 
     def _note(self, acked: Acked) -> None:
         """Account for an ack and remember what of it must become durable."""
@@ -394,50 +344,13 @@ class Subscription:
             if self.dispatcher is not None:
                 self.dispatcher.acked(acked.ranges)
             self._unblock()
-        if acked.ranges and self._journal is not None:
-            self._acked += acked.ranges
-            self._ask_for_flush()
-
-    def _when_durable(self, done: Callable[[MilepostError | None], None]) -> None:
-        if self._acked or self._facts_waiting:
-            self._answers.append(done)
-            self._ask_for_flush()
-        else:
-            done(None)
-
-    def _ask_for_flush(self) -> None:
-        if not self._flush_scheduled:
-            self._flush_scheduled = True
-            self.schedule_flush()
+        if acked.ranges and self.journal is not None:
+            self.journal.note(acked.ranges)
 
     def flush_acks(self) -> None:
-        """Journal everything acked since the last time as one fact; answer when it is on disk."""
-        self._flush_scheduled = False
-        if self._journal is None or self.state_id is None:
-            self._acked.clear()
-            return
-        ranges, self._acked = self._acked, []
-        answers, self._answers = self._answers, []
-        if ranges:
-            fact = (
-                facts.encode_ack_range(self.cursor.epoch, *ranges[0])
-                if len(ranges) == 1
-                else facts.encode_ack(self.cursor.epoch, ranges)
-            )
-        elif not answers:
-            return
-        self._facts_waiting += 1
-
-        def durable(error: PersistenceError | None) -> None:
-            self._facts_waiting -= 1
-            for answer in answers:
-                answer(error)
-
-        if ranges:
-            self._journal.fact(self.state_id, fact, durable)
-        else:
-            # Nothing new, but an earlier fact is on its way: answer behind it.
-            self._journal.barrier(durable)
+        """Send the acks of this turn of the loop to the journal."""
+        if self.journal is not None:
+            self.journal.flush(self.cursor.epoch)
 
     # -- release -----------------------------------------------------------------------------------
 
@@ -447,16 +360,7 @@ class Subscription:
         if epoch != NO_EPOCH:
             consumer.epoch = max(consumer.epoch, epoch)
         if ids and self.dispatcher.releases_by_id:
-            ranges: list[Range] = []
-            for message_id in ids:
-                try:
-                    first, end, flags = self.topic.lookup(message_id.ledger_id, message_id.entry_id)
-                except NotFound:
-                    continue  # trimmed meanwhile: nothing to bring back
-                ranges.append((first, end))
-                if flags & LAST_CHUNK:
-                    # Official clients name the last chunk only; without the others it is nothing.
-                    ranges += self.topic.chunk_ranges(message_id.ledger_id, message_id.entry_id)
+            ranges = addresses.released_ranges(self.topic, ids)
             released = self.cursor.release(ranges, consumer.holder, count=True)
         else:
             released = self.cursor.release_holder(
@@ -488,7 +392,7 @@ class Subscription:
             self.dispatcher.sought()
         self.is_blocked = False
         self.rescan()
-        if self._journal is None or self.state_id is None:
+        if self.journal is None:
             done(None)
             return closed
         self._seeks_waiting += 1
@@ -501,7 +405,7 @@ class Subscription:
                 for resume in waiting:
                     resume()
 
-        self._journal.fact(self.state_id, facts.encode(fact), durable)
+        self.journal.fact(fact, durable)
         return closed
 
     def seek_in_place(

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from milepost.broker.addresses import start_index
 from milepost.broker.handlers.registry import Work, handles
 from milepost.broker.topic import Topic
 from milepost.errors import InvalidInput, NotFound, PersistenceError
 from milepost.positions import signed64
-from milepost.positions.ackset import AckSet
-from milepost.positions.ids import EARLIEST, LATEST, Position
-from milepost.storage.entry import CHUNK
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
 from milepost.wire.commands import Kind
@@ -61,39 +59,9 @@ def _target(topic: Topic, command: pb.CommandSeek) -> int:
                 raise InvalidInput(
                     f"a chunked message that ends at {ledger_id}:{entry_id} before it begins"
                 )
-        return index_of(
-            topic, ledger_id, entry_id, batch_index=target.batch_index, ack_set=list(target.ack_set)
+        return start_index(
+            topic, ledger_id, entry_id, batch_index=target.batch_index, ack_set=target.ack_set
         )
     if command.HasField("message_publish_time"):
         return topic.log.index_at(max(signed64(command.message_publish_time), 0))
     raise InvalidInput("a seek to neither a message id nor a time")
-
-
-def index_of(
-    topic: Topic,
-    ledger_id: int,
-    entry_id: int,
-    *,
-    batch_index: int = -1,
-    ack_set: list[int] | None = None,
-    exact: bool = True,
-) -> int:
-    """The index that an id means as the place to start from."""
-    if (ledger_id, entry_id) == EARLIEST.position or ledger_id < 0:
-        return topic.log.first_index
-    if (ledger_id, entry_id) == LATEST.position:
-        return topic.log.end_index
-    try:
-        first, end, flags = topic.lookup(ledger_id, entry_id)
-    except NotFound:
-        return topic.log.index_from(Position(ledger_id, entry_id))
-    if not exact:
-        return first
-    if flags & CHUNK:
-        return topic.first_chunk_index(ledger_id, entry_id)
-    if ack_set:
-        pending = AckSet.from_message_words(ack_set, end - first).pending_runs(first)
-        return pending[0][0] if pending else end
-    if 0 <= batch_index < end - first:
-        return first + batch_index
-    return first

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from milepost.broker.addresses import start_index
 from milepost.broker.consumer import NO_EPOCH, Consumer
 from milepost.broker.handlers.registry import handles
-from milepost.broker.handlers.seek import index_of
 from milepost.broker.subscription import Subscription
 from milepost.broker.topic import Topic
 from milepost.errors import (
@@ -123,7 +123,9 @@ def _reader_start(topic: Topic, command: pb.CommandSubscribe) -> int:
     """Readers start with the entry they name; the client drops what it does not want of it."""
     if command.HasField("start_message_id"):
         start = command.start_message_id
-        return index_of(topic, signed64(start.ledgerId), signed64(start.entryId), exact=False)
+        return start_index(
+            topic, signed64(start.ledgerId), signed64(start.entryId), whole_entry=True
+        )
     if command.initialPosition == pb.CommandSubscribe.Earliest:
         return topic.log.first_index
     return topic.log.end_index

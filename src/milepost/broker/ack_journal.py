@@ -1,0 +1,81 @@
+"""The acks of one turn of the loop, on their way to the disk as one fact, and who waits for them.
+
+Clients send acks in bursts; each is applied to the cursor at once and answered when it is durable. All
+that arrive in one turn of the loop become one journal record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from milepost.cursor import facts
+from milepost.errors import MilepostError, PersistenceError
+from milepost.positions.ranges import Range
+
+Done = Callable[[PersistenceError | None], None]
+
+
+class Journaling(Protocol):
+    """What a durable subscription needs of the storage."""
+
+    def fact(self, state_id: int, fact: bytes, done: Done) -> int: ...
+
+    def barrier(self, done: Done) -> None: ...
+
+
+class AckJournal:
+    def __init__(self, journal: Journaling, state_id: int) -> None:
+        self.state_id = state_id
+        self.schedule: Callable[[], None] = lambda: None
+        """Ask for `Subscription.flush_acks` before this turn of the loop ends."""
+        self._journal = journal
+        self._ranges: list[Range] = []
+        self._answers: list[Callable[[MilepostError | None], None]] = []
+        self._is_scheduled = False
+        # Facts that are on their way.
+        self._waiting = 0
+
+    def note(self, ranges: Sequence[Range]) -> None:
+        """These indexes were acked and must become durable."""
+        self._ranges += ranges
+        self._ask()
+
+    def when_durable(self, done: Callable[[MilepostError | None], None]) -> None:
+        """Call `done` when everything noted so far is on disk; at once if it is."""
+        if self._ranges or self._waiting:
+            self._answers.append(done)
+            self._ask()
+        else:
+            done(None)
+
+    def _ask(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self.schedule()
+
+    def flush(self, epoch: int) -> None:
+        """Journal what was noted, in the epoch in which it was acked, and then answer."""
+        self._is_scheduled = False
+        ranges, self._ranges = self._ranges, []
+        answers, self._answers = self._answers, []
+        if not ranges and not answers:
+            return
+        self._waiting += 1
+
+        def durable(error: PersistenceError | None) -> None:
+            self._waiting -= 1
+            for answer in answers:
+                answer(error)
+
+        if not ranges:
+            # Nothing new, but an earlier fact is on its way: answer behind it.
+            self._journal.barrier(durable)
+        elif len(ranges) == 1:
+            self._journal.fact(self.state_id, facts.encode_ack_range(epoch, *ranges[0]), durable)
+        else:
+            self._journal.fact(self.state_id, facts.encode_ack(epoch, ranges), durable)
+
+    def fact(self, fact: facts.Fact, done: Done) -> None:
+        """Journal a fact of another kind."""
+        self._journal.fact(self.state_id, facts.encode(fact), done)

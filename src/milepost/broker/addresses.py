@@ -1,0 +1,101 @@
+"""Addresses: what the ids in commands mean as indexes. The border behind which only indexes are known.
+
+An id names an entry, one message of a batch (by its index or by an ack set), or a chunked message (by
+its last chunk). Which indexes that is depends on what it is for: acking, releasing, or starting there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from milepost.errors import NotFound
+from milepost.positions.ackset import AckSet
+from milepost.positions.ids import EARLIEST, LATEST, Position
+from milepost.positions.ranges import Range
+from milepost.storage.entry import CHUNK, LAST_CHUNK
+from milepost.wire.events import WireId
+
+if TYPE_CHECKING:
+    from milepost.broker.topic import Topic
+
+
+def acked_ranges(topic: Topic, message_id: WireId, *, batch_index_ack: bool) -> list[Range]:
+    """What an individual ack of an id covers."""
+    ledger_id, entry_id, _, _, words, _ = message_id
+    first, end, flags = topic.lookup(ledger_id, entry_id)
+    if words:
+        # Without acks at batch index level a part of a batch is not acked, as upstream has it then.
+        return (
+            AckSet.from_ack_words(words, end - first).acked_runs(first) if batch_index_ack else []
+        )
+    if flags & LAST_CHUNK:
+        # A chunked message is one message: its last chunk speaks for all (PIP-107), also when the
+        # id was deserialised and the chunks between are forgotten.
+        return [*topic.chunk_ranges(ledger_id, entry_id), (first, end)]
+    return [(first, end)]
+
+
+def acked_end(topic: Topic, message_id: WireId, *, batch_index_ack: bool) -> int:
+    """Behind the last index that a cumulative ack of an id covers."""
+    ledger_id, entry_id, _, _, words, _ = message_id
+    if entry_id < 0:
+        # "Everything before this ledger's first entry": what clients send while the batch that
+        # begins a ledger is not done.
+        return topic.first_index_of(ledger_id)
+    first, end, _ = topic.lookup(ledger_id, entry_id)
+    if not words:
+        return end
+    if not batch_index_ack:
+        return first
+    pending = AckSet.from_ack_words(words, end - first).pending_runs(first)
+    return pending[0][0] if pending else end
+
+
+def released_ranges(topic: Topic, ids: Iterable[WireId]) -> list[Range]:
+    """What to bring back when these ids are to be redelivered: whole entries, whole messages."""
+    ranges: list[Range] = []
+    for message_id in ids:
+        try:
+            first, end, flags = topic.lookup(message_id.ledger_id, message_id.entry_id)
+        except NotFound:
+            continue  # trimmed meanwhile: nothing to bring back
+        ranges.append((first, end))
+        if flags & LAST_CHUNK:
+            # Official clients name the last chunk only; without the others it is nothing.
+            ranges += topic.chunk_ranges(message_id.ledger_id, message_id.entry_id)
+    return ranges
+
+
+def start_index(
+    topic: Topic,
+    ledger_id: int,
+    entry_id: int,
+    *,
+    batch_index: int = -1,
+    ack_set: Sequence[int] = (),
+    whole_entry: bool = False,
+) -> int:
+    """Where to start for an id: exact inside a batch, at the first chunk of a chunked message.
+
+    Ids that are no longer there, or not yet, mean the nearest that is. `whole_entry`: with the
+    entry's own first message, for clients that filter the rest themselves.
+    """
+    position = Position(ledger_id, entry_id)
+    if ledger_id < 0 or position == EARLIEST.position:
+        return topic.log.first_index
+    if position == LATEST.position:
+        return topic.log.end_index
+    try:
+        first, end, flags = topic.lookup(ledger_id, entry_id)
+    except NotFound:
+        return topic.log.index_from(position)
+    if whole_entry:
+        return first
+    if flags & CHUNK:
+        return topic.first_chunk_index(ledger_id, entry_id)
+    if ack_set:
+        return AckSet.from_message_words(ack_set, end - first).pending_runs(first)[0][0]
+    if 0 <= batch_index < end - first:
+        return first + batch_index
+    return first
