@@ -29,7 +29,7 @@ class LookupData(BaseModel):
 
 @router.get("/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}")
 async def look_up(broker: AskedBroker, name: AskedTopic) -> LookupData:
-    broker.check_namespace(name)
+    broker.directory.check_namespace(name)
     broker.counters.lookups += 1
     url = broker.lookup_url()
     return LookupData(brokerUrl=url, httpUrl=http_url(broker), nativeUrl=url)

@@ -16,6 +16,7 @@ from milepost.broker.access import ProducerAccess
 from milepost.broker.consumer import Consumer
 from milepost.broker.counters import Counters
 from milepost.broker.dedup import Dedup
+from milepost.broker.directory import Directory
 from milepost.broker.feed import Feed
 from milepost.broker.producer import Producer
 from milepost.broker.session import Session
@@ -27,14 +28,13 @@ from milepost.cursor import facts, snapshot
 from milepost.cursor.cursor import Cursor
 from milepost.errors import (
     AlreadyExists,
-    InvalidInput,
     NotAllowed,
     ServiceNotReady,
     TooManyRequests,
     TopicNotFound,
 )
 from milepost.positions.names import TopicName
-from milepost.storage.catalog import Catalog, Snapshot, StateRow, TopicRow
+from milepost.storage.catalog import Catalog, Snapshot, StateRow
 from milepost.storage.engine import StorageEngine
 from milepost.storage.entry import Entry
 from milepost.storage.ledger import LedgerRow, ReadPlan
@@ -46,10 +46,6 @@ logger = logging.getLogger(__name__)
 
 CURSOR_STATE = "cursor"
 DEDUP_STATE = "dedup"
-
-TENANTS, NAMESPACES, PARTITIONED = "tenants", "namespaces", "partitioned"
-# What a new data directory holds, as upstream's standalone does.
-FIRST_NAMESPACES = ("public/default", "pulsar/system")
 
 TICK_S = 1.0
 # How long a reader may take to come back after a seek closed it.
@@ -69,10 +65,11 @@ class Broker:
         self.host, self.port, self.http_port = settings.host, settings.port, settings.http_port
         self.read_size_max = settings.dispatch_read_size
         self._opening: dict[str, asyncio.Future[Topic]] = {}
-        # What exists, open or not; the catalog's rows, kept in memory for look-ups.
-        self._rows: dict[str, TopicRow] = {}
-        self._partitioned: dict[str, int] = {}
-        self._namespaces: set[str] = set()
+        self.directory = Directory(
+            engine.catalog,
+            topics_per_namespace_max=settings.max_topics_per_namespace,
+            partitions_max=settings.max_partitions_per_topic,
+        )
         self._tasks: set[asyncio.Task[None]] = set()
         # Readers' subscriptions that a seek has emptied, and until when they are kept.
         self._orphans: dict[Subscription, float] = {}
@@ -95,18 +92,7 @@ class Broker:
 
     async def start(self) -> None:
         """Read what exists. Nothing is opened until somebody asks for it."""
-
-        def load(catalog: Catalog) -> tuple[list[TopicRow], dict[str, Any], list[str]]:
-            for name in FIRST_NAMESPACES:
-                if catalog.doc(NAMESPACES, name) is None:
-                    catalog.put_doc(TENANTS, name.split("/")[0], {})
-                    catalog.put_doc(NAMESPACES, name, {})
-            return catalog.topics(), catalog.docs(PARTITIONED), list(catalog.docs(NAMESPACES))
-
-        rows, partitioned, namespaces = await self.engine.catalog(load)
-        self._rows = {row.name: row for row in rows}
-        self._partitioned = {name: doc["partitions"] for name, doc in partitioned.items()}
-        self._namespaces = set(namespaces)
+        await self.directory.load()
         self._ticker = self._loop.call_later(TICK_S, self._tick)
 
     async def close(self) -> None:
@@ -152,58 +138,30 @@ class Broker:
         host = self.settings.advertised_address or self.host
         return f"pulsar://{f'[{host}]' if ':' in host else host}:{self.port}"
 
-    def check_namespace(self, name: TopicName) -> None:
-        if str(name.namespace) not in self._namespaces:
-            raise TopicNotFound(f"namespace {name.namespace} of topic {name} does not exist")
-
     async def partitions_of(self, name: TopicName, *, create: bool = False) -> int:
         """How many partitions a topic has; 0 for one that is not partitioned, or not there."""
-        self.check_namespace(name)
+        self.directory.check_namespace(name)
         if name.partition >= 0:
             return 0
-        count = self._partitioned.get(str(name))
+        count = self.directory.partitions(name)
         if count is not None:
             return count
+        settings = self.settings
         if (
             create
-            and str(name) not in self._rows
-            and self.settings.allow_auto_topic_creation
-            and self.settings.allow_auto_topic_creation_type == "partitioned"
+            and self.directory.row(name) is None
+            and settings.allow_auto_topic_creation
+            and settings.allow_auto_topic_creation_type == "partitioned"
         ):
-            await self.create_partitioned_topic(name, self.settings.default_num_partitions)
-            return self.settings.default_num_partitions
+            await self.create_partitioned_topic(name, settings.default_num_partitions)
+            return settings.default_num_partitions
         return 0
 
     async def create_partitioned_topic(self, name: TopicName, partitions: int) -> None:
-        self.check_namespace(name)
-        limit = self.settings.max_partitions_per_topic
-        if partitions <= 0 or (limit and partitions > limit):
-            raise InvalidInput(
-                f"{partitions} partitions for {name}; allowed are 1 to {limit or 'any'}"
-            )
-        if name.partition >= 0:
-            raise InvalidInput(f"{name} is a partition itself")
-        if str(name) in self._partitioned or str(name) in self._rows:
-            raise AlreadyExists(f"topic {name} exists")
-        self._partitioned[str(name)] = partitions
-        try:
-            await self.engine.catalog(
-                lambda catalog: catalog.put_doc(PARTITIONED, str(name), {"partitions": partitions})
-            )
-        except BaseException:
-            del self._partitioned[str(name)]
-            raise
+        await self.directory.create_partitioned(name, partitions)
 
     async def topics_of_namespace(self, namespace: str, mode: str = "PERSISTENT") -> list[str]:
-        """Names of its topics, partitions each by its own name, as upstream lists them."""
-        if mode == "NON_PERSISTENT":
-            return []
-        prefix = f"persistent://{namespace}/"
-        names = {name for name in self._rows if name.startswith(prefix)}
-        for name, partitions in self._partitioned.items():
-            if name.startswith(prefix):
-                names |= {f"{name}-partition-{n}" for n in range(partitions)}
-        return sorted(names)
+        return [] if mode == "NON_PERSISTENT" else self.directory.topics(namespace)
 
     def new_producer_name(self) -> str:
         """A name that no producer of this broker, now or after a restart, is given again."""
@@ -241,17 +199,18 @@ class Broker:
         return await asyncio.shield(opening)
 
     async def _open(self, name: TopicName, create: bool) -> Topic:
-        self.check_namespace(name)
+        self.directory.check_namespace(name)
         if not name.is_persistent:
             raise NotAllowed(f"{name} is not persistent")
-        self._check_partition(name)
-        row = self._rows.get(str(name))
+        self.directory.check_partition(name)
+        row = self.directory.row(name)
         if row is None:
             if not create or not (
-                self.settings.allow_auto_topic_creation or str(name.base) in self._partitioned
+                self.settings.allow_auto_topic_creation
+                or self.directory.partitions(name.base) is not None
             ):
                 raise TopicNotFound(f"topic {name} does not exist")
-            row = await self._create(name)
+            row = await self.directory.create_topic(name)
         while True:
             # What was read is only good if no checkpoint was recorded meanwhile.
             checkpoints = self.store.checkpoints
@@ -266,27 +225,6 @@ class Broker:
         )
         await self._open_states(topic, states)
         return topic
-
-    def _check_partition(self, name: TopicName) -> None:
-        if name.partition < 0:
-            if str(name) in self._partitioned:
-                raise NotAllowed(f"{name} is partitioned; its partitions are topics of their own")
-            return
-        partitions = self._partitioned.get(str(name.base))
-        if partitions is not None and name.partition >= partitions:
-            raise TopicNotFound(
-                f"{name.base} has {partitions} partitions, no partition {name.partition}"
-            )
-
-    async def _create(self, name: TopicName) -> TopicRow:
-        limit = self.settings.max_topics_per_namespace
-        if limit:
-            prefix = f"persistent://{name.namespace}/"
-            if sum(other.startswith(prefix) for other in self._rows) >= limit:
-                raise TooManyRequests(f"namespace {name.namespace} has {limit} topics already")
-        row = await self.engine.catalog(lambda catalog: catalog.create_topic(str(name), {}))
-        self._rows[str(name)] = row
-        return row
 
     async def _open_states(self, topic: Topic, states: list[tuple[StateRow, Snapshot]]) -> None:
         dedup: tuple[StateRow, Snapshot] | None = None
@@ -493,8 +431,7 @@ class Broker:
         if epoch is None or topic.row.doc.get("epoch") == epoch:
             return
         doc = {**topic.row.doc, "epoch": epoch}
-        await self.engine.catalog(lambda catalog: catalog.set_topic(topic.row.topic_id, doc))
-        topic.row = self._rows[topic.row.name] = topic.row._replace(doc=doc)
+        topic.row = await self.directory.set_doc(topic.row, doc)
 
     # -- what feeds need ---------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ async def partitioned_metadata(
 @handles(Kind.LOOKUP)
 def lookup(session: Session, command: pb.CommandLookupTopic) -> Work:
     """Which broker serves a topic: always this one, authoritatively."""
-    session.broker.check_namespace(TopicName.parse(command.topic))
+    session.broker.directory.check_namespace(TopicName.parse(command.topic))
     session.broker.counters.lookups += 1
     session.write((replies.lookup_connect(command.request_id, session.broker.lookup_url()),))
     return None
