@@ -17,6 +17,7 @@
     │   ├── ConsumerBusy
     │   ├── ProducerBusy
     │   ├── ProducerFenced      … and will not give it back to this producer
+    │   ├── SubscriptionInUse
     │   ├── ServiceNotReady
     │   └── TooManyRequests
     ├── NotAllowed              understood, and refused
@@ -114,6 +115,13 @@ class ProducerBusy(Busy):
 
 class ProducerFenced(Busy):
     wire_code = 25
+
+
+class SubscriptionInUse(Busy):
+    """Others are connected to what is to be deleted."""
+
+    wire_code = 1  # MetadataError, as clients expect of UNSUBSCRIBE
+    http_status = 412
 
 
 class ServiceNotReady(Busy):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from milepost.broker.handlers.registry import handles
-from milepost.errors import NotFound
+from milepost.errors import NotFound, SubscriptionInUse
 from milepost.positions import signed64
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
@@ -13,12 +13,6 @@ from milepost.wire.commands import Kind
 
 if TYPE_CHECKING:
     from milepost.broker.session import Session
-
-
-class OthersAreConnected(NotFound):
-    """Upstream's code for it is MetadataError, which is what clients expect."""
-
-    http_status = 412
 
 
 @handles(Kind.UNSUBSCRIBE)
@@ -30,7 +24,7 @@ async def unsubscribe(session: Session, command: pb.CommandUnsubscribe) -> None:
         raise NotFound(f"this connection has no consumer {signed64(command.consumer_id)}")
     subscription = consumer.subscription
     if len(subscription.consumers) > 1 and not command.force:
-        raise OthersAreConnected(
+        raise SubscriptionInUse(
             f"subscription {subscription.name} has {len(subscription.consumers)} consumers"
         )
     session.broker.remove_consumer(consumer, keep=True)
