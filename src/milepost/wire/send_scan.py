@@ -38,7 +38,10 @@ from milepost.wire.varint import read_rest
 
 # Sizes, then the command's first seven bytes: type (08 06), field and size of CommandSend (32 xx),
 # producer id (08 xx), tag of the sequence id (10).
-_unpack_send = struct.Struct(">IIIBBB").unpack_from
+_unpack_send = cast(
+    "Callable[[bytes, int], tuple[int, int, int, int, int, int]]",
+    struct.Struct(">IIIBBB").unpack_from,
+)
 # The command's size added to this gives its first four bytes, the inner size being 4 less.
 _COMMAND_BASE: Final = 0x0806_3200 - 4
 _PRODUCER_ID: Final = 1 << 3
@@ -48,7 +51,9 @@ _HIGHEST_SEQUENCE_ID: Final = 6 << 3
 _CLAIMS: Final = frozenset((3 << 3, 7 << 3, 8 << 3))
 
 # Magic, checksum, size of the metadata; then producer name, sequence id, publish time.
-_unpack_entry = struct.Struct(">HII").unpack_from
+_unpack_entry = cast(
+    "Callable[[bytes, int], tuple[int, int, int]]", struct.Struct(">HII").unpack_from
+)
 _ENTRY_HEAD_SIZE: Final = 10
 _CHECKSUM_SIZE: Final = 6
 _PRODUCER_NAME: Final = 1 << 3 | 2
@@ -149,26 +154,18 @@ def scan_sends(data: bytes, at: int, frame_max: int, events: list[ServerEvent]) 
                 time_bytes = data[field_at + 1 : rest_at]
 
             if rest_at == metadata_end:
-                send = _new_send(
-                    Send, (sequence_id, highest_sequence_id, 1, publish_time, entry, PLAIN)
-                )
+                count, traits = 1, PLAIN
             else:
-                shape = _rest_shape(data, rest_at, metadata_end)
-                if shape is None or shape.traits.fault is not None:
+                rest = data[rest_at:metadata_end]
+                shape = _known_shapes.get(rest) or _new_shape(rest)
+                if shape is None:
                     break
-                if not shape.payload_min <= end - metadata_end <= shape.payload_max:
+                count, _, traits, payload_min, payload_max, _ = shape
+                if not payload_min <= end - metadata_end <= payload_max:
                     break
-                send = _new_send(
-                    Send,
-                    (
-                        sequence_id,
-                        highest_sequence_id,
-                        shape.count,
-                        publish_time,
-                        entry,
-                        shape.traits,
-                    ),
-                )
+            send = _new_send(
+                Send, (sequence_id, highest_sequence_id, count, publish_time, entry, traits)
+            )
             if producer == producer_id:
                 sends.append(send)
             else:
@@ -206,15 +203,15 @@ def add_send(events: list[ServerEvent], producer_id: int, send: Send) -> list[Se
     return sends
 
 
-def _rest_shape(data: bytes, at: int, end: int) -> Shape | None:
-    rest = data[at:end]
-    shape = _known_shapes.get(rest)
-    if shape is None:
-        shape = read_rest_shape(data, at, end)
-        if shape is not None and shape.is_lasting:
-            if len(_known_shapes) >= _KNOWN_SHAPES_MAX:
-                _known_shapes.clear()
-            _known_shapes[rest] = shape
+def _new_shape(rest: bytes) -> Shape | None:
+    """The shape told by metadata behind its required fields; None for what the loop leaves alone."""
+    shape = read_rest_shape(rest, 0, len(rest))
+    if shape is None or shape.traits.fault is not None:
+        return None
+    if shape.is_lasting:
+        if len(_known_shapes) >= _KNOWN_SHAPES_MAX:
+            _known_shapes.clear()
+        _known_shapes[rest] = shape
     return shape
 
 

@@ -1,0 +1,466 @@
+"""Both ends, fed by hand: what may be said when, and what comes of what may not."""
+
+from __future__ import annotations
+
+import pytest
+from google.protobuf.message import Message
+
+from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.commands import FROM_BROKER, FROM_CLIENT, Kind, decode_command
+from milepost.wire.encode import MessageEncoder, send_frame, send_receipt
+from milepost.wire.events import (
+    Ack,
+    ClientEvent,
+    Command,
+    Delivery,
+    Fault,
+    Flow,
+    Receipt,
+    Sends,
+    ServerEvent,
+    WireId,
+)
+from milepost.wire.frames import FRAME_PADDING, HANDSHAKE_FRAME_MAX
+from milepost.wire.protocol import COMMAND_SIZE_MAX, ClientProtocol, ServerProtocol, State
+from milepost.wire.replies import PING, PONG, reply
+
+CONNECT = pb.CommandConnect(
+    client_version="Pulsar-CPP-v4.2.0",
+    protocol_version=20,
+    feature_flags=pb.FeatureFlags(supports_broker_entry_metadata=True),
+)
+LOOKUP = pb.CommandLookupTopic(topic="t", request_id=2)
+SUBSCRIBE = pb.CommandSubscribe(
+    topic="t", subscription="s", subType=pb.CommandSubscribe.Shared, consumer_id=1, request_id=3
+)
+METADATA = pb.MessageMetadata(
+    producer_name="p", sequence_id=7, publish_time=1_794_741_333_444
+).SerializeToString()
+SEND = b"".join(send_frame(3, 7, METADATA, b"payload"))
+
+
+def ready(max_message_size: int = 10_000) -> ServerProtocol:
+    protocol = ServerProtocol(server_version="milepost", max_message_size=max_message_size)
+    protocol.receive(reply(CONNECT))
+    protocol.accept()
+    protocol.data_to_send()
+    protocol.heard = False
+    return protocol
+
+
+def sent(protocol: ServerProtocol | ClientProtocol) -> list[Message]:
+    """What waits to be sent, as commands; simple frames only."""
+    messages = []
+    data = b"".join(protocol.data_to_send())
+    while data:
+        total = int.from_bytes(data[:4], "big")
+        messages.append(decode_command(data[8 : 4 + total]).message)
+        data = data[4 + total :]
+    return messages
+
+
+def reason_of(events: list[ServerEvent] | list[ClientEvent]) -> str:
+    assert events, "nothing happened"
+    last = events[-1]
+    assert isinstance(last, Fault)
+    return last.error.reason
+
+
+class TestHandshake:
+    def test_connect_waits_to_be_accepted(self) -> None:
+        protocol = ServerProtocol(server_version="milepost", max_message_size=10_000)
+        assert protocol.state is State.NEW
+        assert protocol.receive(reply(CONNECT)) == [Command(Kind.CONNECT, CONNECT)]
+        assert protocol.state is State.CONNECTING
+        assert protocol.data_to_send() == []
+        assert protocol.peer is not None
+        assert protocol.peer.software == "Pulsar-CPP-v4.2.0"
+        assert protocol.peer.reads_broker_entry
+        protocol.accept()
+        [answer] = sent(protocol)
+        assert isinstance(answer, pb.CommandConnected)
+        assert (answer.server_version, answer.protocol_version) == ("milepost", 20)
+        assert answer.max_message_size == 10_000
+        assert answer.feature_flags.supports_get_partitioned_metadata_without_auto_creation
+        assert protocol.state is State.READY
+
+    def test_connect_refused(self) -> None:
+        protocol = ServerProtocol(server_version="milepost")
+        protocol.receive(reply(CONNECT))
+        protocol.refuse(pb.ServerError.AuthenticationError, "who are you?")
+        [answer] = sent(protocol)
+        assert answer == pb.CommandError(
+            request_id=2**64 - 1, error=pb.AuthenticationError, message="who are you?"
+        )
+        assert protocol.state is State.CLOSED
+        assert protocol.error is None
+        assert protocol.receive(reply(LOOKUP)) == []
+
+    def test_a_client_may_be_challenged_in_between(self) -> None:
+        protocol = ServerProtocol(server_version="milepost")
+        protocol.receive(reply(CONNECT))
+        response = pb.CommandAuthResponse(response=pb.AuthData(auth_data=b"token"))
+        assert protocol.receive(reply(response)) == [Command(Kind.AUTH_RESPONSE, response)]
+        assert protocol.state is State.CONNECTING
+
+    @pytest.mark.parametrize(
+        "frame", [reply(LOOKUP), SEND, PING, reply(pb.CommandConnected(server_version="x"))]
+    )
+    def test_nothing_before_connect(self, frame: bytes) -> None:
+        protocol = ServerProtocol(server_version="milepost")
+        assert reason_of(protocol.receive(frame)) == "before_connect"
+        assert protocol.data_to_send() == []
+
+    @pytest.mark.parametrize("frame", [reply(LOOKUP), SEND])
+    def test_nothing_before_connected(self, frame: bytes) -> None:
+        protocol = ServerProtocol(server_version="milepost")
+        events = protocol.receive(reply(CONNECT) + frame)
+        assert len(events) == 2
+        assert reason_of(events) == "before_connect"
+
+    def test_ping_while_the_first_is_answered(self) -> None:
+        protocol = ServerProtocol(server_version="milepost")
+        protocol.receive(reply(CONNECT) + PING)
+        assert protocol.data_to_send() == [PONG]
+
+    def test_a_second_connect(self) -> None:
+        protocol = ServerProtocol(server_version="milepost")
+        assert reason_of(protocol.receive(reply(CONNECT) * 2)) == "second_connect"
+        assert reason_of(ready().receive(reply(CONNECT))) == "second_connect"
+
+    def test_a_stranger_gets_little_memory(self) -> None:
+        protocol = ServerProtocol(server_version="milepost")
+        assert protocol.receive(HANDSHAKE_FRAME_MAX.to_bytes(4, "big")) == []
+        protocol = ServerProtocol(server_version="milepost")
+        events = protocol.receive((HANDSHAKE_FRAME_MAX + 1).to_bytes(4, "big"))
+        assert reason_of(events) == "frame_too_large"
+
+    @pytest.mark.parametrize("version", [0, 10_000])
+    def test_any_version_is_negotiated(self, version: int) -> None:
+        protocol = ServerProtocol(server_version="milepost")
+        protocol.receive(reply(pb.CommandConnect(client_version="c", protocol_version=version)))
+        protocol.accept()
+        [answer] = sent(protocol)
+        assert isinstance(answer, pb.CommandConnected)
+        assert answer.protocol_version == min(version, 21)
+
+
+class TestCommands:
+    def test_rare_commands_come_as_they_are(self) -> None:
+        events = ready().receive(reply(LOOKUP) + reply(SUBSCRIBE))
+        assert events == [Command(Kind.LOOKUP, LOOKUP), Command(Kind.SUBSCRIBE, SUBSCRIBE)]
+
+    def test_hot_commands_have_events_of_their_own(self) -> None:
+        ack = pb.CommandAck(
+            consumer_id=1,
+            ack_type=0,
+            message_id=[pb.MessageIdData(ledgerId=7, entryId=8)],  # type: ignore[arg-type]
+        )
+        flow = pb.CommandFlow(consumer_id=1, messagePermits=1000)
+        events = ready().receive(reply(ack) + SEND + SEND + reply(flow))
+        assert [type(event) for event in events] == [Ack, Sends, Flow]
+        assert events[0] == Ack(1, False, [WireId(7, 8)], None)
+        sends = events[1]
+        assert isinstance(sends, Sends)
+        assert len(sends.sends) == 2
+
+    def test_unusual_forms_of_hot_commands(self) -> None:
+        """Fields in another order, known to the library alone."""
+        flow = bytes.fromhex("08 0b 5a 05 10e807 0801")
+        ack = bytes.fromhex("08 0a 52 06 1000 0801 4007")
+        send = bytes.fromhex("08 06 32 04 1007 0803")
+        entry = SEND[8 + 8 :]
+        events = ready().receive(
+            b"".join(
+                (4 + len(command) + len(tail)).to_bytes(4, "big")
+                + len(command).to_bytes(4, "big")
+                + command
+                + tail
+                for command, tail in ((flow, b""), (ack, b""), (send, entry), (send, entry))
+            )
+            + SEND
+        )
+        assert events[:2] == [Flow(1, 1000), Ack(1, False, [], 7)]
+        assert len(events) == 3, "sends of one producer are one event, however they are written"
+        sends = events[2]
+        assert isinstance(sends, Sends)
+        assert [send.entry for send in sends.sends] == [entry] * 3
+
+    def test_a_bad_checksum_is_that_messages_fault(self) -> None:
+        events = ready().receive(SEND + SEND[:-1] + b"X" + SEND)
+        assert len(events) == 1
+        sends = events[0]
+        assert isinstance(sends, Sends)
+        faults = [send.traits.fault for send in sends.sends]
+        assert faults[0] is faults[2] is None
+        assert faults[1] is not None
+        assert faults[1].error == pb.ChecksumError
+
+    @pytest.mark.parametrize("kind", sorted(FROM_BROKER - FROM_CLIENT))
+    def test_what_only_a_broker_says(self, kind: int) -> None:
+        message = BROKER_SAYS[kind]
+        reason = reason_of(ready().receive(reply(message)))
+        assert reason == "unexpected_command"
+
+    def test_the_largest_message(self) -> None:
+        protocol = ready(max_message_size=10_000)
+        size = 10_000 + FRAME_PADDING + 4 - len(SEND) + len(b"payload")
+        largest = b"".join(send_frame(3, 7, METADATA, bytes(size)))
+        [event] = protocol.receive(largest)
+        assert isinstance(event, Sends)
+        too_large = b"".join(send_frame(3, 7, METADATA, bytes(size + 1)))
+        assert reason_of(protocol.receive(too_large[:4])) == "frame_too_large"
+
+    def test_commands_have_a_size(self) -> None:
+        protocol = ready(max_message_size=10 * COMMAND_SIZE_MAX)
+        ids = [pb.MessageIdData(ledgerId=2**40, entryId=entry) for entry in range(100_000)]
+        redeliver = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=1, message_ids=ids)
+        assert len(reply(redeliver)) > COMMAND_SIZE_MAX
+        [event] = protocol.receive(reply(redeliver))
+        assert isinstance(event, Command)
+        large = pb.CommandLookupTopic(topic="t" * COMMAND_SIZE_MAX, request_id=2)
+        assert reason_of(protocol.receive(reply(large))) == "bad_command_size"
+
+
+class TestAlive:
+    def test_ping_is_answered_ahead_of_what_waits(self) -> None:
+        protocol = ready()
+        protocol.write(b"bulk")
+        protocol.writelines([b"more", b"bulk"])
+        assert protocol.receive(PING) == []
+        assert protocol.data_to_send() == [PONG, b"bulk", b"more", b"bulk"]
+        assert protocol.data_to_send() == []
+
+    def test_our_own_ping(self) -> None:
+        protocol = ready()
+        protocol.write(b"bulk")
+        protocol.ping()
+        assert protocol.data_to_send() == [PING, b"bulk"]
+        assert protocol.receive(PONG) == []
+
+    @pytest.mark.parametrize("frame", [PING, PONG, SEND, reply(LOOKUP)])
+    def test_any_whole_frame_is_a_sign_of_life(self, frame: bytes) -> None:
+        protocol = ready()
+        protocol.receive(frame[:-1])
+        assert not protocol.heard
+        protocol.receive(frame[-1:])
+        assert protocol.heard
+
+
+class TestFaults:
+    @pytest.mark.parametrize(
+        ("data", "reason"),
+        [
+            (bytes(4), "frame_short"),
+            (bytes.fromhex("00000003"), "frame_short"),
+            (bytes.fromhex("7fffffff"), "frame_too_large"),
+            (bytes.fromhex("ffffffff"), "frame_too_large"),
+            (bytes.fromhex("0000000400000000"), "bad_command_size"),
+            (bytes.fromhex("0000000900000006"), "bad_command_size"),
+            (bytes.fromhex("0000000600000002ffff"), "bad_command"),
+            (bytes.fromhex("000000070000000208120 0".replace(" ", "")), "bad_command_size"),
+            (b"GET / HTTP/1.1\r\n", "frame_too_large"),
+            (bytes.fromhex("16030100"), "frame_too_large"),
+        ],
+    )
+    def test_bad_bytes(self, data: bytes, reason: str) -> None:
+        protocol = ready()
+        events = protocol.receive(SEND + data + SEND)
+        assert isinstance(events[0], Sends), "what came before still counts"
+        assert reason_of(events) == reason
+        assert len(events) == 2
+        assert protocol.state is State.CLOSED
+        assert protocol.error is not None
+        assert protocol.error.reason == reason
+        assert protocol.receive(SEND) == [], "nothing is heard after a fault"
+        assert protocol.data_to_send() == []
+
+    @pytest.mark.parametrize("kind", [50, 62, 70, 99])
+    def test_unknown_commands_are_told_so(self, kind: int) -> None:
+        protocol = ready()
+        command = bytes([0x08, kind, 0x1A, 0x00])
+        events = protocol.receive(bytes.fromhex("0000000800000004") + command)
+        assert reason_of(events) == "unknown_command"
+        [answer] = sent(protocol)
+        assert isinstance(answer, pb.CommandError)
+        assert answer.error == pb.UnsupportedVersionError
+        assert str(kind) in answer.message
+
+    def test_a_request_of_the_future_is_refused_and_the_connection_lives(self) -> None:
+        protocol = ready()
+        producer = pb.CommandProducer(topic="t", producer_id=1, request_id=5)
+        body = producer.SerializeToString() + b"\x50\x09"
+        command = b"\x08\x05\x2a" + bytes([len(body)]) + body
+        frame = (len(command) + 4).to_bytes(4, "big") + len(command).to_bytes(4, "big") + command
+        [event] = protocol.receive(frame + SEND)
+        assert isinstance(event, Sends)
+        [answer] = sent(protocol)
+        assert answer == pb.CommandError(
+            request_id=5,
+            error=pb.UnsupportedVersionError,
+            message="PRODUCER with producer_access_mode 9",
+        )
+
+    def test_an_ack_of_the_future_ends_the_connection(self) -> None:
+        """It has no answer that could carry the refusal."""
+        body = bytes.fromhex("08011002")
+        command = b"\x08\x0a\x52" + bytes([len(body)]) + body
+        frame = (len(command) + 4).to_bytes(4, "big") + len(command).to_bytes(4, "big") + command
+        assert reason_of(ready().receive(frame)) == "unknown_value"
+
+    def test_closed_by_us(self) -> None:
+        protocol = ready()
+        protocol.receive(SEND[:10])
+        protocol.write(b"bye")
+        protocol.close()
+        assert protocol.receive(SEND[10:]) == []
+        assert protocol.data_to_send() == [b"bye"]
+        assert protocol.error is None
+
+
+BROKER_SAYS: dict[int, Message] = {
+    Kind.CONNECTED: pb.CommandConnected(server_version="x"),
+    Kind.AUTH_CHALLENGE: pb.CommandAuthChallenge(),
+    Kind.SUCCESS: pb.CommandSuccess(request_id=1),
+    Kind.ERROR: pb.CommandError(request_id=1, error=pb.UnknownError, message=""),
+    Kind.PARTITIONED_METADATA_RESPONSE: pb.CommandPartitionedTopicMetadataResponse(request_id=1),
+    Kind.LOOKUP_RESPONSE: pb.CommandLookupTopicResponse(request_id=1),
+    Kind.GET_TOPICS_OF_NAMESPACE_RESPONSE: pb.CommandGetTopicsOfNamespaceResponse(request_id=1),
+    Kind.WATCH_TOPIC_LIST_SUCCESS: pb.CommandWatchTopicListSuccess(
+        request_id=1, watcher_id=1, topics_hash=""
+    ),
+    Kind.WATCH_TOPIC_UPDATE: pb.CommandWatchTopicUpdate(watcher_id=1, topics_hash=""),
+    Kind.PRODUCER_SUCCESS: pb.CommandProducerSuccess(request_id=1, producer_name="p"),
+    Kind.SEND_RECEIPT: pb.CommandSendReceipt(producer_id=1, sequence_id=1),
+    Kind.SEND_ERROR: pb.CommandSendError(
+        producer_id=1, sequence_id=1, error=pb.UnknownError, message=""
+    ),
+    Kind.MESSAGE: pb.CommandMessage(
+        consumer_id=1, message_id=pb.MessageIdData(ledgerId=1, entryId=1)
+    ),
+    Kind.ACK_RESPONSE: pb.CommandAckResponse(consumer_id=1),
+    Kind.GET_LAST_MESSAGE_ID_RESPONSE: pb.CommandGetLastMessageIdResponse(
+        request_id=1, last_message_id=pb.MessageIdData(ledgerId=1, entryId=1)
+    ),
+    Kind.CONSUMER_STATS_RESPONSE: pb.CommandConsumerStatsResponse(request_id=1),
+    Kind.ACTIVE_CONSUMER_CHANGE: pb.CommandActiveConsumerChange(consumer_id=1),
+    Kind.REACHED_END_OF_TOPIC: pb.CommandReachedEndOfTopic(consumer_id=1),
+    Kind.TOPIC_MIGRATED: pb.CommandTopicMigrated(
+        resource_id=1, resource_type=pb.CommandTopicMigrated.Producer
+    ),
+    Kind.GET_SCHEMA_RESPONSE: pb.CommandGetSchemaResponse(request_id=1),
+    Kind.GET_OR_CREATE_SCHEMA_RESPONSE: pb.CommandGetOrCreateSchemaResponse(request_id=1),
+}
+
+
+class TestClient:
+    CONNECTED = pb.CommandConnected(
+        server_version="milepost", protocol_version=20, max_message_size=10_000
+    )
+
+    @staticmethod
+    def ready() -> ClientProtocol:
+        protocol = ClientProtocol()
+        protocol.connect(CONNECT)
+        protocol.receive(reply(TestClient.CONNECTED))
+        protocol.data_to_send()
+        return protocol
+
+    def test_the_handshake(self) -> None:
+        protocol = ClientProtocol()
+        protocol.connect(CONNECT)
+        assert sent(protocol) == [CONNECT]
+        assert protocol.state is State.CONNECTING
+        events = protocol.receive(reply(self.CONNECTED))
+        assert events == [Command(Kind.CONNECTED, self.CONNECTED)]
+        assert protocol.state is State.READY
+        assert protocol.max_message_size == 10_000
+        assert protocol.peer is not None
+        assert protocol.peer.protocol_version == 20
+
+    def test_a_challenge_and_a_refusal_come_before_connected(self) -> None:
+        protocol = ClientProtocol()
+        protocol.connect(CONNECT)
+        challenge = pb.CommandAuthChallenge()
+        refusal = BROKER_SAYS[Kind.ERROR]
+        events = protocol.receive(reply(challenge) + reply(refusal))
+        assert [event.kind for event in events if isinstance(event, Command)] == [
+            Kind.AUTH_CHALLENGE,
+            Kind.ERROR,
+        ]
+
+    def test_a_broker_that_announces_no_limit(self) -> None:
+        protocol = ClientProtocol()
+        protocol.connect(CONNECT)
+        protocol.receive(reply(pb.CommandConnected(server_version="old")))
+        assert protocol.max_message_size == 5 * 1024 * 1024 - 10 * 1024
+
+    def test_nothing_else_comes_before_connected(self) -> None:
+        protocol = ClientProtocol()
+        assert reason_of(protocol.receive(reply(self.CONNECTED))) == "before_connect"
+        protocol = ClientProtocol()
+        protocol.connect(CONNECT)
+        events = protocol.receive(reply(BROKER_SAYS[Kind.SUCCESS]))
+        assert reason_of(events) == "before_connect"
+        assert reason_of(self.ready().receive(reply(self.CONNECTED))) == "second_connect"
+
+    def test_messages_and_receipts(self) -> None:
+        head = MessageEncoder(1, partition=2).head(7, 8, entry_size=5, consumer_epoch=3)
+        events = self.ready().receive(head + b"entry" + send_receipt(1, 9, 7, 8))
+        assert events == [
+            Delivery(1, 7, 8, 2, 0, (), 3, b"entry"),
+            Receipt(1, 9, 0, 7, 8),
+        ]
+
+    def test_unusual_messages_and_receipts(self) -> None:
+        receipt = BROKER_SAYS[Kind.SEND_RECEIPT]
+        message = pb.CommandMessage(
+            consumer_id=1, message_id=pb.MessageIdData(ledgerId=7, entryId=8, batch_size=3)
+        )
+        events = self.ready().receive(reply(receipt) + reply(message))
+        assert events == [Receipt(1, 1, 0, -1, -1), Delivery(1, 7, 8, -1, 0, (), -1, b"")]
+
+    @pytest.mark.parametrize("kind", sorted(BROKER_SAYS))
+    def test_everything_a_broker_says_is_heard(self, kind: int) -> None:
+        [event] = self.ready().receive(reply(BROKER_SAYS[kind]))
+        if kind == Kind.CONNECTED:
+            assert isinstance(event, Fault)
+        else:
+            assert not isinstance(event, Fault)
+
+    def test_what_only_a_client_says(self) -> None:
+        assert reason_of(self.ready().receive(reply(LOOKUP))) == "unexpected_command"
+        assert reason_of(self.ready().receive(SEND)) == "bad_command_size"
+
+    def test_ping(self) -> None:
+        protocol = self.ready()
+        protocol.send(LOOKUP)
+        assert protocol.receive(PING) == []
+        assert protocol.data_to_send() == [PONG, reply(LOOKUP)]
+
+    def test_an_error_code_of_the_future_is_still_an_error(self) -> None:
+        error = bytearray(reply(pb.CommandError(request_id=1, error=pb.MetadataError, message="m")))
+        at = error.index(b"\x10\x01")
+        error[at + 1] = 99
+        [event] = self.ready().receive(bytes(error))
+        assert event == Command(Kind.ERROR, event.message)  # type: ignore[union-attr]
+        assert isinstance(event, Command)
+        assert isinstance(event.message, pb.CommandError)
+        assert event.message.error == pb.UnknownError
+        assert event.message.message == "m"
+
+    def test_any_other_value_of_the_future_is_a_fault(self) -> None:
+        lookup = bytearray(
+            reply(
+                pb.CommandLookupTopicResponse(
+                    request_id=1, response=pb.CommandLookupTopicResponse.Connect
+                )
+            )
+        )
+        lookup[lookup.index(b"\x18\x01") + 1] = 9
+        assert reason_of(self.ready().receive(bytes(lookup))) == "unknown_value"
+
+    def test_a_frame_over_the_clients_limit(self) -> None:
+        protocol = ClientProtocol(frame_max=100)
+        protocol.connect(CONNECT)
+        assert reason_of(protocol.receive((101).to_bytes(4, "big"))) == "frame_too_large"
