@@ -1,0 +1,388 @@
+"""Dedup: which sends of a topic's producers are stored already, by their sequence ids.
+
+A producer numbers what it sends and resends whatever it has no answer for. Per producer name two
+numbers decide: the highest id that was *pushed* to the journal and the highest that is *persisted*.
+
+    s ≤ persisted            DUPLICATE   stored: a receipt without an id, nothing is stored again
+    persisted < s ≤ pushed   UNKNOWN     on its way: an error, the client reconnects and resends
+    pushed < s               NEW         pushed rises to it
+
+Owns those numbers, their durable form, and nothing else: no entry, no file, no clock.
+
+    >>> dedup = Dedup()
+    >>> dedup.judge("p", 0), dedup.judge("p", 0)
+    (<Verdict.NEW: 'new'>, <Verdict.UNKNOWN: 'unknown'>)
+    >>> dedup.persisted("p", 0); dedup.judge("p", 0), dedup.last_sequence_id("p")
+    (<Verdict.DUPLICATE: 'duplicate'>, 0)
+
+**Nothing is skipped.** If ids 5 and 6 are on the wire, 5 is refused by the journal and 6 were then
+stored, the resent 5 would pass for a duplicate and be lost. So after `refused()` a producer gets
+nothing but UNKNOWN for what is new until it is `opened()` again: then it resends in order.
+
+**Batches.** A batch is judged by its `sequence_id` and recorded with `highest_sequence_id` if the
+client states it, as Java does. C++ does not, and nothing is guessed in its place. `sequence_id + count
+− 1` would be right only for consecutive ids: with key-based batching C++ sends the ids {0, 3, 4} as a
+batch that says 0, then {1, 2} as a batch that says 1, which that guess (2) would drop as a duplicate;
+a user who gives two messages of a batch the same id would lose the next one. Even the true highest id
+(4) drops the second batch. What is left is small: a resent batch is known by its first id, exactly;
+but an application that resumes behind `last_sequence_id` after C++ batches may store the rest of the
+last batch again. A duplicate can be recognised by its reader, a lost message by nobody.
+
+**Chunks** share one sequence id and are judged as one message (PIP-107). Once the last chunk is pushed
+the rules above hold for each of them. Before that the message is *unfinished*: a chunk must be the
+next one, or chunk 0, which starts the message over (its content may differ: the producer may be a new
+process). A chunk in between that is stored already is a duplicate; one that leaves a gap is UNKNOWN.
+Upstream looks at last chunks only, and stores the others of every resend again.
+
+Bytes of a snapshot:
+
+    u8       version = 1
+    varints  end index of the log it speaks of, how many producers follow
+    each     varint size and UTF-8 name, varint persisted + 1, varint sequence id of the unfinished
+             message + 1 (0: none) and, if there is one, varint of its next chunk
+    u32      CRC32 of all before, little-endian
+"""
+
+from __future__ import annotations
+
+import zlib
+from enum import Enum
+from typing import Final, NamedTuple
+
+from milepost.errors import CorruptData, ProducerBusy, UnknownFormat
+from milepost.positions.varints import read_varint, write_varint
+from milepost.wire.events import ChunkInfo
+
+VERSION: Final = 1
+
+# A producer that is gone for so long is forgotten.
+INACTIVE_MS: Final = 6 * 60 * 60 * 1000
+
+# Producers remembered. Past it the one that is gone for longest is forgotten.
+PRODUCERS_MAX: Final = 10_000
+
+# The id of nothing: what `last_sequence_id` answers for a name never seen.
+NO_SEQUENCE_ID: Final = -1
+
+_CHECKSUM_SIZE_BYTES: Final = 4
+
+
+class Verdict(Enum):
+    NEW = "new"
+    DUPLICATE = "duplicate"
+    UNKNOWN = "unknown"
+
+
+class _Unfinished(NamedTuple):
+    """A chunked message whose last chunk has not come."""
+
+    sequence_id: int
+    next_chunk_id: int
+
+
+class _Producer:
+    __slots__ = (
+        "must_resend",
+        "persisted",
+        "pushed",
+        "unfinished",
+        "unfinished_persisted",
+        "unsettled_count",
+    )
+
+    # The highest sequence id on disk.
+    persisted: int
+
+    # The highest sequence id given to the journal.  Invariant: never below `persisted`.
+    pushed: int
+
+    # The chunked message that is being pushed, and what of it is on disk.
+    unfinished: _Unfinished | None
+    unfinished_persisted: _Unfinished | None
+
+    # Sends pushed and not yet persisted or refused.
+    # Invariant: when it is 0, what is pushed and what is persisted are the same.
+    unsettled_count: int
+
+    # Something it sent was not stored: nothing later may be before it has come again.
+    must_resend: bool
+
+    def __init__(self) -> None:
+        self.persisted = self.pushed = NO_SEQUENCE_ID
+        self.unfinished = self.unfinished_persisted = None
+        self.unsettled_count = 0
+        self.must_resend = False
+
+    def judge_chunk(self, sequence_id: int, chunk: ChunkInfo) -> Verdict:
+        unfinished = self.unfinished
+        continues = unfinished is not None and unfinished.sequence_id == sequence_id
+        if not continues and sequence_id <= self.persisted:
+            return Verdict.DUPLICATE
+        if self.must_resend:
+            return Verdict.UNKNOWN
+        if continues:
+            assert unfinished is not None
+            if 0 < chunk.chunk_id < unfinished.next_chunk_id:
+                # The client has the receipts of the chunks before it: it is the same message.
+                return Verdict.UNKNOWN if self.unsettled_count else Verdict.DUPLICATE
+            if chunk.chunk_id > unfinished.next_chunk_id:
+                self.must_resend = True
+                return Verdict.UNKNOWN
+        elif sequence_id <= self.pushed:
+            return Verdict.UNKNOWN
+        if not chunk.is_last:
+            self.unfinished = _Unfinished(sequence_id, chunk.chunk_id + 1)
+        else:
+            self.pushed = max(self.pushed, sequence_id)
+            if continues:
+                self.unfinished = None
+        self.unsettled_count += 1
+        return Verdict.NEW
+
+
+class Dedup:
+    """The sequence ids of one topic's producers."""
+
+    __slots__ = ("_inactive", "_producers", "_producers_max")
+
+    # By producer name.  Invariant: at most `_producers_max`.
+    _producers: dict[str, _Producer]
+
+    # Names of producers that are not connected and since when; gone for longest first.
+    # Invariant: all of them are in `_producers`.
+    _inactive: dict[str, int]
+
+    def __init__(self, *, producers_max: int = PRODUCERS_MAX) -> None:
+        """Nothing known: right for a topic that begins to look for duplicates now. Ids of entries
+        stored before mean nothing, for nobody held the producers to their order."""
+        assert producers_max > 0, producers_max
+        self._producers = {}
+        self._inactive = {}
+        self._producers_max = producers_max
+
+    # ── a send's way ──────────────────────────────────────────────────────────────────────────
+
+    def judge(
+        self,
+        producer: str,
+        sequence_id: int,
+        highest_sequence_id: int = 0,
+        chunk: ChunkInfo | None = None,
+    ) -> Verdict:
+        """What to do with a send. NEW means that it is pushed: judge last, append at once, and tell
+        what became of it by `persisted` in the order of judging, or by `refused`.
+
+        `highest_sequence_id` is 0 when the client sent none.
+        """
+        assert sequence_id >= 0, f"sequence id {sequence_id} of {producer}"
+        state = self._producers.get(producer)
+        if state is None:
+            state = self._open(producer)
+        if chunk is not None:
+            return state.judge_chunk(sequence_id, chunk)
+        if sequence_id <= state.pushed or state.must_resend:
+            return Verdict.DUPLICATE if sequence_id <= state.persisted else Verdict.UNKNOWN
+        highest = max(sequence_id, highest_sequence_id)
+        if state.unfinished is not None and sequence_id <= state.unfinished.sequence_id <= highest:
+            state.unfinished = None  # sent in one piece this time
+        state.pushed = highest
+        state.unsettled_count += 1
+        return Verdict.NEW
+
+    def persisted(
+        self,
+        producer: str,
+        sequence_id: int,
+        highest_sequence_id: int = 0,
+        chunk: ChunkInfo | None = None,
+    ) -> None:
+        """A send that was judged NEW is on disk."""
+        state = self._producers.get(producer)
+        if state is None:
+            return  # forgotten meanwhile, for want of room
+        if state.unsettled_count:
+            state.unsettled_count -= 1
+        if chunk is not None and not chunk.is_last:
+            state.unfinished_persisted = _Unfinished(sequence_id, chunk.chunk_id + 1)
+            return
+        highest = max(sequence_id, highest_sequence_id)
+        state.persisted = max(state.persisted, highest)
+        state.pushed = max(state.pushed, state.persisted)
+        unfinished = state.unfinished_persisted
+        if unfinished is not None and sequence_id <= unfinished.sequence_id <= highest:
+            state.unfinished_persisted = None
+
+    def refused(self) -> None:
+        """The journal refused everything pushed and not persisted: it is not stored.
+
+        Not for an unknown outcome: there ids above `persisted` stay UNKNOWN until the journal has
+        been read again.
+        """
+        for state in self._producers.values():
+            if state.unsettled_count:
+                state.pushed = state.persisted
+                state.unfinished = state.unfinished_persisted
+                state.unsettled_count = 0
+                state.must_resend = True
+
+    # ── producers ─────────────────────────────────────────────────────────────────────────────
+
+    def opened(self, producer: str) -> None:
+        """A producer connected, for the first time or again: it begins with what it has no answer
+        for. `ProducerBusy` when there is room for no more of them."""
+        state = self._producers.get(producer)
+        if state is None:
+            state = self._open(producer)
+        state.must_resend = False
+        self._inactive.pop(producer, None)
+
+    def closed(self, producer: str, now_ms: int) -> None:
+        """A producer is gone. What it sent may still be on its way."""
+        if producer in self._producers:
+            self._inactive.pop(producer, None)
+            self._inactive[producer] = now_ms
+
+    def forget_inactive(self, now_ms: int) -> int:
+        """Forget the producers that are gone for too long; how many."""
+        forgotten = []
+        for producer, since_ms in self._inactive.items():
+            if now_ms - since_ms < INACTIVE_MS:
+                break
+            forgotten.append(producer)
+        for producer in forgotten:
+            self._forget(producer)
+        return len(forgotten)
+
+    def last_sequence_id(self, producer: str) -> int:
+        """What PRODUCER_SUCCESS says: the highest id pushed, -1 for a name never seen.
+
+        A client numbers on from it, so it must not be lower than what may yet be persisted; an
+        application resumes behind it, so it must not be higher than what is. Answer when the
+        producer `is_settled`, and it is neither.
+        """
+        state = self._producers.get(producer)
+        return NO_SEQUENCE_ID if state is None else state.pushed
+
+    def is_settled(self, producer: str) -> bool:
+        """Is nothing of this producer on its way to the disk?"""
+        state = self._producers.get(producer)
+        return state is None or not state.unsettled_count
+
+    # ── restart ───────────────────────────────────────────────────────────────────────────────
+
+    def snapshot(self, end_index: int) -> bytes:
+        """What is persisted, as bytes. `end_index` is the end of the log whose entries have all
+        been reported; those from it on are to be replayed on top."""
+        out = bytearray([VERSION])
+        connected = self._producers.keys() - self._inactive.keys()
+        names = [*self._inactive, *sorted(connected)]
+        for number in (end_index, len(names)):
+            write_varint(out, number)
+        for name in names:
+            state, encoded = self._producers[name], name.encode()
+            write_varint(out, len(encoded))
+            out += encoded
+            write_varint(out, state.persisted + 1)
+            if state.unfinished_persisted is None:
+                write_varint(out, 0)
+            else:
+                write_varint(out, state.unfinished_persisted.sequence_id + 1)
+                write_varint(out, state.unfinished_persisted.next_chunk_id)
+        out += zlib.crc32(out).to_bytes(_CHECKSUM_SIZE_BYTES, "little")
+        return bytes(out)
+
+    @classmethod
+    def restore(
+        cls, data: bytes | memoryview, now_ms: int, *, producers_max: int = PRODUCERS_MAX
+    ) -> tuple[Dedup, int]:
+        """The state in these bytes and the end index it speaks of. Nobody is connected; how long
+        they are gone counts from now, for they could not come while the broker was away."""
+        data = memoryview(data)
+        if not data:
+            raise CorruptData("a dedup snapshot of no bytes")
+        if data[0] != VERSION:
+            raise UnknownFormat(
+                f"a dedup snapshot of version {data[0]}; this release knows {VERSION}"
+            )
+        body, checksum = data[:-_CHECKSUM_SIZE_BYTES], data[-_CHECKSUM_SIZE_BYTES:]
+        computed, stored = zlib.crc32(body), int.from_bytes(checksum, "little")
+        if computed != stored:
+            raise CorruptData(f"a dedup snapshot with checksum {stored:#x}, computed {computed:#x}")
+        end_index, at = read_varint(body, 1)
+        count, at = read_varint(body, at)
+        dedup = cls(producers_max=producers_max)
+        for _ in range(count):
+            at = dedup._read_producer(body, at, now_ms)
+        if at != len(body):
+            raise CorruptData(f"a dedup snapshot of {count} producers in {at} of {len(body)} bytes")
+        return dedup, end_index
+
+    def replay(
+        self,
+        producer: str,
+        sequence_id: int,
+        highest_sequence_id: int = 0,
+        chunk: ChunkInfo | None = None,
+        *,
+        now_ms: int,
+    ) -> None:
+        """An entry of the log, from the snapshot's end index on, in order and to the end. Those that
+        the snapshot has already may come again."""
+        state = self._remember(producer, now_ms)
+        self.persisted(producer, sequence_id, highest_sequence_id, chunk)
+        state.unfinished = state.unfinished_persisted
+
+    def check(self) -> None:
+        """Assert every `Invariant:` above."""
+        assert len(self._producers) <= self._producers_max, len(self._producers)
+        assert self._inactive.keys() <= self._producers.keys(), self._inactive
+        for name, state in self._producers.items():
+            assert state.persisted <= state.pushed, name
+            if not state.unsettled_count:
+                assert state.persisted == state.pushed, name
+                assert state.unfinished == state.unfinished_persisted, name
+
+    # ── inside ────────────────────────────────────────────────────────────────────────────────
+
+    def _open(self, producer: str) -> _Producer:
+        """A name seen for the first time, connected."""
+        if len(self._producers) >= self._producers_max:
+            longest_gone = next(iter(self._inactive), None)
+            if longest_gone is None:
+                raise ProducerBusy(
+                    f"producer {producer}: {self._producers_max} producers are connected, "
+                    "and the sequence ids of no more are kept"
+                )
+            self._forget(longest_gone)
+        state = self._producers[producer] = _Producer()
+        return state
+
+    def _forget(self, producer: str) -> None:
+        del self._inactive[producer]
+        del self._producers[producer]
+
+    def _remember(self, producer: str, now_ms: int) -> _Producer:
+        """A name of the past: known, and not connected."""
+        state = self._producers.get(producer)
+        if state is None:
+            state = self._open(producer)
+        self.closed(producer, now_ms)
+        return state
+
+    def _read_producer(self, body: memoryview, at: int, now_ms: int) -> int:
+        size_bytes, at = read_varint(body, at)
+        if size_bytes > len(body) - at:
+            raise CorruptData(f"a producer name of {size_bytes} bytes at byte {at} of {len(body)}")
+        try:
+            name = str(body[at : at + size_bytes], "utf-8")
+        except UnicodeDecodeError:
+            raise CorruptData(f"a producer name that is no UTF-8 at byte {at}") from None
+        persisted, at = read_varint(body, at + size_bytes)
+        unfinished_sequence, at = read_varint(body, at)
+        state = self._remember(name, now_ms)
+        state.persisted = state.pushed = persisted - 1
+        if unfinished_sequence:
+            next_chunk_id, at = read_varint(body, at)
+            state.unfinished = _Unfinished(unfinished_sequence - 1, next_chunk_id)
+            state.unfinished_persisted = state.unfinished
+        return at
