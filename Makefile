@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 DATA ?= data
 JOBS ?= 2
 
-.PHONY: help setup run demo check test bench campaign format lock clean
+.PHONY: help setup run demo check test bench campaign docs format lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -45,6 +45,10 @@ test: check ## everything that CI runs
 
 campaign: $(READY) ## the crash and kill campaigns at length (an hour or more)
 	MILEPOST_CAMPAIGN=long $(BIN)/python -m pytest -q -n $(JOBS) tests/crash --timeout 7200
+
+docs: $(READY) ## make the generated pages again
+	$(BIN)/milepost config reference > docs/configuration.md
+	$(BIN)/python -m milepost.broker.handlers.reference > docs/wire.md
 
 bench: $(READY) ## throughput, latency and memory, as ratios where possible
 	$(BIN)/python -m bench
