@@ -3,73 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
-import sys
-import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-MILEPOST = [sys.executable, "-m", "milepost.cli.main"]
-CONFLICT, USAGE, STORAGE = 6, 2, 8
+from e2e.conftest import ENVIRONMENT, MILEPOST, Serving
+
+USAGE, CONFLICT, DATA, STORAGE = 2, 6, 7, 8
 # For a start on a loaded machine; an idle one takes well under a second.
 START_SECONDS_MAX = 15
-EXIT_SECONDS_MAX = 15
-
-ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith(("MILEPOST_", "PULSAR_"))}
-
-
-class Serving:
-    """A broker of its own process, on free ports. Up when this is made."""
-
-    def __init__(self, data: Path, *flags: str, command: str = "serve") -> None:
-        self.ready_file = data.with_suffix(".ready")
-        began = time.perf_counter()
-        line = [*MILEPOST, command, "--data", str(data), "--port", "0", "--http-port", "0"]
-        self.process = subprocess.Popen(
-            [*line, "--ready-file", str(self.ready_file), *flags],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=ENVIRONMENT,
-        )
-        assert self.process.stdout is not None
-        self.line = self.process.stdout.readline()
-        self.took_s = time.perf_counter() - began
-        if not self.line:
-            raise AssertionError(f"not started: {self.process.communicate()[1]}")
-        self.ready = json.loads(self.ready_file.read_text("utf-8"))
-
-    def stop(self, number: int = signal.SIGTERM) -> tuple[int, str]:
-        """Send a signal; the exit code, and what was logged."""
-        self.process.send_signal(number)
-        _, logged = self.process.communicate(timeout=EXIT_SECONDS_MAX)
-        return self.process.returncode, logged
-
-    def get(self, path: str) -> bytes:
-        with urllib.request.urlopen(self.ready["http_url"] + path, timeout=10) as answer:
-            body: bytes = answer.read()
-            return body
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return tmp_path / "data"
-
-
-@pytest.fixture
-def serving(data: Path) -> Iterator[Serving]:
-    broker = Serving(data)
-    yield broker
-    if broker.process.poll() is None:
-        broker.process.kill()
-    broker.process.communicate()
 
 
 def milepost(*args: str) -> subprocess.CompletedProcess[str]:
@@ -213,6 +161,22 @@ def test_a_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory", "utf-8")
     done = milepost("serve", "--data", str(tmp_path / "file"), "--port", "0", "--http-port", "0")
     assert (done.returncode, the_line(done)) == (STORAGE, f"{tmp_path / 'file'}: File exists")
+
+
+def test_data_of_a_newer_format_is_refused_and_not_touched(serving: Serving, data: Path) -> None:
+    assert serving.stop()[0] == 0
+    catalog = sqlite3.connect(data / "catalog.sqlite")
+    catalog.execute("pragma user_version = 99")
+    catalog.close()
+    before = {path: path.stat().st_size for path in data.rglob("*") if path.is_file()}
+    done = milepost("serve", "--data", str(data), "--port", "0", "--http-port", "0")
+    assert done.returncode == DATA
+    assert the_line(done) == (
+        "catalog.sqlite: format 99; this release reads 1; nothing was touched: run the version "
+        "that wrote it, or a newer one"
+    )
+    after = {path: path.stat().st_size for path in data.rglob("*") if path.is_file()}
+    assert after == before
 
 
 # Settings and logs.

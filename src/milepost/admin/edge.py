@@ -12,16 +12,13 @@ import json
 import logging
 from urllib.parse import unquote_to_bytes
 
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 logger = logging.getLogger(__name__)
 
 PATH_SIZE_MAX = 8 * 1024
 BODY_SIZE_MAX = 1024 * 1024
-
-
-class _BodyTooLarge(Exception):
-    pass
 
 
 class Edge:
@@ -47,7 +44,8 @@ class Edge:
             message = await receive()
             taken += len(message.get("body", b""))
             if taken > BODY_SIZE_MAX:
-                raise _BodyTooLarge
+                # Of all exceptions, the framework lets only this kind out of its body parsing.
+                raise HTTPException(413, f"the body is larger than {BODY_SIZE_MAX} bytes")
             return message
 
         async def send_noting(message: Message) -> None:
@@ -57,8 +55,6 @@ class Edge:
 
         try:
             await self._app(scope, receive_limited, send_noting)
-        except _BodyTooLarge:
-            await _answer(send, 413, f"the body is larger than {BODY_SIZE_MAX} bytes")
         except Exception:
             logger.exception("%s %s failed", scope["method"], scope["path"])
             if not answering:

@@ -23,7 +23,7 @@ from typing import Any
 
 import click
 
-from milepost.broker.settings import TABLE
+from milepost.broker.settings import Settings
 from milepost.cli.exits import CommandFailed, Exit
 
 TOPIC = "persistent://public/default/orders"
@@ -76,9 +76,9 @@ def _tour(broker: BrokerProcess, pulsar: ModuleType) -> None:
         for message in received:
             if _text(message) in ACKED:
                 consumer.acknowledge(message)
-        _told(f"{broker.progress()}: together always ten, in messages")
+        _told(f"{broker.progress(acked=2)}: together always ten, counted in messages.")
     # The client asked for no answer to its acks; such acks are on disk within the ack window.
-    time.sleep(2 * float(str(TABLE["ack_window_ms"].default)) / 1000)
+    time.sleep(Settings().ack_window_ms / 1000)
 
     _step(4, "Kill the broker with kill -9: no goodbye, no last flush.")
     broker.kill()
@@ -100,7 +100,7 @@ def _tour(broker: BrokerProcess, pulsar: ModuleType) -> None:
         except pulsar.Timeout:
             surplus = None
         _expect("one more", None, surplus)
-        _told(broker.progress())
+        _told(f"{broker.progress(acked=2)}.")
     _told("The other eight, and only they: acks inside a batch survive a crash here.")
     click.echo("\nNext: `make run` starts a broker to keep; README.md says what else there is.")
 
@@ -192,8 +192,16 @@ class BrokerProcess:
             self._process.wait()
             self._process = None
 
-    def progress(self) -> str:
-        """The subscription's three states, as the metrics have them."""
+    def progress(self, *, acked: int) -> str:
+        """The subscription's three states, once so many are acked: the client groups its acks."""
+        deadline = time.perf_counter() + CLIENT_TIMEOUT_S
+        while (counts := self._counts())["acked"] < acked and time.perf_counter() < deadline:
+            time.sleep(0.01)
+        _expect("messages acked", acked, counts["acked"])
+        _expect("messages counted", len(ORDERS), sum(counts.values()))
+        return f"acked {acked}, inflight {counts['inflight']}, ready {counts['ready']}"
+
+    def _counts(self) -> dict[str, int]:
         url = f"{self.ready['http_url']}/metrics"
         with urllib.request.urlopen(url, timeout=CLIENT_TIMEOUT_S) as answer:  # noqa: S310
             text = answer.read().decode()
@@ -202,9 +210,7 @@ class BrokerProcess:
             text,
             re.M,
         )
-        counts = {name: int(value) for name, value in found}
-        _expect("messages counted", len(ORDERS), sum(counts.values()))
-        return f"acked {counts['acked']}, inflight {counts['inflight']}, ready {counts['ready']}"
+        return {name: int(value) for name, value in found}
 
 
 def _text(message: Any) -> str:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import re
+from pathlib import Path
 
 import pytest
 
 from milepost import errors
 from milepost.cli.exits import CommandFailed, Exit, explain
+
+README = Path(__file__).parents[3] / "README.md"
 
 
 @pytest.mark.parametrize(
@@ -63,3 +67,8 @@ def test_kinds_of_errors_share_their_code(kind: type[errors.MilepostError]) -> N
     }
     (code,) = [code for base, code in expected.items() if issubclass(kind, base)]
     assert explain(kind("x"))[1] is code
+
+
+def test_the_readme_has_every_code() -> None:
+    rows = re.findall(r"^\| ([0-9, ]+) \| ", README.read_text("utf-8"), re.MULTILINE)
+    assert [int(code) for row in rows for code in row.split(",")] == list(Exit)

@@ -1,0 +1,160 @@
+"""The broker's process: the broker and its HTTP edge on one loop, until it is told to stop.
+
+    data directory locked and recovered ─▶ binary port ─▶ HTTP port ─▶ "ready"
+    SIGTERM or SIGINT ─▶ HTTP closed ─▶ broker drained and closed ─▶ exit 0
+
+Nothing has to be saved on the way out: what was answered is on disk. A drain that takes longer than
+`shutdown_timeout_s` is cut off, and the next start recovers as after a crash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from milepost import __version__
+from milepost.broker.settings import Settings
+from milepost.cli.exits import CommandFailed, Exit
+
+if TYPE_CHECKING:
+    from milepost.admin.serve import HttpServer
+    from milepost.broker.server import RunningBroker
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def run(settings: Settings, *, ready_file: Path | None = None) -> None:
+    """Start, say so, wait for a signal, stop. Errors of the start are raised."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_run(settings, ready_file))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where it is installed; everything works without it."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+async def _run(settings: Settings, ready_file: Path | None) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in STOP_SIGNALS:
+        loop.add_signal_handler(number, stop.set)
+    began = time.perf_counter()
+    broker = await _start_broker(settings)
+    try:
+        http = await _start_http(settings, broker)
+        try:
+            took_ms = (time.perf_counter() - began) * 1000
+            _announce(settings, broker, http, took_ms, ready_file)
+            await stop.wait()
+            logger.info("stopping")
+        finally:
+            await http.close()
+    finally:
+        await _drain(settings, broker)
+        if ready_file is not None:
+            ready_file.unlink(missing_ok=True)
+
+
+async def _start_broker(settings: Settings) -> RunningBroker:
+    from milepost.broker.server import run_broker
+
+    return await _listening(settings, "port", run_broker(settings))
+
+
+async def _start_http(settings: Settings, running: RunningBroker) -> HttpServer:
+    # Half of the start is this import; the binary port already answers meanwhile.
+    from milepost.admin.serve import start_http
+
+    return await _listening(
+        settings, "http_port", start_http(running.broker, settings.host, settings.http_port)
+    )
+
+
+async def _listening(settings: Settings, name: str, start: Awaitable[T]) -> T:
+    """Await a start; an address that cannot be had is told with the flag that changes it."""
+    flag = f"--{name.replace('_', '-')}"
+    where = f"{settings.host}:{getattr(settings, name)}"
+    try:
+        return await start
+    except socket.gaierror:
+        raise CommandFailed(
+            f"cannot listen on {where}: there is no such host; choose another --host", Exit.USAGE
+        ) from None
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise CommandFailed(
+                f"cannot listen on {where}: the port is in use; stop what listens there, or choose "
+                f"another {flag}",
+                Exit.CONFLICT,
+            ) from None
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise CommandFailed(
+                f"cannot listen on {where}: this machine does not have that address; choose "
+                "another --host",
+                Exit.USAGE,
+            ) from None
+        if error.errno == errno.EACCES and error.filename is None:
+            raise CommandFailed(
+                f"cannot listen on {where}: not permitted; choose a {flag} from 1024 up",
+                Exit.USAGE,
+            ) from None
+        raise
+
+
+def _announce(
+    settings: Settings,
+    running: RunningBroker,
+    http: HttpServer,
+    took_ms: float,
+    ready_file: Path | None,
+) -> None:
+    pulsar_url = running.broker.lookup_url()
+    http_url = http.url
+    recovered = running.broker.store.report
+    if ready_file is not None:
+        ready = {
+            "pid": os.getpid(),
+            "host": settings.host,
+            "port": running.port,
+            "http_port": http.port,
+            "pulsar_url": pulsar_url,
+            "http_url": http_url,
+            "data": str(settings.data.absolute()),
+        }
+        # Renamed into place: whoever waits for the file never reads half of it.
+        beside = ready_file.with_name(ready_file.name + ".new")
+        beside.write_text(json.dumps(ready) + "\n", "utf-8")
+        beside.rename(ready_file)
+    click.echo(
+        f"Milepost {__version__} · {pulsar_url} · {http_url} · data in {settings.data}, "
+        f"recovered {recovered.entries} entries in {took_ms:.0f} ms"
+    )
+
+
+async def _drain(settings: Settings, running: RunningBroker) -> None:
+    try:
+        async with asyncio.timeout(settings.shutdown_timeout_s):
+            await running.close()
+    except TimeoutError:
+        logger.warning(
+            "not drained within %g s; the next start recovers", settings.shutdown_timeout_s
+        )
