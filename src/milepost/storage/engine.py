@@ -60,7 +60,10 @@ class StorageEngine:
         self._loop = asyncio.get_running_loop()
         self._stopping = False
         self._file_threads = ThreadPoolExecutor(FILE_THREADS, thread_name_prefix="files")
+        # The newest one. Invariant: at most one runs, and it is never cancelled: threads cannot be
+        # called back, and two that write to one file would cut each other off.
         self._checkpoint: asyncio.Task[None] | None = None
+        self._retry: asyncio.TimerHandle | None = None
         self._ticker = self._loop.call_later(CHECKPOINT_INTERVAL_S, self._tick)
         self._catalog_queue: SimpleQueue[_CatalogCall | None] = SimpleQueue()
         self._catalog_thread = threading.Thread(
@@ -181,19 +184,29 @@ class StorageEngine:
             self._start_checkpoint()
 
     def _start_checkpoint(self) -> None:
-        if self._checkpoint is None or self._checkpoint.done():
-            self._checkpoint = self._loop.create_task(self._run_checkpoint())
+        if self._retry is None and (self._checkpoint is None or self._checkpoint.done()):
+            self._checkpoint = self._loop.create_task(self._try_checkpoint())
 
-    async def _run_checkpoint(self) -> None:
+    async def _try_checkpoint(self) -> None:
         try:
-            await self.checkpoint()
+            await self._fold()
         except Exception as error:
             # Nothing is lost: the journal has it all, and grows until a checkpoint succeeds.
             logger.warning("checkpoint failed, will be tried again: %s", error)
-            await asyncio.sleep(CHECKPOINT_RETRY_S)
+            self._retry = self._loop.call_later(CHECKPOINT_RETRY_S, self._retry_checkpoint)
+
+    def _retry_checkpoint(self) -> None:
+        self._retry = None
+        self._start_checkpoint()
 
     async def checkpoint(self) -> None:
-        """Fold the journal into ledgers and catalog."""
+        """Fold the journal into ledgers and catalog. It goes on when whoever waits gives up."""
+        while self._checkpoint is not None and not self._checkpoint.done():
+            await asyncio.wait([self._checkpoint])
+        self._checkpoint = self._loop.create_task(self._fold())
+        await asyncio.shield(self._checkpoint)
+
+    async def _fold(self) -> None:
         store = self.store
         planned: asyncio.Future[Checkpoint | PersistenceError] = self._loop.create_future()
         store.begin_checkpoint(planned.set_result)
@@ -212,14 +225,15 @@ class StorageEngine:
     async def close(self) -> None:
         """Fold everything in, stop the threads, give the directory back."""
         self._ticker.cancel()
-        if self._checkpoint is not None:
-            self._checkpoint.cancel()
-            await asyncio.gather(self._checkpoint, return_exceptions=True)
+        if self._retry is not None:
+            self._retry.cancel()
         try:
             await self.flush()
+            if self._checkpoint is not None:
+                await asyncio.wait([self._checkpoint])
             if self.store.is_dirty:
                 await self.checkpoint()
-        except PersistenceError as error:
+        except (PersistenceError, OSError) as error:
             logger.warning("closing without a checkpoint, the next start replays: %s", error)
         finally:
             self._stopping = True
