@@ -16,8 +16,18 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from milepost.wire.frames import CHECKSUM_MAGIC, crc32c, entry_frame, pack_header
-from milepost.wire.varint import encode_varint
+from milepost.wire.frames import (
+    BROKER_ENTRY_MAGIC,
+    CHECKSUM_MAGIC,
+    Buffer,
+    crc32c,
+    entry_frame,
+    pack_header,
+)
+from milepost.wire.varint import LAST_BYTES, MORE_BYTES, encode_varint
+
+# In a run of frames a smaller entry is copied: one large buffer is sent for less than many small ones.
+COPY_SIZE_MAX: Final = 4096
 
 # Header and beginning of the command for a body of each size, while that size fits one byte.
 _SMALL: Final = 128
@@ -139,6 +149,78 @@ class MessageEncoder:
         command = b"\x08\x09\x4a" + encode_varint(len(body)) + body
         return entry_frame(command, len(broker_entry) + entry_size) + broker_entry
 
+    def run(
+        self,
+        ledger_id: int,
+        entries: Iterable[tuple[int, int, int, Buffer]],
+        consumer_epoch: int = -1,
+        *,
+        shows_index: bool = True,
+    ) -> list[Buffer]:
+        """Whole frames for entries of one ledger: (entry id, last index, time of arrival, entry).
+
+        For entries that were never delivered and of which nothing is acked; the bytes are those of
+        `head`. Numbers of neighbours differ in their lowest seven bits, so all that is built from
+        the rest of them is kept until that changes, and a frame is its few differing bytes put
+        between what stays.
+        """
+        ledger = b"\x08" + encode_varint(ledger_id) + b"\x10"
+        epoch = b"" if consumer_epoch == -1 else b"\x28" + encode_varint(consumer_epoch)
+        # Of entry ids and of indexes: all but the low bits, and the bytes for each value of those.
+        entry_high = index_high = time_seen = -1
+        entry_lows = index_lows = LAST_BYTES
+        before_entry = behind_entry = before_index = behind_index = b""
+        command_size = broker_size = 0
+        buffers: list[Buffer] = []
+        parts: list[Buffer] = []
+        for entry_id, last_index, time_ms, entry in entries:
+            if entry_id >> 7 != entry_high:
+                entry_high = entry_id >> 7
+                entry_lows, rest = _above_low_bits(entry_high)
+                message_id_size = len(ledger) + 1 + len(rest) + len(self._partition)
+                body_size = len(self._consumer) + 2 + message_id_size + len(epoch)
+                before_entry = b"".join(
+                    (
+                        b"\x08\x09\x4a",
+                        encode_varint(body_size),
+                        self._consumer,
+                        _MESSAGE_ID_HEADS[message_id_size],
+                        ledger,
+                    )
+                )
+                behind_entry = rest + self._partition + epoch
+                command_size = len(before_entry) + 1 + len(behind_entry)
+            if shows_index and (last_index >> 7 != index_high or time_ms != time_seen):
+                index_high, time_seen = last_index >> 7, time_ms
+                index_lows, behind_index = _above_low_bits(index_high)
+                fields = b"\x08" + encode_varint(time_ms) + b"\x10"
+                fields_size = len(fields) + 1 + len(behind_index)
+                before_index = _pack_magic(BROKER_ENTRY_MAGIC, fields_size) + fields
+                broker_size = len(before_index) + 1 + len(behind_index)
+            size = command_size + broker_size + len(entry) + 4
+            parts += (
+                pack_header(size, command_size),
+                before_entry,
+                entry_lows[entry_id & 127],
+                behind_entry,
+            )
+            if shows_index:
+                parts += (before_index, index_lows[last_index & 127], behind_index)
+            if len(entry) <= COPY_SIZE_MAX:
+                parts.append(entry)
+            else:
+                buffers += (b"".join(parts), entry)
+                parts.clear()
+        if parts:
+            buffers.append(b"".join(parts))
+        return buffers
+
+
+def _above_low_bits(high: int) -> tuple[tuple[bytes, ...], bytes]:
+    """For varints whose value above the lowest seven bits is `high`: the first byte for each value
+    of those, and the bytes behind it."""
+    return (MORE_BYTES, encode_varint(high)) if high else (LAST_BYTES, b"")
+
 
 def send_frame(
     producer_id: int,
@@ -171,7 +253,7 @@ def send_frame(
 def encode_entry_head(metadata: bytes, payload: bytes) -> bytes:
     """Everything of an entry before its payload: magic, checksum, metadata."""
     covered = len(metadata).to_bytes(4, "big") + metadata
-    return _pack_checksum(CHECKSUM_MAGIC, crc32c(payload, crc32c(covered))) + covered
+    return _pack_magic(CHECKSUM_MAGIC, crc32c(payload, crc32c(covered))) + covered
 
 
-_pack_checksum = struct.Struct(">HI").pack
+_pack_magic = struct.Struct(">HI").pack

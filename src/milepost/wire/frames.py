@@ -16,7 +16,8 @@ their frame. It knows no command, and never allocates by a number that a peer se
 from __future__ import annotations
 
 import struct
-from typing import Final
+from collections.abc import Callable
+from typing import Final, cast
 
 from google_crc32c import extend as _crc32c_extend
 
@@ -39,7 +40,7 @@ HANDSHAKE_FRAME_MAX: Final = 64 * 1024
 
 HEADER_SIZE: Final = 8
 _header = struct.Struct(">II")
-_unpack_header = _header.unpack_from
+_unpack_header = cast("Callable[[bytes, int], tuple[int, int]]", _header.unpack_from)
 pack_header = _header.pack
 
 
@@ -49,28 +50,28 @@ def crc32c(data: bytes, before: int = 0) -> int:
     return checksum
 
 
-def frame_end(data: bytes, at: int, frame_max: int) -> int:
-    """Where the frame that begins at `at` ends, or -1 while its bytes are not all there.
+def frame_bounds(data: bytes, at: int, frame_max: int) -> tuple[int, int] | None:
+    """Where the command and the frame that begins at `at` end; None while bytes are missing.
 
     Sizes are judged as soon as they can be read, so that a lie is found before its bytes come.
     """
     have = len(data) - at
-    if have < 4:
-        return -1
-    total = int.from_bytes(data[at : at + 4], "big")
-    check_total(total, frame_max)
     if have < HEADER_SIZE:
-        return -1
-    size = int.from_bytes(data[at + 4 : at + 8], "big")
-    if size == 0 or size > total - 4:
+        if have >= 4:
+            _check_total(int.from_bytes(data[at : at + 4], "big"), frame_max)
+        return None
+    total, size = _unpack_header(data, at)
+    if not 4 < total <= frame_max or not 0 < size <= total - 4:
+        _check_total(total, frame_max)
         raise ProtocolError(
             Reason.BAD_COMMAND_SIZE, f"a command of {size} bytes in a frame of {total}"
         )
-    end = at + 4 + total
-    return end if end <= len(data) else -1
+    if have < 4 + total:
+        return None
+    return at + HEADER_SIZE + size, at + 4 + total
 
 
-def check_total(total: int, frame_max: int) -> None:
+def _check_total(total: int, frame_max: int) -> None:
     """Refuse a frame by the size it states (which does not count the four bytes that state it)."""
     if total < 4:
         raise ProtocolError(Reason.FRAME_SHORT, f"a frame of {total} bytes has no command")
@@ -78,11 +79,6 @@ def check_total(total: int, frame_max: int) -> None:
         raise ProtocolError(
             Reason.FRAME_TOO_LARGE, f"a frame of {total} bytes where {frame_max} are allowed"
         )
-
-
-def command_size(data: bytes, at: int) -> int:
-    """The size of the command of a frame that `frame_end` has judged."""
-    return int.from_bytes(data[at + 4 : at + 8], "big")
 
 
 def command_frame(command: bytes) -> bytes:

@@ -24,18 +24,19 @@ from typing import Final
 VARINT_SIZE_MAX: Final = 10
 _MASK_64: Final = (1 << 64) - 1
 
-_LAST: Final = tuple(bytes((low,)) for low in range(128))
-_MORE: Final = tuple(bytes((low | 128,)) for low in range(128))
+# Seven bits as a byte: the last one of a varint, or one that more follow.
+LAST_BYTES: Final = tuple(bytes((low,)) for low in range(128))
+MORE_BYTES: Final = tuple(bytes((low | 128,)) for low in range(128))
 
 
 def encode_varint(value: int) -> bytes:
     """The shortest form. A negative value is encoded as the 64-bit number it is in two's complement."""
     if 0 <= value < 0x80:
-        return _LAST[value]
+        return LAST_BYTES[value]
     if 0 <= value < 0x4000:
-        return _MORE[value & 127] + _LAST[value >> 7]
+        return MORE_BYTES[value & 127] + LAST_BYTES[value >> 7]
     if 0 <= value < 0x20_0000:
-        return _MORE[value & 127] + _MORE[value >> 7 & 127] + _LAST[value >> 14]
+        return MORE_BYTES[value & 127] + MORE_BYTES[value >> 7 & 127] + LAST_BYTES[value >> 14]
     value &= _MASK_64
     encoded = bytearray()
     while value > 127:

@@ -6,10 +6,9 @@ from milepost.errors import ProtocolError
 from milepost.wire.frames import (
     Unfinished,
     command_frame,
-    command_size,
     crc32c,
     entry_frame,
-    frame_end,
+    frame_bounds,
 )
 
 PING = bytes.fromhex("000000090000000508129201 00".replace(" ", ""))
@@ -18,7 +17,7 @@ FRAME_MAX = 1000
 
 def reason_of(data: bytes) -> str:
     with pytest.raises(ProtocolError) as caught:
-        frame_end(data, 0, FRAME_MAX)
+        frame_bounds(data, 0, FRAME_MAX)
     return caught.value.reason
 
 
@@ -30,19 +29,19 @@ def test_the_checksum_is_crc32c() -> None:
 
 def test_a_frame_ends_where_its_sizes_say() -> None:
     assert command_frame(bytes.fromhex("0812920100")) == PING
-    assert frame_end(b"xx" + PING + b"more", 2, FRAME_MAX) == 2 + len(PING)
-    assert command_size(b"xx" + PING, 2) == 5
+    end = 2 + len(PING)
+    assert frame_bounds(b"xx" + PING + b"more", 2, FRAME_MAX) == (end, end)
 
 
 def test_a_frame_with_an_entry_counts_it() -> None:
     head = entry_frame(b"cmd", 10)
     assert head == bytes.fromhex("0000001100000003") + b"cmd"
-    assert frame_end(head + bytes(10), 0, FRAME_MAX) == len(head) + 10
+    assert frame_bounds(head + bytes(10), 0, FRAME_MAX) == (len(head), len(head) + 10)
 
 
 @pytest.mark.parametrize("cut", range(len(PING)))
 def test_a_frame_that_is_not_all_there(cut: int) -> None:
-    assert frame_end(PING[:cut], 0, FRAME_MAX) == -1
+    assert frame_bounds(PING[:cut], 0, FRAME_MAX) is None
 
 
 @pytest.mark.parametrize("total", [0, 1, 3])
@@ -67,7 +66,7 @@ def test_a_command_that_does_not_fit(total: int, size: int) -> None:
 
 def test_the_largest_frame() -> None:
     data = FRAME_MAX.to_bytes(4, "big") + (5).to_bytes(4, "big") + bytes(FRAME_MAX - 4)
-    assert frame_end(data, 0, FRAME_MAX) == 4 + FRAME_MAX
+    assert frame_bounds(data, 0, FRAME_MAX) == (13, 4 + FRAME_MAX)
 
 
 class TestUnfinished:

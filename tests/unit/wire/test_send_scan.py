@@ -9,7 +9,7 @@ import pytest
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.encode import send_frame
 from milepost.wire.events import BATCH, PLAIN, Send, Sends, ServerEvent
-from milepost.wire.frames import HEADER_SIZE, command_frame, command_size
+from milepost.wire.frames import HEADER_SIZE, command_frame
 from milepost.wire.send_scan import add_send, read_send, scan_sends
 
 FRAME_MAX = 5 * 1024 * 1024
@@ -32,6 +32,10 @@ def frame(
     }
     data = metadata(sequence_id, **more)
     return b"".join(send_frame(producer_id, sequence_id, data, payload, **command))
+
+
+def command_size(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at + 4 : at + 8], "big")
 
 
 def entry_of(data: bytes) -> bytes:
