@@ -127,6 +127,7 @@ def test_fencing_puts_everybody_out() -> None:
     assert admission.to_close == ("a", "b")
     assert admission.to_refuse == ("w",)
     assert access.is_alone("f")
+    assert access.waiting_count == 0
     # The closing of those put out is reported later, and promotes nobody.
     assert [access.leave(name) for name in "abw"] == [[], [], []]
     assert access.is_alone("f")
