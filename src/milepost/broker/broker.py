@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from milepost import __version__
-from milepost.broker.access import ProducerAccess
+from milepost.broker.access import Admission, ProducerAccess
 from milepost.broker.consumer import Consumer
 from milepost.broker.counters import Counters
 from milepost.broker.dedup import Dedup
@@ -28,7 +28,9 @@ from milepost.cursor import facts, snapshot
 from milepost.cursor.cursor import Cursor
 from milepost.errors import (
     AlreadyExists,
+    MilepostError,
     NotAllowed,
+    ProducerFenced,
     ServiceNotReady,
     TooManyRequests,
     TopicNotFound,
@@ -411,27 +413,50 @@ class Broker:
 
     async def _promote(self, topic: Topic, left: Producer) -> None:
         """Whoever waited for exclusive access may have its turn."""
-        for promoted in topic.access.leave(left):
-            await self.grant(topic, promoted.producer, promoted.epoch)
-            producer = promoted.producer
-            if not producer.is_closed and producer.waiting_request_id is not None:
-                producer.peer.write(
-                    (
-                        replies.producer_success(
-                            producer.waiting_request_id,
-                            producer.name,
-                            last_sequence_id=topic.last_sequence_id(producer.name),
-                            topic_epoch=promoted.epoch,
-                        ),
-                    )
-                )
+        for decided in topic.access.leave(left):
+            if decided.error is not None:
+                self._refuse_waiting(decided.producer, decided.error)
+            else:
+                await self.grant(topic, decided)
 
-    async def grant(self, topic: Topic, producer: Producer, epoch: int | None) -> None:
-        """Make the topic epoch durable under which a producer has exclusive access."""
-        if epoch is None or topic.row.doc.get("epoch") == epoch:
-            return
-        doc = {**topic.row.doc, "epoch": epoch}
-        topic.row = await self.directory.set_doc(topic.row, doc)
+    def put_out(self, admission: Admission[Producer]) -> None:
+        """Producers that another one displaces: they, or those in line, are told."""
+        for producer in admission.to_close:
+            self.remove_producer(producer)
+            producer.peer.write((replies.close_producer(producer.producer_id),))
+        for producer in admission.to_refuse:
+            self._refuse_waiting(producer, ProducerFenced(f"{admission.producer.name} came first"))
+
+    def _refuse_waiting(self, producer: Producer, error: MilepostError) -> None:
+        self.remove_producer(producer)
+        if producer.waiting_request_id is not None:
+            producer.peer.write(
+                (replies.error(producer.waiting_request_id, error.wire_code, str(error)),)
+            )
+
+    async def grant(self, topic: Topic, admission: Admission[Producer]) -> None:
+        """Tell a producer that it may publish, once the topic epoch it got is durable."""
+        producer = admission.producer
+        if admission.epoch_to_store is not None:
+            try:
+                topic.row = await self.directory.set_doc(
+                    topic.row, {**topic.row.doc, "epoch": admission.epoch_to_store}
+                )
+            except BaseException:
+                self.remove_producer(producer)
+                raise
+        request_id, producer.waiting_request_id = producer.waiting_request_id, None
+        if request_id is not None and not producer.is_closed:
+            frame = self.producer_success(request_id, producer, admission.epoch)
+            producer.peer.write((frame,))
+
+    def producer_success(self, request_id: int, producer: Producer, epoch: int | None) -> bytes:
+        return replies.producer_success(
+            request_id,
+            producer.name,
+            last_sequence_id=producer.topic.last_sequence_id(producer.name),
+            topic_epoch=epoch,
+        )
 
     # -- what feeds need ---------------------------------------------------------------------------
 

@@ -152,7 +152,7 @@ class Failover(SingleActive):
 
     def _elect(self) -> None:
         partition = self.subscription.topic.name.partition
-        chosen = choose_active(self.consumers, partition)
+        chosen = choose_active(self.consumers, partition, str(self.subscription.topic.name))
         if chosen is self.active:
             return
         previous, self.active = self.active, chosen
@@ -197,7 +197,7 @@ class Shared(Dispatcher):
         info = chunk_info(split_entry(bytes(entry.payload)).metadata)
         if info is None:
             return self._round_robin()
-        holder = self._chunks.holder_of(info.uuid, info.chunk_id, info.num_chunks)
+        holder = self._chunks.holder_of(info)
         for consumer in self.consumers:
             if consumer.holder == holder:
                 # Whole or not at all: the message has begun with this one and waits for its room.
@@ -206,7 +206,7 @@ class Shared(Dispatcher):
         else:
             chosen = self._round_robin()  # chunk 0, or an orphan: anybody will do, nobody stalls
         if chosen is not None:
-            self._chunks.assigned(info.uuid, info.chunk_id, info.num_chunks, chosen.holder)
+            self._chunks.assigned(info, chosen.holder)
         return chosen
 
 

@@ -63,7 +63,7 @@ class Topic:
         row: TopicRow,
         log: Log,
         *,
-        access: ProducerAccess,
+        access: ProducerAccess[Producer],
         dedup: Dedup | None = None,
         now_ms: Callable[[], int],
     ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from milepost.broker.access import Standing
 from milepost.broker.handlers.registry import handles
 from milepost.broker.producer import Producer
 from milepost.broker.topic import Topic
@@ -30,7 +31,7 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
     current = session.producers.get(producer_id)
     if current is not None and not command.epoch > current.epoch:
         # A client that asks twice has missed the first answer.
-        session.write((_success(command.request_id, current, None),))
+        session.write((broker.producer_success(command.request_id, current, None),))
         return
     key = ("producer", producer_id)
     if key in session.opening:
@@ -49,20 +50,15 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
             topic.dedup.opened(made.name)
         epoch = signed64(command.topic_epoch) if command.HasField("topic_epoch") else None
         admission = topic.access.admit(made, made.mode, epoch)
-        for fenced in admission.to_close:
-            broker.remove_producer(fenced)
-            fenced.peer.write((replies.close_producer(fenced.producer_id),))
-        if admission.waiting:
-            made.waiting_request_id = command.request_id
-            _enter(session, topic, made)
-            session.write((replies.producer_success(command.request_id, made.name, ready=False),))
-            return
-        await broker.grant(topic, made, admission.epoch)
+        if admission.error is not None:
+            raise admission.error
+        made.waiting_request_id = command.request_id
         _enter(session, topic, made)
-        if session.is_closed:
-            broker.remove_producer(made)
-            return
-        session.write((_success(command.request_id, made, admission.epoch),))
+        broker.put_out(admission)
+        if admission.standing is Standing.WAITING:
+            session.write((replies.producer_success(command.request_id, made.name, ready=False),))
+        else:
+            await broker.grant(topic, admission)
     finally:
         session.opening.pop(key, None)
 
@@ -96,12 +92,3 @@ def _make(
 def _enter(session: Session, topic: Topic, made: Producer) -> None:
     topic.producers[made.name] = made
     session.add_producer(made)
-
-
-def _success(request_id: int, made: Producer, epoch: int | None) -> bytes:
-    return replies.producer_success(
-        request_id,
-        made.name,
-        last_sequence_id=made.topic.last_sequence_id(made.name),
-        topic_epoch=epoch,
-    )
