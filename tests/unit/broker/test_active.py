@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import doctest
 from collections import Counter
+from itertools import count
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,6 +87,19 @@ def ring_twin(consumers: list[Candidate], topic: str) -> Candidate:
             ring[murmur3_32(f"{consumer.name}{number}".encode()) & 0x7FFFFFFF] = consumer
     hashed = murmur3_32(topic.encode()) & 0x7FFFFFFF
     return ring[min((point for point in ring if point >= hashed), default=min(ring))]
+
+
+@pytest.mark.parametrize("names", ["ab", "cd", "ef", "gh"])
+def test_behind_the_last_point_the_ring_begins_again(names: str) -> None:
+    consumers = [Candidate(name) for name in names]
+    points = {
+        murmur3_32(f"{consumer.name}{number}".encode()) & 0x7FFFFFFF: consumer
+        for consumer in consumers
+        for number in range(POINTS_PER_CONSUMER)
+    }
+    hashes = ((topic, murmur3_32(topic.encode()) & 0x7FFFFFFF) for topic in map(str, count()))
+    topic = next(topic for topic, hashed in hashes if hashed > max(points))
+    assert choose_active(consumers, -1, topic) is points[min(points)]
 
 
 @given(candidates, st.text(max_size=10))

@@ -79,6 +79,13 @@ def test_past_the_maximum_the_oldest_message_becomes_an_orphan() -> None:
     assert [affinity.holder_of(chunk(1, uuid=f"p-{n}")) for n in (1, 2, 3)] == [1, None, 1]
 
 
+def test_a_message_begun_again_takes_no_more_room() -> None:
+    affinity = ChunkAffinity(messages_max=2)
+    for number in (1, 2, 2):
+        affinity.assigned(chunk(0, uuid=f"p-{number}"), 1)
+    assert [affinity.holder_of(chunk(1, uuid=f"p-{n}")) for n in (1, 2)] == [1, 1]
+
+
 def test_a_uuid_of_any_length_is_remembered_in_little_space() -> None:
     affinity = ChunkAffinity()
     long, other = "x" * 100_000, "x" * 99_999 + "y"
