@@ -56,6 +56,12 @@ def test_new_entries_are_ready(cursor: Cursor) -> None:
             cursor.extend(end)
 
 
+def test_the_largest_end_there_is() -> None:
+    cursor = Cursor()
+    assert cursor.extend(INDEX_MAX) == INDEX_MAX
+    assert cursor.counts().ready == INDEX_MAX
+
+
 # ── deliver ───────────────────────────────────────────────────────────────────────────────────
 
 
@@ -385,6 +391,27 @@ def test_check_finds_a_broken_invariant(
     cursor.check()
     setattr(cursor, field, IndexRanges(ranges))
     with pytest.raises(AssertionError, match=why):
+        cursor.check()
+
+
+@pytest.mark.parametrize("part", ["_ready", "_returned", "_stale"])
+def test_check_looks_into_every_set(part: str) -> None:
+    cursor = Cursor(0, 10)
+    getattr(cursor, part)._bounds.append(7)
+    with pytest.raises(AssertionError):
+        cursor.check()
+
+
+def test_check_looks_into_the_parts() -> None:
+    cursor = Cursor(0, 10)
+    cursor.delay(0, 2, due_ms=100)
+    cursor._delays._timetable.clear()
+    with pytest.raises(AssertionError, match="timetable"):
+        cursor.check()
+    cursor = Cursor(0, 10)
+    cursor.deliver(0, 2, holder=1)
+    cursor._inflight._held[-5] = cursor._inflight._held.pop(1)
+    with pytest.raises(AssertionError, match="holder -5"):
         cursor.check()
 
 
