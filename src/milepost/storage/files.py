@@ -143,7 +143,11 @@ class RealFiles:
     def read(self, path: str, offset: int, size: int) -> bytes:
         fd = os.open(self._at(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
-            return os.pread(fd, size, offset)
+            data = os.pread(fd, size, offset)
+            # One call gives at most 2 GiB; fewer bytes than asked for must mean the end of the file.
+            while len(data) < size and (more := os.pread(fd, size - len(data), offset + len(data))):
+                data += more
+            return data
         finally:
             os.close(fd)
 

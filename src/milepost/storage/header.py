@@ -48,8 +48,13 @@ class FileHeader(NamedTuple):
         return data[:4] == MAGIC and google_crc32c.value(data[: HEADER_SIZE - 4]) == crc
 
     @classmethod
-    def decode(cls, data: bytes, where: str, kind: bytes, incarnation: bytes) -> FileHeader:
-        """The header at the start of `data`, refused unless it is ours, whole and known."""
+    def decode(
+        cls, data: bytes, where: str, kind: bytes, incarnation: bytes | None = None
+    ) -> FileHeader:
+        """The header at the start of `data`, refused unless it is ours, whole and known.
+
+        Without `incarnation` the caller has other means to tell that it is ours.
+        """
         if len(data) < HEADER_SIZE:
             raise CorruptData(f"{where}: {len(data)} bytes are too few for a file header")
         if not cls.is_whole(data):
@@ -59,7 +64,7 @@ class FileHeader(NamedTuple):
             raise UnknownFormat(f"{where}: format version {version}; this release reads {VERSION}")
         if found != kind:
             raise CorruptData(f"{where}: holds {found!r}, expected {kind!r}")
-        if owner != incarnation:
+        if incarnation is not None and owner != incarnation:
             raise CorruptData(
                 f"{where}: belongs to data directory {owner.hex()}, this is {incarnation.hex()}"
             )

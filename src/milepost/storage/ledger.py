@@ -10,6 +10,7 @@ A ledger takes entry last + 1 and nothing else. A sealed one takes nothing.
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from typing import NamedTuple
 
@@ -18,15 +19,15 @@ import google_crc32c
 from milepost.errors import CorruptData, LedgerNotFound, OutOfOrderAppend
 from milepost.positions.ids import Position
 from milepost.positions.spans import Span
-from milepost.storage.entry import HEADER as ENTRY_HEADER
-from milepost.storage.entry import HEADER_SIZE as ENTRY_HEADER_SIZE
 from milepost.storage.entry import Block, Entry, decode_entries
 from milepost.storage.files import Files
 from milepost.storage.header import HEADER_SIZE, LEDGER, MILEPOSTS, FileHeader
 from milepost.storage.mileposts import ROW_SIZE, FileBytes, Mileposts, Row
+from milepost.storage.rebuild import rebuild
+
+logger = logging.getLogger(__name__)
 
 FOLDER = "ledgers"
-_REBUILD_READ_SIZE = 4 * 1024 * 1024
 # The newest rows of a ledger that still grows stay in memory up to this many: they are asked for most.
 _ROWS_HELD_MAX = 4096
 
@@ -156,45 +157,33 @@ class Ledger:
 
     def _load_mileposts(self, files: Files) -> Mileposts:
         stored = self.stored
+        path = mileposts_path(self.ledger_id)
+        self._check_header(files, LEDGER, ledger_path(self.ledger_id))
+        self._check_header(files, MILEPOSTS, path)
         mileposts = Mileposts()
-        file = FileBytes(files, mileposts_path(self.ledger_id))
         try:
-            intact = mileposts.load(file, stored.entries, stored.mileposts_crc)
-        except (OSError, CorruptData):  # missing or short
-            intact = False
-        return mileposts if intact else self._rebuild_mileposts(files)
-
-    def _rebuild_mileposts(self, files: Files) -> Mileposts:
-        """Read the stored entries one by one. Slow, and only after damage or a power loss."""
+            if mileposts.load(FileBytes(files, path), stored.entries, stored.mileposts_crc):
+                return mileposts
+        except (OSError, CorruptData):
+            pass  # missing or short
+        logger.warning("%s: missing or not intact, it is made again from the ledger", path)
         self._rows_stored = 0
-        mileposts = Mileposts()
-        path = ledger_path(self.ledger_id)
-        stored = self.stored
-        at, previous = HEADER_SIZE, self.first_index - 1
-        data, data_at = b"", at
-        for entry_id in range(stored.entries):
-            if at + ENTRY_HEADER_SIZE > data_at + len(data):
-                data_at = at
-                data = files.read(path, at, min(_REBUILD_READ_SIZE, stored.size_bytes - at))
-            if at + ENTRY_HEADER_SIZE > data_at + len(data):
-                raise CorruptData(
-                    f"{path}: ends at byte {data_at + len(data)}, entry {entry_id} should be there"
-                )
-            size, _, ledger_id, found, last_index, time_ms, count, flags, beside = (
-                ENTRY_HEADER.unpack_from(data, at - data_at)
-            )
-            if (ledger_id, found, last_index - count) != (self.ledger_id, entry_id, previous):
-                raise CorruptData(
-                    f"{path}: byte {at}: expected entry {entry_id} of ledger {self.ledger_id} "
-                    f"behind index {previous}, got {found} of {ledger_id} behind {last_index - count}"
-                )
-            whole = ENTRY_HEADER_SIZE + beside + size
-            mileposts.extend(
-                at, [whole], [last_index - self.first_index], time_ms - self.first_time_ms, [flags]
-            )
-            at += whole
-            previous = last_index
-        return mileposts
+        return rebuild(files, ledger_path(self.ledger_id), stored)
+
+    def _check_header(self, files: Files, kind: bytes, path: str) -> None:
+        """Refuse a file of another format, or of another ledger. A header that is merely damaged
+        costs nothing: entries vouch for themselves, and so do the rows of mileposts together."""
+        try:
+            head = files.read(path, 0, HEADER_SIZE)
+        except OSError:
+            return  # whoever needs its bytes will say so
+        if not FileHeader.is_whole(head):
+            logger.warning("%s: its header is damaged", path)
+            return
+        found = FileHeader.decode(head, path, kind)
+        mine = (self.ledger_id, self.topic_id, self.first_index, self.first_time_ms)
+        if found[2:] != mine:
+            raise CorruptData(f"{path}: belongs to ledger {found[2:]}, expected {mine}")
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -205,7 +194,10 @@ class Ledger:
         if end_id >= self.entries:
             ends.append(self.size_bytes)
         start = rows[0].offset
-        count = max(bisect_right(ends, start + size_max), 1)
+        limit = start + size_max
+        if not self._block_offsets or start < self._block_offsets[0]:
+            limit = min(limit, self.stored.size_bytes)  # behind that a checkpoint may be writing
+        count = max(bisect_right(ends, limit), 1)
         end = ends[count - 1]
         data = self._in_memory(start, end)
         return ReadPlan(self, entry_id, rows[:count], start, end, data)

@@ -25,7 +25,7 @@ from milepost.storage.entry import Block, Entry, NewEntry
 from milepost.storage.files import Files
 from milepost.storage.journal import Done
 from milepost.storage.ledger import Ledger, LedgerRow, ReadPlan
-from milepost.storage.mileposts import RELATIVE_TIME_MAX
+from milepost.storage.mileposts import OFFSET_MAX, RELATIVE_INDEX_MAX, RELATIVE_TIME_MAX
 from milepost.storage.records import ENTRIES, LEDGER, LEDGER_BODY
 
 READ_SIZE_DEFAULT = 1024 * 1024
@@ -82,8 +82,10 @@ class Log:
         self._first_indexes = [ledger.first_index for ledger in ledgers]
         # Blocks and ledgers that the journal has not answered for, in order, with their sequence.
         self._staged: deque[tuple[int, Block | Ledger]] = deque()
-        # The ledger of the last staged block, be it durable itself or staged before it.
+        # The ledger of the last staged block, be it durable itself or staged before it, and where
+        # in its file that block will end.
         self._staged_ledger: Ledger | None = None
+        self._staged_end = 0
         # Behind a refused block the open ledger takes nothing more: its next entries were lost
         # before anybody saw them, and no position is given twice.
         self._must_roll = False
@@ -149,12 +151,15 @@ class Log:
         """
         if self.damage is not None:
             raise CorruptData(f"{self.name} takes no messages: {self.damage}")
+        assert items, f"{self.name}: a block of nothing"  # no recovery could read it
         ledger, entry_id, last_time_ms = self._open_end(now_ms)
         time_ms = min(max(now_ms, last_time_ms), ledger.first_time_ms + RELATIVE_TIME_MAX)
         block = Block.encode(ledger.ledger_id, entry_id, self.next_index, time_ms, items)
         sequence = self._owner.submit(ENTRIES, ledger.ledger_id, (block.data,), _Answer(self, done))
+        if ledger is not self._staged_ledger or not self._staged:
+            self._staged_ledger, self._staged_end = ledger, ledger.size_bytes
+        self._staged_end += len(block.data)
         self._staged.append((sequence, block))
-        self._staged_ledger = ledger
         return block
 
     def roll(self, now_ms: int, done: Done) -> None:
@@ -181,10 +186,16 @@ class Log:
 
     def _is_full(self, ledger: Ledger, last: Block | None, now_ms: int) -> bool:
         policy = self._owner.roll_policy
-        entries = last.first_entry_id + last.entry_count if last else ledger.entries
+        if last is None:
+            entries, end, end_index = ledger.entries, ledger.size_bytes, ledger.end_index
+        else:
+            entries = last.first_entry_id + last.entry_count
+            end, end_index = self._staged_end, last.end_index
         return entries > 0 and (
             entries >= policy.entries_max
-            or ledger.size_bytes >= policy.size_bytes_max
+            or end >= min(policy.size_bytes_max, OFFSET_MAX // 2)
+            # Batches of a million messages fill the mileposts sooner than entries do.
+            or end_index - ledger.first_index > RELATIVE_INDEX_MAX // 2
             or now_ms - ledger.first_time_ms >= policy.age_ms_max
         )
 

@@ -161,14 +161,14 @@ def _walk(data: bytes, start: int, file: str, seed: int) -> Iterator[Record | Da
             at = _next_header(data, at + 1, seed)
             continue
         kind, size, crc, owner, sequence, group = header
+        if kind not in KINDS:
+            raise UnknownFormat(f"{file}: byte {at}: record kind {kind}; known are {sorted(KINDS)}")
         body_at = at + RECORD_HEADER_SIZE
         after = body_at + size
         if after > end or google_crc32c.value(body := data[body_at:after]) != crc:
             yield Damage(file, at, sequence, kind, owner, group)
             at = _next_header(data, at + 1, seed)
             continue
-        if kind not in KINDS:
-            raise UnknownFormat(f"{file}: byte {at}: record kind {kind}; known are {sorted(KINDS)}")
         yield Record(kind, owner, sequence, group, body, at)
         at = after
 

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from milepost.errors import CorruptData
+from milepost.positions.ids import Position
 from milepost.storage.catalog import LEDGER_TOMB, STATE_TOMB, TOPIC_TOMB, Catalog
 from milepost.storage.entry import HEADER_SIZE as ENTRY_HEADER_SIZE
 from milepost.storage.entry import Block, decode_entries
@@ -106,7 +107,8 @@ class _Replay:
         self._tombs = {(tomb.kind, tomb.object_id) for tomb in catalog.tombstones()}
         self._topic_of: dict[int, int] = {}  # ledger → topic
         self._folded: dict[int, int] = {}  # state → sequence that its snapshot holds
-        self._lost: dict[int, Damage] = {}  # ledger → entries that may be in its file after all
+        # Ledger → records of entries that were lost; the entries may be in its file after all.
+        self._lost: dict[int, list[Damage]] = {}
         self.found = Recovered(next_ledger_id=self._meta.next_ledger_id)
 
     def run(self) -> None:
@@ -142,9 +144,9 @@ class _Replay:
         # A snapshot may hold facts that the crash kept from the journal. Their sequences are not given
         # again: a new fact under an old number would be taken for one that the snapshot holds.
         found.next_sequence = max(found.next_sequence, self._catalog.last_folded() + 1)
-        for ledger_id, damage in self._lost.items():
-            if (log := self._log_of_ledger(ledger_id)) is not None:
-                self._close(log, str(damage))
+        for ledger_id, damages in self._lost.items():
+            if damages and (log := self._log_of_ledger(ledger_id)) is not None:
+                self._close(log, str(damages[0]))
 
     def _chain(self) -> list[FileHeader]:
         """Headers of the files to replay, oldest first, each vouched for by the next one."""
@@ -240,7 +242,7 @@ class _Replay:
         ):
             return  # a checkpoint has it
         if block.first_entry_id > ledger.entries:
-            self._fill_hole(log, ledger, block.first_entry_id)
+            self._fill_hole(log, ledger, block.first_entry_id, record.sequence)
         if log.damage is None:
             log.admit(block)
             self.found.report.entries += block.entry_count
@@ -287,12 +289,12 @@ class _Replay:
             if (STATE_TOMB, damage.owner) not in self._tombs:
                 self.found.damaged_states[damage.owner] = str(damage)
         elif damage.kind == ENTRIES and damage.owner is not None:
-            self._lost[damage.owner] = damage
+            self._lost.setdefault(damage.owner, []).append(damage)
         elif not self._salvage:
             # The start of a ledger: which topic it belonged to is in the body that is lost.
             raise CorruptData(str(damage))
 
-    def _fill_hole(self, log: Log, ledger: Ledger, end_id: int) -> None:
+    def _fill_hole(self, log: Log, ledger: Ledger, end_id: int, sequence: int) -> None:
         """Entries missing from the journal may have reached the ledger's file before the crash."""
         path = ledger_path(ledger.ledger_id)
         try:
@@ -300,12 +302,17 @@ class _Replay:
             entries = [e for e in decode_entries(data, path) if e.entry_id < end_id]
         except (OSError, CorruptData):
             data, entries = b"", []
-        if [e.entry_id for e in entries] != list(range(ledger.entries, end_id)):
+        wanted = [Position(ledger.ledger_id, n) for n in range(ledger.entries, end_id)]
+        if [e.position for e in entries] != wanted:
             self._close(log, f"entries {ledger.entries} to {end_id - 1} of {ledger} are missing")
             return
-        size = sum(ENTRY_HEADER_SIZE + len(e.beside) + len(e.payload) for e in entries)
-        log.admit(Block.decode(data[:size], path))
-        self._lost.pop(ledger.ledger_id, None)
+        at = 0
+        for entry in entries:  # one by one: entries of a block share a time, these may not
+            end = at + ENTRY_HEADER_SIZE + len(entry.beside) + len(entry.payload)
+            log.admit(Block.decode(data[at:end], path))
+            at = end
+        lost = self._lost.get(ledger.ledger_id, [])
+        lost[:] = [damage for damage in lost if damage.sequence > sequence]
 
     def _close(self, log: Log, reason: str) -> None:
         log.damage = log.damage or reason

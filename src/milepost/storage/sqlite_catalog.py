@@ -81,15 +81,17 @@ class SqliteCatalog:
         try:
             if image is not None:
                 self._db.deserialize(image)
+            (version,) = self._db.execute("pragma user_version").fetchone()
+            if version > FORMAT:  # refused before anything is changed
+                raise UnknownFormat(f"{self._where}: format {version}; this release reads {FORMAT}")
             self._db.execute("pragma journal_mode = wal")
             self._db.execute("pragma synchronous = full")
-            (version,) = self._db.execute("pragma user_version").fetchone()
         except sqlite3.DatabaseError as failure:
             self._db.close()
             raise CorruptData(f"{self._where}: {failure}") from failure
-        if version > FORMAT:
+        except UnknownFormat:
             self._db.close()
-            raise UnknownFormat(f"{self._where}: format {version}; this release reads {FORMAT}")
+            raise
         if version == 0:
             self._create()
         if path is not None:

@@ -9,6 +9,7 @@ from crash.machine import Machine
 from milepost.errors import CorruptData
 from milepost.storage.journal import file_name
 from milepost.testing import power_loss
+from milepost.testing.damage import flip_bit
 from milepost.testing.trace import Mark
 
 
@@ -164,3 +165,61 @@ class TestMissingFiles:
         assert again.store.journal.number == 2
         again.kill()
         assert again.problems() == []
+
+
+class TestHoles:
+    """Entries whose journal record is damaged may be in the ledger's file all the same."""
+
+    def crashed(self, *damaged: int, flushed: bool) -> Machine:
+        """Five blocks of a, each a group and a moment later; a checkpoint that was not recorded."""
+        machine = Machine()
+        machine.create_topic("a")
+        machine.create_topic("b")
+        for _ in range(5):
+            machine.clock.advance(1)
+            machine.publish("a", 2)
+            machine.pump()
+        machine.publish("b", 1)
+        machine.pump()
+        if flushed:
+            machine.begin_checkpoint()
+            machine.pump()
+            machine.flush()
+        for serial in damaged:
+            payload = machine.history.topics["a"].publishes[serial].payload
+            place = machine.files.contents()[file_name(1)].index(payload)
+            flip_bit(machine.files, file_name(1), 8 * place)
+        machine.kill()
+        return machine
+
+    @pytest.mark.parametrize("damaged", [(0,), (2,), (1, 3), (0, 1, 2, 3)])
+    def test_they_are_taken_from_there(self, damaged: tuple[int, ...]) -> None:
+        machine = self.crashed(*damaged, flushed=True)
+        assert machine.problems() == []
+        assert machine.logs["a"].damage is None
+        assert len(machine.store.report.damages) == len(damaged)
+
+    def test_one_at_the_end_that_nobody_follows_closes_the_log(self) -> None:
+        """Nothing shows where it ends, so nothing may be numbered behind it."""
+        machine = self.crashed(2, 4, flushed=True)
+        log = machine.logs["a"]
+        assert log.end_index == 8
+        with pytest.raises(CorruptData, match=r"0001\.journal: byte \d+: sequence 6: entries of l"):
+            machine.publish("a", 1)
+        machine.publish("b", 1)
+        machine.pump()
+        assert len(read_log(machine.logs["b"]).items) == 2
+
+    def test_what_is_nowhere_closes_the_log_and_keeps_the_journal(self) -> None:
+        machine = self.crashed(2, flushed=False)
+        log = machine.logs["a"]
+        assert [item.first_index for item in read_log(log).items] == [0, 2]
+        with pytest.raises(CorruptData, match=r"entries 2 to 2 of .* are missing"):
+            machine.publish("a", 1)
+        machine.publish("b", 1)
+        machine.pump()
+        machine.checkpoint()
+        assert machine.files.exists(file_name(1)), "it holds what is intact behind the hole"
+        machine.kill()
+        assert machine.logs["a"].damage is not None
+        assert machine.logs["b"].end_index == 2
