@@ -57,12 +57,10 @@ async def _run(settings: Settings, ready_file: Path | None) -> None:
     loop = asyncio.get_running_loop()
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, stop.set)
-    began = time.perf_counter()
-    broker = await _start_broker(settings)
+    broker, took_ms = await _start_broker(settings)
     try:
         http = await _start_http(settings, broker)
         try:
-            took_ms = (time.perf_counter() - began) * 1000
             _announce(settings, broker, http, took_ms, ready_file)
             await stop.wait()
             logger.info("stopping")
@@ -74,10 +72,13 @@ async def _run(settings: Settings, ready_file: Path | None) -> None:
             ready_file.unlink(missing_ok=True)
 
 
-async def _start_broker(settings: Settings) -> RunningBroker:
+async def _start_broker(settings: Settings) -> tuple[RunningBroker, float]:
+    """The broker, and how many milliseconds it took to recover and listen."""
     from milepost.broker.server import run_broker
 
-    return await _listening(settings, "port", run_broker(settings))
+    began = time.perf_counter()
+    running = await _listening(settings, "port", run_broker(settings))
+    return running, (time.perf_counter() - began) * 1000
 
 
 async def _start_http(settings: Settings, running: RunningBroker) -> HttpServer:
