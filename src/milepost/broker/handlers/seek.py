@@ -32,12 +32,21 @@ def seek(session: Session, command: pb.CommandSeek) -> Work:
     subscription = consumer.subscription
     index = _target(subscription.topic, command)
 
+    # Whoever is closed hears CLOSE_CONSUMER before SUCCESS: the other way round the client takes the
+    # seek for one in place. A reader's seek is done at once, so its answer may have to wait here.
+    early: list[bytes] = []
+    is_told = False
+
     def done(error: PersistenceError | None) -> None:
         if error is None:
             session.broker.counters.seeks += 1
-            session.write((replies.success(command.request_id),))
+            answer = replies.success(command.request_id)
         else:
-            session.write((replies.error(command.request_id, error.wire_code, str(error)),))
+            answer = replies.error(command.request_id, error.wire_code, str(error))
+        if is_told:
+            session.write((answer,))
+        else:
+            early.append(answer)
 
     if command.HasField("consumer_epoch"):
         epoch = signed64(command.consumer_epoch)
@@ -46,6 +55,8 @@ def seek(session: Session, command: pb.CommandSeek) -> Work:
         closed = subscription.seek(index, done)
     for other in closed:
         session.broker.tell_closed(other)
+    is_told = True
+    session.write(early)
     return None
 
 
