@@ -41,7 +41,7 @@ check: $(READY) ## format, lint, types, tidy, unit, property: under two minutes
 
 test: check ## everything that CI runs
 	$(BIN)/python -m pytest -q -n $(JOBS) -m "slow" tests/unit tests/property
-	$(BIN)/python -m pytest -q -n $(JOBS) tests/crash tests/compat
+	$(BIN)/python -m pytest -q -n $(JOBS) tests/crash tests/compat tests/e2e
 
 campaign: $(READY) ## the crash and kill campaigns at length (an hour or more)
 	MILEPOST_CAMPAIGN=long $(BIN)/python -m pytest -q -n $(JOBS) tests/crash --timeout 7200

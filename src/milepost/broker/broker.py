@@ -18,6 +18,7 @@ from milepost.broker.counters import Counters
 from milepost.broker.dedup import Dedup
 from milepost.broker.directory import Directory
 from milepost.broker.feed import Feed
+from milepost.broker.pressure import Pressure
 from milepost.broker.producer import Producer
 from milepost.broker.session import Session
 from milepost.broker.settings import Settings
@@ -81,6 +82,8 @@ class Broker:
         self._last_keep_alive = clock.monotonic()
         self._ticker: asyncio.TimerHandle | None = None
         self.is_closing = False
+        self.pressure = Pressure(settings, self.store, self.sessions, self.counters)
+        engine.on_checkpoint = self.pressure.resume_reading
         self.limits = Limits(
             unacked_per_consumer=settings.max_unacked_messages_per_consumer or 1 << 62,
             unacked_per_subscription=settings.max_unacked_messages_per_subscription or 1 << 62,
@@ -128,6 +131,8 @@ class Broker:
             self._last_keep_alive = now
         for session in list(self.sessions):
             session.tick(keep_alive=keep_alive)
+        self.pressure.resume_reading()
+        self.pressure.end_stalled()
         for subscription, until in list(self._orphans.items()):
             if subscription.consumers or now >= until:
                 del self._orphans[subscription]
@@ -137,7 +142,7 @@ class Broker:
     # -- names -------------------------------------------------------------------------------------
 
     def lookup_url(self) -> str:
-        host = self.settings.advertised_address or self.host
+        host = self.settings.advertised_host
         return f"pulsar://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     async def partitions_of(self, name: TopicName, *, create: bool = False) -> int:

@@ -79,6 +79,13 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def unsent_size(self) -> int:
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
     def pause_reading(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()

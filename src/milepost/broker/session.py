@@ -35,6 +35,8 @@ class Transport(Protocol):
 
     def send(self, buffers: Sequence[Buffer]) -> None: ...
     def close(self) -> None: ...
+    def abort(self) -> None: ...
+    def unsent_size(self) -> int: ...
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
 
@@ -52,6 +54,7 @@ class Session:
         self.opening: dict[tuple[str, int], int] = {}
         """Producers and consumers that are being made, by kind and id, with their request."""
         self.is_writable = True
+        self.unwritable_since = 0.0
         self.is_closed = False
         self.opened_at = broker.clock.monotonic()
         self._ping_sent = False
@@ -60,6 +63,7 @@ class Session:
         self._flush_scheduled = False
         self._closed_producers: dict[int, None] = {}
         self._pending_publishes = 0
+        self._pending_publishes_max = broker.settings.max_pending_publish_requests_per_connection
         self._is_reading = True
 
     def __repr__(self) -> str:
@@ -101,21 +105,26 @@ class Session:
             return
         self._pending_publishes += len(event.sends)
         producer.topic.publish(producer, event.sends)
-        if (
-            self._is_reading
-            and self._pending_publishes
-            >= self.broker.settings.max_pending_publish_requests_per_connection
+        if self._is_reading and (
+            self._pending_publishes >= self._pending_publishes_max or self.broker.pressure.is_high
         ):
+            # Whoever sends faster than the disk takes it waits in its own socket, not in our memory.
             self._is_reading = False
+            self.broker.counters.reads_paused += 1
             self._transport.pause_reading()
 
     def settled(self, publishes: int) -> None:
         self._pending_publishes -= publishes
+        if not self._is_reading:
+            self.resume()
+
+    def resume(self) -> None:
+        """Read again, if what stopped it is over; half of a limit must be free for that."""
         if (
             not self._is_reading
-            and self._pending_publishes
-            <= self.broker.settings.max_pending_publish_requests_per_connection // 2
             and not self.is_closed
+            and self._pending_publishes <= self._pending_publishes_max // 2
+            and not self.broker.pressure.is_high
         ):
             self._is_reading = True
             self._transport.resume_reading()
@@ -198,9 +207,14 @@ class Session:
     def writable(self, is_writable: bool) -> None:
         """The client reads slower than it is written to, or has caught up."""
         self.is_writable = is_writable
+        self.unwritable_since = self.broker.clock.monotonic()
         if is_writable:
             for consumer in self.consumers.values():
                 consumer.subscription.rescan()
+
+    def unsent_size(self) -> int:
+        """Bytes that wait for the client to read them."""
+        return self._transport.unsent_size()
 
     # -- producers and consumers -------------------------------------------------------------------
 
@@ -225,6 +239,12 @@ class Session:
         if not self.is_closed:
             logger.warning("%s: closing: %s", self, reason)
             self.close()
+
+    def abort(self, reason: str) -> None:
+        """End the connection now; what waits to be sent is dropped."""
+        logger.warning("%s: ending: %s", self, reason)
+        self.protocol.close()
+        self._transport.abort()
 
     def close(self) -> None:
         """Send what waits, then end the connection; `lost` follows."""

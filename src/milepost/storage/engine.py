@@ -63,6 +63,8 @@ class StorageEngine:
         # The newest one. Invariant: at most one runs, and it is never cancelled: threads cannot be
         # called back, and two that write to one file would cut each other off.
         self._checkpoint: asyncio.Task[None] | None = None
+        self.on_checkpoint: Callable[[], None] = lambda: None
+        """Called after each checkpoint: memory that was held for it is free."""
         self._retry: asyncio.TimerHandle | None = None
         self._ticker = self._loop.call_later(CHECKPOINT_INTERVAL_S, self._tick)
         self._catalog_queue: SimpleQueue[_CatalogCall | None] = SimpleQueue()
@@ -220,6 +222,7 @@ class StorageEngine:
             store.finish_checkpoint(plan, error)
             raise
         store.finish_checkpoint(plan, None)
+        self.on_checkpoint()
         await self._loop.run_in_executor(self._file_threads, plan.drop_journal, store.files)
 
     async def close(self) -> None:

@@ -157,6 +157,8 @@ class Journal:
             for waiting in commit.waiting:
                 if waiting.kind == _ROLL:
                     self.rolled_to = commit.file_number
+                elif lost_records:
+                    self.size_submitted -= waiting.size + RECORD_HEADER_SIZE
                 waiting.done(commit.error)
 
     @property

@@ -68,6 +68,7 @@ class Store:
         # States whose snapshot a checkpoint is storing just now: the catalog has an older one.
         self._storing: set[int] = set()
         self._checkpointing = False
+        self._rolled_size = 0  # what the checkpoint under way is storing
         self.checkpoints = 0
         """How many were recorded since the directory was opened."""
 
@@ -258,10 +259,11 @@ class Store:
         """Roll the journal; `then` gets the plan, or the reason why there is none."""
         assert not self._checkpointing
         self._checkpointing = True
+        self._rolled_size = self.journal.size_submitted
 
         def rolled(error: PersistenceError | None) -> None:
             if error is not None:
-                self._checkpointing = False
+                self._end_checkpoint(failed=True)
                 then(error)
             else:
                 then(self._plan(cut + 1))
@@ -270,7 +272,7 @@ class Store:
 
     def _plan(self, next_sequence: int) -> Checkpoint:
         flushes = [
-            (ledger, ledger.plan_flush(self.files, self._incarnation))
+            (ledger, ledger.plan_flush(self._incarnation))
             for ledger in self._dirty_ledgers.values()
         ]
         snapshots = dict(self._parked)
@@ -298,7 +300,7 @@ class Store:
 
     def finish_checkpoint(self, checkpoint: Checkpoint, error: BaseException | None) -> None:
         """The checkpoint is recorded, or it failed and everything is as dirty as before."""
-        self._checkpointing = False
+        self._end_checkpoint(failed=error is not None)
         self._storing = set()
         if error is not None:
             for state_id, snapshot in checkpoint.snapshots.items():
@@ -318,6 +320,17 @@ class Store:
             self._tail.keep(ledger, [len(block) for block in flush.blocks])
             if not ledger.is_dirty:
                 del self._dirty_ledgers[ledger.ledger_id]
+
+    def _end_checkpoint(self, *, failed: bool) -> None:
+        self._checkpointing = False
+        if failed:
+            self.journal.size_submitted += self._rolled_size
+        self._rolled_size = 0
+
+    @property
+    def unstored_size(self) -> int:
+        """Bytes in memory that no checkpoint has stored yet, nearly: what a restart would replay."""
+        return max(self.journal.size_submitted, 0) + self._rolled_size
 
     # -- without threads ---------------------------------------------------------------------------
 
