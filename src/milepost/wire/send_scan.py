@@ -93,21 +93,24 @@ def scan_sends(data: bytes, at: int, frame_max: int, events: list[ServerEvent]) 
             if (
                 head != _COMMAND_BASE + size
                 or producer_tag != _PRODUCER_ID
-                or sequence_tag != _SEQUENCE_ID
                 or size > 127
-                or producer > 127
                 or end > data_size
                 or total > frame_max
                 or end - entry_at < _ENTRY_HEAD_SIZE
             ):
                 break
 
-            # The command: its sequence id, and what few clients add.
-            field_at = at + 16
-            sequence_id = data[field_at - 1]
+            # The command: producer, sequence id, and what few clients add.
+            sequence_at = at + 15
+            if producer > 127:
+                producer, sequence_at = read_rest(data, at + 14, producer)
+                sequence_tag = data[sequence_at]
+                sequence_at += 1
+            field_at = sequence_at + 1
+            sequence_id = data[sequence_at]
             if sequence_id > 127:
                 sequence_id, field_at = read_rest(data, field_at, sequence_id)
-            sequence_bytes = data[at + 15 : field_at]
+            sequence_bytes = data[sequence_at:field_at]
             highest_sequence_id = 0
             while field_at < entry_at:
                 tag = data[field_at]
@@ -119,7 +122,12 @@ def scan_sends(data: bytes, at: int, frame_max: int, events: list[ServerEvent]) 
                     highest_sequence_id = value
                 elif tag not in _CLAIMS:
                     field_at = data_size
-            if field_at != entry_at or sequence_id > _INT64_MAX:
+            if (
+                sequence_tag != _SEQUENCE_ID
+                or field_at != entry_at
+                or sequence_id > _INT64_MAX
+                or producer > _INT64_MAX
+            ):
                 break
             if highest_sequence_id and not sequence_id <= highest_sequence_id <= _INT64_MAX:
                 break
@@ -133,11 +141,13 @@ def scan_sends(data: bytes, at: int, frame_max: int, events: list[ServerEvent]) 
             entry = data[entry_at:end]
             if _crc32c(entry[_CHECKSUM_SIZE:]) != checksum:
                 break
+            field_at = metadata_at + 2
             name_size = data[metadata_at + 1]
-            field_at = metadata_at + 2 + name_size
+            if name_size > 127:
+                name_size, field_at = read_rest(data, field_at, name_size)
+            field_at += name_size
             if (
                 data[metadata_at] != _PRODUCER_NAME
-                or name_size > 127
                 or data[field_at] != _SEQUENCE_ID
                 or not data.startswith(sequence_bytes, field_at + 1)
             ):

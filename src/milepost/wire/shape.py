@@ -1,7 +1,8 @@
 """The shape of an entry: what the broker must know of its metadata to store, count and deliver it.
 
-One walk over the metadata's fields, by hand, reads the few that matter and steps over the rest. Bytes
-that are valid protobuf but unusual (groups, long tags) go to the protobuf library; both read the same.
+One walk over the metadata's fields, by hand, reads the few that matter and steps over the rest without
+looking inside. Bytes that are valid protobuf but unusual (groups, long tags) go to the protobuf library;
+where both read the metadata they read the same.
 A shape that must be refused carries the fault. Keys are left alone: they are read from the stored
 entry, and only for a subscription that routes by them (`metadata.sticky_key`).
 

@@ -20,9 +20,16 @@ from milepost.wire.events import (
     ServerEvent,
     WireId,
 )
-from milepost.wire.frames import FRAME_PADDING, HANDSHAKE_FRAME_MAX
-from milepost.wire.protocol import COMMAND_SIZE_MAX, ClientProtocol, ServerProtocol, State
+from milepost.wire.frames import FRAME_PADDING, HANDSHAKE_FRAME_MAX, command_frame
+from milepost.wire.protocol import (
+    COMMAND_SIZE_MAX,
+    UNUSUAL_ACK_IDS_MAX,
+    ClientProtocol,
+    ServerProtocol,
+    State,
+)
 from milepost.wire.replies import PING, PONG, reply
+from milepost.wire.varint import encode_varint
 
 CONNECT = pb.CommandConnect(
     client_version="Pulsar-CPP-v4.2.0",
@@ -210,6 +217,19 @@ class TestCommands:
         assert isinstance(event, Sends)
         too_large = b"".join(send_frame(3, 7, METADATA, bytes(size + 1)))
         assert reason_of(protocol.receive(too_large[:4])) == "frame_too_large"
+
+    def test_an_unusual_ack_has_a_length(self) -> None:
+        """Fields in another order, and more ids than the library can read while others wait."""
+        protocol = ready(max_message_size=COMMAND_SIZE_MAX)
+        for count in (UNUSUAL_ACK_IDS_MAX, UNUSUAL_ACK_IDS_MAX + 1):
+            body = b"\x10\x00\x08\x01" + b"\x1a\x04\x08\x07\x10\x08" * count
+            command = b"\x08\x0a\x52" + encode_varint(len(body)) + body
+            [event] = protocol.receive(command_frame(command))
+            if count == UNUSUAL_ACK_IDS_MAX:
+                assert isinstance(event, Ack)
+                assert len(event.ids) == count
+            else:
+                assert reason_of([event]) == "bad_command"
 
     def test_commands_have_a_size(self) -> None:
         protocol = ready(max_message_size=10 * COMMAND_SIZE_MAX)

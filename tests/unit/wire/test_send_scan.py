@@ -90,6 +90,14 @@ def test_sequence_ids(sequence_id: int) -> None:
     assert both(frame(sequence_id=sequence_id)).sequence_id == sequence_id
 
 
+@pytest.mark.parametrize("producer_id", [0, 127, 128, 20_000, 2**63 - 1])
+def test_producer_ids(producer_id: int) -> None:
+    """A client with many producers sends for all of them on one connection."""
+    at, events = scanned(frame(producer_id=producer_id) * 2)
+    assert at == 2 * len(frame(producer_id=producer_id))
+    assert events == [Sends(producer_id, [read(frame(producer_id=producer_id))] * 2)]
+
+
 def test_a_batch_and_what_clients_say_of_it() -> None:
     data = frame(
         num_messages=9, highest_sequence_id=11, num_messages_in_batch=5, payload=bytes(540)
@@ -119,6 +127,19 @@ def test_a_chunk_and_a_delayed_message() -> None:
     assert chunk.is_last
     assert not chunk.is_first
     assert both(frame(deliver_at_time=NOW + 1)).traits.deliver_at_time == NOW + 1
+
+
+@pytest.mark.parametrize("size", [0, 127, 128, 300])
+def test_names(size: int) -> None:
+    named = pb.MessageMetadata(producer_name="n" * size, sequence_id=7, publish_time=NOW)
+    assert both(b"".join(send_frame(3, 7, named.SerializeToString(), b"x"))).publish_time == NOW
+
+
+def test_a_command_without_a_sequence_id_is_left_alone() -> None:
+    """Its number of messages stands where a sequence id does: 08 03 18 07."""
+    data = frame()
+    at = data.index(bytes.fromhex("08031007"))
+    assert scanned(data[: at + 2] + b"\x18" + data[at + 3 :]) == (0, [])
 
 
 def test_an_empty_payload_and_an_empty_name() -> None:
@@ -179,24 +200,25 @@ def test_a_frame_over_the_limit_is_left_to_be_refused() -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        pytest.param(frame(producer_id=128), id="producer id of two bytes"),
+        pytest.param(frame(producer_id=2**63), id="a negative producer id"),
         pytest.param(frame(publish_time=5), id="a time without a date"),
         pytest.param(frame(publish_time=2**42), id="a time after 2109"),
         pytest.param(
             b"".join(send_frame(3, 7, metadata(sequence_id=8), b"x")), id="sequence ids differ"
         ),
+        # Read as six bytes, the time and the long tag behind it would be another time and its rest.
         pytest.param(
             b"".join(
                 send_frame(
                     3,
                     7,
-                    pb.MessageMetadata(
-                        producer_name="n" * 128, sequence_id=7, publish_time=NOW
-                    ).SerializeToString(),
+                    bytes.fromhex("0a0170 1007 1805 8280808001 48")
+                    + b"\x85\x01"
+                    + b"\x48\x05" * 35,
                     b"x",
                 )
             ),
-            id="a long name",
+            id="a short time before a long tag",
         ),
         pytest.param(
             b"".join(send_frame(3, 7, metadata() + b"\x18\x05", b"x")), id="publish time twice"
@@ -251,6 +273,15 @@ class TestFaults:
         error, message = fault(bytes(data))
         assert error == pb.ServerError.NotAllowedError
         assert message.startswith("metadata of 2147483648 bytes in ")
+
+    @pytest.mark.parametrize("inside", range(len(metadata())))
+    def test_metadata_does_not_go_on_in_the_payload(self, inside: int) -> None:
+        """The bytes would make sense if the size were not there."""
+        whole = metadata()
+        data = b"".join(send_frame(3, 7, whole[:inside], whole[inside:] + b"payload"))
+        error, message = fault(data)
+        assert error == pb.ServerError.NotAllowedError
+        assert message
 
     def test_broker_entry_metadata_from_a_client(self) -> None:
         """Only the broker says which index a message has."""
