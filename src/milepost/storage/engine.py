@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -45,7 +45,12 @@ def open_store(root: Path, clock: Clock, **options: Any) -> tuple[Store, Directo
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = DirectoryLock(root)
     try:
-        return Store(RealFiles(root), SqliteCatalog(root / CATALOG_FILE), clock, **options), lock
+        catalog = SqliteCatalog(root / CATALOG_FILE)
+        try:
+            return Store(RealFiles(root), catalog, clock, **options), lock
+        except BaseException:
+            catalog.close()
+            raise
     except BaseException:
         lock.release()
         raise
@@ -66,6 +71,8 @@ class StorageEngine:
         self.on_checkpoint: Callable[[], None] = lambda: None
         """Called after each checkpoint: memory that was held for it is free."""
         self._retry: asyncio.TimerHandle | None = None
+        # Changes that run to their end even if whoever waits for them gives up.
+        self._changes: set[asyncio.Task[Any]] = set()
         self._ticker = self._loop.call_later(CHECKPOINT_INTERVAL_S, self._tick)
         self._catalog_queue: SimpleQueue[_CatalogCall | None] = SimpleQueue()
         self._catalog_thread = threading.Thread(
@@ -155,28 +162,51 @@ class StorageEngine:
 
     async def trim(self, log: Log, before_index: int) -> int:
         """Drop ledgers that lie wholly before an index; returns how many."""
+        return await self._undisturbed(self._trim(log, before_index))
+
+    async def _trim(self, log: Log, before_index: int) -> int:
         ledgers = list(log.trimmable(before_index))
         if ledgers:
             ids = [ledger.ledger_id for ledger in ledgers]
             sequence = self.store.journal.last_sequence
             await self.catalog(lambda catalog: catalog.delete_ledgers(ids, sequence))
+            # Another trim may have come first with some of them, or with all and more.
+            ledgers = [ledger for ledger in ledgers if not ledger.is_gone]
             self.store.trimmed(log, ledgers)
             await self._loop.run_in_executor(self._file_threads, self.store.delete_files, ledgers)
         return len(ledgers)
 
     async def delete_topic(self, topic: TopicRow, log: Log) -> None:
-        """Delete a topic with its ledgers and states."""
-        sequence = self.store.journal.last_sequence
+        """Delete a topic with its ledgers and states.
 
+        Whoever has its states open must not submit facts of them any more: behind the tombstones
+        they would be taken for damage. The log sees to that itself.
+        """
+        log.is_deleted = True
+        sequence = self.store.journal.last_sequence
+        await self._undisturbed(self._delete_topic(topic, log, sequence))
+
+    async def _delete_topic(self, topic: TopicRow, log: Log, sequence: int) -> None:
         def change(catalog: Catalog) -> list[int]:
             states = [state.state_id for state in catalog.states(topic.topic_id)]
             catalog.delete_topic(topic.topic_id, sequence)
             return states
 
-        states = await self.catalog(change)
+        try:
+            states = await self.catalog(change)
+        except BaseException:
+            log.is_deleted = False
+            raise
         ledgers = list(log.ledgers)
         self.store.deleted(log, states)
         await self._loop.run_in_executor(self._file_threads, self.store.delete_files, ledgers)
+
+    async def _undisturbed(self, change: Coroutine[Any, Any, T]) -> T:
+        """Half a change is worse than none: it goes on when whoever waits for it is cancelled."""
+        task = self._loop.create_task(change)
+        self._changes.add(task)
+        task.add_done_callback(self._changes.discard)
+        return await asyncio.shield(task)
 
     # -- checkpoints -------------------------------------------------------------------------------
 
@@ -232,6 +262,8 @@ class StorageEngine:
             self._retry.cancel()
         try:
             await self.flush()
+            if self._changes:
+                await asyncio.wait(self._changes)
             if self._checkpoint is not None:
                 await asyncio.wait([self._checkpoint])
             if self.store.is_dirty:

@@ -148,6 +148,7 @@ class Journal:
 
     def finish(self, commits: Sequence[Commit]) -> None:
         """Tell the submitters, in order. A failure opens a new generation for what comes after it."""
+        raised: Exception | None = None
         for commit in commits:
             first = commit.waiting[0]
             lost_records = commit.error is not None and first.body is not None
@@ -159,7 +160,12 @@ class Journal:
                     self.rolled_to = commit.file_number
                 elif lost_records:
                     self.size_submitted -= waiting.size + RECORD_HEADER_SIZE
-                waiting.done(commit.error)
+                try:
+                    waiting.done(commit.error)
+                except Exception as error:  # the others are told all the same
+                    raised = raised or error
+        if raised is not None:
+            raise raised
 
     @property
     def number(self) -> int:

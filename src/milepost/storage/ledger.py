@@ -222,13 +222,14 @@ class Ledger:
 
     # -- the checkpoint's side ---------------------------------------------------------------------
 
-    def plan_flush(self, files: Files, incarnation: bytes) -> Flush:
+    def plan_flush(self, incarnation: bytes) -> Flush:
         """What to write so that the file holds everything that is durable now."""
         stored = self.stored
-        mileposts = self.mileposts(files)
         rows_stored = self._rows_stored
-        rows = mileposts.tail_bytes(rows_stored, self.entries)
-        crc = google_crc32c.extend(stored.mileposts_crc if rows_stored else 0, rows)
+        rows, crc = b"", stored.mileposts_crc
+        if self._mileposts is not None:  # else nobody has added any: it is being sealed
+            rows = self._mileposts.tail_bytes(rows_stored, self.entries)
+            crc = google_crc32c.extend(crc if rows_stored else 0, rows)
         start = stored.size_bytes or HEADER_SIZE
         blocks = []
         if self.entries > stored.entries:
@@ -250,8 +251,11 @@ class Ledger:
     def flushed(self, flush: Flush, files: Files) -> None:
         """The flush is in the catalog: from now on the file answers for those entries."""
         self.stored = flush.row
-        self._rows_stored = count = flush.row.entries
-        mileposts = self.mileposts(files)
+        count, mileposts = flush.row.entries, self._mileposts
+        if flush.rows:
+            self._rows_stored = count
+        if mileposts is None or self._rows_stored != count:
+            return
         if count - mileposts.mapped_count >= (1 if self.sealed else _ROWS_HELD_MAX):
             mileposts.adopt(FileBytes(files, mileposts_path(self.ledger_id)), count)
 

@@ -18,7 +18,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from milepost.errors import CorruptData, IndexNotFound, LedgerNotFound, PersistenceError
+from milepost.errors import (
+    CorruptData,
+    IndexNotFound,
+    LedgerNotFound,
+    PersistenceError,
+    TopicNotFound,
+)
 from milepost.positions.ids import Position
 from milepost.positions.spans import Span
 from milepost.storage.entry import Block, Entry, NewEntry
@@ -91,6 +97,8 @@ class Log:
         self._must_roll = False
         self.damage: str | None = None
         """Why nothing may be appended: acknowledged data could not be read back. Needs repair."""
+        self.is_deleted = False
+        """It takes nothing more: what came behind its tombstone would be taken for damage."""
 
     def __repr__(self) -> str:
         return f"<Log {self.name}: [{self.first_index}, {self.end_index})>"
@@ -151,6 +159,7 @@ class Log:
         """
         if self.damage is not None:
             raise CorruptData(f"{self.name} takes no messages: {self.damage}")
+        self._refuse_if_deleted()
         assert items, f"{self.name}: a block of nothing"  # no recovery could read it
         ledger, entry_id, last_time_ms = self._open_end(now_ms)
         time_ms = min(max(now_ms, last_time_ms), ledger.first_time_ms + RELATIVE_TIME_MAX)
@@ -164,7 +173,12 @@ class Log:
 
     def roll(self, now_ms: int, done: Done) -> None:
         """Begin a new ledger, so that everything before it can be trimmed."""
+        self._refuse_if_deleted()
         self._begin_ledger(now_ms, done)
+
+    def _refuse_if_deleted(self) -> None:
+        if self.is_deleted:
+            raise TopicNotFound(f"{self.name} is deleted")
 
     def _open_end(self, now_ms: int) -> tuple[Ledger, int, int]:
         """Ledger, entry id and earliest time of the next block; begins a ledger where one is due."""

@@ -160,6 +160,7 @@ class Store:
     def deleted(self, log: Log, state_ids: Sequence[int]) -> None:
         """The catalog has forgotten the topic and these states of it."""
         self._logs.pop(log.topic_id, None)
+        log.is_deleted = True
         for ledger in log.ledgers:
             ledger.is_gone = True
             self._dirty_ledgers.pop(ledger.ledger_id, None)
@@ -262,11 +263,15 @@ class Store:
         self._rolled_size = self.journal.size_submitted
 
         def rolled(error: PersistenceError | None) -> None:
-            if error is not None:
+            plan: Checkpoint | PersistenceError
+            try:
+                plan = error or self._plan(cut + 1)
+            except Exception as failure:  # a state that cannot give its snapshot, say
+                plan = PersistenceError(f"no checkpoint could be planned: {failure}")
+                plan.__cause__ = failure
+            if isinstance(plan, PersistenceError):
                 self._end_checkpoint(failed=True)
-                then(error)
-            else:
-                then(self._plan(cut + 1))
+            then(plan)
 
         cut = self.journal.roll(rolled)
 

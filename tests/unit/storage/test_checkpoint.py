@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from crash.machine import Machine
 
+from milepost.errors import PersistenceError
+from milepost.storage.ledger import mileposts_path
 from milepost.testing import power_loss
 
 
@@ -109,6 +111,73 @@ class TestStates:
         machine.pump()
         machine.close_subscription("a", "s")
         machine.finish_checkpoint(OSError())
+        machine.checkpoint()
+        machine.kill()
+        assert machine.problems() == []
+
+
+class TestPlanning:
+    def test_sealing_a_ledger_that_nobody_read_touches_no_file(self) -> None:
+        """Whatever is wrong with its files must not keep the others from their checkpoint."""
+        machine = Machine()
+        machine.create_topic("a")
+        machine.create_topic("b")
+        machine.publish("a", 3)
+        machine.pump()
+        machine.checkpoint()
+        machine.kill()
+        machine.roll("a")
+        machine.publish("b", 1)
+        machine.pump()
+        machine.files.faults.fail("read", forever=True, under="ledgers")
+        machine.begin_checkpoint()
+        machine.pump()
+        machine.flush()
+        machine.record()
+        machine.finish_checkpoint()
+        machine.files.faults.heal()
+        machine.kill()
+        assert machine.logs["a"].ledgers[0].stored.sealed
+        assert machine.problems() == []
+
+    def test_mileposts_made_again_while_a_checkpoint_runs_are_written_by_the_next(self) -> None:
+        machine = Machine()
+        machine.create_topic("a")
+        machine.publish("a", 3)
+        machine.pump()
+        machine.checkpoint()
+        machine.files.delete(mileposts_path(1))
+        machine.kill()
+        machine.roll("a")
+        machine.begin_checkpoint()
+        machine.pump()
+        assert machine.logs["a"].locate(0).span.count == 3
+        machine.flush()
+        machine.record()
+        machine.finish_checkpoint()
+        assert machine.problems() == []
+        machine.kill()
+        assert machine.problems() == []
+
+    def test_a_state_that_gives_no_snapshot_fails_the_checkpoint_and_nothing_else(self) -> None:
+        machine = Machine()
+        machine.create_topic("a", "s")
+        machine.publish("a", 3)
+        machine.pump()
+        machine.ack("a", "s", 1)
+        machine.pump()
+        state_id = machine.subscriptions["a", "s"].state_id
+
+        def broken() -> bytes:
+            raise RuntimeError("no snapshot today")
+
+        machine.store._open_states[state_id] = broken
+        machine.publish("a", 1)
+        with pytest.raises(PersistenceError, match="planned: no snapshot today"):
+            machine.checkpoint()
+        machine.store._open_states[state_id] = machine.subscriptions["a", "s"].take_snapshot
+        machine.ack("a", "s", 2)
+        machine.pump()
         machine.checkpoint()
         machine.kill()
         assert machine.problems() == []

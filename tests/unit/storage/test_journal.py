@@ -405,3 +405,20 @@ def test_what_a_killed_process_had_written_is_synced_before_it_is_built_on() -> 
 
 def _die(path: str) -> None:
     raise KeyboardInterrupt
+
+
+def test_whoever_fails_to_take_an_answer_keeps_it_from_nobody_else() -> None:
+    desk = Desk()
+
+    def fail(error: PersistenceError | None) -> None:
+        raise RuntimeError("cannot take it")
+
+    desk.submit("a")
+    desk.journal.submit(FACT, 7, (b"b",), fail)
+    desk.journal.roll(fail)
+    desk.submit("c")
+    with pytest.raises(RuntimeError, match="cannot take it"):
+        desk.journal.pump()
+    desk.journal.pump()
+    assert desk.stored == ["a", "c"]
+    assert bodies(desk.files) == ["a", "b", "c"]

@@ -35,7 +35,7 @@ def fill(ledger: Ledger, files: MemoryFiles, *counts: int, blocks: int = 1) -> N
 
 
 def checkpoint(ledger: Ledger, files: MemoryFiles) -> bool:
-    flush = ledger.plan_flush(files, INCARNATION)
+    flush = ledger.plan_flush(INCARNATION)
     began = flush.perform(files)
     ledger.flushed(flush, files)
     return began
@@ -171,7 +171,7 @@ class TestCheckpoints:
         checkpoint(ledger, files)
         stored = ledger.stored
         fill(ledger, files, 1, blocks=2)
-        ledger.plan_flush(files, INCARNATION).perform(files)
+        ledger.plan_flush(INCARNATION).perform(files)
         again = Ledger(stored)
         fill(again, files, 3)
         checkpoint(again, files)
@@ -190,7 +190,7 @@ class TestCheckpoints:
         before = files.contents()
         fill(ledger, files, 1)
         with pytest.raises(CorruptData, match=r"0007\.ledger: \d+ bytes are left of the \d+"):
-            ledger.plan_flush(files, INCARNATION).perform(files)
+            ledger.plan_flush(INCARNATION).perform(files)
         assert files.contents() == before
 
     def test_blocks_are_forgotten_oldest_first_and_only_when_stored(

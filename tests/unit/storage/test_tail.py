@@ -12,7 +12,7 @@ def stored(ledger_id: int, blocks: int, files: MemoryFiles) -> tuple[Ledger, lis
     ledger = Ledger(LedgerRow(ledger_id, 1, 0, 0))
     for n in range(blocks):
         ledger.admit(Block.encode(ledger_id, n, n, 0, [NewEntry(b"x" * 52)]), files)
-    flush = ledger.plan_flush(files, bytes(16))
+    flush = ledger.plan_flush(bytes(16))
     flush.perform(files)
     ledger.flushed(flush, files)
     return ledger, [len(block) for block in flush.blocks]
