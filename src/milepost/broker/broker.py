@@ -91,6 +91,7 @@ class Broker:
             expose_broker_entry=settings.broker_entry_metadata
             and settings.expose_broker_entry_metadata,
             round_robin_entries=settings.dispatch_round_robin_entries,
+            read_entries=settings.dispatch_read_entries,
         )
 
     # -- life --------------------------------------------------------------------------------------

@@ -86,13 +86,6 @@ class Settings:
         "exposingBrokerEntryMetadataToClientEnabled",
         weakens="clients do not see the index of a message",
     )
-    ack_window_ms: int = count(
-        100,
-        0,
-        60_000,
-        "An ack that asked for no answer is on disk after at most this long; one that asked is "
-        "answered when it is.",
-    )
 
     # Connections.
     max_connections: int = count(
@@ -263,14 +256,6 @@ class Settings:
         100_000,
         "Entries to one consumer of a shared subscription before the next has its turn.",
         "dispatcherMaxRoundRobinBatchSize",
-    )
-    failover_delay_ms: int = count(
-        1000,
-        0,
-        3_600_000,
-        "Wait between two active consumers of a failover subscription.",
-        "activeConsumerFailoverDelayTimeMillis",
-        live=True,
     )
 
     # Storage.

@@ -18,10 +18,10 @@ def test_flags_are_settings() -> None:
 def test_flags_and_assignments_become_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MILEPOST_HTTP_PORT", "9")
     loaded = load_settings(
-        data="x", port="0", host=None, assignments=("failover_delay_ms=5", "cluster_name=a=b")
+        data="x", port="0", host=None, assignments=("default_num_partitions=5", "cluster_name=a=b")
     )
     assert loaded.settings == Settings(
-        data=Path("x"), port=0, http_port=9, failover_delay_ms=5, cluster_name="a=b"
+        data=Path("x"), port=0, http_port=9, default_num_partitions=5, cluster_name="a=b"
     )
     assert loaded.origins["port"] == "--port"
     assert loaded.origins["http_port"] == "MILEPOST_HTTP_PORT"
