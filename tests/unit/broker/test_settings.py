@@ -54,7 +54,6 @@ def test_a_shown_default_is_read_back(name: str, setting: object) -> None:
         ("allowAutoTopicCreationType", "non-partitioned"),
         ("defaultNumPartitions", 1),
         ("allowAutoSubscriptionCreation", True),
-        ("activeConsumerFailoverDelayTimeMillis", 1000),
         ("dispatcherMaxReadSizeBytes", 5 * MIB),
         ("dispatcherMaxRoundRobinBatchSize", 20),
         ("managedLedgerMaxLedgerRolloverTimeMinutes", 240 * 60),
