@@ -60,6 +60,9 @@ class RawClient:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._socket.close()
 
     # -- say ---------------------------------------------------------------------------------------
@@ -127,6 +130,15 @@ class RawClient:
 
     def deliveries(self, count: int) -> list[Delivery]:
         return [self.expect(Delivery) for _ in range(count)]
+
+    def next_answer(self) -> Any:
+        """The next receipt, or refusal, of a send."""
+        event = self._expect(
+            lambda event: isinstance(
+                getattr(event, "message", event), Receipt | pb.CommandSendError
+            )
+        )
+        return event.message if isinstance(event, Command) else event
 
     def heard_of(self, kind: type[T]) -> list[T]:
         """What has come so far of a type, once the broker has answered a PING sent after it."""

@@ -242,12 +242,7 @@ class Broker:
             elif state.kind == DEDUP_STATE:
                 dedup = (state, stored)
         if self.settings.deduplication:
-            if dedup is None:
-                row = await self.engine.catalog(
-                    lambda catalog: catalog.create_state(topic.row.topic_id, DEDUP_STATE, "", {})
-                )
-                dedup = (row, Snapshot(-1, None, []))
-            await self._open_dedup(topic, *dedup)
+            await self._open_dedup(topic, *(dedup or await self._create_dedup(topic)))
 
     def _open_cursor(self, topic: Topic, state: StateRow, stored: Snapshot) -> Subscription:
         cell: list[Cursor] = []
@@ -294,19 +289,32 @@ class Broker:
 
         self._loop.call_soon(tell)
 
+    async def _create_dedup(self, topic: Topic) -> tuple[StateRow, Snapshot]:
+        """Looking for duplicates begins now; ids of entries stored before mean nothing.
+
+        Where it begins is durable at once: or it would begin again after a crash before the first
+        checkpoint, with nothing known of what was stored since.
+        """
+        begun = Snapshot(
+            self.store.journal.last_sequence, Dedup().snapshot(topic.log.end_index), []
+        )
+
+        def create(catalog: Catalog) -> StateRow:
+            row = catalog.create_state(topic.row.topic_id, DEDUP_STATE, "", {})
+            catalog.put_snapshot(row.state_id, begun)
+            return row
+
+        return await self.engine.catalog(create), begun
+
     async def _open_dedup(self, topic: Topic, state: StateRow, stored: Snapshot) -> None:
         """Sequence ids as of the last checkpoint, and what the entries since then say."""
         cell: list[Dedup] = []
         found = self.store.open_state(
             state.state_id, lambda: cell[0].snapshot(topic.log.end_index), stored
         )
+        assert found.data is not None, f"dedup of {topic.name} was made without a snapshot"
         now_ms = self.clock.wall_ms()
-        if found.data is None:
-            # Looking for duplicates begins now; ids of entries stored before mean nothing.
-            dedup, index = Dedup(), topic.log.end_index
-            self.store.mark_dirty(state.state_id)
-        else:
-            dedup, index = Dedup.restore(found.data, now_ms)
+        dedup, index = Dedup.restore(found.data, now_ms)
         cell.append(dedup)
         index = max(index, topic.log.first_index)
         while index < topic.log.end_index:

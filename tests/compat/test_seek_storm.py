@@ -1,0 +1,232 @@
+"""Seeks without end, to everywhere, while messages are published and acked: each lands exactly.
+
+After a seek has succeeded the first message is the one that was asked for and the rest follow without a
+gap: so nothing from before the seek appears, and no ack from before it has taken anything away.
+"""
+
+from __future__ import annotations
+
+import bisect
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pulsar
+import pytest
+from compat.broker_process import BrokerProcess
+from compat.raw_client import RawClient, subscribe
+from compat.talk import RECEIVE_MS, batching, send_all, send_batch
+from pulsar import ConsumerType
+
+from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.events import Delivery
+from milepost.wire.metadata import split_broker_entry
+
+SEED = 20_240_194
+
+
+class Target(NamedTuple):
+    """Where a seek goes, and the indexes of which one must be the first to come."""
+
+    argument: Any
+    first: int
+    last: int
+    """Above `first` only where the end is meant, which moves while it is asked for."""
+
+
+class Publisher:
+    """Publishes single messages and batches; the payload of a message is its index."""
+
+    def __init__(self, broker: BrokerProcess, client: pulsar.Client, topic: str) -> None:
+        self._raw = RawClient(broker.port)
+        subscribe(self._raw, topic, "times", pb.CommandSubscribe.Exclusive, permits=1 << 30)
+        self._single = client.create_producer(topic)
+        self._batched = batching(client, topic)
+        self._random = random.Random(SEED)
+        self.ids: list[Any] = []
+        self.times: list[int] = []
+        """The broker's time of each message. Invariant: as long as `ids`, once both are grown."""
+        self.begun = 0
+        """Messages that may be on the topic."""
+
+    @property
+    def known(self) -> int:
+        """Messages that are on the topic for certain."""
+        return len(self.times)
+
+    def publish(self) -> None:
+        """One message, or one batch."""
+        count = self._random.choice((1, 1, 1, 2, 7, 20))
+        payloads = [b"%d" % index for index in range(self.begun, self.begun + count)]
+        self.begun += count
+        is_batch = count > 1
+        send = send_batch if is_batch else send_all
+        self.ids += send(self._batched if is_batch else self._single, payloads)
+        broker_entry, _ = split_broker_entry(self._raw.expect(Delivery).entry)
+        assert broker_entry is not None
+        assert broker_entry.index == self.begun - 1
+        assert broker_entry.timestamp is not None
+        self.times += [broker_entry.timestamp] * count
+
+    def close(self) -> None:
+        self._raw.close()
+        self._single.close()
+        self._batched.close()
+
+    def target(self, chooser: random.Random, *, inclusive: bool) -> Target:
+        kind = chooser.choice(("id", "id", "id", "time", "time", "earliest", "latest", "future"))
+        known = self.known
+        if kind == "earliest":
+            return Target(pulsar.MessageId.earliest, 0, 0)
+        if kind == "latest":
+            return Target(pulsar.MessageId.latest, known, -1)
+        if kind == "future":
+            return Target(self.times[known - 1] + 3_600_000, known, -1)
+        index = chooser.randrange(max(0, known - 300), known)
+        if kind == "time":
+            first = bisect.bisect_left(self.times, self.times[index], 0, known)
+            return Target(self.times[index], first, first)
+        first = index if inclusive else index + 1
+        return Target(self.ids[index], first, first)
+
+
+class Seeker(threading.Thread):
+    """One consumer or reader that seeks, checks what comes, acks some of it, and seeks again."""
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        seed: int,
+        stop: threading.Event,
+        seek: Callable[[Any], None],
+        receive: Callable[[int], pulsar.Message],
+        *,
+        inclusive: bool,
+        ack: Callable[[random.Random, list[pulsar.Message]], None] | None = None,
+    ) -> None:
+        super().__init__(daemon=True)
+        self._publisher = publisher
+        self._random = random.Random(seed)
+        self._stop_asked = stop
+        self._seek, self._receive, self._ack = seek, receive, ack
+        self._inclusive = inclusive
+        self.seeks = 0
+        self.messages = 0
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            while not self._stop_asked.is_set():
+                self._step()
+        except BaseException as error:
+            self.failure = error
+            self._stop_asked.set()
+
+    def _step(self) -> None:
+        target = self._publisher.target(self._random, inclusive=self._inclusive)
+        self._seek(target.argument)
+        last = target.last if target.last >= 0 else self._publisher.begun
+        self.seeks += 1
+        received: list[pulsar.Message] = []
+        count = self._random.choice((0, 1, 1, 5, 30))
+        expected = None
+        for _ in range(count):
+            message = self._receive(RECEIVE_MS)
+            index = int(message.data())
+            if expected is None:
+                assert target.first <= index <= last, f"{target}: first came {index}"
+            else:
+                assert index == expected, f"{target}: {index} came instead of {expected}"
+            expected = index + 1
+            received.append(message)
+        self.messages += count
+        if self._ack is not None and received:
+            self._ack(self._random, received)
+
+
+def consumer_acks(
+    consumer: pulsar.Consumer, *, cumulative: bool
+) -> Callable[[random.Random, list[pulsar.Message]], None]:
+    def ack(chooser: random.Random, messages: list[pulsar.Message]) -> None:
+        kind = chooser.choice(("none", "all", "some", "cumulative"))
+        if kind == "cumulative" and cumulative:
+            consumer.acknowledge_cumulative(messages[-1])
+        elif kind == "all":
+            for message in messages:
+                consumer.acknowledge(message)
+        elif kind == "some":
+            for message in messages[:: chooser.choice((1, 2, 3))]:
+                consumer.acknowledge(message)
+
+    return ack
+
+
+def storm(broker: BrokerProcess, connect: Any, topic: str, seconds: float) -> dict[str, Seeker]:
+    publisher = Publisher(broker, connect(broker), topic)
+    while publisher.known < 200:
+        publisher.publish()
+    stop = threading.Event()
+    seekers: dict[str, Seeker] = {}
+    for number, (name, consumer_type) in enumerate(
+        (("Exclusive", ConsumerType.Exclusive), ("Shared", ConsumerType.Shared))
+    ):
+        consumer = connect(broker).subscribe(
+            topic,
+            name,
+            consumer_type=consumer_type,
+            start_message_id_inclusive=bool(number),
+            batch_index_ack_enabled=True,
+        )
+        seekers[name] = Seeker(
+            publisher,
+            SEED + number,
+            stop,
+            consumer.seek,
+            consumer.receive,
+            inclusive=bool(number),
+            ack=consumer_acks(consumer, cumulative=consumer_type == ConsumerType.Exclusive),
+        )
+    for inclusive in (False, True):
+        name = f"reader {'at' if inclusive else 'after'}"
+        reader = connect(broker).create_reader(
+            topic, pulsar.MessageId.earliest, start_message_id_inclusive=inclusive
+        )
+        seekers[name] = Seeker(
+            publisher,
+            SEED + 10 + inclusive,
+            stop,
+            reader.seek,
+            reader.read_next,
+            inclusive=inclusive,
+        )
+    for seeker in seekers.values():
+        seeker.start()
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and not stop.wait(0.003):
+        publisher.publish()
+    stop.set()
+    for seeker in seekers.values():
+        while seeker.is_alive():  # those at the end wait for one more message
+            publisher.publish()
+            seeker.join(0.05)
+    publisher.close()
+    return seekers
+
+
+def judge(seekers: dict[str, Seeker], seeks_min: int) -> None:
+    for name, seeker in seekers.items():
+        if seeker.failure is not None:
+            raise AssertionError(f"{name}, seek {seeker.seeks}") from seeker.failure
+        assert seeker.seeks >= seeks_min, f"{name} sought only {seeker.seeks} times"
+        assert seeker.messages > seeker.seeks
+
+
+def test_a_short_seek_storm(broker: BrokerProcess, connect: Any, topic: str) -> None:
+    judge(storm(broker, connect, topic, 5), 50)
+
+
+@pytest.mark.slow
+def test_a_seek_storm(broker: BrokerProcess, connect: Any, topic: str) -> None:
+    judge(storm(broker, connect, topic, 60), 600)
