@@ -12,6 +12,9 @@ from milepost.cursor.facts import AckFact, DeliveryFact, SeekFact, TrimFact, dec
 from milepost.errors import CorruptData, UnknownFormat
 from milepost.positions.ranges import IndexRanges
 
+# The upper seven bytes of a small u64.
+ZEROS = " 00" * 7
+
 ALL = [
     AckFact(0, IndexRanges([(7, 9)])),
     AckFact(2**40, IndexRanges([(7, 9), (11, 12), (5000, 9000)])),
@@ -33,6 +36,22 @@ def test_a_fact_comes_back_from_its_bytes(fact: facts.Fact) -> None:
 def test_one_ack_is_26_bytes() -> None:
     written = facts.encode_ack_range(epoch=3, first=10, end=11)
     assert written == struct.pack("<BBQQQ", 1, 1, 3, 10, 11)
+
+
+@pytest.mark.parametrize(
+    ("fact", "written"),
+    [
+        (AckFact(3, IndexRanges([(7, 9)])), f"01 01 03{ZEROS} 07{ZEROS} 09{ZEROS}"),
+        (AckFact(3, IndexRanges([(7, 9), (11, 12)])), f"01 02 03{ZEROS} 00 05 80 09"),
+        (SeekFact(3, 17, IndexRanges([(17, 40)])), f"01 03 03{ZEROS} 11{ZEROS} 11 2e"),
+        (TrimFact(3, 12), f"01 04 03{ZEROS} 0c{ZEROS}"),
+        (DeliveryFact(3, IndexRanges([(7, 9)])), f"01 05 03{ZEROS} 07 04"),
+    ],
+    ids=str,
+)
+def test_the_format_does_not_move(fact: facts.Fact, written: str) -> None:
+    """Journals of this version must be readable for ever."""
+    assert encode(fact) == bytes.fromhex(written)
 
 
 def test_the_acks_of_one_commit_become_one_fact() -> None:

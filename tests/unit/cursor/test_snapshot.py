@@ -53,6 +53,19 @@ def test_the_same_cursor_gives_the_same_bytes(lived: Cursor) -> None:
     assert snapshot.encode(snapshot.decode(written)) == written
 
 
+def test_the_format_does_not_move() -> None:
+    """Snapshots of this version must be readable for ever."""
+    cursor = Cursor(3, 300)
+    cursor.deliver(3, 60, holder=1)
+    cursor.seek(8)
+    cursor.deliver(8, 12, holder=2)
+    cursor.ack([(8, 9)], holder=2)
+    cursor.release([(10, 12)], count=True)
+    sets = "03 09 c6 04" + "02 09 06" + "02 0c 60" + "02 0a 04"
+    body = bytes.fromhex("01" + "03 ac 02 01" + "04" + sets)
+    assert snapshot.encode(cursor) == sealed(body)
+
+
 def test_what_was_inflight_is_known_to_have_been_delivered(lived: Cursor) -> None:
     """A seek after the restart makes it stale: its ack may still be on its way."""
     reopened = snapshot.decode(snapshot.encode(lived))
