@@ -34,7 +34,7 @@ def judge(image: Image, *, checkpoint: bool = False) -> list[Problem]:
 
 
 def _judge(image: Image, checkpoint: bool) -> Iterator[Problem]:
-    machine = Machine.from_image(image, catalog_commits=False)
+    machine = Machine.from_image(image, traced=False)
     yield from machine.problems()
     if machine.store.report.damages:
         yield Problem("false-alarm", "", f"damage reported: {machine.store.report.damages}")

@@ -111,7 +111,7 @@ class History:
     def __init__(self, record: Callable[[Event], object] | None = None) -> None:
         self.topics: dict[str, TopicHistory] = {}
         self._tickets: list[Publish | Fact] = []
-        self._record = record
+        self.record = record
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> History:
@@ -121,8 +121,8 @@ class History:
         return history
 
     def _note(self, *event: Any) -> None:
-        if self._record is not None:
-            self._record(event)
+        if self.record is not None:
+            self.record(event)
 
     # -- topics and states -------------------------------------------------------------------------
 

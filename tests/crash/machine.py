@@ -103,22 +103,22 @@ class Machine:
         history: History | None = None,
         clock: ManualClock | None = None,
         *,
-        catalog_commits: bool = True,
+        traced: bool = True,
         **options: Any,
     ) -> None:
-        """`catalog_commits` False: the trace will not be crashed again, so spare the marks."""
+        """`traced` False: the trace will not be crashed again, so spare the marks."""
         self.files = MemoryFiles() if files is None else files
         self.clock = clock or ManualClock()
         self.history = history or History()
-        if history is None:
-            self.history._record = lambda event: self.files.trace.mark("event", event)
+        if traced:
+            self.history.record = lambda event: self.files.trace.mark("event", event)
         self.options: dict[str, Any] = {
             "roll_policy": ROLL_POLICY,
             "tail_size_max": TAIL_SIZE_MAX,
             **options,
         }
         self._catalog_image = catalog_image
-        self._catalog_commits = catalog_commits
+        self._traced = traced
         self.serial = 0
         self.boot()
 
@@ -135,7 +135,7 @@ class Machine:
         self.catalog = SqliteCatalog(
             None,
             image=self._catalog_image,
-            on_commit=self._committed if self._catalog_commits else None,
+            on_commit=self._committed if self._traced else None,
         )
         self.store = Store(self.files, self.catalog, self.clock, **self.options)
         self.logs: dict[str, Log] = {}
@@ -167,7 +167,8 @@ class Machine:
     def kill(self) -> None:
         """The process dies, its files stay as the kernel has them; then it is started again."""
         self.files.on_sync = None
-        self.store.journal.close()
+        for node in (*self.files._names.values(), *self.files._unnamed):
+            node.writers = 0  # the kernel closes what the process had open
         self._catalog_image = self.catalog.image()
         self.boot()
 
@@ -180,7 +181,10 @@ class Machine:
         self.files.on_sync = die
 
     def close(self) -> None:
-        self.finish()
+        """An orderly end; a checkpoint that was under way is given up."""
+        self.pump()
+        if self.plan is not None:
+            self.finish_checkpoint(OSError())
         self.store.close()
 
     # -- asking ------------------------------------------------------------------------------------

@@ -166,7 +166,7 @@ class Ledger:
                 return mileposts
         except (OSError, CorruptData):
             pass  # missing or short
-        logger.warning("%s: missing or not intact, it is made again from the ledger", path)
+        logger.info("%s: missing or not intact, it is made again from the ledger", path)
         self._rows_stored = 0
         return rebuild(files, ledger_path(self.ledger_id), stored)
 
@@ -178,7 +178,8 @@ class Ledger:
         except OSError:
             return  # whoever needs its bytes will say so
         if not FileHeader.is_whole(head):
-            logger.warning("%s: its header is damaged", path)
+            if kind == LEDGER:  # mileposts are not synced: a power failure may well do that
+                logger.warning("%s: its header is damaged", path)
             return
         found = FileHeader.decode(head, path, kind)
         mine = (self.ledger_id, self.topic_id, self.first_index, self.first_time_ms)

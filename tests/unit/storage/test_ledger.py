@@ -259,7 +259,7 @@ class TestDamage:
             files.damage(path, files.contents()[path][:-1])
         else:
             flip_bit(files, path, 8 * (HEADER_SIZE + 5))
-        with caplog.at_level(logging.WARNING):
+        with caplog.at_level(logging.INFO):
             spans = [ledger.span(n, files) for n in range(6)]
         assert [tuple(span) for span in spans] == [
             (100, 1),
@@ -283,10 +283,13 @@ class TestDamage:
     def test_a_damaged_header_costs_nothing_and_is_told(
         self, files: MemoryFiles, path: str, caplog: pytest.LogCaptureFixture
     ) -> None:
+        """But for mileposts, which a power failure may well leave so."""
         ledger = self.stored(files)
         flip_bit(files, path, 8 * 30)
         assert len(read(ledger, files, 0, 6)) == 6
-        assert f"{path}: its header is damaged" in caplog.text
+        told = "" if path == mileposts_path(7) else f"{path}: its header is damaged"
+        assert told in caplog.text
+        assert bool(told) == bool(caplog.text)
 
     @pytest.mark.parametrize("path", [ledger_path(7), mileposts_path(7)])
     def test_a_newer_format_is_refused(
