@@ -141,10 +141,15 @@ class RawClient:
         return event.message if isinstance(event, Command) else event
 
     def heard_of(self, kind: type[T]) -> list[T]:
-        """What has come so far of a type, once the broker has answered a PING sent after it."""
+        """Take what has come of a type, once the broker has answered a question asked now."""
         self._ping()
-        found = [getattr(event, "message", event) for event in self._heard]
-        return [event for event in found if isinstance(event, kind)]
+        found: list[T] = []
+        for event in list(self._heard):
+            message = getattr(event, "message", event)
+            if isinstance(message, kind):
+                self._heard.remove(event)
+                found.append(message)
+        return found
 
     def _ping(self) -> None:
         """A request that changes nothing: all that the broker wrote before its answer is here then."""
