@@ -16,8 +16,8 @@ Every call is also an event, a plain tuple: `History(record=events.append)` note
 `History.of(events)` is the history again, so that it can lie in a trace or in a file of lines.
 
 Payloads are unique in a topic. What is open (asked for, not answered) may be there or not; what was
-refused may not. A fact that was refused is the exception: its state had changed in memory, and the
-next snapshot may store that; so it may be there too, in its order.
+refused may not. A fact that was refused is the exception: its state had changed in memory, and what
+is stored next of that state has it too. So the facts that are there are the first so many, always.
 """
 
 from __future__ import annotations
@@ -352,7 +352,7 @@ def _check_facts(key: str, facts: Sequence[Fact], there: list[bytes]) -> Iterabl
                 yield "hole", f"fact {number} of {key} is there, one before it is not"
         elif fact.fate is Fate.STORED:
             yield "lost-fact", f"fact {number} of {key} ({fact.data[:20].hex()}) was answered"
-        elif fact.fate is Fate.OPEN:
+        elif fact.fate in (Fate.OPEN, Fate.REFUSED):
             ended = True
     if at < len(there):
         yield "phantom-fact", f"{key} has {len(there)} facts, {len(there) - at} are not explained"

@@ -24,7 +24,7 @@ ENTRY_HEADER = struct.Struct("<IIQQQQIHH")
 LEDGER_BODY = struct.Struct("<QQQ")
 MILEPOST = struct.Struct("<IIII")
 
-ENTRIES, LEDGER, FACT = 1, 2, 3
+ENTRIES, LEDGER, FACT, STATE = 1, 2, 3, 4
 
 
 class Damaged(Exception):
@@ -129,12 +129,16 @@ def _read(root: Path, catalog: sqlite3.Connection) -> Directory:
         states[state] = sequence, State(topics[topic], kind, name, snapshot, split_facts(facts))
 
     for record in read_journal(root, catalog):
-        if record.kind == FACT:
+        if record.kind in (FACT, STATE):
             if ("state", record.owner) in buried:
                 continue
             sequence, told = states[record.owner]
-            if record.sequence > sequence:
+            if record.sequence <= sequence:
+                continue
+            if record.kind == FACT:
                 told.facts.append(record.body)
+            else:
+                states[record.owner] = sequence, told._replace(snapshot=record.body, facts=[])
             continue
         if record.kind == LEDGER:
             topic_of[record.owner], first_index, _ = LEDGER_BODY.unpack(record.body)
@@ -224,8 +228,8 @@ def _check_mileposts(root: Path, ledger: Header, entries: list[Entry], crc: int)
 
 
 def read_journal(root: Path, catalog: sqlite3.Connection) -> Iterator[Record]:
-    incarnation, first, next_sequence = catalog.execute(
-        "select incarnation, journal_first, next_sequence from meta"
+    incarnation, first, last = catalog.execute(
+        "select incarnation, journal_first, journal_last from meta"
     ).fetchone()
     files: dict[int, tuple[Header, bytes]] = {}
     for path in (root / "journal").glob("*.journal"):
@@ -237,10 +241,12 @@ def read_journal(root: Path, catalog: sqlite3.Connection) -> Iterator[Record]:
         if header is None or header[:3] != (b"JRNL", incarnation, number):
             raise Damaged(f"{path.name}: {header}")
         files[number] = header, data
-    if not files and next_sequence == 0:
+    if last == 0:
         return
+    if last not in files:
+        raise Damaged(f"journal file {last} is missing")
     chain: list[tuple[Header, bytes]] = []
-    number = max(files, default=first)
+    number = max(files)
     counts: int | None = None  # bytes, by the header of the file behind it
     while not chain or chain[-1][0].a != first:
         if number not in files:
@@ -263,7 +269,7 @@ def read_records(data: bytes, header: Header, *, newest: bool) -> Iterator[Recor
             if not newest or any(group > expected for group in later):
                 raise Damaged(f"journal file {header.a}: byte {at}: sequence {expected}")
             return  # a torn tail
-        if record.kind not in (ENTRIES, LEDGER, FACT):
+        if record.kind not in (ENTRIES, LEDGER, FACT, STATE):
             raise Damaged(f"journal file {header.a}: byte {at}: kind {record.kind}")
         yield record
         expected += 1

@@ -371,8 +371,14 @@ def test_the_page_names_every_number_of_the_code() -> None:
         (format_reader.MILEPOST.size, "### Mileposts, {} bytes a row"),
     ):
         assert heading.format(number) in page
-    for kind, word in ((records.ENTRIES, "entries"), (records.LEDGER, "ledger"), (FACT, "fact")):
+    kinds = {
+        records.ENTRIES: "entries",
+        records.LEDGER: "ledger",
+        records.FACT: "fact",
+        records.STATE: "state",
+    }
+    for kind, word in kinds.items():
         assert f"**{kind}, {word}.**" in page
-    assert {1, 2, 3} == records.KINDS
+    assert set(kinds) == records.KINDS
     assert facts.VERSION == snapshot.VERSION == 1
     assert "| cursor facts and snapshots | first byte | 1 |" in page

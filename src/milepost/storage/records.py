@@ -33,7 +33,15 @@ MAGIC = b"MPR1"
 ENTRIES = 1  # owner: ledger; body: a block of entries
 LEDGER = 2  # owner: ledger; body: topic u64, first index u64, time u64: a ledger begins
 FACT = 3  # owner: state; body: opaque to the storage
-KINDS = frozenset({ENTRIES, LEDGER, FACT})
+STATE = 4  # owner: state; body: a snapshot, in place of all that came before
+KINDS = frozenset({ENTRIES, LEDGER, FACT, STATE})
+
+_LOST = {
+    ENTRIES: "entries of ledger",
+    LEDGER: "start of ledger",
+    FACT: "a fact of state",
+    STATE: "a snapshot of state",
+}
 
 LEDGER_BODY = Struct("<QQQ")
 
@@ -63,10 +71,9 @@ class Damage(NamedTuple):
     """Of the header that survived, or -1."""
 
     def __str__(self) -> str:
-        what = {ENTRIES: "entries of ledger", LEDGER: "start of ledger", FACT: "a fact of state"}
-        lost = (
-            "a record of unknown kind" if self.kind is None else f"{what[self.kind]} {self.owner}"
-        )
+        lost = "a record of unknown kind"
+        if self.kind is not None:
+            lost = f"{_LOST[self.kind]} {self.owner}"
         return f"{self.file}: byte {self.offset}: sequence {self.sequence}: {lost} cannot be read"
 
 

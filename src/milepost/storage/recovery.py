@@ -32,6 +32,7 @@ from milepost.storage.records import (
     ENTRIES,
     FACT,
     LEDGER_BODY,
+    STATE,
     Damage,
     Record,
     scan,
@@ -65,6 +66,8 @@ class Recovered:
     logs: dict[int, Log] = field(default_factory=dict)
     facts: dict[int, list[tuple[int, bytes]]] = field(default_factory=dict)
     """By state: (sequence, fact) behind its snapshot, in order."""
+    snapshots: dict[int, tuple[int, bytes]] = field(default_factory=dict)
+    """By state: (sequence, snapshot) that was journalled and replaces the catalog's."""
     damaged_states: dict[int, str] = field(default_factory=dict)
     journal_first: int = 0
     """The oldest file of the journal; 0 in a directory that was never opened."""
@@ -205,7 +208,7 @@ class _Replay:
     def _apply(self, record: Record, path: str) -> None:
         if record.kind == ENTRIES:
             self._entries(record, path)
-        elif record.kind == FACT:
+        elif record.kind in (FACT, STATE):
             self._fact(record)
         else:
             self._ledger(record)
@@ -255,9 +258,14 @@ class _Replay:
             if self._catalog.state_by_id(state_id) is None:
                 raise CorruptData(f"journal speaks of state {state_id}, which the catalog lacks")
             self._folded[state_id] = self._catalog.snapshot(state_id).sequence
-        if record.sequence > self._folded[state_id]:
+        if record.sequence <= self._folded[state_id]:
+            return
+        self.found.report.facts += 1
+        if record.kind == STATE:
+            self.found.snapshots[state_id] = (record.sequence, record.body)
+            self.found.facts.pop(state_id, None)
+        else:
             self.found.facts.setdefault(state_id, []).append((record.sequence, record.body))
-            self.found.report.facts += 1
 
     def _log(self, topic_id: int) -> Log | None:
         if topic_id not in self.found.logs:
@@ -285,7 +293,7 @@ class _Replay:
         self.found.report.damages.append(damage)
         if damage.kind is None and not self._salvage:
             raise CorruptData(str(damage))
-        if damage.kind == FACT and damage.owner is not None:
+        if damage.kind in (FACT, STATE) and damage.owner is not None:
             if (STATE_TOMB, damage.owner) not in self._tombs:
                 self.found.damaged_states[damage.owner] = str(damage)
         elif damage.kind == ENTRIES and damage.owner is not None:

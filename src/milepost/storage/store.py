@@ -26,7 +26,7 @@ from milepost.storage.journal import Done, Journal
 from milepost.storage.ledger import FOLDER as LEDGER_FOLDER
 from milepost.storage.ledger import Ledger, LedgerRow, ledger_path, mileposts_path
 from milepost.storage.log import Log, RollPolicy
-from milepost.storage.records import FACT
+from milepost.storage.records import FACT, STATE
 from milepost.storage.recovery import Recovered, RecoveryReport, recover
 from milepost.storage.tail import TAIL_SIZE_DEFAULT, TailCache
 
@@ -67,6 +67,9 @@ class Store:
         self._parked: dict[int, Snapshot] = {}
         # States whose snapshot a checkpoint is storing just now: the catalog has an older one.
         self._storing: set[int] = set()
+        # States that may hold facts which the journal refused, and the last refusal seen.
+        self._unfounded: set[int] = set()
+        self._refused_through = -1
         self._checkpointing = False
         self._rolled_size = 0  # what the checkpoint under way is storing
         self.checkpoints = 0
@@ -102,10 +105,15 @@ class Store:
         )
 
     def _adopt_facts(self, found: Recovered) -> None:
-        for state_id, facts in found.facts.items():
-            before = self.catalog.snapshot(state_id)
+        for state_id in {*found.snapshots, *found.facts}:
+            if state_id in found.snapshots:
+                before = Snapshot(*found.snapshots[state_id], [])
+            else:
+                before = self.catalog.snapshot(state_id)
+            facts = found.facts.get(state_id, [])
+            sequence = facts[-1][0] if facts else before.sequence
             self._parked[state_id] = Snapshot(
-                facts[-1][0], before.data, [*before.facts, *(fact for _, fact in facts)]
+                sequence, before.data, [*before.facts, *(fact for _, fact in facts)]
             )
 
     def _recovered_log(self, topic_id: int) -> Log | None:
@@ -181,6 +189,7 @@ class Store:
     def forget_state(self, state_id: int) -> None:
         """The catalog has forgotten it."""
         self._open_states.pop(state_id, None)
+        self._unfounded.discard(state_id)
         self._dirty_states.discard(state_id)
         self._parked.pop(state_id, None)
 
@@ -224,10 +233,23 @@ class Store:
         return snapshot
 
     def fact(self, state_id: int, fact: bytes, done: Done) -> int:
-        """Something durable happened to an open state: `done` is called when it is on disk."""
+        """Something durable happened to an open state: `done` is called when it is on disk.
+
+        The state has changed already, also when the journal then refuses the fact. So the first
+        fact behind a refusal takes the whole state with it: what recovery finds is a state that was.
+        """
         assert state_id in self._open_states, f"state {state_id} is not open"
         self._dirty_states.add(state_id)
+        self._note_refusals()
+        if state_id in self._unfounded:
+            self._unfounded.discard(state_id)
+            return self.journal.submit(STATE, state_id, (self._open_states[state_id](),), done)
         return self.journal.submit(FACT, state_id, (fact,), done)
+
+    def _note_refusals(self) -> None:
+        if self.journal.refused_through != self._refused_through:
+            self._refused_through = self.journal.refused_through
+            self._unfounded.update(self._open_states, self._parked)
 
     def barrier(self, done: Done) -> None:
         """`done` is called when everything submitted so far is on disk."""
@@ -240,6 +262,7 @@ class Store:
 
     def close_state(self, state_id: int) -> None:
         """Nobody will change it for now; the next checkpoint stores what it was."""
+        self._note_refusals()
         take_snapshot = self._open_states.pop(state_id)
         if state_id in self._dirty_states or state_id in self._storing:
             self._dirty_states.discard(state_id)

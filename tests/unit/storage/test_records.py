@@ -187,7 +187,9 @@ class TestDamage:
 class TestNewerFormats:
     @pytest.mark.parametrize("body", [b"body", b""])
     def test_an_unknown_kind_is_refused(self, body: bytes) -> None:
-        with pytest.raises(UnknownFormat, match=r"j: byte 0: record kind 9; known are \[1, 2, 3\]"):
+        with pytest.raises(
+            UnknownFormat, match=r"j: byte 0: record kind 9; known are \[1, 2, 3, 4\]"
+        ):
             read(record(10, 10, body, kind=9))
 
     def test_also_when_its_body_is_damaged(self) -> None:
