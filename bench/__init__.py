@@ -1,1 +1,30 @@
-"""Benchmarks: what the product promises in numbers, measured."""
+"""Benchmarks: what the product promises in numbers, measured.
+
+A module of this package has `run()`, which measures for some seconds and returns its results; `python -m
+bench` prints those of all modules. Figures of a shared machine are to be read as ± 30 %, so wherever it
+can be, a result is a ratio of two things measured in the same run.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Result(NamedTuple):
+    """One line of the report."""
+
+    name: str
+    value: float
+    unit: str
+    target: str = ""
+    """What it ought to be; empty where nothing is promised."""
+    ok: bool | None = None
+    """Whether it is; None where nothing is promised."""
+
+
+def at_most(name: str, value: float, unit: str, target: float) -> Result:
+    return Result(name, value, unit, f"≤ {target:,g}", value <= target)
+
+
+def at_least(name: str, value: float, unit: str, target: float) -> Result:
+    return Result(name, value, unit, f"≥ {target:,g}", value >= target)
