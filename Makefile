@@ -55,8 +55,8 @@ bench: $(READY) ## throughput, latency and memory, as ratios where possible
 
 lock: $(READY) ## pin the dependencies again
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-emit-find-links --no-header --build-isolation -o requirements/dev.lock requirements/build.in
+	$(BIN)/uv pip compile pyproject.toml requirements/build.in --extra dev --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header -o requirements/dev.lock
 
 clean: ## remove what the targets made, but no data
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
