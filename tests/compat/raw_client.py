@@ -170,8 +170,7 @@ class RawClient:
             self._flush()
 
     def _flush(self) -> None:
-        for buffer in self._protocol.data_to_send():
-            self._socket.sendall(buffer)
+        self._socket.sendall(b"".join(self._protocol.data_to_send()))
 
 
 def subscribe(
