@@ -422,6 +422,7 @@ def restart_after(entries: int, tail_size: int) -> tuple[float, float]:
                 store.pump()
         store.pump()
         abandon(store)
+        os.sync()  # as it would be: the journal was synced record by record
         found = in_a_process(measure_restart, root)
     return found["seconds"], found["records"]
 
