@@ -13,7 +13,7 @@ from milepost.cursor.outcomes import Counts
 from milepost.cursor.state import CursorState
 from milepost.errors import CorruptData, UnknownFormat
 from milepost.positions.ranges import IndexRanges
-from milepost.positions.spans import Span
+from milepost.positions.spans import INDEX_MAX, Span
 from milepost.positions.varints import write_varint
 
 
@@ -131,6 +131,11 @@ def numbers(*values: int) -> bytes:
 def test_no_cursor_has_this_state(body: bytes, why: str) -> None:
     with pytest.raises(CorruptData, match=why):
         snapshot.decode(sealed(body))
+
+
+def test_the_largest_end_there_is() -> None:
+    cursor = Cursor(0, INDEX_MAX)
+    assert snapshot.decode(snapshot.encode(cursor)).counts().ready == INDEX_MAX
 
 
 def test_no_bytes_at_all_are_corrupt() -> None:
