@@ -130,7 +130,7 @@ def every_second() -> list[Figure]:
         traced.deliver(first, first + DELIVERY_COUNT, 0)
     traced.release_holder(0, count=True)
     size_bytes, _ = tracemalloc.get_traced_memory()
-    figures.append(at_most("memory, 200,000 redelivered", size_bytes / MIB, "MiB", 32))
+    figures.append(at_most("memory, 100,000 redelivered", size_bytes / MIB, "MiB", 32))
     tracemalloc.stop()
     del traced
 
