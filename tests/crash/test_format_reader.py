@@ -6,9 +6,10 @@ run and compared; when the format changes on purpose, the failure prints what th
 
 from __future__ import annotations
 
+import errno
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ from milepost.positions.ranges import IndexRanges
 from milepost.storage import records
 from milepost.storage.catalog import StateRow, TopicRow
 from milepost.storage.entry import BATCH, NewEntry
-from milepost.storage.files import RealFiles
+from milepost.storage.files import Buffer, RealAppendFile, RealFiles
 from milepost.storage.header import HEADER_SIZE
 from milepost.storage.log import RollPolicy
 from milepost.storage.records import FACT, body_crc, encode_header, scan, seed_of
@@ -177,6 +178,48 @@ def test_the_reader_cuts_a_torn_tail_and_names_damage(tmp_path: Path) -> None:
     path.write_bytes(flipped)
     with pytest.raises(Damaged, match="byte 64"):
         read_directory(tmp_path)
+
+
+class FillsUp(RealFiles):
+    """A disk that has no room while `is_full`."""
+
+    is_full = False
+
+    def create(self, path: str) -> RealAppendFile:
+        made = super().create(path)
+        return FileThatFillsUp(self, path, made._fd)
+
+
+class FileThatFillsUp(RealAppendFile):
+    __slots__ = ("_disk",)
+
+    def __init__(self, disk: FillsUp, path: str, fd: int) -> None:
+        super().__init__(path, fd, 0)
+        self._disk = disk
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        if self._disk.is_full:
+            raise OSError(errno.ENOSPC, "no space left")
+        super().append(buffers)
+
+
+def test_the_reader_knows_a_state_that_was_journalled_whole(tmp_path: Path) -> None:
+    disk = FillsUp(tmp_path)
+    store = Store(disk, SqliteCatalog(tmp_path / "catalog.sqlite"), ManualClock())
+    topic = store.catalog.create_topic("persistent://public/default/a", {})
+    state_id = store.catalog.create_state(topic.topic_id, "opaque", "s", {}).state_id
+    happened: list[bytes] = []
+    answers: list[Exception | None] = []
+    store.open_state(state_id, lambda: b"".join(happened))
+    for fact, is_full in ((b"A", False), (b"B", True), (b"C", False), (b"D", False)):
+        disk.is_full = is_full
+        happened.append(fact)
+        store.fact(state_id, fact, answers.append)
+        store.pump()
+    abandon(store)
+    assert [error is None for error in answers] == [True, False, True, True]
+    (found,) = read_directory(tmp_path).states
+    assert (found.snapshot, found.facts) == (b"ABC", [b"D"])
 
 
 def test_the_reader_refuses_what_it_does_not_know(tmp_path: Path) -> None:
