@@ -165,3 +165,50 @@ def test_any_command_is_written_as_the_library_writes_it(
     data = encode_command(response)
     assert data == library.SerializeToString()
     assert decode_command(data).message == response
+
+
+@given(
+    int64s(),
+    int32s(),
+    st.integers(0, 2**63 - 1),
+    st.integers(0, 2**40),
+    st.lists(
+        st.tuples(
+            st.integers(1, 300), st.sampled_from((0, 0, 1)), st.sampled_from((0, 5, 4096, 4097))
+        ),
+        max_size=300,
+    ),
+    int64s(),
+    st.booleans(),
+)
+def test_a_run_of_messages_is_each_of_them(
+    consumer_id: int,
+    partition: int,
+    ledger_id: int,
+    first_entry_id: int,
+    steps: list[tuple[int, int, int]],
+    consumer_epoch: int,
+    shows_index: bool,
+) -> None:
+    entries: list[tuple[int, int, int, bytes]] = []
+    last_index, time_ms = first_entry_id, 1_700_000_000_000
+    for entry_id, (count, passed_ms, size) in enumerate(steps, first_entry_id):
+        last_index += count
+        time_ms += passed_ms
+        entries.append((entry_id, last_index, time_ms, bytes([size & 255]) * size))
+    one_by_one = MessageEncoder(consumer_id, partition)
+    expected = b""
+    for entry_id, last_index, time_ms, entry in entries:
+        broker_entry = encode_broker_entry(time_ms, last_index) if shows_index else b""
+        expected += one_by_one.head(
+            ledger_id,
+            entry_id,
+            len(entry),
+            consumer_epoch=consumer_epoch,
+            broker_entry=broker_entry,
+        )
+        expected += entry
+    run = MessageEncoder(consumer_id, partition).run(
+        ledger_id, entries, consumer_epoch, shows_index=shows_index
+    )
+    assert b"".join(run) == expected

@@ -13,6 +13,7 @@ Nothing here suspends. Reading entries, which may, is feed.py's.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from milepost.broker import addresses
@@ -22,7 +23,7 @@ from milepost.broker.dispatch import Dispatcher, make_dispatcher
 from milepost.broker.peer import Buffer
 from milepost.cursor import facts
 from milepost.cursor.cursor import Cursor
-from milepost.cursor.outcomes import Acked
+from milepost.cursor.outcomes import Acked, Delivered
 from milepost.errors import (
     ConsumerBusy,
     MilepostError,
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 # Entries that are never part of a run: a marker goes to nobody, a chunk has a consumer of its own.
 _ALONE = MARKER | CHUNK
 
-# One read looks at most this far ahead of what is delivered.
-READ_ENTRIES_MAX = 1024
+# Entry id, last index, time and payload of an `Entry`: what the frames of a run are made of.
+_FRAME_FIELDS = itemgetter(1, 2, 4, 7)
 
 
 class Limits(NamedTuple):
@@ -51,6 +52,9 @@ class Limits(NamedTuple):
     batch_index_ack: bool = True
     expose_broker_entry: bool = True
     round_robin_entries: int = 20
+    """Entries that one of several consumers gets in one turn."""
+    read_entries: int = 1000
+    """Entries in one read."""
 
 
 class Subscription:
@@ -156,7 +160,7 @@ class Subscription:
         room = self.dispatcher.room()
         if room <= 0:
             return None
-        ready = self.cursor.next_ready(self._scan_index, READ_ENTRIES_MAX)
+        ready = self.cursor.next_ready(self._scan_index, self.limits.read_entries)
         if ready is None:
             return None
         first, end = ready
@@ -186,63 +190,100 @@ class Subscription:
             at += self._deliver(consumer, entries, at)
 
     def _deliver(self, consumer: Consumer, entries: Sequence[Entry], at: int) -> int:
-        """Send a run of entries to one consumer; returns how many were dealt with."""
+        """Send entries to one consumer; returns how many were dealt with."""
+        run = self._fresh_run(consumer, entries, at)
+        if run:
+            self._deliver_run(consumer, run)
+            return len(run)
+        self._deliver_one(consumer, entries[at])
+        return 1
+
+    def _fresh_run(self, consumer: Consumer, entries: Sequence[Entry], at: int) -> Sequence[Entry]:
+        """The entries from `at` on that the consumer has room for, if they are nothing special: all
+        of their messages ready, none ever released, and no chunk or marker among them."""
+        assert self.dispatcher is not None
+        run_max = self.dispatcher.run_max
+        first_index = entries[at].last_index - entries[at].count + 1
+        offered = entries[-1].last_index + 1 - first_index
+        ready = self.cursor.next_ready(first_index, offered)
+        if run_max == 1 or ready is None or ready[0] != first_index:
+            return ()
+        room_end = first_index + self._room(consumer)
+        end = at
+        for entry in entries[at : at + run_max]:
+            # An entry goes out whole as long as there is room for the first message of it.
+            if (
+                entry.flags & _ALONE
+                or entry.last_index >= ready[1]
+                or entry.last_index - entry.count + 1 >= room_end
+            ):
+                break
+            end += 1
+        run = entries[at:end]
+        if run and self.cursor.redelivery_count(
+            Span(first_index, run[-1].last_index + 1 - first_index)
+        ):
+            return ()
+        return run
+
+    def _deliver_run(self, consumer: Consumer, run: Sequence[Entry]) -> None:
+        """Send what `_fresh_run` found: one step of the cursor, however many entries it is."""
+        first_index = run[0].last_index - run[0].count + 1
+        went = self.cursor.deliver(first_index, run[-1].last_index + 1, consumer.holder)
+        buffers = consumer.encoder.run(
+            run[0].ledger_id,
+            map(_FRAME_FIELDS, run),
+            consumer.epoch,
+            shows_index=self._shows_index(consumer),
+        )
+        size = sum([len(entry.payload) for entry in run])
+        self._delivered(consumer, went, buffers, size)
+
+    def _deliver_one(self, consumer: Consumer, entry: Entry) -> None:
+        """Send what of an entry is ready, if anything is."""
         assert self.dispatcher is not None
         cursor = self.cursor
-        room = self._room(consumer)
-        run_max = self.dispatcher.run_max
-        head = consumer.encoder.head
-        epoch = consumer.epoch
-        shows_index = consumer.peer.wants_broker_entry and self.limits.expose_broker_entry
-        buffers: list[Buffer] = []
-        delivered = taken = size = 0
-        again: list[Range] = []  # delivered before the last seek, and now once more
-        for entry in entries[at : at + run_max]:
-            if taken and (entry.flags & _ALONE or room <= delivered):
-                break
-            span = Span(entry.last_index - entry.count + 1, entry.count)
-            shown = cursor.ready_set(span)
-            taken += 1
-            if shown is not None and shown.is_empty:
-                continue  # acked, or with somebody else, since it was read
-            redelivery_count = cursor.redelivery_count(span)
-            # Permits are debited by what the client will really see (PIP-54).
-            went = cursor.deliver(span.first_index, span.end_index, consumer.holder)
-            delivered += went.count
-            if went.stale:
-                again += went.ranges
-            payload = entry.payload
-            buffers.append(
-                head(
-                    entry.ledger_id,
-                    entry.entry_id,
-                    len(payload),
-                    self.dispatcher.shown_count(redelivery_count),
-                    () if shown is None else shown.to_message_words(),
-                    epoch,
-                    encode_broker_entry(entry.timestamp_ms, entry.last_index)
-                    if shows_index
-                    else b"",
-                )
-            )
-            buffers.append(payload)
-            size += len(payload)
-            if redelivery_count:
-                self.messages_redelivered += 1
-                consumer.messages_redelivered += 1
-            self.dispatcher.delivered(consumer, entry)
-        if buffers:
-            consumer.permits -= delivered
-            consumer.unacked += delivered
-            consumer.messages_out += delivered
-            consumer.bytes_out += size
-            self._block(consumer)
-            self.topic.messages_out += delivered
-            self.topic.bytes_out += size
-            self._send(consumer, buffers, again)
-        return taken
+        span = Span(entry.last_index - entry.count + 1, entry.count)
+        shown = cursor.ready_set(span)
+        if shown is not None and shown.is_empty:
+            return  # acked, or with somebody else, since it was read
+        redelivery_count = cursor.redelivery_count(span)
+        went = cursor.deliver(span.first_index, span.end_index, consumer.holder)
+        head = consumer.encoder.head(
+            entry.ledger_id,
+            entry.entry_id,
+            len(entry.payload),
+            self.dispatcher.shown_count(redelivery_count),
+            () if shown is None else shown.to_message_words(),
+            consumer.epoch,
+            encode_broker_entry(entry.timestamp_ms, entry.last_index)
+            if self._shows_index(consumer)
+            else b"",
+        )
+        if redelivery_count:
+            self.messages_redelivered += 1
+            consumer.messages_redelivered += 1
+        self.dispatcher.delivered(consumer, entry)
+        self._delivered(consumer, went, [head, entry.payload], len(entry.payload))
 
-    def _send(self, consumer: Consumer, buffers: list[Buffer], again: list[Range]) -> None:
+    def _shows_index(self, consumer: Consumer) -> bool:
+        return consumer.peer.wants_broker_entry and self.limits.expose_broker_entry
+
+    def _delivered(
+        self, consumer: Consumer, went: Delivered, buffers: list[Buffer], size: int
+    ) -> None:
+        """Account for a delivery and let its frames out."""
+        # Permits are debited by what the client will really see (PIP-54).
+        consumer.permits -= went.count
+        consumer.unacked += went.count
+        consumer.messages_out += went.count
+        consumer.bytes_out += size
+        self._block(consumer)
+        self.topic.messages_out += went.count
+        self.topic.bytes_out += size
+        self._send(consumer, buffers, went.ranges if went.stale else ())
+
+    def _send(self, consumer: Consumer, buffers: list[Buffer], again: Sequence[Range]) -> None:
         """Frames out, in order. A delivery that ends an index's being stale leaves when that is on
         disk: or a crash would make the ack of it look like one from before the seek."""
         if again and self.journal is not None:
