@@ -39,6 +39,7 @@ class Fate(enum.Enum):
     OPEN = "open"  # asked for; stored or not, nobody was told
     STORED = "stored"
     REFUSED = "refused"
+    UNKNOWN = "unknown"  # stored or not, and whoever asked was told that nobody knows
     LOST = "lost"  # open when the process died, and not there when it came back
 
 
@@ -170,6 +171,10 @@ class History:
         self._note("refused", ticket)
         self._tickets[ticket].fate = Fate.REFUSED
 
+    def unknown(self, ticket: int) -> None:
+        self._note("unknown", ticket)
+        self._tickets[ticket].fate = Fate.UNKNOWN
+
     def trim(self, topic: str, before_index: int) -> None:
         """From now on everything before the index may be gone."""
         self._note("trim", topic, before_index)
@@ -211,7 +216,7 @@ class History:
             of.exists, of.deletion_asked = True, False
             seen = {item.payload: item for item in log.items}
             for publish in of.publishes:
-                if publish.fate is Fate.OPEN:
+                if publish.fate in (Fate.OPEN, Fate.UNKNOWN):
                     publish.fate = Fate.LOST
                     if item := seen.get(publish.payload):
                         publish.fate = Fate.STORED
@@ -352,7 +357,7 @@ def _check_facts(key: str, facts: Sequence[Fact], there: list[bytes]) -> Iterabl
                 yield "hole", f"fact {number} of {key} is there, one before it is not"
         elif fact.fate is Fate.STORED:
             yield "lost-fact", f"fact {number} of {key} ({fact.data[:20].hex()}) was answered"
-        elif fact.fate in (Fate.OPEN, Fate.REFUSED):
+        elif fact.fate is not Fate.LOST:
             ended = True
     if at < len(there):
         yield "phantom-fact", f"{key} has {len(there)} facts, {len(there) - at} are not explained"

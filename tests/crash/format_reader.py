@@ -236,7 +236,7 @@ def read_journal(root: Path, catalog: sqlite3.Connection) -> Iterator[Record]:
         number = int(path.stem, 16)
         data = path.read_bytes()
         header = file_header(data)
-        if number < first or (header is None and len(data) <= 64):
+        if number < first:
             continue
         if header is None or header[:3] != (b"JRNL", incarnation, number):
             raise Damaged(f"{path.name}: {header}")

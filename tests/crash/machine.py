@@ -220,7 +220,9 @@ class Machine:
                 if error is None:
                     position = Position(block.ledger_id, block.first_entry_id + number)
                     self.history.stored(ticket, position, first_index)
-                elif not isinstance(error, OutcomeUnknown):
+                elif isinstance(error, OutcomeUnknown):
+                    self.history.unknown(ticket)
+                else:
                     self.history.refused(ticket)
                 first_index += count
             if error is None and self.logs.get(topic) is log:  # not deleted meanwhile
@@ -256,7 +258,9 @@ class Machine:
         def done(error: PersistenceError | None) -> None:
             if error is None:
                 self.history.told(ticket)
-            elif not isinstance(error, OutcomeUnknown):
+            elif isinstance(error, OutcomeUnknown):
+                self.history.unknown(ticket)
+            else:
                 self.history.refused(ticket)
 
         self.store.fact(subscription.state_id, fact, done)
@@ -288,11 +292,14 @@ class Machine:
 
     def delete_topic(self, name: str) -> None:
         self.history.delete(name)
-        self.store.delete(self.topics[name])
-        self.history.deleted(name)
-        del self.topics[name], self.logs[name]
-        for subscription in self._subscriptions_of(name):
-            del self.subscriptions[name, subscription.name]
+        try:
+            self.store.delete(self.topics[name])
+        finally:
+            if self.catalog.topic(name) is None:  # its files may be there still
+                self.history.deleted(name)
+                del self.topics[name], self.logs[name]
+                for subscription in self._subscriptions_of(name):
+                    del self.subscriptions[name, subscription.name]
 
     # -- the steps of the engine's threads ---------------------------------------------------------
 
@@ -338,6 +345,8 @@ class Machine:
 
     def checkpoint(self) -> None:
         self.finish()
+        if self.plan is not None:  # given up half-way
+            self.finish_checkpoint(OSError())
         self.store.checkpoint()
 
     # -- judging -----------------------------------------------------------------------------------

@@ -9,18 +9,24 @@ on. The same seed gives the same operations.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
 from crash.machine import Killed, Machine
+from milepost.errors import PersistenceError
 
 TOPICS = ("a", "b", "c")
 SUBSCRIPTIONS = ("s", "t")
 
 
 class Workload:
-    def __init__(self, machine: Machine, seed: int) -> None:
+    def __init__(self, machine: Machine, seed: int, *, tolerant: bool = False) -> None:
+        """`tolerant`: the disk fails now and then; go on as a broker would."""
         self.machine = machine
+        self._tolerated = (OSError, PersistenceError) if tolerant else ()
+        # What the disk said no to, by the name of its error.
+        self.failures: Counter[str] = Counter()
         self.draw = random.Random(f"workload/{seed}")
         self.operations = 0
         # How far a checkpoint has come: the steps that are left of it.
@@ -48,12 +54,16 @@ class Workload:
         verbs = [verb for _, verb in self._verbs]
         weights = [weight for weight, _ in self._verbs]
         for _ in range(operations):
-            for name in TOPICS:
-                if name not in self.machine.topics:
-                    self.machine.create_topic(name, *SUBSCRIPTIONS)
             (verb,) = self.draw.choices(verbs, weights)
-            verb(self.draw.choice(TOPICS))
+            topic = self.draw.choice(TOPICS)
             self.operations += 1
+            try:
+                for name in TOPICS:
+                    if name not in self.machine.topics:
+                        self.machine.create_topic(name, *SUBSCRIPTIONS)
+                verb(topic)
+            except self._tolerated as error:
+                self.failures[type(error).__name__] += 1
         return self
 
     def _publish(self, topic: str) -> None:
@@ -101,7 +111,13 @@ class Workload:
     def _checkpoint_step(self, topic: str) -> None:
         machine = self.machine
         if self._checkpoint:
-            self._checkpoint.pop(0)()
+            try:
+                self._checkpoint.pop(0)()
+            except self._tolerated as error:
+                self._checkpoint.clear()
+                if machine.plan is not None:
+                    machine.finish_checkpoint(error)
+                raise
         elif machine.plan is not None:
             self._checkpoint = [machine.flush, machine.record, machine.finish_checkpoint]
         elif self.draw.random() < 0.3:
@@ -110,7 +126,14 @@ class Workload:
 
     def _kill(self, topic: str) -> None:
         self._checkpoint.clear()
-        self.machine.kill()
+        try:
+            self.machine.kill()
+        except self._tolerated:
+            # A process that cannot open its directory ends; somebody looks after the disk.
+            self.failures["start"] += 1
+            self.machine.files.faults.heal()
+            self.machine.files.capacity = None
+            self.machine.boot()
         self.machine.settle()
 
     def _kill_in_sync(self, topic: str) -> None:

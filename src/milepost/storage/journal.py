@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from milepost.errors import DiskFull, OutcomeUnknown, PersistenceError
 from milepost.storage.files import AppendFile, Buffer, Files
-from milepost.storage.header import HEADER_SIZE, JOURNAL, FileHeader
+from milepost.storage.header import JOURNAL, FileHeader
 from milepost.storage.records import (
     RECORD_HEADER_SIZE,
     body_crc,
@@ -33,6 +33,8 @@ from milepost.storage.records import (
 )
 
 FOLDER = "journal"
+SUFFIX = ".journal"
+_DRAFT = ".new"  # behind the name of a file that is being begun
 
 # One group is at most this large, so that the first of many large entries does not wait for the last.
 GROUP_SIZE_MAX = 8 * 1024 * 1024
@@ -57,6 +59,15 @@ class _Waiting(NamedTuple):
     done: Done
 
 
+class Carried(NamedTuple):
+    """The last group that a start found in the journal: written again, for nobody can tell whether
+    the process that wrote it lived to sync it, and the kernel shows it either way."""
+
+    first_sequence: int
+    end_sequence: int
+    data: bytes
+
+
 class Commit(NamedTuple):
     """A group whose fate is known: all of it durable, or none of it."""
 
@@ -67,7 +78,7 @@ class Commit(NamedTuple):
 
 
 def file_name(number: int) -> str:
-    return f"{FOLDER}/{number:016x}.journal"
+    return f"{FOLDER}/{number:016x}{SUFFIX}"
 
 
 class Journal:
@@ -82,8 +93,10 @@ class Journal:
         previous_size: int,
         file_number: int,
         next_sequence: int,
+        carried: Carried | None = None,
     ) -> None:
-        """Begin file `file_number`, which continues `previous_file` cut at `previous_size` bytes."""
+        """Begin file `file_number`, which continues `previous_file` cut at `previous_size` bytes,
+        with the records that are carried over from there."""
         self._files = files
         self._incarnation = incarnation
         self._seed = seed_of(incarnation)
@@ -110,9 +123,7 @@ class Journal:
         self._next_sequence = next_sequence  # of the next record in this file
         self.commits = 0
         """Groups synced; with `last_sequence` it tells how well commits are shared."""
-        if previous_file:
-            self._sync_previous(file_name(previous_file))
-        self._begin_file(next_sequence)
+        self._begin_file(next_sequence, carried)
 
     # -- on the loop ---------------------------------------------------------------------------
 
@@ -303,35 +314,31 @@ class Journal:
             return failure
         return None
 
-    def _sync_previous(self, path: str) -> None:
-        """Whoever wrote it may have been killed before a sync: the kernel showed us its last group
-        and its name, the disk may not have them. What vouches for it must not be there first."""
-        file = self._files.open_append(path, self._files.size(path))
-        try:
-            file.sync()
-        finally:
-            file.close()
-        self._files.sync_dir(FOLDER)
-
-    def _begin_file(self, next_sequence: int) -> None:
+    def _begin_file(self, next_sequence: int, carried: Carried | None = None) -> None:
+        """A file gets its name when its beginning is synced: one that is there is whole."""
         number = self._number + 1
         while self._files.exists(file_name(number)):
             number += 1  # left behind by an attempt that failed
-        header = FileHeader(JOURNAL, self._incarnation, number, *self._previous, next_sequence)
-        file = self._files.create(file_name(number))
+        path, draft = file_name(number), file_name(number) + _DRAFT
+        first_sequence = carried.first_sequence if carried else next_sequence
+        header = FileHeader(JOURNAL, self._incarnation, number, *self._previous, first_sequence)
+        self._files.delete(draft)
+        file = self._files.create(draft)
         try:
-            file.append([header.encode()])
+            file.append([header.encode(), carried.data if carried else b""])
             file.sync()
+            self._files.rename(draft, path)
             self._files.sync_dir(FOLDER)
         except OSError:
             file.close()
-            with suppress(OSError):  # a disk that is full for a day must not collect empty files
-                self._files.delete(file_name(number))
+            for name in (draft, path):  # a disk that is full for a day must not collect empty files
+                with suppress(OSError):
+                    self._files.delete(name)
             raise
         self._file = file
         self._number = number
-        self._good_size = HEADER_SIZE
-        self._next_sequence = next_sequence
+        self._good_size = file.size
+        self._next_sequence = carried.end_sequence if carried else next_sequence
 
 
 def _behind_a_failure() -> PersistenceError:

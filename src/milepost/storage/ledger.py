@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
+from contextlib import suppress
 from typing import NamedTuple
 
 import google_crc32c
@@ -392,5 +393,10 @@ class Flush(NamedTuple):
             file.append(buffers)
             if sync:
                 file.sync()
+        except OSError:
+            file.close()
+            with suppress(OSError):  # on a full disk the journal needs the space more
+                files.open_append(path, from_size).close()
+            raise
         finally:
             file.close()

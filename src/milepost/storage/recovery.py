@@ -24,7 +24,7 @@ from milepost.storage.entry import Block, decode_entries
 from milepost.storage.files import Files
 from milepost.storage.header import HEADER_SIZE, JOURNAL, FileHeader
 from milepost.storage.journal import FOLDER as JOURNAL_FOLDER
-from milepost.storage.journal import file_name
+from milepost.storage.journal import SUFFIX, Carried, file_name
 from milepost.storage.ledger import FOLDER as LEDGER_FOLDER
 from milepost.storage.ledger import Ledger, LedgerRow, ledger_path
 from milepost.storage.log import Log
@@ -35,6 +35,7 @@ from milepost.storage.records import (
     STATE,
     Damage,
     Record,
+    Scan,
     scan,
     seed_of,
 )
@@ -73,6 +74,7 @@ class Recovered:
     """The oldest file of the journal; 0 in a directory that was never opened."""
     previous_file: int = 0
     previous_size: int = 0
+    carried: Carried | None = None
     file_number: int = 1
     next_sequence: int = 1
     next_ledger_id: int = 1
@@ -144,6 +146,8 @@ class _Replay:
                 found.next_sequence = max(
                     found.next_sequence, *(damage.sequence + 1 for damage in scanned.damages)
                 )
+            elif not whole:
+                self._carry(header, scanned, data)
         # A snapshot may hold facts that the crash kept from the journal. Their sequences are not given
         # again: a new fact under an old number would be taken for one that the snapshot holds.
         found.next_sequence = max(found.next_sequence, self._catalog.last_folded() + 1)
@@ -151,30 +155,42 @@ class _Replay:
             if damages and (log := self._log_of_ledger(ledger_id)) is not None:
                 self._close(log, str(damages[0]))
 
+    def _carry(self, header: FileHeader, scanned: Scan, data: bytes) -> None:
+        """Let the next file rely on nothing that a process which was killed may not have synced.
+
+        What lies before the last group was: that is when the group was written. And a file with a
+        record in it has its name on disk, as has one that the catalog knows.
+        """
+        found, records = self.found, scanned.records
+        if records:
+            first = next(r for r in records if r.group == records[-1].group)
+            found.previous_size = first.offset
+            end = records[-1].sequence + 1
+            found.carried = Carried(first.sequence, end, data[first.offset : scanned.size])
+        elif header.a > self._meta.journal_last:
+            found.previous_file, found.previous_size = header.b, header.c
+
     def _chain(self) -> list[FileHeader]:
         """Headers of the files to replay, oldest first, each vouched for by the next one."""
         first, last = self._meta.journal_first, self._meta.journal_last
         numbers = [
-            int(name.removesuffix(".journal"), 16)
+            int(name.removesuffix(SUFFIX), 16)
             for name in self._files.names(JOURNAL_FOLDER)
-            if name.endswith(".journal")
+            if name.endswith(SUFFIX)
         ]
         self.found.file_number = max([first, *(number + 1 for number in numbers)])
-        headers: dict[int, FileHeader] = {}
-        for number in numbers:
-            if number >= first and (header := self._header(number)) is not None:
-                headers[number] = header
+        headers = {number: self._header(number) for number in numbers if number >= first}
         if not last:  # never opened: a file that is there was being begun when the crash came
             self._refuse_orphans()
             return []
         self.found.journal_first = first
         if last not in headers:
-            raise CorruptData(f"{file_name(last)}: missing or unreadable, recovery needs it")
+            raise CorruptData(f"{file_name(last)}: missing, recovery needs it")
         chain: list[FileHeader] = []
         number = max(headers)
         while True:
             if number not in headers:
-                raise CorruptData(f"{file_name(number)}: missing or unreadable, recovery needs it")
+                raise CorruptData(f"{file_name(number)}: missing, recovery needs it")
             chain.append(headers[number])
             if number == first:
                 return chain[::-1]
@@ -184,12 +200,9 @@ class _Replay:
                     f"{file_name(chain[-1].a)}: continues file {number}, recovery starts at {first}"
                 )
 
-    def _header(self, number: int) -> FileHeader | None:
-        """The file's header; None if the file was being begun when the crash came."""
+    def _header(self, number: int) -> FileHeader:
         path = file_name(number)
         head = self._files.read(path, 0, HEADER_SIZE)
-        if not FileHeader.is_whole(head) and self._files.size(path) <= HEADER_SIZE:
-            return None  # the header is synced before the first record: no record, no promise
         header = FileHeader.decode(head, path, JOURNAL, self._meta.incarnation)
         if header.a != number:
             raise CorruptData(f"{path}: says it is file {header.a}")

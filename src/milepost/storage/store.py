@@ -94,6 +94,7 @@ class Store:
             previous_size=found.previous_size,
             file_number=found.file_number,
             next_sequence=found.next_sequence,
+            carried=found.carried,
         )
         self.journal.size_submitted = found.report.size_bytes
         # From now on the loss of this file would not go unnoticed.

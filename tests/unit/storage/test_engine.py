@@ -372,7 +372,7 @@ class TestOpening:
         journal = tmp_path / file_name(store.journal.number)
         journal.rename(tmp_path / "away")
         for _ in range(2):
-            with pytest.raises(CorruptData, match="missing or unreadable"):
+            with pytest.raises(CorruptData, match="missing, recovery needs it"):
                 open_store(tmp_path, ManualClock())
         (tmp_path / "away").rename(journal)
         store, lock = open_store(tmp_path, ManualClock())

@@ -9,9 +9,9 @@ import pytest
 from milepost.errors import DiskFull, OutcomeUnknown, PersistenceError
 from milepost.storage import journal as journal_module
 from milepost.storage.header import HEADER_SIZE, JOURNAL, FileHeader
-from milepost.storage.journal import FOLDER, Journal, file_name
+from milepost.storage.journal import FOLDER, SUFFIX, Carried, Journal, file_name
 from milepost.storage.records import FACT, Scan, scan, seed_of
-from milepost.testing import MemoryFiles, power_loss
+from milepost.testing import MemoryFiles, images, power_loss
 
 INCARNATION = bytes(range(16))
 
@@ -56,7 +56,11 @@ class Desk:
 
 def chain(files: MemoryFiles) -> list[Scan]:
     """The files that count, oldest first, as recovery reads them."""
-    contents = {int(path[-24:-8], 16): data for path, data in files.contents().items()}
+    contents = {
+        int(path[-24:-8], 16): data
+        for path, data in files.contents().items()
+        if path.endswith(SUFFIX)
+    }
     scans: list[Scan] = []
     number, valid = max(contents), None
     while number:
@@ -381,26 +385,73 @@ def test_closing_twice_is_closing_once() -> None:
     assert desk.files.open_paths == []
 
 
-def test_what_a_killed_process_had_written_is_synced_before_it_is_built_on() -> None:
-    """The kernel still has the group that was never synced; then the power fails."""
-    desk = Desk()
-    desk.files.on_sync = _die
-    desk.submit("a")
-    with pytest.raises(KeyboardInterrupt):
-        desk.journal.commit()
-    desk.journal.close()
-    desk.files.on_sync = None
-    (found,) = chain(desk.files)
-    assert [record.body for record in found.records] == [b"a"]
-    Journal(
-        desk.files,
-        INCARNATION,
-        previous_file=1,
-        previous_size=found.size,
-        file_number=2,
-        next_sequence=2,
-    )
-    assert bodies(power_loss(desk.files)) == ["a"]
+class TestCarriedOver:
+    """A start writes the last group again: whoever wrote it may not have lived to sync it."""
+
+    def killed(self, *names: str) -> tuple[MemoryFiles, Scan]:
+        """A process died with this group written and not synced."""
+        desk = Desk()
+        desk.submit("before")
+        desk.journal.pump()
+        desk.submit(*names)
+        desk.files.on_sync = _die
+        with pytest.raises(KeyboardInterrupt):
+            desk.journal.commit()
+        desk.journal.close()
+        desk.files.on_sync = None
+        (found,) = chain(desk.files)
+        return desk.files, found
+
+    def go_on(self, files: MemoryFiles, found: Scan) -> Journal:
+        first = next(r for r in found.records if r.group == found.records[-1].group)
+        data = files.contents()[file_name(1)][first.offset : found.size]
+        end = found.records[-1].sequence + 1
+        return Journal(
+            files,
+            INCARNATION,
+            previous_file=1,
+            previous_size=first.offset,
+            file_number=2,
+            next_sequence=end + 5,
+            carried=Carried(first.sequence, end, data),
+        )
+
+    def test_it_is_durable_before_anyone_builds_on_it(self) -> None:
+        files, found = self.killed("a", "b")
+        self.go_on(files, found)
+        assert bodies(power_loss(files)) == ["before", "a", "b"]
+
+    def test_also_when_a_sync_of_the_old_file_would_lie(self) -> None:
+        """Its pages are clean in memory and not on disk, since a sync of it failed before."""
+        files, found = self.killed("a")
+        file = files.open_append(file_name(1), files.size(file_name(1)))
+        files.faults.fail("sync")
+        with pytest.raises(OSError, match="Input/output"):
+            file.sync()
+        file.close()
+        self.go_on(files, found)
+        assert bodies(power_loss(files)) == ["before", "a"]
+
+    def test_the_new_file_has_it_or_is_not_there(self) -> None:
+        files, found = self.killed("a", "b")
+        for call in ("create", "append", "sync", "rename", "sync_dir"):
+            files.faults.fail(call, keep=70)  # type: ignore[arg-type]
+            with pytest.raises(OSError, match="Input/output"):
+                self.go_on(files, found)
+            for outcome in ("dropped", "kept"):
+                there = bodies(power_loss(files, outcome))
+                assert there == ["before", "a", "b"][: 1 if outcome == "dropped" else 3]
+        for image in images(files.trace, first=len(files.trace)):
+            assert bodies(image.files)[:1] == ["before"], image.description
+
+    def test_what_comes_behind_it_may_leave_a_gap(self) -> None:
+        """Sequences that only a snapshot knows are not given again."""
+        files, found = self.killed("a")
+        journal = self.go_on(files, found)
+        assert journal.last_sequence == found.records[-1].sequence + 5
+        journal.submit(FACT, 7, (b"behind",), lambda error: None)
+        journal.pump()
+        assert bodies(power_loss(files)) == ["before", "a", "behind"]
 
 
 def _die(path: str) -> None:
