@@ -64,6 +64,9 @@ PRODUCERS_MAX: Final = 10_000
 # The id of nothing: what `last_sequence_id` answers for a name never seen.
 NO_SEQUENCE_ID: Final = -1
 
+# Sequence ids are signed 64-bit numbers from 0 on.
+SEQUENCE_ID_MAX: Final = 2**63 - 1
+
 _CHECKSUM_SIZE_BYTES: Final = 4
 
 
@@ -174,7 +177,7 @@ class Dedup:
 
         `highest_sequence_id` is 0 when the client sent none.
         """
-        assert sequence_id >= 0, f"sequence id {sequence_id} of {producer}"
+        assert 0 <= sequence_id <= SEQUENCE_ID_MAX, f"sequence id {sequence_id} of {producer}"
         state = self._producers.get(producer)
         if state is None:
             state = self._open(producer)
@@ -328,6 +331,8 @@ class Dedup:
     ) -> None:
         """An entry of the log, from the snapshot's end index on, in order and to the end. Those that
         the snapshot has already may come again."""
+        if not 0 <= sequence_id <= SEQUENCE_ID_MAX or highest_sequence_id > SEQUENCE_ID_MAX:
+            return  # not what was judged: the producer wrote something else into the entry
         state = self._remember(producer, now_ms)
         self.persisted(producer, sequence_id, highest_sequence_id, chunk)
         state.unfinished = state.unfinished_persisted

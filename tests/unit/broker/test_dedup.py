@@ -355,6 +355,21 @@ def test_replay_goes_on_where_the_snapshot_ends() -> None:
     assert dedup.judge("new", 5, chunk=chunk(2)) is NEW
 
 
+@pytest.mark.parametrize("ids", [(2**64 - 1, 0), (-1, 0), (7, 2**64 - 1)])
+def test_an_entry_that_says_impossible_ids_is_not_believed(ids: tuple[int, int]) -> None:
+    dedup = Dedup()
+    dedup.replay("p", 3, now_ms=0)
+    dedup.replay("p", *ids, now_ms=0)
+    assert dedup.last_sequence_id("p") == 3
+    assert Dedup.restore(dedup.snapshot(0), 0)[0].last_sequence_id("p") == 3
+
+
+def test_the_highest_id_there_is_survives_a_snapshot() -> None:
+    dedup = Dedup()
+    store(dedup, 2**63 - 1)
+    assert Dedup.restore(dedup.snapshot(0), 0)[0].last_sequence_id("p") == 2**63 - 1
+
+
 def test_a_replay_of_many_producers_keeps_the_latest() -> None:
     dedup = Dedup(producers_max=3)
     for number in range(10):
