@@ -17,7 +17,7 @@ from milepost.broker.consumer import Consumer
 from milepost.broker.counters import Counters
 from milepost.broker.dedup import Dedup
 from milepost.broker.directory import Directory
-from milepost.broker.feed import Feed
+from milepost.broker.feed import Feed, LastRead
 from milepost.broker.pressure import Pressure
 from milepost.broker.producer import Producer
 from milepost.broker.session import Session
@@ -66,7 +66,9 @@ class Broker:
         self.sessions: set[Session] = set()
         self.topics: dict[str, Topic] = {}
         self.host, self.port, self.http_port = settings.host, settings.port, settings.http_port
+        self.read_entries_max = settings.dispatch_read_entries
         self.read_size_max = settings.dispatch_read_size
+        self.last_read = LastRead()
         self._opening: dict[str, asyncio.Future[Topic]] = {}
         self.directory = Directory(
             engine.catalog,
@@ -91,7 +93,6 @@ class Broker:
             expose_broker_entry=settings.broker_entry_metadata
             and settings.expose_broker_entry_metadata,
             round_robin_entries=settings.dispatch_round_robin_entries,
-            read_entries=settings.dispatch_read_entries,
         )
 
     # -- life --------------------------------------------------------------------------------------

@@ -2,37 +2,66 @@
 
 A feed runs when something may have changed (`wake`), many wakes in one turn of the loop being one run.
 Entries in memory are offered at once; for others the feed waits for the disk and offers them under the
-epoch in which the read began. A feed that has much to do lets others have their turn.
+epoch in which the read began. A feed that has much to do lets others have their turn. What was read
+last is kept for the other subscriptions of its topic: those that keep up want the same, right behind.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from bisect import bisect_left
+from collections.abc import Coroutine, Sequence
+from operator import itemgetter
 from typing import Any, Protocol
 
 from milepost.broker.subscription import Subscription
 from milepost.errors import CorruptData, NotFound
 from milepost.storage.entry import Entry
 from milepost.storage.ledger import ReadPlan
+from milepost.storage.log import Log
 
 logger = logging.getLogger(__name__)
 
 # After so many reads in one go others have their turn.
 TURNS_MAX = 4
 
+_LAST_INDEX = itemgetter(2)  # of an `Entry`
+
 
 class Reading(Protocol):
     """What a feed needs of the storage engine and of the broker."""
 
+    read_entries_max: int
     read_size_max: int
+    last_read: LastRead
 
     async def read(self, plan: ReadPlan) -> list[Entry]: ...
 
     def perform(self, plan: ReadPlan) -> list[Entry]: ...
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None: ...
+
+
+class LastRead:
+    """What any feed of a broker read last."""
+
+    def __init__(self) -> None:
+        self._log: Log | None = None
+        # Invariant: consecutive entries of that log.
+        self._entries: Sequence[Entry] = ()
+
+    def keep(self, log: Log, entries: Sequence[Entry]) -> None:
+        self._log, self._entries = log, entries
+
+    def find(self, log: Log, index: int, end_index: int) -> Sequence[Entry]:
+        """The entries that hold `[index, end_index)`, or as many of them from the first on as were
+        read; none if that one was not."""
+        entries = self._entries
+        if log is not self._log or not entries or index <= entries[0].last_index - entries[0].count:
+            return ()
+        at = bisect_left(entries, index, key=_LAST_INDEX)
+        return entries[at : bisect_left(entries, end_index - 1, at, key=_LAST_INDEX) + 1]
 
 
 class Feed:
@@ -63,29 +92,36 @@ class Feed:
             demand = subscription.demand()
             if demand is None:
                 return
-            index, entries_max = demand
+            index, end_index = demand
             log = subscription.topic.log
-            try:
-                plan = log.plan_read(
-                    log.locate(index).position,
-                    entries_max=entries_max,
-                    size_max=self._reading.read_size_max,
-                )
-                if plan.data is None:
-                    self._is_reading = True
-                    self._reading.spawn(self._read(plan, subscription.cursor.epoch))
-                    return
-                subscription.offer(self._reading.perform(plan), subscription.cursor.epoch)
-            except (NotFound, CorruptData) as error:
-                self._skip(index, error)
+            entries = self._reading.last_read.find(log, index, end_index)
+            if not entries:
+                try:
+                    plan = log.plan_read_from(
+                        index,
+                        end_index,
+                        entries_max=self._reading.read_entries_max,
+                        size_max=self._reading.read_size_max,
+                    )
+                    if plan.data is None:
+                        self._is_reading = True
+                        self._reading.spawn(self._read(plan, subscription.cursor.epoch))
+                        return
+                    entries = self._reading.perform(plan)
+                except (NotFound, CorruptData) as error:
+                    self._skip(index, error)
+                    continue
+                self._reading.last_read.keep(log, entries)
+            subscription.offer(entries, subscription.cursor.epoch)
         self.wake()
 
     async def _read(self, plan: ReadPlan, epoch: int) -> None:
         try:
             entries = await self._reading.read(plan)
         except (NotFound, CorruptData) as error:
-            self._skip(plan.ledger.first_index + plan.rows[0].last_index, error)
+            self._skip(plan.ledger.first_index + plan.last_indexes[0], error)
         else:
+            self._reading.last_read.keep(self._subscription.topic.log, entries)
             self._subscription.offer(entries, epoch)
         finally:
             self._is_reading = False

@@ -53,8 +53,6 @@ class Limits(NamedTuple):
     expose_broker_entry: bool = True
     round_robin_entries: int = 20
     """Entries that one of several consumers gets in one turn."""
-    read_entries: int = 1000
-    """Entries in one read."""
 
 
 class Subscription:
@@ -153,18 +151,14 @@ class Subscription:
         consumer.permits = min(consumer.permits + permits, PERMITS_MAX)
         self.rescan()
 
-    def demand(self) -> tuple[int, int] | None:
-        """What could be delivered now: where, and how many entries at the most. None: nothing."""
+    def demand(self) -> Range | None:
+        """The indexes that could be delivered now, `[first, end)`. None: nothing."""
         if self.dispatcher is None or self.is_blocked:
             return None
         room = self.dispatcher.room()
         if room <= 0:
             return None
-        ready = self.cursor.next_ready(self._scan_index, self.limits.read_entries)
-        if ready is None:
-            return None
-        first, end = ready
-        return first, min(room, end - first)
+        return self.cursor.next_ready(self._scan_index, room)
 
     def offer(self, entries: Sequence[Entry], epoch: int) -> None:
         """Give entries that were read to whoever may have them.

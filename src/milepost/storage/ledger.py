@@ -11,7 +11,8 @@ A ledger takes entry last + 1 and nothing else. A sealed one takes nothing.
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ from milepost.positions.spans import Span
 from milepost.storage.entry import Block, Entry, decode_entries
 from milepost.storage.files import Files
 from milepost.storage.header import HEADER_SIZE, LEDGER, MILEPOSTS, FileHeader
-from milepost.storage.mileposts import ROW_SIZE, FileBytes, Mileposts, Row
+from milepost.storage.mileposts import ROW_SIZE, FileBytes, Mileposts
 from milepost.storage.rebuild import rebuild
 
 logger = logging.getLogger(__name__)
@@ -191,18 +192,26 @@ class Ledger:
 
     def plan_read(self, entry_id: int, end_id: int, size_max: int, files: Files) -> ReadPlan:
         """Up to `size_max` bytes of entries from `entry_id` on, at least one of them."""
-        rows = self.mileposts(files).rows(entry_id, min(end_id + 1, self.entries))
-        ends = [row.offset for row in rows[1:]]
-        if end_id >= self.entries:
-            ends.append(self.size_bytes)
-        start = rows[0].offset
+        offsets, last_indexes = self.mileposts(files).places(entry_id, end_id)
+        start = offsets[0]
         limit = start + size_max
         if not self._block_offsets or start < self._block_offsets[0]:
             limit = min(limit, self.stored.size_bytes)  # behind that a checkpoint may be writing
-        count = max(bisect_right(ends, limit), 1)
-        end = ends[count - 1]
+        end = self._offset(end_id, files)
+        if end > limit:
+            # The last one that begins within the limit may end behind it.
+            count = max(bisect_right(offsets, limit) - 1, 1)
+            end_id = entry_id + count
+            end = self._offset(end_id, files)
+            offsets, last_indexes = offsets[:count], last_indexes[:count]
         data = self._in_memory(start, end)
-        return ReadPlan(self, entry_id, rows[:count], start, end, data)
+        return ReadPlan(self, entry_id, offsets, last_indexes, start, end, data)
+
+    def _offset(self, entry_id: int, files: Files) -> int:
+        """Where an entry begins; where the last one ends, for the entry behind it."""
+        if entry_id == self.entries:
+            return self.size_bytes
+        return self.mileposts(files).row(entry_id).offset
 
     def _in_memory(self, start: int, end: int) -> bytes | None:
         """Those bytes, if all are held in memory."""
@@ -235,7 +244,7 @@ class Ledger:
         start = stored.size_bytes or HEADER_SIZE
         blocks = []
         if self.entries > stored.entries:
-            blocks = self._blocks[self._block_offsets.index(start) :]
+            blocks = self._blocks[bisect_left(self._block_offsets, start) :]
         row = LedgerRow(
             self.ledger_id,
             self.topic_id,
@@ -265,11 +274,11 @@ class Ledger:
         """How many blocks in memory the file holds too."""
         return bisect_right(self._block_offsets, self.stored.size_bytes - 1)
 
-    def drop_block(self) -> int:
-        """Forget the oldest block in memory, which must be stored; returns its size."""
-        assert self.stored_blocks() > 0, self
-        self._block_offsets.pop(0)
-        return len(self._blocks.pop(0))
+    def drop_blocks(self, count: int) -> None:
+        """Forget the oldest blocks in memory, which must be stored."""
+        assert self.stored_blocks() >= count, self
+        del self._block_offsets[:count]
+        del self._blocks[:count]
 
 
 class ReadPlan(NamedTuple):
@@ -277,7 +286,10 @@ class ReadPlan(NamedTuple):
 
     ledger: Ledger
     first_entry_id: int
-    rows: list[Row]
+    offsets: Sequence[int]
+    """Where each of the entries begins in the file."""
+    last_indexes: Sequence[int]
+    """Of each of the entries, relative to the ledger's first index."""
     start: int
     end: int
     data: bytes | None
@@ -308,29 +320,29 @@ class ReadPlan(NamedTuple):
     def _are_mine(self, entries: list[Entry]) -> bool:
         wanted = self.first_entry_id
         return (
-            len(entries) == len(self.rows)
+            len(entries) == len(self.offsets)
             and all(
                 entry.entry_id == entry_id and entry.ledger_id == self.ledger.ledger_id
                 for entry_id, entry in enumerate(entries, wanted)
             )
-            and entries[-1].last_index == self.rows[-1].last_index + self.ledger.first_index
+            and entries[-1].last_index == self.last_indexes[-1] + self.ledger.first_index
         )
 
     def _salvage(self, data: bytes, path: str) -> list[Entry]:
         """Entry by entry, up to the first that is not intact."""
         good: list[Entry] = []
-        ends = [row.offset for row in self.rows[1:]] + [self.end]
-        for n, (row, end) in enumerate(zip(self.rows, ends, strict=True)):
+        ends = [*self.offsets[1:], self.end]
+        for n, (offset, end) in enumerate(zip(self.offsets, ends, strict=True)):
             position = Position(self.ledger.ledger_id, self.first_entry_id + n)
-            where = f"{path}: byte {row.offset}: entry {position}"
+            where = f"{path}: byte {offset}: entry {position}"
             try:
-                one = decode_entries(data[row.offset - self.start : end - self.start], where)
+                one = decode_entries(data[offset - self.start : end - self.start], where)
             except CorruptData:
                 one = []
             if len(one) != 1 or one[0].position != position:
                 if good:
                     return good
-                last_index = self.ledger.first_index + row.last_index
+                last_index = self.ledger.first_index + self.last_indexes[n]
                 raise CorruptData(f"{where} (last index {last_index}) is damaged")
             good += one
         return good

@@ -373,6 +373,24 @@ class Log:
         end_id = min(position.entry_id + entries_max, ledger.entries)
         return ledger.plan_read(position.entry_id, end_id, size_max, self._owner.files)
 
+    def plan_read_from(
+        self, index: int, end_index: int, *, entries_max: int, size_max: int
+    ) -> ReadPlan:
+        """The same by index: from the entry that holds `index` to the one that holds the message
+        before `end_index`, or less."""
+        if not self.first_index <= index < self.end_index:
+            raise IndexNotFound(
+                f"{self.name}: index {index} is not in [{self.first_index}, {self.end_index})"
+            )
+        files = self._owner.files
+        ledger = self._ledgers[bisect_right(self._first_indexes, index) - 1]
+        entry_id = ledger.entry_with(index, files)
+        end_id = ledger.entries
+        if end_index < ledger.end_index:
+            end_id = ledger.entry_with(end_index - 1, files) + 1
+        end_id = min(end_id, entry_id + entries_max)
+        return ledger.plan_read(entry_id, end_id, size_max, files)
+
     def read(self, position: Position, **limits: int) -> list[Entry]:
         """Plan and perform in one: for tools and tests, where blocking is fine."""
         return self.plan_read(position, **limits).perform(self._owner.files)

@@ -19,6 +19,7 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import google_crc32c
@@ -185,6 +186,15 @@ class Mileposts:
                 ),
             )
         return rows
+
+    def places(self, entry_id: int, end_id: int) -> tuple[Sequence[int], Sequence[int]]:
+        """Offsets and last indexes of consecutive entries: two columns of `rows`, for the price of
+        copying them."""
+        if entry_id >= self._mapped_count:
+            tail = slice(entry_id - self._mapped_count, end_id - self._mapped_count)
+            return self._offsets[tail], self._last_indexes[tail]
+        rows = self.rows(entry_id, end_id)
+        return [row.offset for row in rows], [row.last_index for row in rows]
 
     def entry_with(self, relative_index: int) -> int:
         """The entry that holds an index (given relative to the ledger's first)."""

@@ -6,7 +6,7 @@ stored a ledger's blocks, they stay until the cache needs the room; the oldest g
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 
 from milepost.storage.ledger import Ledger
 
@@ -26,7 +26,11 @@ class TailCache:
         for size in sizes:
             self._order.append((ledger, size))
             self.size_bytes += size
+        # Counted first: dropping them one by one would move all that stay, again and again.
+        dropped: Counter[Ledger] = Counter()
         while self.size_bytes > self.size_bytes_max:
             oldest, size = self._order.popleft()
-            oldest.drop_block()
+            dropped[oldest] += 1
             self.size_bytes -= size
+        for oldest, count in dropped.items():
+            oldest.drop_blocks(count)

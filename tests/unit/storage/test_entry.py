@@ -85,6 +85,9 @@ def test_checking_can_be_spared_for_bytes_that_never_left_memory() -> None:
     assert bytes(entry.payload) == b"payloae"
 
 
-def test_payloads_are_not_copied(block: Block) -> None:
-    (first, *_) = decode_entries(block.data, "here")
-    assert first.payload.obj is block.data
+def test_large_payloads_are_not_copied() -> None:
+    block = Block.encode(1, 0, 0, TIME_MS, [NewEntry(b"small"), NewEntry(b"x" * 5000)])
+    small, large = decode_entries(block.data, "here")
+    assert (small.payload, bytes(large.payload)) == (b"small", b"x" * 5000)
+    assert isinstance(large.payload, memoryview)
+    assert large.payload.obj is block.data

@@ -44,7 +44,7 @@ def checkpoint(ledger: Ledger, files: MemoryFiles) -> bool:
 def forget(ledger: Ledger) -> None:
     """Let only the file answer."""
     while ledger.stored_blocks():
-        ledger.drop_block()
+        ledger.drop_blocks(1)
 
 
 def read(ledger: Ledger, files: MemoryFiles, first: int, end: int, size: int = 9**9) -> list[Entry]:
@@ -200,11 +200,11 @@ class TestCheckpoints:
         fill(ledger, files, 1, blocks=3)
         assert ledger.stored_blocks() == 0
         with pytest.raises(AssertionError):
-            ledger.drop_block()
+            ledger.drop_blocks(1)
         checkpoint(ledger, files)
         fill(ledger, files, 1)
         assert ledger.stored_blocks() == 3
-        ledger.drop_block()
+        ledger.drop_blocks(1)
         assert ledger.plan_read(0, 1, 1, files).data is None
         assert ledger.plan_read(1, 2, 1, files).data is not None
         assert len(read(ledger, files, 0, 4)) == 3

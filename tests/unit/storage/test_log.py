@@ -342,6 +342,33 @@ class TestLookingUp:
         assert [e.entry_id for e in full.read(Position(3, 0), entries_max=1)] == [0]
         assert [e.entry_id for e in full.read(Position(3, 0), size_max=1)] == [0]
 
+    @pytest.mark.parametrize(
+        ("index", "end_index", "positions"),
+        [
+            (0, 1, [(1, 0)]),
+            (0, 2, [(1, 0), (1, 1)]),
+            (0, 9, [(1, 0), (1, 1)]),  # no further than its ledger
+            (2, 3, [(1, 1)]),
+            (4, 5, [(3, 0)]),
+            (4, 6, [(3, 0), (3, 1)]),
+            (4, 99, [(3, 0), (3, 1)]),
+            (8, 9, [(3, 1)]),
+        ],
+    )
+    def test_reading_by_index_brings_what_holds_it(
+        self, bench: Bench, full: Log, index: int, end_index: int, positions: list[tuple[int, int]]
+    ) -> None:
+        plan = full.plan_read_from(index, end_index, entries_max=10, size_max=10**6)
+        assert [tuple(e.position) for e in plan.perform(bench.owner.files)] == positions
+        plan = full.plan_read_from(index, end_index, entries_max=1, size_max=10**6)
+        assert [tuple(e.position) for e in plan.perform(bench.owner.files)] == positions[:1]
+        plan = full.plan_read_from(index, end_index, entries_max=10, size_max=1)
+        assert [tuple(e.position) for e in plan.perform(bench.owner.files)] == positions[:1]
+
+    def test_reading_by_an_index_outside_names_it(self, full: Log) -> None:
+        with pytest.raises(IndexNotFound, match=r"index 9 is not in \[0, 9\)"):
+            full.plan_read_from(9, 10, entries_max=1, size_max=1)
+
 
 class TestTrimming:
     def test_only_whole_ledgers_and_never_the_last(self, bench: Bench) -> None:

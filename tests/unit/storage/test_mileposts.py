@@ -64,6 +64,9 @@ def answers_are_right(mileposts: Mileposts, rows: list[Row]) -> None:
         assert mileposts.ends(n) == (before, rows[n].last_index, rows[n].flags)
         assert mileposts.rows(n, count) == rows[n:]
         assert mileposts.rows(n, n + 1) == rows[n : n + 1]
+        offsets, last_indexes = mileposts.places(n, count)
+        assert list(offsets) == [row.offset for row in rows[n:]]
+        assert list(last_indexes) == lasts[n:]
     for index in range(lasts[-1] + 1):
         assert mileposts.entry_with(index) == bisect_left(lasts, index)
     for time in range(-1, times[-1] + 2):
