@@ -1,5 +1,7 @@
 """Test doubles that ship: what Milepost's tests need, its users' tests need.
 
+    broker.py   a broker on a free port, for as long as a test runs
+    peer.py     the other end of a connection, without a socket
     clock.py    ManualClock: time moves when told
     files.py    MemoryFiles: a file system that fails, fills up, forgets and lies
     faults.py   which calls fail, and how
@@ -11,8 +13,19 @@
 Nothing in the product imports this package.
 """
 
+from milepost.testing.broker import broker
 from milepost.testing.clock import ManualClock
 from milepost.testing.crash import Image, images, power_loss
 from milepost.testing.files import MemoryFiles
+from milepost.testing.peer import Loopback, RecordingPeer
 
-__all__ = ["ManualClock", "MemoryFiles", "Image", "images", "power_loss"]
+__all__ = [
+    "broker",
+    "Loopback",
+    "RecordingPeer",
+    "ManualClock",
+    "MemoryFiles",
+    "Image",
+    "images",
+    "power_loss",
+]

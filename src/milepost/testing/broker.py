@@ -1,0 +1,130 @@
+"""A broker for a test: on a free port of this machine, with a data directory of its own, gone afterwards.
+
+In a test that has a loop, the broker runs on it; in one that has none (the official client's calls
+block), on a thread of its own. Either way it is the real one, with a disk, threads and a socket.
+
+    with milepost.testing.broker() as running:
+        client = pulsar.Client(running.url)
+
+    async with milepost.testing.broker(batch_index_ack=False) as running:
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+
+Settings are those of `milepost.broker.settings`. `data` names a directory to be used and kept: a second
+broker on it finds what the first one stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, TypeVar
+
+from milepost.broker.server import RunningBroker, run_broker
+from milepost.broker.settings import Settings
+from milepost.clock import Clock
+
+T = TypeVar("T")
+
+# A broker that has not begun or ended by then never will; no test waits this long on purpose.
+PATIENCE_S = 30.0
+
+
+class BrokerForTest:
+    """What `broker()` makes: a context manager of both kinds, and the handle that it gives."""
+
+    def __init__(self, data: Path | None, clock: Clock | None, settings: dict[str, Any]) -> None:
+        self._data = data
+        self._clock = clock
+        self._settings = settings
+        self._cleanup = ExitStack()
+        self._running: RunningBroker | None = None
+        # Only while it has a thread of its own.
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._stopped = asyncio.Event()
+
+    @property
+    def running(self) -> RunningBroker:
+        """The broker itself; to be touched on its loop only."""
+        assert self._running is not None, "the broker does not run"
+        return self._running
+
+    @property
+    def port(self) -> int:
+        return self.running.port
+
+    @property
+    def url(self) -> str:
+        """What a client connects to."""
+        return f"pulsar://127.0.0.1:{self.port}"
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run something on the loop of a broker that has a thread of its own; its result."""
+        assert self._loop is not None, "without a thread, await it"
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
+
+    # -- on the loop that is there -----------------------------------------------------------------
+
+    async def __aenter__(self) -> BrokerForTest:
+        data = self._data
+        try:
+            if data is None:
+                made = tempfile.TemporaryDirectory("-milepost")
+                data = Path(self._cleanup.enter_context(made))
+            settings = Settings(**{"port": 0, "http_port": 0, **self._settings, "data": data})
+            self._running = await run_broker(settings, clock=self._clock)
+        except BaseException:
+            self._cleanup.close()
+            raise
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        with self._cleanup:
+            running, self._running = self.running, None
+            await running.close()
+
+    # -- on a thread -------------------------------------------------------------------------------
+
+    def __enter__(self) -> BrokerForTest:
+        begun: Future[None] = Future()
+        thread = threading.Thread(target=self._serve, args=(begun,), name="broker", daemon=True)
+        thread.start()
+        begun.result(PATIENCE_S)
+        self._thread = thread
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        loop, thread = self._loop, self._thread
+        assert loop is not None
+        assert thread is not None
+        self._loop = self._thread = None
+        loop.call_soon_threadsafe(self._stopped.set)
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive(), "the broker did not end"
+
+    def _serve(self, begun: Future[None]) -> None:
+        async def serve() -> None:
+            self._loop = asyncio.get_running_loop()
+            self._stopped.clear()
+            async with self:
+                begun.set_result(None)
+                await self._stopped.wait()
+
+        try:
+            asyncio.run(serve())
+        except BaseException as error:
+            if begun.done():
+                raise
+            begun.set_exception(error)
+
+
+def broker(
+    data: Path | None = None, *, clock: Clock | None = None, **settings: Any
+) -> BrokerForTest:
+    """A broker that runs as long as the `with` or `async with` block does."""
+    return BrokerForTest(data, clock, settings)

@@ -1,0 +1,106 @@
+"""A storage engine without threads: each of its three kinds of waiting can be held by a test.
+
+It has the surface of `milepost.storage.engine.StorageEngine` that a broker uses. While nothing is held
+it does at once what the threads would do soon.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from milepost.errors import PersistenceError
+from milepost.storage.entry import Entry
+from milepost.storage.ledger import ReadPlan
+from milepost.storage.store import Store
+
+
+class HandEngine:
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.on_checkpoint: Callable[[], None] = lambda: None
+        self.holds_journal = False
+        """Nothing becomes durable."""
+        self.holds_catalog = False
+        """No change of the catalog is made."""
+        self.holds_reads = False
+        """Nothing comes from the disk; what is in memory is not read but there."""
+        self.reads_held = 0
+        """Reads that are under way now."""
+        self.is_closed = False
+        self._loop = asyncio.get_running_loop()
+        self._changes: deque[tuple[Callable[[Any], Any], asyncio.Future[Any]]] = deque()
+        self._reads: deque[asyncio.Future[None]] = deque()
+
+    # -- what a broker needs -----------------------------------------------------------------------
+
+    async def catalog(self, change: Callable[[Any], Any]) -> Any:
+        future = self._loop.create_future()
+        self._changes.append((change, future))
+        return await future
+
+    async def flush(self) -> None:
+        done = self._loop.create_future()
+
+        def flushed(error: PersistenceError | None) -> None:
+            if not done.done():
+                done.set_exception(error) if error else done.set_result(None)
+
+        self.store.journal.barrier(flushed)
+        await done
+
+    async def read(self, plan: ReadPlan) -> list[Entry]:
+        if plan.data is None:
+            gate: asyncio.Future[None] = self._loop.create_future()
+            self._reads.append(gate)
+            self.reads_held += 1
+            await gate
+        return plan.perform(self.store.files)
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+    # -- what a test does --------------------------------------------------------------------------
+
+    def work(self) -> bool:
+        """Do what is not held; whether there was anything."""
+        return any([self._commit(), self._change(), self._read()])
+
+    def _commit(self) -> bool:
+        if self.holds_journal:
+            return False
+        commits = self.store.journal.commit()
+        self.store.journal.finish(commits)
+        return bool(commits)
+
+    def _change(self) -> bool:
+        if self.holds_catalog or not self._changes:
+            return False
+        change, future = self._changes.popleft()
+        try:
+            with self.store.catalog.transaction():
+                result = change(self.store.catalog)
+        except Exception as error:
+            if not future.done():
+                future.set_exception(error)
+        else:
+            if not future.done():
+                future.set_result(result)
+        return True
+
+    def _read(self) -> bool:
+        if self.holds_reads or not self._reads:
+            return False
+        return self.release_read()
+
+    def release_read(self) -> bool:
+        """Let the oldest read that is under way come back; whether there was one."""
+        if not self._reads:
+            return False
+        gate = self._reads.popleft()
+        self.reads_held -= 1
+        if not gate.done():
+            gate.set_result(None)
+        return True

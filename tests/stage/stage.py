@@ -1,0 +1,255 @@
+"""A broker on a stage: real topics, subscriptions, cursors and store; disk, clock and loop by hand.
+
+    with Stage() as stage:
+        topic = stage.topic()
+        consumer = stage.consumer(stage.subscription(topic), permits=5)
+        stage.publish(stage.producer(topic), message(0), batch(1, 3))
+        consumer.peer.take()                    # what its client got
+        stage.engine.holds_journal = True       # from now on nothing becomes durable
+        stage = stage.restarted()               # the process died; a new one has its files
+
+`turn` lets everything happen that can, and then checks what must hold after every step: each cursor's
+invariants, that its four numbers add up (promise 4), and that consumers count what the cursor counts.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from milepost.broker.broker import Broker
+from milepost.broker.consumer import NO_EPOCH, Consumer
+from milepost.broker.dispatch import EXCLUSIVE
+from milepost.broker.producer import Producer
+from milepost.broker.settings import Settings
+from milepost.broker.subscription import Subscription
+from milepost.broker.topic import Publication, Topic
+from milepost.positions.names import TopicName
+from milepost.storage.engine import StorageEngine
+from milepost.storage.log import RollPolicy
+from milepost.storage.sqlite_catalog import SqliteCatalog
+from milepost.storage.store import Store
+from milepost.testing.clock import ManualClock
+from milepost.testing.files import MemoryFiles
+from milepost.testing.peer import Loopback, RecordingPeer
+from milepost.wire.events import Ack, WireId
+from stage.engine import HandEngine
+from stage.frames import sends
+from stage.loop import TURNS_MAX, TurnLoop
+
+T = TypeVar("T")
+
+TOPIC = "persistent://public/default/t"
+
+
+class Stage:
+    def __init__(
+        self,
+        *,
+        files: MemoryFiles | None = None,
+        catalog_image: bytes | None = None,
+        clock: ManualClock | None = None,
+        tail_size: int = 1 << 20,
+        ledger_entries_max: int = 1000,
+        **settings: Any,
+    ) -> None:
+        """`tail_size` 0: what a checkpoint has stored is read from the disk."""
+        self._made_with = dict(
+            tail_size=tail_size, ledger_entries_max=ledger_entries_max, **settings
+        )
+        self.loop = TurnLoop()
+        self.files = files or MemoryFiles()
+        self.clock = clock or ManualClock()
+        self.store = Store(
+            self.files,
+            SqliteCatalog(None, image=catalog_image),
+            self.clock,
+            roll_policy=RollPolicy(entries_max=ledger_entries_max),
+            tail_size_max=tail_size,
+        )
+        self.told_active: list[tuple[str, bool]] = []
+        """Consumers with a recording peer that were told whether they are active."""
+        self._consumer_ids = itertools.count()
+
+        def make() -> Broker:
+            self.engine = HandEngine(self.store)
+            made = Settings(data=Path("unused"), **settings)
+            return Broker(made, cast("StorageEngine", self.engine), self.clock)
+
+        self.broker = self.loop.do(make)
+        self.run(self.broker.start())
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take everything away, as a dying process does."""
+        if self.loop.is_closed():
+            return
+        for task in list(self.broker._tasks):
+            task.cancel()
+        self.loop.turn()
+        self.store.journal.close()
+        self.store.catalog.close()
+        self.loop.close()
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        """Let everything happen that can, then check what must hold."""
+        for _ in range(TURNS_MAX):
+            if not (self.loop.turn() or self.engine.work()):
+                self.check()
+                return
+        raise AssertionError(f"not quiet after {TURNS_MAX} turns")
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run something to its end, which must not wait for what is held."""
+        task = self.loop.begin(work)
+        self.turn()
+        assert task.done(), f"it waits: {work}"
+        return task.result()
+
+    def tick(self, seconds: float = 1.0) -> None:
+        """Let time pass in steps of one second, each with the broker's tick."""
+        while seconds > 0:
+            self.clock.advance(min(seconds, 1.0))
+            seconds -= 1.0
+            self.broker._tick()
+            self.turn()
+
+    def checkpoint(self) -> None:
+        self.turn()
+        self.store.checkpoint()
+        self.turn()
+
+    def restarted(self, *, checkpoint: bool = False) -> Stage:
+        """The process is gone; another one opens what the disk has."""
+        if checkpoint:
+            self.checkpoint()
+        image = cast("SqliteCatalog", self.store.catalog).image()
+        files = MemoryFiles(self.files.contents(), self.files.folders())
+        self.close()
+        return Stage(files=files, catalog_image=image, clock=self.clock, **self._made_with)
+
+    # -- who is on it ------------------------------------------------------------------------------
+
+    def topic(self, name: str = TOPIC) -> Topic:
+        return self.run(self.broker.topic(TopicName.parse(name)))
+
+    def producer(
+        self, topic: Topic, name: str = "p", peer: RecordingPeer | None = None, producer_id: int = 0
+    ) -> Producer:
+        producer = Producer(producer_id, name, peer or RecordingPeer(), topic)
+        topic.producers[name] = producer
+        if topic.dedup is not None:
+            topic.dedup.opened(name)
+        return producer
+
+    def publish(self, producer: Producer, *frames: bytes) -> Publication:
+        publication = producer.topic.publish(producer, sends(*frames))
+        self.turn()
+        return publication
+
+    def subscription(
+        self, topic: Topic, name: str = "s", at: int = 0, *, durable: bool = True
+    ) -> Subscription:
+        if name in topic.subscriptions:
+            return topic.subscriptions[name]
+        if durable:
+            return self.run(self.broker.create_subscription(topic, name, at))
+        return self.loop.do(lambda: self.broker.create_reader(topic, name, at))
+
+    def consumer(
+        self,
+        subscription: Subscription,
+        sub_type: int = EXCLUSIVE,
+        *,
+        name: str = "c",
+        permits: int = 0,
+        priority: int = 0,
+        epoch: int = NO_EPOCH,
+        key_ranges: list[tuple[int, int]] | None = None,
+        peer: RecordingPeer | None = None,
+    ) -> Consumer:
+        subscription.tell_active = lambda consumer, active: self.told_active.append(
+            (consumer.name, active)
+        )
+        consumer = Consumer(
+            self.broker.next_holder(),
+            next(self._consumer_ids),
+            name,
+            peer or RecordingPeer(name),
+            subscription,
+            partition=subscription.topic.name.partition,
+            priority=priority,
+            epoch=epoch,
+            key_ranges=key_ranges,
+        )
+        subscription.add_consumer(consumer, sub_type, sticky=key_ranges is not None)
+        if permits:
+            subscription.flow(consumer, permits)
+        self.turn()
+        return consumer
+
+    def client(self, **options: Any) -> Loopback:
+        """A connection without a socket; the handshake is done."""
+        client = self.loop.do(lambda: Loopback(self.broker, **options))
+        self.turn()
+        if options.get("handshake", True):
+            client.take()
+        return client
+
+    # -- what consumers do -------------------------------------------------------------------------
+
+    def flow(self, consumer: Consumer, permits: int) -> None:
+        consumer.subscription.flow(consumer, permits)
+        self.turn()
+
+    def ack(self, consumer: Consumer, *ids: WireId, cumulative: bool = False) -> list[Any]:
+        """Ack, and give what it was answered: [None] when it is durable, [] while it waits."""
+        answers: list[Any] = []
+        ack = Ack(consumer.consumer_id, cumulative, list(ids), 1)
+        consumer.subscription.ack(consumer, ack, answers.append)
+        self.turn()
+        return answers
+
+    def seek(self, subscription: Subscription, index: int) -> list[Any]:
+        """A seek without an epoch: the consumers are told to go, as the broker tells them."""
+        answers: list[Any] = []
+        for consumer in subscription.seek(index, answers.append):
+            self.broker.tell_closed(consumer)
+        self.turn()
+        return answers
+
+    # -- what must hold ----------------------------------------------------------------------------
+
+    def check(self) -> None:
+        for topic in self.broker.topics.values():
+            for subscription in topic.subscriptions.values():
+                check_subscription(subscription)
+
+
+def check_subscription(subscription: Subscription) -> None:
+    cursor, log = subscription.cursor, subscription.topic.log
+    cursor.check()
+    counts = cursor.counts()
+    assert min(counts) >= 0, counts
+    assert sum(counts) == cursor.end - cursor.first, counts
+    assert cursor.end == log.end_index, (cursor.end, log.end_index)
+    held = 0
+    for consumer in subscription.consumers:
+        assert not consumer.is_closed, consumer
+        inflight = cursor.inflight_of(consumer.holder).count
+        assert consumer.unacked == inflight, (consumer, consumer.unacked, inflight)
+        held += inflight
+    assert counts.inflight == held, (counts, held)
+    if subscription.dispatcher is not None:
+        assert sorted(c.holder for c in subscription.dispatcher.consumers) == sorted(
+            c.holder for c in subscription.consumers
+        )
