@@ -215,6 +215,9 @@ class Journal:
                 error = _behind_a_failure()
             elif mark.kind == _ROLL:
                 error = self._roll(mark.sequence + 1)
+            elif self._file is None:
+                # Only a new file says for certain what of the failed one counts.
+                error = self._restart(mark.sequence + 1)
             commits.append(Commit([mark], error, self._number))
         return commits
 

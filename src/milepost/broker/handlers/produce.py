@@ -44,9 +44,12 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
             await broker.create_subscription(topic, initial, topic.log.first_index)
         made = _make(session, command, topic, producer_id)
         if topic.dedup is not None:
-            # Its last sequence id is known for certain once nothing of it is on its way.
-            while not topic.dedup.is_settled(made.name):
+            if not topic.dedup.is_settled(made.name):
+                # Its last sequence id is known for certain once nothing of it is on its way.
                 await broker.engine.flush()
+            if not topic.dedup.is_settled(made.name):
+                # The journal works, and has disowned what it could not answer for.
+                topic.dedup.refused()
             topic.dedup.opened(made.name)
         epoch = signed64(command.topic_epoch) if command.HasField("topic_epoch") else None
         admission = topic.access.admit(made, made.mode, epoch)
