@@ -121,6 +121,7 @@ class Journal:
         self._file: AppendFile | None = None
         self._good_size = 0  # bytes of the file that are synced
         self._next_sequence = next_sequence  # of the next record in this file
+        self._is_uncertain = False  # a failed group may count until the next file is begun
         self.commits = 0
         """Groups synced; with `last_sequence` it tells how well commits are shared."""
         self._begin_file(next_sequence, carried)
@@ -215,9 +216,8 @@ class Journal:
                 error = _behind_a_failure()
             elif mark.kind == _ROLL:
                 error = self._roll(mark.sequence + 1)
-            elif self._file is None:
-                # Only a new file says for certain what of the failed one counts.
-                error = self._restart(mark.sequence + 1)
+            elif self._is_uncertain and (failure := self._restart(mark.sequence + 1)) is not None:
+                error = OutcomeUnknown(f"no new journal file could be begun: {failure}")
             commits.append(Commit([mark], error, self._number))
         return commits
 
@@ -295,6 +295,7 @@ class Journal:
     def _certain(self, failure: OSError, next_sequence: int) -> PersistenceError:
         """Begin the next file, whose header makes certain that what failed does not count."""
         if (worse := self._restart(next_sequence)) is not None:
+            self._is_uncertain = True
             return OutcomeUnknown(f"no new journal file could be begun: {worse}")
         return _refusal(failure)
 
@@ -339,6 +340,7 @@ class Journal:
                     self._files.delete(name)
             raise
         self._file = file
+        self._is_uncertain = False
         self._number = number
         self._good_size = file.size
         self._next_sequence = carried.end_sequence if carried else next_sequence

@@ -182,6 +182,22 @@ class TestRollsAndBarriers:
         assert desk.journal.number == 3
         assert bodies(desk.files) == ["a"]
 
+    def test_a_barrier_waits_until_the_outcome_of_what_failed_is_certain(self) -> None:
+        desk = Desk()
+        desk.files.faults.fail("sync", forever=True)
+        desk.files.faults.fail("create", forever=True)
+        desk.submit("a")
+        desk.journal.pump()
+        desk.journal.barrier(desk.done("too early"))
+        desk.journal.pump()
+        assert isinstance(desk.error("a"), OutcomeUnknown)
+        assert isinstance(desk.error("too early"), OutcomeUnknown)
+        desk.files.faults.heal()
+        desk.journal.barrier(desk.done("certain"))
+        desk.journal.pump()
+        assert desk.stored == ["certain"]
+        assert [record.body for scanned in chain(desk.files) for record in scanned.records] == []
+
     def test_a_barrier_is_answered_in_order_and_writes_nothing(self) -> None:
         desk = Desk()
         desk.journal.barrier(desk.done("empty"))
