@@ -91,12 +91,14 @@ class Stage:
         """Take everything away, as a dying process does."""
         if self.loop.is_closed():
             return
-        for task in list(self.broker._tasks):
-            task.cancel()
-        self.loop.turn()
-        self.store.journal.close()
-        self.store.catalog.close()
-        self.loop.close()
+        try:
+            for task in list(self.broker._tasks):
+                task.cancel()
+            self.loop.turn()
+        finally:
+            self.store.journal.close()
+            self.store.catalog.close()
+            self.loop.close()
 
     # -- time --------------------------------------------------------------------------------------
 

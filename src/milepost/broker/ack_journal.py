@@ -2,6 +2,10 @@
 
 Clients send acks in bursts; each is applied to the cursor at once and answered when it is durable. All
 that arrive in one turn of the loop become one journal record.
+
+When the journal refuses a fact, the cursor has changed all the same: memory is ahead of the disk. The
+next fact takes the whole state with it (`Store.fact`); until one is durable, nothing is answered from
+memory, or an ack that is sent again would be answered and yet be forgotten by a crash.
 """
 
 from __future__ import annotations
@@ -19,7 +23,9 @@ Done = Callable[[PersistenceError | None], None]
 class Journaling(Protocol):
     """What a durable subscription needs of the storage."""
 
-    def fact(self, state_id: int, fact: bytes, done: Done) -> int: ...
+    def fact(self, state_id: int, fact: bytes, done: Done) -> int:
+        """The first fact behind a refused one takes the whole state with it."""
+        ...
 
     def barrier(self, done: Done) -> None: ...
 
@@ -33,8 +39,10 @@ class AckJournal:
         self._ranges: list[Range] = []
         self._answers: list[Callable[[MilepostError | None], None]] = []
         self._is_scheduled = False
-        # Facts that are on their way.
+        # Facts of acks, and answers that wait for them, on their way.
         self._waiting = 0
+        # The disk refused something that is true in memory, and nothing later is durable yet.
+        self._is_behind = False
 
     def note(self, ranges: Sequence[Range]) -> None:
         """These indexes were acked and must become durable."""
@@ -43,7 +51,7 @@ class AckJournal:
 
     def when_durable(self, done: Callable[[MilepostError | None], None]) -> None:
         """Call `done` when everything noted so far is on disk; at once if it is."""
-        if self._ranges or self._waiting:
+        if self._ranges or self._waiting or self._is_behind:
             self._answers.append(done)
             self._ask()
         else:
@@ -68,14 +76,21 @@ class AckJournal:
             for answer in answers:
                 answer(error)
 
-        if not ranges:
+        if not ranges and not self._is_behind:
             # Nothing new, but an earlier fact is on its way: answer behind it.
             self._journal.barrier(durable)
         elif len(ranges) == 1:
-            self._journal.fact(self.state_id, facts.encode_ack_range(epoch, *ranges[0]), durable)
+            self._submit(facts.encode_ack_range(epoch, *ranges[0]), durable)
         else:
-            self._journal.fact(self.state_id, facts.encode_ack(epoch, ranges), durable)
+            self._submit(facts.encode_ack(epoch, ranges), durable)
 
     def fact(self, fact: facts.Fact, done: Done) -> None:
         """Journal a fact of another kind."""
-        self._journal.fact(self.state_id, facts.encode(fact), done)
+        self._submit(facts.encode(fact), done)
+
+    def _submit(self, fact: bytes, done: Done) -> None:
+        def durable(error: PersistenceError | None) -> None:
+            self._is_behind = error is not None
+            done(error)
+
+        self._journal.fact(self.state_id, fact, durable)

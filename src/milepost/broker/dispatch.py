@@ -45,6 +45,8 @@ class Dispatcher:
     limits_unacked: ClassVar[bool] = True
     may_pass_over: ClassVar[bool] = False
     """May a later entry be delivered while this one has to wait?"""
+    keeps_order: ClassVar[bool] = True
+    """Must what is ready first be delivered first, also when it became so while others were read?"""
 
     def __init__(self, subscription: Subscription) -> None:
         self.subscription = subscription
@@ -165,6 +167,7 @@ class Failover(SingleActive):
 
 class Shared(Dispatcher):
     sub_type = SHARED
+    keeps_order = False
 
     def __init__(self, subscription: Subscription) -> None:
         super().__init__(subscription)

@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 # After so many reads in one go others have their turn.
 TURNS_MAX = 4
+# Trimmed meanwhile, damaged, or the disk gives an error for it.
+UNREADABLE = (NotFound, CorruptData, OSError)
 
 _LAST_INDEX = itemgetter(2)  # of an `Entry`
 
@@ -108,7 +110,7 @@ class Feed:
                         self._reading.spawn(self._read(plan, subscription.cursor.epoch))
                         return
                     entries = self._reading.perform(plan)
-                except (NotFound, CorruptData) as error:
+                except UNREADABLE as error:
                     self._skip(index, error)
                     continue
                 self._reading.last_read.keep(log, entries)
@@ -118,7 +120,7 @@ class Feed:
     async def _read(self, plan: ReadPlan, epoch: int) -> None:
         try:
             entries = await self._reading.read(plan)
-        except (NotFound, CorruptData) as error:
+        except UNREADABLE as error:
             self._skip(plan.ledger.first_index + plan.last_indexes[0], error)
         else:
             self._reading.last_read.keep(self._subscription.topic.log, entries)

@@ -163,12 +163,16 @@ class Subscription:
     def offer(self, entries: Sequence[Entry], epoch: int) -> None:
         """Give entries that were read to whoever may have them.
 
-        PIP-194 stage 2: entries read under an older epoch of the cursor are dropped here.
+        PIP-194 stage 2: entries read under an older epoch of the cursor are dropped here. So are
+        those that something came before while they were read: a message that was released, a
+        consumer that has room again for what it was passed over with.
         """
         if epoch != self.cursor.epoch or self.dispatcher is None:
             return
         at, count = 0, len(entries)
-        while at < count:
+        if self.dispatcher.keeps_order and self._comes_first(entries[0]):
+            return
+        while at < count and not self.is_blocked:
             entry = entries[at]
             if entry.flags & MARKER:
                 self._pass_over(entry)
@@ -182,6 +186,11 @@ class Subscription:
                 at += 1
                 continue
             at += self._deliver(consumer, entries, at)
+
+    def _comes_first(self, entry: Entry) -> bool:
+        """Is there anything ready before this entry that has its turn?"""
+        ready = self.cursor.next_ready(self._scan_index, 1)
+        return ready is not None and ready[0] < entry.last_index - entry.count + 1
 
     def _deliver(self, consumer: Consumer, entries: Sequence[Entry], at: int) -> int:
         """Send entries to one consumer; returns how many were dealt with."""
@@ -255,8 +264,8 @@ class Subscription:
             else b"",
         )
         if redelivery_count:
-            self.messages_redelivered += 1
-            consumer.messages_redelivered += 1
+            self.messages_redelivered += went.count
+            consumer.messages_redelivered += went.count
         self.dispatcher.delivered(consumer, entry)
         self._delivered(consumer, went, [head, entry.payload], len(entry.payload))
 
@@ -303,7 +312,11 @@ class Subscription:
         assert self.dispatcher is not None
         if not self.dispatcher.limits_unacked:
             return consumer.permits
-        return min(consumer.permits, self.limits.unacked_per_consumer - consumer.unacked)
+        return min(
+            consumer.permits,
+            self.limits.unacked_per_consumer - consumer.unacked,
+            self.limits.unacked_per_subscription - self.unacked,
+        )
 
     def _pass_over(self, entry: Entry) -> None:
         """A marker is stored and indexed, never dispatched: for every cursor it is done."""

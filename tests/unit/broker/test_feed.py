@@ -1,43 +1,225 @@
-"""What a feed read last serves the other subscriptions of the topic."""
+"""Feed: what is in memory at once, what is on disk later, in order, and never under an older epoch."""
 
 from __future__ import annotations
 
-from milepost.broker.feed import LastRead
-from milepost.storage.entry import Block, Entry, NewEntry
-from milepost.storage.log import Log
+from collections.abc import Callable
+
+import pytest
+from stage.frames import batch, marker, message
+from stage.heard import got
+from stage.stage import Stage
+
+from milepost.broker.dispatch import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
+from milepost.broker.feed import TURNS_MAX, LastRead
+from milepost.broker.subscription import Subscription
+from milepost.storage.ledger import ledger_path
+from milepost.wire.events import Ack, WireId
+
+MakeStage = Callable[..., Stage]
 
 
-class NoOwner:
-    """A log of which only the identity matters."""
+def stored(stage: Stage, count: int, **fields: str) -> Subscription:
+    """A subscription of messages 0, 1, … that are on disk and nowhere else."""
+    topic = stage.topic()
+    subscription = stage.subscription(topic)
+    producer = stage.producer(topic)
+    for number in range(count):
+        stage.publish(producer, message(number, **fields))
+    stage.checkpoint()
+    return subscription
 
 
-def log() -> Log:
-    return Log(1, "topic", [], NoOwner())  # type: ignore[arg-type]
+@pytest.fixture
+def disk(make_stage: MakeStage) -> Stage:
+    """A stage where everything stored is read from the disk."""
+    return make_stage(tail_size=0)
 
 
-def entries() -> list[Entry]:
-    """Indexes 10, 11 to 13, 14, 15 to 19."""
-    items = [NewEntry(b"x", count) for count in (1, 3, 1, 5)]
-    return Block.encode(7, 0, 10, 0, items).entries()
+def test_many_wakes_of_a_turn_are_one_run(stage: Stage) -> None:
+    subscription = stage.subscription(stage.topic())
+    stage.consumer(subscription)
+    asked: list[object] = []
+    demand = subscription.demand
+
+    def counted() -> object:
+        asked.append(None)
+        return demand()
+
+    subscription.demand = counted  # type: ignore[method-assign, assignment]
+    for _ in range(10):
+        subscription.wake()
+    stage.turn()
+    assert len(asked) == 1
 
 
-def test_as_much_is_found_as_was_read() -> None:
-    last_read, mine = LastRead(), log()
-    assert last_read.find(mine, 0, 99) == ()
-    read = entries()
-    last_read.keep(mine, read)
-    for index in range(8, 22):
-        for end_index in range(index + 1, 24):
-            wanted = [e for e in read if e.last_index >= index and e.span.first_index < end_index]
-            if not 10 <= index < 20:
-                wanted = []
-            assert list(last_read.find(mine, index, end_index)) == wanted, (index, end_index)
+def test_what_is_in_memory_waits_for_no_read(stage: Stage) -> None:
+    topic = stage.topic()
+    stage.engine.holds_reads = True
+    consumer = stage.consumer(stage.subscription(topic), permits=10)
+    stage.publish(stage.producer(topic), message(0), batch(1, 2))
+    assert got(consumer) == ["0", "1.0", "1.1"]
 
 
-def test_another_log_has_other_entries() -> None:
-    last_read, mine, other = LastRead(), log(), log()
-    last_read.keep(mine, entries())
-    assert last_read.find(other, 10, 20) == ()
-    last_read.keep(other, entries())
-    assert last_read.find(mine, 10, 20) == ()
-    assert len(last_read.find(other, 10, 20)) == 4
+def test_one_read_at_a_time(disk: Stage) -> None:
+    subscription = stored(disk, 10)
+    disk.engine.holds_reads = True
+    consumer = disk.consumer(subscription, permits=3)
+    disk.flow(consumer, 3)
+    disk.flow(consumer, 1)
+    assert disk.engine.reads_held == 1
+    assert got(consumer) == []
+    disk.engine.holds_reads = False
+    disk.turn()
+    assert got(consumer) == ["0", "1", "2", "3", "4", "5", "6"]
+
+
+def test_a_read_that_a_seek_overtook_is_dropped(disk: Stage) -> None:
+    subscription = stored(disk, 5)
+    disk.engine.holds_reads = True
+    consumer = disk.consumer(subscription, permits=2, epoch=0)
+    assert disk.engine.reads_held == 1
+    assert subscription.seek_in_place(consumer, 3, 1, lambda error: None) == []
+    disk.flow(consumer, 10)
+    disk.engine.holds_reads = False
+    disk.turn()
+    assert got(consumer) == ["3", "4"]
+
+
+@pytest.mark.parametrize("sub_type", [EXCLUSIVE, FAILOVER, KEY_SHARED])
+def test_what_was_released_during_a_read_comes_before_it(disk: Stage, sub_type: int) -> None:
+    """On the types that keep an order: of the topic, or of a key."""
+    subscription = stored(disk, 10, partition_key="k")
+    consumer = disk.consumer(subscription, sub_type, permits=4)
+    assert got(consumer) == ["0", "1", "2", "3"]
+    disk.engine.holds_reads = True
+    disk.flow(consumer, 10)
+    assert disk.engine.reads_held == 1
+    subscription.redeliver(consumer, [], -1)
+    disk.engine.holds_reads = False
+    disk.turn()
+    assert got(consumer) == [str(number) for number in range(10)]
+
+
+def test_a_consumer_that_takes_over_during_a_read_begins_at_the_front(disk: Stage) -> None:
+    subscription = stored(disk, 6)
+    first = disk.consumer(subscription, permits=3)
+    disk.engine.holds_reads = True
+    disk.flow(first, 3)
+    subscription.remove_consumer(first)
+    second = disk.consumer(subscription, permits=10)
+    disk.engine.holds_reads = False
+    disk.turn()
+    assert got(first) == ["0", "1", "2"]
+    assert got(second) == [str(number) for number in range(6)]
+
+
+def test_on_shared_a_read_is_not_thrown_away_for_what_was_released(disk: Stage) -> None:
+    subscription = stored(disk, 4)
+    consumer = disk.consumer(subscription, SHARED, permits=2)
+    disk.engine.holds_reads = True
+    disk.flow(consumer, 10)
+    subscription.redeliver(consumer, [WireId(1, 0)], -1)
+    disk.engine.holds_reads = False
+    disk.turn()
+    assert got(consumer) == ["0", "1", "2", "3", "0"]
+
+
+def test_a_damaged_entry_costs_nobody_else(disk: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    subscription = stored(disk, 3)
+    path = ledger_path(1)
+    content = disk.files.contents()[path]
+    at = content.rindex(b"1", 0, content.rindex(b"2"))  # the payload of message 1
+    disk.files.damage(path, content[:at] + b"?" + content[at + 1 :])
+    consumer = disk.consumer(subscription, permits=10)
+    assert got(consumer) == ["0", "2"]
+    assert "entry 1:1" in caplog.text
+    assert subscription.cursor.counts() == (1, 2, 0, 0)
+
+
+def test_a_disk_that_cannot_be_read_is_asked_again_when_something_changes(
+    disk: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And not before: an endless loop of reads would cost everybody else."""
+    subscription = stored(disk, 3)
+    disk.files.faults.fail("read", forever=True, under="ledgers")
+    consumer = disk.consumer(subscription, permits=10)
+    assert got(consumer) == []
+    assert "Input/output error" in caplog.text
+    asked = disk.files.faults.calls["read"]
+    disk.turn()
+    assert disk.files.faults.calls["read"] == asked
+    disk.files.faults.heal()
+    disk.flow(consumer, 1)
+    assert got(consumer) == ["0", "1", "2"]
+
+
+def test_a_long_feed_lets_others_have_their_turn(stage: Stage) -> None:
+    topic = stage.topic()
+    subscription = stage.subscription(topic)
+    producer = stage.producer(topic)
+    # Markers and messages in turn: nothing is delivered in one piece.
+    for number in range(0, 60, 2):
+        stage.publish(producer, message(number), marker(number + 1))
+    consumer = stage.consumer(subscription)
+    turns: list[int] = []
+    stage.broker.read_entries_max = 2
+    subscription.flow(consumer, 1000)
+
+    def other() -> None:
+        turns.append(len(turns))
+        if consumer.messages_out < 30:
+            stage.loop.call_soon(other)
+
+    stage.loop.call_soon(other)
+    stage.turn()
+    assert consumer.messages_out == 30
+    assert len(turns) > 30 / 2 / TURNS_MAX
+
+
+def test_acks_of_a_turn_are_flushed_when_it_ends(stage: Stage) -> None:
+    topic = stage.topic()
+    subscription = stage.subscription(topic)
+    consumer = stage.consumer(subscription, permits=10)
+    stage.publish(stage.producer(topic), message(0), message(1))
+    before = stage.store.journal.last_sequence
+    for number in range(2):
+        ack = Ack(0, False, [WireId(1, number)], None)
+        subscription.ack(consumer, ack, lambda error: None)
+    assert stage.store.journal.last_sequence == before
+    stage.turn()
+    assert stage.store.journal.last_sequence == before + 1
+
+
+# -- what was read last --------------------------------------------------------------------------------
+
+
+def test_what_was_read_last_is_found_again(stage: Stage) -> None:
+    topic = stage.topic()
+    stage.publish(stage.producer(topic), message(0), batch(1, 4), message(2), batch(3, 2))
+    entries = topic.log.read(topic.log.locate(0).position)
+    kept = LastRead()
+    assert list(kept.find(topic.log, 0, 8)) == []
+    kept.keep(topic.log, entries[1:])
+
+    def found(first: int, end: int) -> list[int]:
+        return [entry.entry_id for entry in kept.find(topic.log, first, end)]
+
+    assert found(0, 8) == []  # the first entry asked for was not read: nothing
+    assert found(1, 8) == [1, 2, 3]
+    assert found(4, 5) == [1]  # inside the batch
+    assert found(3, 6) == [1, 2]
+    assert found(5, 100) == [2, 3]
+    assert found(8, 9) == []
+    other = stage.topic("persistent://public/default/other")
+    assert list(kept.find(other.log, 1, 8)) == []
+
+
+def test_subscriptions_side_by_side_read_once(disk: Stage) -> None:
+    first = stored(disk, 6)
+    second = disk.subscription(first.topic, "other")
+    reads = disk.files.faults.calls["read"]
+    one = disk.consumer(first, permits=6)
+    once = disk.files.faults.calls["read"] - reads
+    other = disk.consumer(second, permits=6)
+    assert got(one) == got(other) == [str(number) for number in range(6)]
+    assert disk.files.faults.calls["read"] - reads == once
