@@ -381,21 +381,28 @@ def abandon(store: Store) -> None:
 
 def restart() -> list[Result]:
     """After a crash: with some data, with more data, and with a shorter tail."""
-    some, tail = restart_after(RESTART_ENTRIES, JOURNAL_SIZE_DEFAULT)
-    more, _ = restart_after(RESTART_ENTRIES * RESTART_FACTOR, JOURNAL_SIZE_DEFAULT)
-    short, _ = restart_after(RESTART_ENTRIES, JOURNAL_SIZE_DEFAULT // RESTART_FACTOR)
+    some = restart_after(RESTART_ENTRIES, JOURNAL_SIZE_DEFAULT)
+    more = restart_after(RESTART_ENTRIES * RESTART_FACTOR, JOURNAL_SIZE_DEFAULT)
+    short = restart_after(RESTART_ENTRIES, JOURNAL_SIZE_DEFAULT // RESTART_FACTOR)
     name = f"restart, {RESTART_ENTRIES // 10**6} M entries, {TOPICS_MANY:,} topics"
     return [
-        at_most(f"{name}, a whole journal to replay", some, "s", 3),
-        Result("    records replayed", tail, ""),
-        at_most(f"    with {RESTART_FACTOR} times the data", more / some, "x", 1.5),
-        at_most(f"    with a journal of one in {RESTART_FACTOR}", short / some, "x", 0.5),
+        at_most(f"{name}, a whole journal to replay", some["wall_s"], "s", 3),
+        Result("    CPU", some["cpu_s"], "s"),
+        Result("    records replayed", some["records"], ""),
+        at_most(
+            f"    CPU with {RESTART_FACTOR} times the data", more["cpu_s"] / some["cpu_s"], "x", 1.5
+        ),
+        at_most(
+            f"    CPU with a journal of one in {RESTART_FACTOR}",
+            short["cpu_s"] / some["cpu_s"],
+            "x",
+            0.5,
+        ),
     ]
 
 
-def restart_after(entries: int, tail_size: int) -> tuple[float, float]:
-    """Seconds to open a directory whose last checkpoint is `tail_size` bytes of journal ago, and the
-    number of records that were replayed."""
+def restart_after(entries: int, tail_size: int) -> dict[str, float]:
+    """Open a directory whose last checkpoint is `tail_size` bytes of journal ago."""
     with scratch() as root:
         store = building(root)
         catalog = store.catalog
@@ -423,21 +430,23 @@ def restart_after(entries: int, tail_size: int) -> tuple[float, float]:
         store.pump()
         abandon(store)
         os.sync()  # as it would be: the journal was synced record by record
-        found = in_a_process(measure_restart, root)
-    return found["seconds"], found["records"]
+        return in_a_process(measure_restart, root)
 
 
 def measure_restart(root: Path) -> dict[str, float]:
-    times: list[float] = []
+    wall: list[float] = []
+    cpu: list[float] = []
     for _ in range(3):
-        began = time.perf_counter()
+        wall_began, cpu_began = time.perf_counter(), time.process_time()
         store, lock = open_store(root, SystemClock())
-        times.append(time.perf_counter() - began)
+        wall.append(time.perf_counter() - wall_began)
+        cpu.append(time.process_time() - cpu_began)
         records = store.report.records
         abandon(store)
         lock.release()
         del store
-    return {"seconds": statistics.median(times), "records": records}
+    # The best counts: a shared machine only ever adds.
+    return {"wall_s": min(wall), "cpu_s": min(cpu), "records": records}
 
 
 def run() -> list[Result]:

@@ -112,15 +112,12 @@ def scan(
     `whole` says that every byte of `data` was acknowledged (a later file vouches for it): then
     whatever cannot be read is damage. In the last file that is so below the last group only.
     """
-    records: list[Record] = []
+    records, start = _run(data, start, first_sequence, seed)
+    expected = first_sequence + len(records)
     missing: list[Damage] = []  # every sequence not read so far, in order
     unread: list[Damage] = []  # bad places since the last good record
-    expected = first_sequence
     for found in _walk(data, start, file, seed):
-        if found.sequence == expected and not unread and found.__class__ is Record:
-            expected += 1  # nearly always: a file holds up to a million records
-            records.append(found)
-        elif isinstance(found, Damage):
+        if isinstance(found, Damage):
             unread.append(found)
         elif found.sequence < expected:
             # An old record where a newer one belongs: a misdirected or lost write.
@@ -156,6 +153,28 @@ def _name(unread: list[Damage], expected: int, found: int, file: str, offset: in
     known = {bad.sequence: bad for bad in unread if bad.kind is not None}
     first = min((bad.offset for bad in unread), default=offset)
     return [known.get(s) or Damage(file, first, s) for s in range(expected, found)]
+
+
+def _run(data: bytes, start: int, expected: int, seed: int) -> tuple[list[Record], int]:
+    """Records from `start` on for as long as each is intact and in its place, and where that ends.
+
+    Nearly always that is all of a file, which holds up to a million: so it is one plain loop.
+    """
+    records: list[Record] = []
+    unpack, extend, value = _LAYOUT.unpack_from, google_crc32c.extend, google_crc32c.value
+    at, last = start, len(data) - RECORD_HEADER_SIZE
+    while at <= last:
+        magic, kind, _, size, crc, owner, sequence, group, header_crc = unpack(data, at)
+        if magic != MAGIC or extend(seed, data[at : at + _BARE.size]) != header_crc:
+            break
+        after = at + RECORD_HEADER_SIZE + size
+        body = data[at + RECORD_HEADER_SIZE : after]
+        if sequence != expected or kind not in KINDS or len(body) != size or value(body) != crc:
+            break
+        records.append(Record(kind, owner, sequence, group, body, at))
+        expected += 1
+        at = after
+    return records, at
 
 
 def _walk(data: bytes, start: int, file: str, seed: int) -> Iterator[Record | Damage]:
