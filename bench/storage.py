@@ -206,12 +206,15 @@ async def journal() -> list[Result]:
         ratios: list[float] = []
         rates: list[float] = []
         sizes: list[float] = []
+        syncs: list[float] = []
         with scratch() as root:
             rig = Rig(root, 1)
             entries = min(ENTRIES_PER_ROUND, in_flight * 150)
             for _ in range(ROUNDS):
                 took = await rig.round(in_flight, run, entries=entries)
-                ratios.append(bare_file(root, took.groups) / took.wall_s)
+                bare = bare_file(root, took.groups)
+                ratios.append(bare / took.wall_s)
+                syncs.append(bare / len(took.groups) * 1000)
                 rates.append(entries / took.wall_s)
                 sizes.append(entries / len(took.groups))
             await rig.engine.close()
@@ -222,6 +225,7 @@ async def journal() -> list[Result]:
         )
         results.append(Result("    entries a second", statistics.median(rates), "/s"))
         results.append(Result("    entries a group", statistics.median(sizes), ""))
+        results.append(Result("    one group on the bare file", statistics.median(syncs), "ms"))
     return results
 
 
