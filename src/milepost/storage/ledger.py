@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import google_crc32c
 
-from milepost.errors import CorruptData, LedgerNotFound, OutOfOrderAppend
+from milepost.errors import CorruptData, LedgerNotFound, OutOfOrderAppend, UnknownFormat
 from milepost.positions.ids import Position
 from milepost.positions.spans import Span
 from milepost.storage.entry import Block, Entry, decode_entries
@@ -158,32 +158,33 @@ class Ledger:
         return self.mileposts(files).entry_with(index - self.first_index)
 
     def _load_mileposts(self, files: Files) -> Mileposts:
-        stored = self.stored
-        path = mileposts_path(self.ledger_id)
-        self._check_header(files, LEDGER, ledger_path(self.ledger_id))
-        self._check_header(files, MILEPOSTS, path)
+        self._check_header(files)
+        stored, path = self.stored, mileposts_path(self.ledger_id)
         mileposts = Mileposts()
         try:
+            FileHeader.decode(files.read(path, 0, HEADER_SIZE), path, MILEPOSTS)
             if mileposts.load(FileBytes(files, path), stored.entries, stored.mileposts_crc):
                 return mileposts
+        except UnknownFormat:
+            raise
         except (OSError, CorruptData):
-            pass  # missing or short
+            pass  # missing, short or damaged
         logger.info("%s: missing or not intact, it is made again from the ledger", path)
         self._rows_stored = 0
         return rebuild(files, ledger_path(self.ledger_id), stored)
 
-    def _check_header(self, files: Files, kind: bytes, path: str) -> None:
-        """Refuse a file of another format, or of another ledger. A header that is merely damaged
-        costs nothing: entries vouch for themselves, and so do the rows of mileposts together."""
+    def _check_header(self, files: Files) -> None:
+        """Refuse a ledger file of another format, or of another ledger. A header that is merely
+        damaged costs nothing: entries vouch for themselves."""
+        path = ledger_path(self.ledger_id)
         try:
             head = files.read(path, 0, HEADER_SIZE)
         except OSError:
             return  # whoever needs its bytes will say so
         if not FileHeader.is_whole(head):
-            if kind == LEDGER:  # mileposts are not synced: a power failure may well do that
-                logger.warning("%s: its header is damaged", path)
+            logger.warning("%s: its header is damaged", path)
             return
-        found = FileHeader.decode(head, path, kind)
+        found = FileHeader.decode(head, path, LEDGER)
         mine = (self.ledger_id, self.topic_id, self.first_index, self.first_time_ms)
         if found[2:] != mine:
             raise CorruptData(f"{path}: belongs to ledger {found[2:]}, expected {mine}")

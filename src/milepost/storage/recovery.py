@@ -152,8 +152,10 @@ class _Replay:
         # again: a new fact under an old number would be taken for one that the snapshot holds.
         found.next_sequence = max(found.next_sequence, self._catalog.last_folded() + 1)
         for ledger_id, damages in self._lost.items():
-            if damages and (log := self._log_of_ledger(ledger_id)) is not None:
-                self._close(log, str(damages[0]))
+            if damages:
+                where = f"{damages[0].file}: byte {damages[0].offset}"
+                if (log := self._log_of_ledger(ledger_id, where)) is not None:
+                    self._close(log, str(damages[0]))
 
     def _carry(self, header: FileHeader, scanned: Scan, data: bytes) -> None:
         """Let the next file rely on nothing that a process which was killed may not have synced.
@@ -219,18 +221,19 @@ class _Replay:
     # -- records -----------------------------------------------------------------------------------
 
     def _apply(self, record: Record, path: str) -> None:
+        where = f"{path}: byte {record.offset}"
         if record.kind == ENTRIES:
-            self._entries(record, path)
+            self._entries(record, where)
         elif record.kind in (FACT, STATE):
-            self._fact(record)
+            self._fact(record, where)
         else:
-            self._ledger(record)
+            self._ledger(record, where)
 
-    def _ledger(self, record: Record) -> None:
+    def _ledger(self, record: Record, where: str) -> None:
         topic_id, first_index, time_ms = LEDGER_BODY.unpack(record.body)
         self.found.next_ledger_id = max(self.found.next_ledger_id, record.owner + 1)
         self._topic_of[record.owner] = topic_id
-        log = self._log(topic_id)
+        log = self._log(topic_id, where)
         if log is None or (LEDGER_TOMB, record.owner) in self._tombs:
             return
         if any(ledger.ledger_id >= record.owner for ledger in log.ledgers[-1:]):
@@ -241,16 +244,15 @@ class _Replay:
         if log.damage is None:
             log.admit_ledger(Ledger(LedgerRow(record.owner, topic_id, first_index, time_ms)))
 
-    def _entries(self, record: Record, path: str) -> None:
-        log = self._log_of_ledger(record.owner)
+    def _entries(self, record: Record, where: str) -> None:
+        log = self._log_of_ledger(record.owner, where)
         if log is None or log.damage is not None:
             return
-        block = Block.decode(record.body, f"{path}: byte {record.offset}")
+        block = Block.decode(record.body, where)
         ledger = log.ledgers[-1]
         if block.ledger_id != record.owner:
             raise CorruptData(
-                f"{path}: byte {record.offset}: entries of ledger {block.ledger_id} "
-                f"in a record of ledger {record.owner}"
+                f"{where}: entries of ledger {block.ledger_id} in a record of ledger {record.owner}"
             )
         if (
             ledger.ledger_id > record.owner
@@ -260,16 +262,23 @@ class _Replay:
         if block.first_entry_id > ledger.entries:
             self._fill_hole(log, ledger, block.first_entry_id, record.sequence)
         if log.damage is None:
+            self._admit(log, block)
+
+    def _admit(self, log: Log, block: Block) -> None:
+        try:
             log.admit(block)
+        except CorruptData as damage:  # of its mileposts, and of the ledger they are made from
+            self._close(log, str(damage))
+        else:
             self.found.report.entries += block.entry_count
 
-    def _fact(self, record: Record) -> None:
+    def _fact(self, record: Record, where: str) -> None:
         state_id = record.owner
         if (STATE_TOMB, state_id) in self._tombs:
             return
         if state_id not in self._folded:
             if self._catalog.state_by_id(state_id) is None:
-                raise CorruptData(f"journal speaks of state {state_id}, which the catalog lacks")
+                raise CorruptData(f"{where}: state {state_id} is not in the catalog")
             self._folded[state_id] = self._catalog.snapshot(state_id).sequence
         if record.sequence <= self._folded[state_id]:
             return
@@ -280,25 +289,25 @@ class _Replay:
         else:
             self.found.facts.setdefault(state_id, []).append((record.sequence, record.body))
 
-    def _log(self, topic_id: int) -> Log | None:
+    def _log(self, topic_id: int, where: str) -> Log | None:
         if topic_id not in self.found.logs:
             if (TOPIC_TOMB, topic_id) in self._tombs:
                 return None
             log = self._open_log(topic_id)
             if log is None:
-                raise CorruptData(f"journal speaks of topic {topic_id}, which the catalog lacks")
+                raise CorruptData(f"{where}: topic {topic_id} is not in the catalog")
             self.found.logs[topic_id] = log
         return self.found.logs[topic_id]
 
-    def _log_of_ledger(self, ledger_id: int) -> Log | None:
+    def _log_of_ledger(self, ledger_id: int, where: str) -> Log | None:
         if (LEDGER_TOMB, ledger_id) in self._tombs:
             return None
         if ledger_id not in self._topic_of:
             row = self._catalog.ledger(ledger_id)
             if row is None:
-                raise CorruptData(f"journal speaks of ledger {ledger_id}, which the catalog lacks")
+                raise CorruptData(f"{where}: ledger {ledger_id} is not in the catalog")
             self._topic_of[ledger_id] = row.topic_id
-        return self._log(self._topic_of[ledger_id])
+        return self._log(self._topic_of[ledger_id], where)
 
     # -- damage ------------------------------------------------------------------------------------
 
@@ -330,7 +339,7 @@ class _Replay:
         at = 0
         for entry in entries:  # one by one: entries of a block share a time, these may not
             end = at + ENTRY_HEADER_SIZE + len(entry.beside) + len(entry.payload)
-            log.admit(Block.decode(data[at:end], path))
+            self._admit(log, Block.decode(data[at:end], path))
             at = end
         lost = self._lost.get(ledger.ledger_id, [])
         lost[:] = [damage for damage in lost if damage.sequence > sequence]
