@@ -60,7 +60,7 @@ class Seen(NamedTuple):
     """The broker that delivered it lived in this generation or in a later one."""
     key: Key
     place: Place
-    index: int | None = None
+    index: int | None = None  # type: ignore[assignment]
     """As the broker entry metadata says; None where the client does not show it."""
 
 
@@ -81,10 +81,15 @@ class Acked(NamedTuple):
 @dataclass
 class History:
     publishes: dict[Key, Sent] = field(default_factory=dict)
+    lanes: dict[int, int] = field(default_factory=dict)
+    """Producers whose messages have keys: message n has key n modulo this, and only messages of one
+    key keep their order."""
     receipts: list[Receipt] = field(default_factory=list)
     failures: Counter[str] = field(default_factory=Counter)
     """Publishes that the client library gave up: stored or not, nobody knows."""
     deliveries: list[Seen] = field(default_factory=list)
+    reached: dict[str, set[Place]] = field(default_factory=dict)
+    """By subscription, where it has got messages from."""
     answered: list[Acked] = field(default_factory=list)
     """Acks for which an answer came: these are durable."""
     given: list[Acked] = field(default_factory=list)
@@ -108,12 +113,23 @@ class History:
     def sent(self, key: Key) -> None:
         self.publishes[key] = Sent(self.generation)
 
+    def lane(self, key: Key) -> Key:
+        """Within a lane messages keep their order."""
+        producer, sequence = key
+        return producer, sequence % self.lanes.get(producer, 1)
+
     def receipt(self, key: Key, place: Place) -> None:
         self.receipts.append(Receipt(key, place, self.generation))
         self.progress()
 
     def delivered(self, seen: Seen) -> None:
         self.deliveries.append(seen)
+        self.reached.setdefault(seen.subscription, set()).add(seen.place)
+
+    @property
+    def lag(self) -> int:
+        """Roughly, messages that the slowest subscription has yet to see."""
+        return len(self.receipts) - min(map(len, self.reached.values()), default=0)
 
     def ack_answered(self, ack: Acked, after: float) -> None:
         self.answered.append(ack)
@@ -221,21 +237,21 @@ def _in_order(history: History, table: Table) -> Iterator[Problem]:
             yield Problem("reused-index", f"{message} behind {before}")
         if message.place <= before.place:
             yield Problem("inconsistent-position", f"{message} behind {before}")
-    newest: dict[int, Message] = {}
+    newest: dict[Key, Message] = {}
     for message in table.messages:
         if message.key is None or table.by_key[message.key][0] is not message:
             continue  # only the first of several copies has a place in the order
-        producer, sequence = message.key
-        before_it = newest.get(producer)
-        if before_it is not None and before_it.key is not None and before_it.key[1] > sequence:
-            yield Problem("reordered", f"{message} behind {before_it}")
-        newest[producer] = message
-    receipts: dict[int, Receipt] = {}
+        lane = history.lane(message.key)
+        last = newest.get(lane)
+        if last is not None and last.key is not None and last.key > message.key:
+            yield Problem("reordered", f"{message} behind {last}")
+        newest[lane] = message
+    receipts: dict[Key, Receipt] = {}
     for receipt in history.receipts:
-        previous = receipts.get(receipt.key[0])
-        if previous is not None and previous.key[1] > receipt.key[1]:
-            yield Problem("reordered", f"{receipt} came behind {previous}")
-        receipts[receipt.key[0]] = receipt
+        lane = history.lane(receipt.key)
+        if lane in receipts and receipts[lane].key > receipt.key:
+            yield Problem("reordered", f"{receipt} came behind {receipts[lane]}")
+        receipts[lane] = receipt
 
 
 # -- deliveries --------------------------------------------------------------------------------------
@@ -253,10 +269,7 @@ def _seen_alike(history: History, table: Table) -> Iterator[Problem]:
 
 def _all_delivered(history: History, table: Table) -> Iterator[Problem]:
     """I20: every subscription, being as old as the topic, got every message."""
-    reached: dict[str, set[Place]] = defaultdict(set)
-    for seen in history.deliveries:
-        reached[seen.subscription].add(seen.place)
-    for subscription, places in reached.items():
+    for subscription, places in history.reached.items():
         missing = [message for message in table.messages if message.place not in places]
         if missing:
             yield Problem(
@@ -299,12 +312,12 @@ def _lost_acks(history: History, table: Table) -> Iterator[tuple[float, float, s
         at = seen.subscription, seen.place
         if at not in latest or latest[at].generation < seen.generation:
             latest[at] = seen
-        message = table.by_place.get(seen.place)
-        # By how far back a generation went, a cumulative ack of any before it is judged.
-        for generation in range(seen.generation if message is not None else 0):
-            low = lowest.get((seen.subscription, generation))
-            if low is None or seen.place < low.place:
-                lowest[seen.subscription, generation] = seen
+        _keep_lower(lowest, seen.generation, seen)
+    # Now: the lowest that came in a generation or in any later one.
+    for subscription in {name for name, _ in lowest}:
+        for generation in range(history.generation, 0, -1):
+            if (seen_then := lowest.get((subscription, generation))) is not None:
+                _keep_lower(lowest, generation - 1, seen_then)
     for ack in history.given:
         if ack.generation >= len(history.kills):
             continue  # that broker was not killed
@@ -313,7 +326,7 @@ def _lost_acks(history: History, table: Table) -> Iterator[tuple[float, float, s
         limit = history.stalls.get(ack.generation, 0.0)
         for place in ack.places:
             if ack.is_cumulative:
-                again = lowest.get((ack.subscription, ack.generation))
+                again = lowest.get((ack.subscription, ack.generation + 1))
                 undone = again is not None and again.place <= place
             else:
                 again = latest.get((ack.subscription, place))
@@ -321,6 +334,12 @@ def _lost_acks(history: History, table: Table) -> Iterator[tuple[float, float, s
             if undone:
                 yield age, limit, f"{again} was acked in generation {ack.generation}"
                 break
+
+
+def _keep_lower(lowest: dict[tuple[str, int], Seen], generation: int, seen: Seen) -> None:
+    low = lowest.get((seen.subscription, generation))
+    if low is None or seen.place < low.place:
+        lowest[seen.subscription, generation] = seen
 
 
 def _accounts(history: History) -> Iterator[Problem]:

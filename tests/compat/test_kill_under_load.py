@@ -1,0 +1,335 @@
+"""The broker is killed 25 times under a mixed load: no receipt is lost, no answered ack comes again, no
+index is given twice.
+
+Four producers (batched, unbatched, keyed, chunked or compressed) and four subscriptions, one of each
+type, with consumers of the official client and raw ones that ask for an answer to each ack. A nemesis
+waits until everybody has worked with the present broker, lets the load go on for 50 to 500 ms more, and
+kills it with SIGKILL; a new one starts on the same directory and port, and the clients come back by
+themselves. At the end everything is drained, the broker stopped, its directory read, and the history
+judged (history.py). `MILEPOST_CAMPAIGN=long` kills 500 times.
+
+That the test can fail was tried with a `sitecustomize.py` on PYTHONPATH that patches the broker process:
+
+- receipts before the journal (`Topic.publish` answers at once, the journal's thread sleeps 5 ms before
+  each commit): lost, hole, inconsistent-position;
+- ack responses before the journal (`AckJournal.flush` answers first): redelivered-after-durable-ack;
+- acks kept for 300 ms before they are journaled: ack-window-exceeded.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pulsar
+import pytest
+from compat.broker_process import BrokerProcess
+from compat.history import History, Message, Table, full_verdict
+from compat.load import OfficialConsumer, Producer, Worker, key_of
+from compat.raw_consumer import RawConsumer
+from crash.checker import check_lookups, read_log
+
+from milepost.clock import SystemClock
+from milepost.storage.engine import open_store
+from milepost.storage.log import Log
+from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.batches import split_batch
+from milepost.wire.chunks import ChunkAssembler, Whole
+from milepost.wire.metadata import chunk_info, is_batch, split_entry
+
+LONG = os.environ.get("MILEPOST_CAMPAIGN") == "long"
+KILLS = {True: 250, False: 250} if LONG else {True: 13, False: 12}
+
+TOPIC = "persistent://public/default/load"
+MESSAGE_SIZE_MAX = 16 * 1024
+LARGE_SIZE = 50_000
+
+# Small files, so that ledgers roll, checkpoints happen and dispatch has to read from the disk.
+SETTINGS = {
+    "max_message_size": MESSAGE_SIZE_MAX,
+    "ledger_entries_max": 400,
+    "journal_size_max": 1024 * 1024,
+    "tail_cache_size": 256 * 1024,
+}
+
+# A machine that is busy with something else must not fail the test; a client that never comes back must.
+REACH_TIMEOUT_S = 60.0
+DRAIN_TIMEOUT_S = 120.0
+
+GAUGES = {
+    "milepost_subscription_ready": "ready",
+    "milepost_subscription_inflight": "inflight",
+    "milepost_subscription_acked": "acked",
+    "pulsar_subscription_delayed": "delayed",
+}
+
+
+class Campaign:
+    def __init__(self, directory: Path, seed: int, *, deduplication: bool) -> None:
+        self.random = random.Random(seed)
+        self.seed = seed
+        self.deduplication = deduplication
+        self.history = History()
+        self.broker = BrokerProcess(directory, deduplication=deduplication, **SETTINGS)
+        self.clients: list[pulsar.Client] = []
+        self.client_log = directory / "clients.log"  # a client without its broker has much to say
+        self.producers: list[Producer] = []
+        self.consumers: list[OfficialConsumer | RawConsumer] = []
+
+    # -- the load ----------------------------------------------------------------------------------
+
+    def client(self) -> pulsar.Client:
+        """A client, and so a connection, of its own for each: they come back at different times."""
+        client = pulsar.Client(
+            self.broker.url,
+            operation_timeout_seconds=30,
+            logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, str(self.client_log)),
+        )
+        self.clients.append(client)
+        return client
+
+    def begin(self) -> None:
+        self.broker.start()
+        history, seed = self.history, self.seed
+        for name, official, raw in (
+            ("exclusive", pulsar.ConsumerType.Exclusive, None),
+            ("failover", None, pb.CommandSubscribe.Failover),
+            ("shared", pulsar.ConsumerType.Shared, pb.CommandSubscribe.Shared),
+            ("key-shared", pulsar.ConsumerType.KeyShared, pb.CommandSubscribe.Key_Shared),
+        ):
+            if official is not None:
+                self.consumers.append(
+                    OfficialConsumer(
+                        self.client(),
+                        TOPIC,
+                        name,
+                        official,
+                        history,
+                        seed,
+                        cumulative=name == "exclusive" and not self.deduplication,
+                    )
+                )
+            if raw is not None:
+                self.consumers.append(RawConsumer(self.broker, TOPIC, name, raw, history, seed))
+        for worker in self.consumers:
+            worker.start()
+        # A subscription made later would miss the beginning.
+        self.await_all([c for c in self.consumers if isinstance(c, RawConsumer)], 0)
+        batching = {
+            "batching_enabled": True,
+            "batching_max_messages": 40,
+            "batching_max_allowed_size_in_bytes": MESSAGE_SIZE_MAX // 2,
+            "batching_max_publish_delay_ms": 3,
+        }
+        # Without deduplication a chunk can be stored twice, and the official client gives up on it.
+        last = (
+            {"chunking_enabled": True, "large_size": LARGE_SIZE}
+            if self.deduplication
+            else {"compression_type": pulsar.CompressionType.NONE}
+        )
+        for number, options in enumerate(
+            (
+                batching,
+                {},
+                {**batching, "batching_type": pulsar.BatchingType.KeyBased, "keys": 20},
+                last,
+            )
+        ):
+            self.producers.append(Producer(number, self.client(), TOPIC, history, seed, **options))
+        for producer in self.producers:
+            producer.start()
+
+    @property
+    def workers(self) -> list[Worker]:
+        return [*self.producers, *self.consumers]
+
+    def await_all(self, workers: Sequence[Worker], generation: int) -> None:
+        """Everybody has worked with the broker of this generation."""
+        deadline = time.monotonic() + REACH_TIMEOUT_S
+        with self.history.changed:
+            while True:
+                for worker in self.workers:
+                    if worker.failure is not None:
+                        raise AssertionError(f"{worker.name} failed") from worker.failure
+                late = [worker.name for worker in workers if worker.reached < generation]
+                if not late:
+                    return
+                assert time.monotonic() < deadline, f"not in generation {generation}: {late}"
+                self.history.changed.wait(1.0)
+
+    # -- the nemesis -------------------------------------------------------------------------------
+
+    def kill(self) -> None:
+        self.await_all(self.workers, self.history.generation)
+        self.look()
+        time.sleep(self.random.uniform(0.05, 0.5))  # sleep: the nemesis's own clock
+        killed_at = time.monotonic()
+        self.broker.kill()
+        self.history.killed(killed_at)
+        self.broker.start()
+
+    def look(self) -> dict[str, dict[str, int]]:
+        """One look at the numbers of every subscription."""
+        status, text = self.broker.rest("GET", "/metrics")
+        assert status == 200, status
+        bounds: dict[str, int] = {}
+        counts: dict[str, dict[str, int]] = {}
+        for name, labels, value in _samples(text.decode()):
+            if labels.get("topic") != TOPIC:
+                continue
+            if name in ("milepost_topic_first_index", "milepost_topic_end_index"):
+                bounds[name.split("_")[2]] = value
+            elif name in GAUGES:
+                counts.setdefault(labels["subscription"], {})[GAUGES[name]] = value
+        for subscription, found in counts.items():
+            found.update(bounds)
+            self.history.accounts.append((subscription, found))
+        return counts
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Everything sent has its receipt, and everything stored is acked on every subscription."""
+        self.await_all(self.workers, self.history.generation)
+        for producer in self.producers:
+            producer.stop()
+        for producer in self.producers:
+            producer.join(REACH_TIMEOUT_S)
+            producer.await_receipts(REACH_TIMEOUT_S)
+        for consumer in self.consumers:
+            consumer.acks_all = True
+            if isinstance(consumer, RawConsumer):
+                consumer.come_again()  # for what it never acked
+        deadline = time.monotonic() + DRAIN_TIMEOUT_S
+        while True:
+            backlog = {
+                name: count["end"] - count["first"] - count["acked"]
+                for name, count in self.look().items()
+            }
+            if not any(backlog.values()):
+                break
+            assert time.monotonic() < deadline, f"stuck: {backlog}"
+            self.await_all(self.workers, 0)
+            with self.history.changed:
+                self.history.changed.wait(0.1)
+        assert set(backlog) == {"exclusive", "failover", "shared", "key-shared"}
+        for consumer in self.consumers:
+            consumer.stop()
+            consumer.join(REACH_TIMEOUT_S)
+        self.await_all(self.workers, 0)
+
+    def read_back(self) -> list[tuple[int, int, int, bytes]]:
+        """Everything, by the official client's reader."""
+        reader = self.client().create_reader(TOPIC, pulsar.MessageId.earliest)
+        found = []
+        while reader.has_message_available():
+            message = reader.read_next(10_000)
+            where = message.message_id()
+            found.append((where.ledger_id(), where.entry_id(), where.batch_index(), message.data()))
+        return found
+
+    def close(self) -> None:
+        for worker in self.workers:
+            worker.stop()
+        for client in self.clients:
+            client.shutdown()
+        self.broker.kill()
+
+
+def _samples(text: str) -> Iterator[tuple[str, dict[str, str], int]]:
+    for line in text.splitlines():
+        found = re.fullmatch(r"(\w+)\{(.*)\} (\S+)", line)
+        if found is not None:
+            name, labels, value = found.groups()
+            yield name, dict(re.findall(r'(\w+)="([^"]*)"', labels)), int(float(value))
+
+
+def read_table(log: Log) -> Table:
+    """Every stored message. Entries must follow each other without a hole."""
+    state = read_log(log)
+    index = state.first_index
+    messages: list[Message] = []
+    chunks = ChunkAssembler(waiting_max=1000)
+    for item in state.items:
+        assert item.first_index == index, f"hole or reused index: {item} where {index} is next"
+        index += item.count
+        parts = split_entry(item.payload)
+        assert parts.is_intact, item
+        chunk = chunk_info(parts.metadata)
+        if chunk is not None:
+            whole = chunks.add(chunk, item.position, parts.payload, now_ms=0)
+            payloads = [whole.payload] if isinstance(whole, Whole) else []
+        elif is_batch(parts.metadata):
+            payloads = [message.payload for message in split_batch(parts.payload, item.count)]
+        else:
+            payloads = [parts.payload]
+        for number, payload in enumerate(payloads):
+            found = key_of(payload)
+            batch_index = number if is_batch(parts.metadata) else -1
+            messages.append(
+                Message(
+                    item.first_index + number,
+                    (*item.position, batch_index),
+                    None if found is None else found[0],
+                )
+            )
+    assert index == state.end_index
+    assert check_lookups(TOPIC, log, state) == []
+    return Table(messages, state.end_index)
+
+
+@pytest.mark.timeout(7200 if LONG else 280)
+@pytest.mark.parametrize("deduplication", [True, False], ids=["deduplicated", "plain"])
+def test_nothing_answered_is_lost_when_the_broker_is_killed_under_load(
+    deduplication: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seed = int(os.environ.get("MILEPOST_SEED", "1"))
+    campaign = Campaign(tmp_path, seed, deduplication=deduplication)
+    began = time.monotonic()
+    try:
+        campaign.begin()
+        for _ in range(KILLS[deduplication]):
+            campaign.kill()
+        campaign.drain()
+        read_back = campaign.read_back()
+        campaign.broker.stop()
+    finally:
+        campaign.close()
+    seconds = time.monotonic() - began
+
+    store, lock = open_store(campaign.broker.data, SystemClock())
+    try:
+        assert store.report.is_clean, store.report
+        (row,) = [topic for topic in store.catalog.topics() if topic.name == TOPIC]
+        table = read_table(store.log(row))
+    finally:
+        store.close()
+        lock.release()
+
+    history = campaign.history
+    verdict = full_verdict(history, table, deduplicated=deduplication)
+    with capsys.disabled():
+        print(
+            f"\nseed {seed}, {'with' if deduplication else 'without'} deduplication: "
+            f"{len(history.kills)} kills in {seconds:.0f} s, {len(history.publishes)} publishes, "
+            f"{len(history.receipts)} receipts, {sum(history.failures.values())} unknown, "
+            f"{table.end_index} indexes, {len(history.deliveries)} deliveries, "
+            f"{len(history.answered)} acks answered, {len(history.given)} without an answer of which "
+            f"{verdict.redelivered} undone (the oldest {verdict.worst_age_s * 1000:.0f} ms before "
+            f"its kill): {len(verdict.problems)} anomalies"
+        )
+    assert verdict.problems == [], verdict.problems[:5]
+    assert [(message.place, message.key) for message in table.messages] == [
+        ((ledger_id, entry_id, batch_index), (key_of(data) or (None,))[0])
+        for ledger_id, entry_id, batch_index, data in read_back
+    ]
+    # The load was a load.
+    kills = len(history.kills)
+    assert len(history.receipts) > 200 * kills
+    assert len(history.answered) > 100 * kills
+    assert len(history.given) > 100 * kills
+    assert len({seen.consumer for seen in history.deliveries}) == 6
