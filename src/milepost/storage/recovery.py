@@ -114,6 +114,7 @@ class _Replay:
         self._folded: dict[int, int] = {}  # state → sequence that its snapshot holds
         # Ledger → records of entries that were lost; the entries may be in its file after all.
         self._lost: dict[int, list[Damage]] = {}
+        self._place = ("", 0)  # file and byte of the record that is looked at
         self.found = Recovered(next_ledger_id=self._meta.next_ledger_id)
 
     def run(self) -> None:
@@ -153,8 +154,8 @@ class _Replay:
         found.next_sequence = max(found.next_sequence, self._catalog.last_folded() + 1)
         for ledger_id, damages in self._lost.items():
             if damages:
-                where = f"{damages[0].file}: byte {damages[0].offset}"
-                if (log := self._log_of_ledger(ledger_id, where)) is not None:
+                self._place = damages[0].file, damages[0].offset
+                if (log := self._log_of_ledger(ledger_id)) is not None:
                     self._close(log, str(damages[0]))
 
     def _carry(self, header: FileHeader, scanned: Scan, data: bytes) -> None:
@@ -221,19 +222,23 @@ class _Replay:
     # -- records -----------------------------------------------------------------------------------
 
     def _apply(self, record: Record, path: str) -> None:
-        where = f"{path}: byte {record.offset}"
+        self._place = path, record.offset
         if record.kind == ENTRIES:
-            self._entries(record, where)
+            self._entries(record)
         elif record.kind in (FACT, STATE):
-            self._fact(record, where)
+            self._fact(record)
         else:
-            self._ledger(record, where)
+            self._ledger(record)
 
-    def _ledger(self, record: Record, where: str) -> None:
+    @property
+    def _where(self) -> str:
+        return "{}: byte {}".format(*self._place)
+
+    def _ledger(self, record: Record) -> None:
         topic_id, first_index, time_ms = LEDGER_BODY.unpack(record.body)
         self.found.next_ledger_id = max(self.found.next_ledger_id, record.owner + 1)
         self._topic_of[record.owner] = topic_id
-        log = self._log(topic_id, where)
+        log = self._log(topic_id)
         if log is None or (LEDGER_TOMB, record.owner) in self._tombs:
             return
         if any(ledger.ledger_id >= record.owner for ledger in log.ledgers[-1:]):
@@ -244,15 +249,15 @@ class _Replay:
         if log.damage is None:
             log.admit_ledger(Ledger(LedgerRow(record.owner, topic_id, first_index, time_ms)))
 
-    def _entries(self, record: Record, where: str) -> None:
-        log = self._log_of_ledger(record.owner, where)
+    def _entries(self, record: Record) -> None:
+        log = self._log_of_ledger(record.owner)
         if log is None or log.damage is not None:
             return
-        block = Block.decode(record.body, where)
+        block = Block.decode(record.body, "journal")
         ledger = log.ledgers[-1]
         if block.ledger_id != record.owner:
             raise CorruptData(
-                f"{where}: entries of ledger {block.ledger_id} in a record of ledger {record.owner}"
+                f"{self._where}: entries of ledger {block.ledger_id} in a record of {record.owner}"
             )
         if (
             ledger.ledger_id > record.owner
@@ -272,13 +277,13 @@ class _Replay:
         else:
             self.found.report.entries += block.entry_count
 
-    def _fact(self, record: Record, where: str) -> None:
+    def _fact(self, record: Record) -> None:
         state_id = record.owner
         if (STATE_TOMB, state_id) in self._tombs:
             return
         if state_id not in self._folded:
             if self._catalog.state_by_id(state_id) is None:
-                raise CorruptData(f"{where}: state {state_id} is not in the catalog")
+                raise CorruptData(f"{self._where}: state {state_id} is not in the catalog")
             self._folded[state_id] = self._catalog.snapshot(state_id).sequence
         if record.sequence <= self._folded[state_id]:
             return
@@ -289,25 +294,25 @@ class _Replay:
         else:
             self.found.facts.setdefault(state_id, []).append((record.sequence, record.body))
 
-    def _log(self, topic_id: int, where: str) -> Log | None:
+    def _log(self, topic_id: int) -> Log | None:
         if topic_id not in self.found.logs:
             if (TOPIC_TOMB, topic_id) in self._tombs:
                 return None
             log = self._open_log(topic_id)
             if log is None:
-                raise CorruptData(f"{where}: topic {topic_id} is not in the catalog")
+                raise CorruptData(f"{self._where}: topic {topic_id} is not in the catalog")
             self.found.logs[topic_id] = log
         return self.found.logs[topic_id]
 
-    def _log_of_ledger(self, ledger_id: int, where: str) -> Log | None:
+    def _log_of_ledger(self, ledger_id: int) -> Log | None:
         if (LEDGER_TOMB, ledger_id) in self._tombs:
             return None
         if ledger_id not in self._topic_of:
             row = self._catalog.ledger(ledger_id)
             if row is None:
-                raise CorruptData(f"{where}: ledger {ledger_id} is not in the catalog")
+                raise CorruptData(f"{self._where}: ledger {ledger_id} is not in the catalog")
             self._topic_of[ledger_id] = row.topic_id
-        return self._log(self._topic_of[ledger_id], where)
+        return self._log(self._topic_of[ledger_id])
 
     # -- damage ------------------------------------------------------------------------------------
 
