@@ -9,7 +9,13 @@ from milepost.positions import unsigned64
 from milepost.testing.strategies import int32s, int64s
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.commands import decode_command, encode_command
-from milepost.wire.encode import MessageEncoder, ack_response, send_frame, send_receipts
+from milepost.wire.encode import (
+    MessageEncoder,
+    ack_response,
+    block_receipts,
+    send_frame,
+    send_receipts,
+)
 from milepost.wire.frames import crc32c
 from milepost.wire.metadata import BrokerEntry, encode_broker_entry, split_broker_entry, split_entry
 from milepost.wire.varint import encode_varint, read_varint
@@ -49,6 +55,32 @@ def test_receipts(producer_id: int, receipts: list[tuple[int, int, int, int]]) -
         for sequence_id, highest, ledger_id, entry_id in receipts
     ]
     assert send_receipts(producer_id, receipts) == b"".join(map(framed, library))
+
+
+@given(
+    int64s(),
+    int64s(),
+    st.integers(0, 2**62) | st.integers(0, 300),
+    st.integers(0, 2**62) | st.integers(0, 300),
+    st.lists(st.tuples(st.integers(1, 300), st.sampled_from((0, 0, 0, 7))), max_size=300),
+)
+def test_receipts_of_a_block_are_each_of_them(
+    producer_id: int,
+    ledger_id: int,
+    first_entry_id: int,
+    sequence_id: int,
+    steps: list[tuple[int, int]],
+) -> None:
+    sequence_ids: list[tuple[int, int]] = []
+    for step, more in steps:
+        sequence_id += step
+        sequence_ids.append((sequence_id, sequence_id + more if more else 0))
+    receipts = [
+        (sequence_id, highest, ledger_id, entry_id)
+        for entry_id, (sequence_id, highest) in enumerate(sequence_ids, first_entry_id)
+    ]
+    found = block_receipts(producer_id, ledger_id, first_entry_id, sequence_ids)
+    assert found == send_receipts(producer_id, receipts)
 
 
 @given(int64s(), int64s())

@@ -45,6 +45,7 @@ _COPY_SIZE_MAX = 4096
 
 # Skips the argument handling of a named tuple's constructor, which is half of its time.
 _new_entry = cast("Callable[[type[Entry], tuple[object, ...]], Entry]", tuple.__new__)
+_new_block = cast("Callable[[type[Block], tuple[object, ...]], Block]", tuple.__new__)
 
 PAYLOAD_SIZE_MAX = 2**31 - 1
 BESIDE_SIZE_MAX = 2**16 - 1
@@ -111,6 +112,8 @@ class Block(NamedTuple):
         items: Sequence[NewEntry],
     ) -> Block:
         """Number the items from `first_entry_id` and `first_index` on and encode them."""
+        if len(items) == 1:
+            return cls._of_one(ledger_id, first_entry_id, first_index, timestamp_ms, *items[0])
         parts: list[bytes | memoryview] = []
         sizes: list[int] = []
         last_indexes: list[int] = []
@@ -131,8 +134,34 @@ class Block(NamedTuple):
             last_indexes.append(index)
             flags.append(flag)
             entry_id += 1
-        return cls(
-            ledger_id, first_entry_id, b"".join(parts), sizes, last_indexes, flags, timestamp_ms
+        data = b"".join(parts)
+        return _new_block(
+            cls, (ledger_id, first_entry_id, data, sizes, last_indexes, flags, timestamp_ms)
+        )
+
+    @classmethod
+    def _of_one(
+        cls,
+        ledger_id: int,
+        entry_id: int,
+        first_index: int,
+        timestamp_ms: int,
+        payload: bytes | memoryview,
+        count: int,
+        flags: int,
+        beside: bytes,
+    ) -> Block:
+        """The same for one item, without what only a loop needs: publishing to many topics is many
+        blocks of one entry."""
+        index = first_index + count - 1
+        body = _BODY.pack(ledger_id, entry_id, index, timestamp_ms, count, flags, len(beside))
+        if beside:
+            body += beside
+        payload = payload if payload.__class__ is bytes else bytes(payload)
+        crc = google_crc32c.extend(google_crc32c.value(body), payload)
+        data = _PREFIX.pack(len(payload), crc) + body + payload
+        return _new_block(
+            cls, (ledger_id, entry_id, data, [len(data)], [index], [flags], timestamp_ms)
         )
 
     @classmethod

@@ -130,6 +130,12 @@ class Mileposts:
         flags: list[int],
     ) -> None:
         """Rows for consecutive entries of `sizes` bytes that came at one time."""
+        if len(sizes) == 1:  # many topics, a message each: half the price
+            self._offsets.append(first_offset)
+            self._last_indexes.append(last_indexes[0])
+            self._times.append(time)
+            self._flags.append(flags[0])
+            return
         offset = first_offset
         offsets = self._offsets
         for size in sizes:

@@ -92,6 +92,47 @@ def send_receipts(producer_id: int, receipts: Iterable[tuple[int, int, int, int]
     return b"".join(frames)
 
 
+def block_receipts(
+    producer_id: int,
+    ledger_id: int,
+    first_entry_id: int,
+    sequence_ids: Iterable[tuple[int, int]],
+) -> bytes:
+    """Receipts of sends that lie in consecutive entries: (sequence id, highest sequence id) of each.
+
+    The bytes of `send_receipts`, built as in `MessageEncoder.run` from what neighbours share.
+    """
+    producer = b"\x08" + encode_varint(producer_id) + b"\x10"
+    ledger = b"\x08" + encode_varint(ledger_id) + b"\x10"
+    entry_high = sequence_high = -1
+    entry_lows = sequence_lows = LAST_BYTES
+    before_sequence = before_entry = behind_entry = b""
+    frames: list[bytes] = []
+    entry_id = first_entry_id - 1
+    for sequence_id, highest_sequence_id in sequence_ids:
+        entry_id += 1
+        if highest_sequence_id:
+            receipt = (sequence_id, highest_sequence_id, ledger_id, entry_id)
+            frames.append(send_receipts(producer_id, (receipt,)))
+            continue
+        if entry_id >> 7 != entry_high or sequence_id >> 7 != sequence_high:
+            entry_high, sequence_high = entry_id >> 7, sequence_id >> 7
+            entry_lows, behind_entry = _above_low_bits(entry_high)
+            sequence_lows, behind_sequence = _above_low_bits(sequence_high)
+            message_id_size = len(ledger) + 1 + len(behind_entry)
+            body_size = len(producer) + 1 + len(behind_sequence) + 2 + message_id_size
+            before_sequence = _RECEIPT_HEADS[body_size] + producer
+            before_entry = behind_sequence + _RECEIPT_ID_HEADS[message_id_size] + ledger
+        frames += (
+            before_sequence,
+            sequence_lows[sequence_id & 127],
+            before_entry,
+            entry_lows[entry_id & 127],
+            behind_entry,
+        )
+    return b"".join(frames)
+
+
 def ack_response(consumer_id: int, request_id: int) -> bytes:
     """ACK_RESPONSE of an ack that is done (see replies.ack_failed for one that is not)."""
     body = b"\x08" + encode_varint(consumer_id) + b"\x30" + encode_varint(request_id)

@@ -91,3 +91,21 @@ def test_large_payloads_are_not_copied() -> None:
     assert (small.payload, bytes(large.payload)) == (b"small", b"x" * 5000)
     assert isinstance(large.payload, memoryview)
     assert large.payload.obj is block.data
+
+
+def test_a_block_is_its_entries_one_behind_the_other() -> None:
+    items = [
+        NewEntry(b"a", 3, BATCH),
+        NewEntry(b"", 1, MARKER),
+        NewEntry(memoryview(b"c"), 2, 0, b"b"),
+    ]
+    block = Block.encode(9, 5, 100, TIME_MS, items)
+    ones = [
+        Block.encode(9, entry_id, first_index, TIME_MS, [item])
+        for entry_id, first_index, item in zip((5, 6, 7), (100, 103, 104), items, strict=True)
+    ]
+    assert block.data == b"".join(one.data for one in ones)
+    for column in ("sizes", "last_indexes", "flags"):
+        assert getattr(block, column) == [getattr(one, column)[0] for one in ones]
+    assert [one.first_entry_id for one in ones] == [5, 6, 7]
+    assert {(one.ledger_id, one.timestamp_ms) for one in ones} == {(9, TIME_MS)}
