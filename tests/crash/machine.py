@@ -20,6 +20,7 @@ from milepost.cursor import facts as cursor_facts
 from milepost.cursor import snapshot as cursor_snapshot
 from milepost.cursor.cursor import Cursor
 from milepost.errors import OutcomeUnknown, PersistenceError
+from milepost.positions.ackset import AckSet
 from milepost.positions.ids import Position
 from milepost.storage.catalog import Snapshot, TopicRow
 from milepost.storage.checkpoint import Checkpoint
@@ -244,6 +245,13 @@ class Machine:
         first, end = ready[0], min(ready[1], ready[0] + skip + count)
         subscription.cursor.deliver(first, end, HOLDER)
         acked = subscription.cursor.ack([(first + skip, end)], HOLDER)
+        self._tell(subscription, cursor_facts.encode_ack(subscription.cursor.epoch, acked.ranges))
+
+    def ack_set(self, topic: str, name: str, first_index: int, size: int, words: list[int]) -> None:
+        """An ack of part of a batch, by the words that a client sends (PIP-54)."""
+        subscription = self.subscriptions[topic, name]
+        ranges = AckSet.from_ack_words(words, size).acked_runs(first_index)
+        acked = subscription.cursor.ack(ranges, HOLDER)
         self._tell(subscription, cursor_facts.encode_ack(subscription.cursor.epoch, acked.ranges))
 
     def seek(self, topic: str, name: str, index: int) -> None:
