@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from milepost.broker.subscription import Subscription
 from milepost.errors import CorruptData, NotFound
+from milepost.positions.ranges import Range
 from milepost.storage.entry import Entry
 from milepost.storage.ledger import ReadPlan
 from milepost.storage.log import Log
@@ -73,11 +74,18 @@ class Feed:
         self._loop = asyncio.get_running_loop()
         self._is_scheduled = False
         self._is_reading = False
+        # What was offered last and nobody could take: offered again when something changes.
+        self._in_vain: Range | None = None
         subscription.wake = self.wake
         if subscription.journal is not None:
             subscription.journal.schedule = self._schedule_flush
 
     def wake(self) -> None:
+        """Something changed."""
+        self._in_vain = None
+        self._go_on()
+
+    def _go_on(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
             self._loop.call_soon(self._run)
@@ -92,7 +100,7 @@ class Feed:
         subscription = self._subscription
         for _ in range(TURNS_MAX):
             demand = subscription.demand()
-            if demand is None:
+            if demand is None or demand == self._in_vain:
                 return
             index, end_index = demand
             log = subscription.topic.log
@@ -107,27 +115,31 @@ class Feed:
                     )
                     if plan.data is None:
                         self._is_reading = True
-                        self._reading.spawn(self._read(plan, subscription.cursor.epoch))
+                        self._reading.spawn(self._read(plan, subscription.cursor.epoch, demand))
                         return
                     entries = self._reading.perform(plan)
                 except UNREADABLE as error:
                     self._skip(index, error)
                     continue
                 self._reading.last_read.keep(log, entries)
+            # Before the offer: what changes meanwhile says so itself.
+            self._in_vain = demand
             subscription.offer(entries, subscription.cursor.epoch)
-        self.wake()
+        self._go_on()
 
-    async def _read(self, plan: ReadPlan, epoch: int) -> None:
+    async def _read(self, plan: ReadPlan, epoch: int, demand: Range) -> None:
         try:
             entries = await self._reading.read(plan)
         except UNREADABLE as error:
             self._skip(plan.ledger.first_index + plan.last_indexes[0], error)
         else:
             self._reading.last_read.keep(self._subscription.topic.log, entries)
+            if epoch == self._subscription.cursor.epoch:
+                self._in_vain = demand
             self._subscription.offer(entries, epoch)
         finally:
             self._is_reading = False
-            self.wake()
+            self._go_on()
 
     def _skip(self, index: int, error: Exception) -> None:
         """An entry cannot be read: say so and pass it over, so that it costs nobody else."""
