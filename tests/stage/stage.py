@@ -72,6 +72,7 @@ class Stage:
         self.told_active: list[tuple[str, bool]] = []
         """Consumers with a recording peer that were told whether they are active."""
         self._consumer_ids = itertools.count()
+        self._successor: Stage | None = None
 
         def make() -> Broker:
             self.engine = HandEngine(self.store)
@@ -89,6 +90,8 @@ class Stage:
 
     def close(self) -> None:
         """Take everything away, as a dying process does."""
+        if self._successor is not None:
+            self._successor.close()
         if self.loop.is_closed():
             return
         try:
@@ -137,7 +140,10 @@ class Stage:
         image = cast("SqliteCatalog", self.store.catalog).image()
         files = MemoryFiles(self.files.contents(), self.files.folders())
         self.close()
-        return Stage(files=files, catalog_image=image, clock=self.clock, **self._made_with)
+        self._successor = Stage(
+            files=files, catalog_image=image, clock=self.clock, **self._made_with
+        )
+        return self._successor
 
     # -- who is on it ------------------------------------------------------------------------------
 

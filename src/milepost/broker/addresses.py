@@ -95,7 +95,8 @@ def start_index(
     if flags & CHUNK:
         return topic.first_chunk_index(ledger_id, entry_id)
     if ack_set:
-        return AckSet.from_message_words(ack_set, end - first).pending_runs(first)[0][0]
+        pending = AckSet.from_message_words(ack_set, end - first).pending_runs(first)
+        return pending[0][0] if pending else end
     if 0 <= batch_index < end - first:
         return first + batch_index
     return first

@@ -31,6 +31,7 @@ from milepost.errors import (
     AlreadyExists,
     MilepostError,
     NotAllowed,
+    PersistenceError,
     ProducerFenced,
     ServiceNotReady,
     TooManyRequests,
@@ -110,7 +111,10 @@ class Broker:
         for topic in self.topics.values():
             for subscription in topic.subscriptions.values():
                 subscription.flush_acks()
-        await self.engine.flush()
+        try:
+            await self.engine.flush()
+        except PersistenceError as error:  # whoever waits for it has been told
+            logger.warning("closing while the journal cannot be written: %s", error)
         for session in list(self.sessions):
             session.close()
             session.lost()
@@ -138,8 +142,7 @@ class Broker:
         for subscription, until in list(self._orphans.items()):
             if subscription.consumers or now >= until:
                 del self._orphans[subscription]
-                if not subscription.consumers:
-                    subscription.topic.subscriptions.pop(subscription.name, None)
+                self.drop_reader(subscription)
 
     # -- names -------------------------------------------------------------------------------------
 
@@ -364,18 +367,38 @@ class Broker:
         cursor = Cursor(topic.log.first_index, topic.log.end_index, at=index)
         return self._attach(topic, name, cursor, None, None)
 
+    def drop_reader(self, subscription: Subscription) -> None:
+        """A subscription that lives by its consumers is gone with the last of them."""
+        subscriptions = subscription.topic.subscriptions
+        if (
+            not subscription.is_durable
+            and not subscription.consumers
+            and subscriptions.get(subscription.name) is subscription  # not another of that name
+        ):
+            del subscriptions[subscription.name]
+
     async def delete_subscription(self, subscription: Subscription) -> None:
         topic = subscription.topic
         for consumer in list(subscription.consumers):
             self.close_consumer(consumer)
         if topic.subscriptions.get(subscription.name) is subscription:
             del topic.subscriptions[subscription.name]
-        state_id = subscription.state_id
-        if state_id is not None:
-            subscription.flush_acks()
-            sequence = self.store.journal.last_sequence
-            self.store.forget_state(state_id)
+        state_id, journal = subscription.state_id, subscription.journal
+        if state_id is None:
+            return
+        subscription.flush_acks()
+        # A read may still come back: nothing of it is for anybody, and behind the tombstone a fact
+        # would be taken for damage.
+        subscription.dispatcher = subscription.journal = None
+        sequence = self.store.journal.last_sequence
+        try:
             await self.engine.catalog(lambda catalog: catalog.delete_state(state_id, sequence))
+        except BaseException:
+            subscription.journal = journal
+            topic.subscriptions[subscription.name] = subscription
+            subscription.extend(topic.log.end_index)
+            raise
+        self.store.forget_state(state_id)
 
     # -- producers and consumers -------------------------------------------------------------------
 
@@ -386,8 +409,8 @@ class Broker:
         if isinstance(session, Session):
             session.forget_consumer(consumer)
         subscription.remove_consumer(consumer)
-        if not subscription.is_durable and not subscription.consumers and not keep:
-            subscription.topic.subscriptions.pop(subscription.name, None)
+        if not keep:
+            self.drop_reader(subscription)
 
     def close_consumer(self, consumer: Consumer) -> None:
         """End a consumer from this side; its client subscribes again."""
@@ -424,15 +447,18 @@ class Broker:
         session = producer.peer
         if isinstance(session, Session):
             session.forget_producer(producer)
-        self.spawn(self._promote(topic, producer))
-
-    async def _promote(self, topic: Topic, left: Producer) -> None:
-        """Whoever waited for exclusive access may have its turn."""
-        for decided in topic.access.leave(left):
+        for decided in topic.access.leave(producer):
             if decided.error is not None:
                 self._refuse_waiting(decided.producer, decided.error)
             else:
-                await self.grant(topic, decided)
+                self.spawn(self._promote(topic, decided))
+
+    async def _promote(self, topic: Topic, admission: Admission[Producer]) -> None:
+        """Whoever waited for exclusive access has its turn."""
+        try:
+            await self.grant(topic, admission)
+        except MilepostError as error:
+            self._refuse_waiting(admission.producer, error)
 
     def put_out(self, admission: Admission[Producer]) -> None:
         """Producers that another one displaces: they, or those in line, are told."""

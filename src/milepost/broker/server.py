@@ -57,7 +57,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._session is not None:
-            self._server.connections[self._host] -= 1
+            self._server.forget(self._host)
             self._session.lost()
             self._session = None
 
@@ -125,6 +125,12 @@ class RunningBroker:
             return "max_connections_per_ip"
         return None
 
+    def forget(self, host: str) -> None:
+        """A connection from a host is gone."""
+        self.connections[host] -= 1
+        if not self.connections[host]:
+            del self.connections[host]
+
     async def close(self) -> None:
         """Accept nothing more, drain, and give the data directory back."""
         if self._server is not None:
@@ -144,13 +150,12 @@ async def run_broker(settings: Settings, *, clock: Clock | None = None) -> Runni
         journal_size_max=settings.journal_size_max,
         tail_size_max=settings.tail_cache_size,
     )
-    engine = StorageEngine(store, lock)
+    broker = Broker(settings, StorageEngine(store, lock), clock)
     try:
-        broker = Broker(settings, engine, clock)
         await broker.start()
         running = RunningBroker(broker)
         await running.listen()
     except BaseException:
-        await engine.close()
+        await broker.close()
         raise
     return running

@@ -22,12 +22,16 @@ from milepost.wire.events import Ack, Command, Fault, Flow, Sends
 from milepost.wire.protocol import ServerProtocol, State
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
     from milepost.broker.broker import Broker
 
 logger = logging.getLogger(__name__)
 
 # Producers that were closed while their sends were under way: those are dropped, not an offence.
 RECENTLY_CLOSED_MAX = 1000
+# How long a client may take to read the last bytes it was sent.
+LINGER_S = 5.0
 
 
 class Transport(Protocol):
@@ -51,12 +55,15 @@ class Session:
         )
         self.producers: dict[int, Producer] = {}
         self.consumers: dict[int, Consumer] = {}
-        self.opening: dict[tuple[str, int], int] = {}
-        """Producers and consumers that are being made, by kind and id, with their request."""
+        self.opening: dict[tuple[str, int], Message] = {}
+        """Producers and consumers that are being made, by kind and id, with the command that asked
+        for it. Whoever makes one finds another command here, or none, when it was closed meanwhile
+        or the connection is gone."""
         self.is_writable = True
         self.unwritable_since = 0.0
         self.is_closed = False
         self.opened_at = broker.clock.monotonic()
+        self._closed_at: float | None = None
         self._ping_sent = False
         self._transport = transport
         self._loop = asyncio.get_running_loop()
@@ -159,8 +166,8 @@ class Session:
             return
         try:
             work = handler.handle(self, command.message)
-        except MilepostError as error:
-            self.refuse(command, error)
+        except Exception as error:
+            self._failed(command, error)
             return
         if work is not None:
             self.broker.spawn(self._finish(command, work))
@@ -168,11 +175,14 @@ class Session:
     async def _finish(self, command: Command, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
-        except MilepostError as error:
-            self.refuse(command, error)
         except Exception as error:
+            self._failed(command, error)
+
+    def _failed(self, command: Command, error: Exception) -> None:
+        if not isinstance(error, MilepostError):  # our mistake, and no reason to be silent
             logger.exception("%s: %s failed", self, type(command.message).__name__)
-            self.refuse(command, MilepostError(f"internal error: {type(error).__name__}"))
+            error = MilepostError(f"internal error: {type(error).__name__}")
+        self.refuse(command, error)
 
     def refuse(self, command: Command, error: MilepostError) -> None:
         """Answer a request that failed, in the reply that its kind of request waits for."""
@@ -243,14 +253,19 @@ class Session:
     def abort(self, reason: str) -> None:
         """End the connection now; what waits to be sent is dropped."""
         logger.warning("%s: ending: %s", self, reason)
-        self.protocol.close()
+        self._hear_no_more()
         self._transport.abort()
 
     def close(self) -> None:
         """Send what waits, then end the connection; `lost` follows."""
         self.flush()
-        self.protocol.close()
+        self._hear_no_more()
         self._transport.close()
+
+    def _hear_no_more(self) -> None:
+        self.protocol.close()
+        if self._closed_at is None:
+            self._closed_at = self.broker.clock.monotonic()
 
     def lost(self) -> None:
         """The connection is gone: so are its producers and consumers."""
@@ -258,6 +273,7 @@ class Session:
             return
         self.is_closed = True
         self.protocol.close()
+        self.opening.clear()
         for producer in list(self.producers.values()):
             self.broker.remove_producer(producer)
         for consumer in list(self.consumers.values()):
@@ -268,9 +284,13 @@ class Session:
 
     def tick(self, *, keep_alive: bool) -> None:
         """Once a second: is the handshake done? And with `keep_alive`: is anybody there?"""
+        now = self.broker.clock.monotonic()
+        if self._closed_at is not None:
+            if now - self._closed_at >= LINGER_S:
+                self.abort("it does not read what it was sent last")
+            return
         if self.protocol.state is not State.READY:
-            waited = self.broker.clock.monotonic() - self.opened_at
-            if waited >= self.broker.settings.handshake_timeout_s:
+            if now - self.opened_at >= self.broker.settings.handshake_timeout_s:
                 self.broker.counters.connections_closed["handshake_timeout"] += 1
                 self.close()
             return
@@ -279,8 +299,9 @@ class Session:
         if self.protocol.heard or not self._is_reading:
             self._ping_sent = False
         elif self._ping_sent:
+            # Nobody is there to read what waits; and what it holds is for others now.
             self.broker.counters.connections_closed["keep_alive_timeout"] += 1
-            self.close()
+            self.abort("it does not answer")
             return
         self.protocol.heard = False
         self._ping_sent = True

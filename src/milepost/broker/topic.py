@@ -352,8 +352,15 @@ class Topic:
         """The first index of a ledger, or of what followed it."""
         return self.log.index_from(Position(ledger_id, 0))
 
-    def position_before(self, index: int) -> Position:
-        """The entry that holds `index`, or the last one before it; (first ledger, -1) before all."""
+    def acked_position(self, mark_delete_index: int) -> Position:
+        """The last entry with everything up to its end acked: of a batch that is acked in part, the
+        one before it. (first ledger, -1) before all."""
+        index = mark_delete_index
+        if index >= self.log.first_index:
+            located = self.log.locate(index)
+            if located.span.end_index == index + 1:
+                return located.position
+            index = located.span.first_index - 1
         if index >= self.log.first_index:
             return self.log.locate(index).position
         ledgers = self.log.ledgers

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from milepost.broker.handlers.registry import handles
+from milepost.errors import PersistenceError
 from milepost.positions import signed64
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
@@ -23,7 +25,8 @@ async def close_producer(session: Session, command: pb.CommandCloseProducer) -> 
     producer = session.producers.get(producer_id)
     if producer is not None:
         if producer.pending:
-            await session.broker.engine.flush()
+            with suppress(PersistenceError):  # then its sends were answered with errors
+                await session.broker.engine.flush()
         session.broker.remove_producer(producer)
     session.write((replies.success(command.request_id),))
 

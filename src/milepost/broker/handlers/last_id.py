@@ -30,7 +30,7 @@ def get_last_message_id(session: Session, command: pb.CommandGetLastMessageId) -
     else:
         position, batch_size = found
         last = replies.message_id_data(*position, partition, batch_size - 1)
-    mark_delete = topic.position_before(consumer.subscription.cursor.mark_delete_index)
+    mark_delete = topic.acked_position(consumer.subscription.cursor.mark_delete_index)
     session.write(
         (
             replies.last_message_id(

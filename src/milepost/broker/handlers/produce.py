@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from milepost.broker.access import Standing
+from milepost.broker.access import Admission, Standing
 from milepost.broker.handlers.registry import handles
 from milepost.broker.producer import Producer
 from milepost.broker.topic import Topic
-from milepost.errors import ProducerBusy, ServiceNotReady, TooManyRequests
+from milepost.errors import AlreadyExists, ProducerBusy, ServiceNotReady, TooManyRequests
 from milepost.positions import signed64
 from milepost.positions.names import TopicName
 from milepost.wire import pulsar_pb2 as pb
@@ -36,41 +37,39 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
     key = ("producer", producer_id)
     if key in session.opening:
         raise ServiceNotReady(f"producer {producer_id} is already being opened")
-    session.opening[key] = command.request_id
+    session.opening[key] = command
     try:
         topic = await broker.topic(TopicName.parse(command.topic))
         initial = command.initial_subscription_name
         if initial and initial not in topic.subscriptions:
-            await broker.create_subscription(topic, initial, topic.log.first_index)
+            with suppress(AlreadyExists):  # two producers at once: the other one was first
+                await broker.create_subscription(topic, initial, topic.log.first_index)
         made = _make(session, command, topic, producer_id)
-        if topic.dedup is not None:
-            if not topic.dedup.is_settled(made.name):
-                # Its last sequence id is known for certain once nothing of it is on its way.
-                await broker.engine.flush()
-            if not topic.dedup.is_settled(made.name):
-                # The journal works, and has disowned what it could not answer for.
-                topic.dedup.refused()
-            topic.dedup.opened(made.name)
-        epoch = signed64(command.topic_epoch) if command.HasField("topic_epoch") else None
-        admission = topic.access.admit(made, made.mode, epoch)
-        if admission.error is not None:
-            raise admission.error
+        _make_way(session, made)
+        await _settle(session, made)
+        if session.opening.get(key) is not command:
+            return  # closed meanwhile, or the connection is gone
+        _make_way(session, made)  # somebody may have come meanwhile
+        # From here on nothing waits until the producer is in.
+        admission = _admit(command, made)
         made.waiting_request_id = command.request_id
-        _enter(session, topic, made)
+        topic.producers[made.name] = made
+        session.add_producer(made)
         broker.put_out(admission)
         if admission.standing is Standing.WAITING:
             session.write((replies.producer_success(command.request_id, made.name, ready=False),))
         else:
             await broker.grant(topic, admission)
     finally:
-        session.opening.pop(key, None)
+        if session.opening.get(key) is command:
+            del session.opening[key]
 
 
 def _make(
     session: Session, command: pb.CommandProducer, topic: Topic, producer_id: int
 ) -> Producer:
     broker = session.broker
-    made = Producer(
+    return Producer(
         producer_id,
         command.producer_name or broker.new_producer_name(),
         session,
@@ -81,17 +80,43 @@ def _make(
         metadata={item.key: item.value for item in command.metadata},
         connected_since_ms=broker.clock.wall_ms(),
     )
+
+
+def _make_way(session: Session, made: Producer) -> None:
+    """End those in whose place the new one comes, or say why it may not."""
+    broker, topic = session.broker, made.topic
     other = topic.producers.get(made.name)
     if other is not None:
         if not made.is_successor_of(other):
             raise ProducerBusy(f"producer {made.name} is already connected to {topic.name}")
         broker.remove_producer(other)
+    current = session.producers.get(made.producer_id)
+    if current is not None:
+        broker.remove_producer(current)
     limit = broker.settings.max_producers_per_topic
     if limit and len(topic.producers) >= limit:
         raise TooManyRequests(f"topic {topic.name} has {limit} producers already")
-    return made
 
 
-def _enter(session: Session, topic: Topic, made: Producer) -> None:
-    topic.producers[made.name] = made
-    session.add_producer(made)
+async def _settle(session: Session, made: Producer) -> None:
+    """Wait until nothing of the producer is on its way: its last sequence id is certain then."""
+    dedup = made.topic.dedup
+    if dedup is None or dedup.is_settled(made.name):
+        return
+    await session.broker.engine.flush()
+    if not dedup.is_settled(made.name):
+        # The journal works, and has disowned what it could not answer for.
+        dedup.refused()
+
+
+def _admit(command: pb.CommandProducer, made: Producer) -> Admission[Producer]:
+    topic = made.topic
+    if topic.dedup is not None:
+        topic.dedup.opened(made.name)
+    epoch = signed64(command.topic_epoch) if command.HasField("topic_epoch") else None
+    admission = topic.access.admit(made, made.mode, epoch)
+    if admission.error is not None:
+        if topic.dedup is not None:
+            topic.dedup.closed(made.name, made.connected_since_ms)
+        raise admission.error
+    return admission

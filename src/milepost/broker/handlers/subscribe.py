@@ -53,16 +53,19 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
     key = ("consumer", consumer_id)
     if key in session.opening:
         raise ServiceNotReady(f"consumer {consumer_id} is already being opened")
-    session.opening[key] = command.request_id
+    session.opening[key] = command
     try:
         topic = await broker.topic(
             TopicName.parse(command.topic), create=command.force_topic_creation
         )
-        subscription = await _subscription(session, topic, command)
-        settled = asyncio.Event()
-        subscription.after_seeks(settled.set)
-        await settled.wait()
-        if session.is_closed or key not in session.opening:
+        while True:
+            subscription = await _subscription(session, topic, command)
+            settled = asyncio.Event()
+            subscription.after_seeks(settled.set)
+            await settled.wait()
+            if topic.subscriptions.get(command.subscription) is subscription:
+                break  # else somebody has unsubscribed it meanwhile
+        if session.opening.get(key) is not command:
             _abandon(session, subscription)
             return
         consumer = _consumer(session, command, topic, subscription, consumer_id)
@@ -75,7 +78,8 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
         session.consumers[consumer_id] = consumer
         session.write((replies.success(command.request_id),))
     finally:
-        session.opening.pop(key, None)
+        if session.opening.get(key) is command:
+            del session.opening[key]
 
 
 def _check_name(name: str) -> None:
@@ -107,6 +111,8 @@ async def _subscription(
             topic, name, _initial_index(session, topic, command), properties
         )
     except AlreadyExists:  # two consumers at once: the other one was first
+        if name not in topic.subscriptions:
+            raise ServiceNotReady(f"subscription {name} of {topic.name} is being deleted") from None
         return topic.subscriptions[name]
 
 
@@ -164,5 +170,4 @@ def _consumer(
 
 def _abandon(session: Session, subscription: Subscription) -> None:
     """Nobody came of it: a subscription that lives by its consumers goes as well."""
-    if not subscription.is_durable and not subscription.consumers:
-        subscription.topic.subscriptions.pop(subscription.name, None)
+    session.broker.drop_reader(subscription)
