@@ -12,10 +12,10 @@ from collections.abc import Coroutine
 from typing import Any
 
 from milepost import __version__
+from milepost.broker import dedup_state
 from milepost.broker.access import Admission, ProducerAccess
 from milepost.broker.consumer import Consumer
 from milepost.broker.counters import Counters
-from milepost.broker.dedup import Dedup
 from milepost.broker.directory import Directory
 from milepost.broker.feed import Feed, LastRead
 from milepost.broker.pressure import Pressure
@@ -44,12 +44,10 @@ from milepost.storage.entry import Entry
 from milepost.storage.ledger import LedgerRow, ReadPlan
 from milepost.wire import replies
 from milepost.wire.commands import Kind
-from milepost.wire.metadata import chunk_info, split_entry
 
 logger = logging.getLogger(__name__)
 
 CURSOR_STATE = "cursor"
-DEDUP_STATE = "dedup"
 
 TICK_S = 1.0
 # How long a reader may take to come back after a seek closed it.
@@ -243,10 +241,11 @@ class Broker:
         for state, stored in states:
             if state.kind == CURSOR_STATE:
                 self._open_cursor(topic, state, stored)
-            elif state.kind == DEDUP_STATE:
+            elif state.kind == dedup_state.KIND:
                 dedup = (state, stored)
         if self.settings.deduplication:
-            await self._open_dedup(topic, *(dedup or await self._create_dedup(topic)))
+            state, stored = dedup or await dedup_state.begin(topic, self.engine)
+            await dedup_state.restore(topic, state, stored, self.engine, self.clock.wall_ms())
 
     def _open_cursor(self, topic: Topic, state: StateRow, stored: Snapshot) -> Subscription:
         cell: list[Cursor] = []
@@ -292,50 +291,6 @@ class Broker:
                 session.write((replies.active_consumer_change(consumer.consumer_id, is_active),))
 
         self._loop.call_soon(tell)
-
-    async def _create_dedup(self, topic: Topic) -> tuple[StateRow, Snapshot]:
-        """Looking for duplicates begins now; ids of entries stored before mean nothing.
-
-        Where it begins is durable at once: or it would begin again after a crash before the first
-        checkpoint, with nothing known of what was stored since.
-        """
-        begun = Snapshot(
-            self.store.journal.last_sequence, Dedup().snapshot(topic.log.end_index), []
-        )
-
-        def create(catalog: Catalog) -> StateRow:
-            row = catalog.create_state(topic.row.topic_id, DEDUP_STATE, "", {})
-            catalog.put_snapshot(row.state_id, begun)
-            return row
-
-        return await self.engine.catalog(create), begun
-
-    async def _open_dedup(self, topic: Topic, state: StateRow, stored: Snapshot) -> None:
-        """Sequence ids as of the last checkpoint, and what the entries since then say."""
-        cell: list[Dedup] = []
-        found = self.store.open_state(
-            state.state_id, lambda: cell[0].snapshot(topic.log.end_index), stored
-        )
-        assert found.data is not None, f"dedup of {topic.name} was made without a snapshot"
-        now_ms = self.clock.wall_ms()
-        dedup, index = Dedup.restore(found.data, now_ms)
-        cell.append(dedup)
-        index = max(index, topic.log.first_index)
-        while index < topic.log.end_index:
-            plan = topic.log.plan_read(topic.log.locate(index).position)
-            for entry in await self.engine.read(plan):
-                metadata = split_entry(bytes(entry.payload)).metadata
-                if not metadata.HasField("marker_type"):
-                    dedup.replay(
-                        metadata.producer_name,
-                        metadata.sequence_id,
-                        metadata.highest_sequence_id,
-                        chunk_info(metadata),
-                        now_ms=now_ms,
-                    )
-                index = entry.last_index + 1
-        topic.dedup = dedup
-        topic.on_stored = lambda: self.store.mark_dirty(state.state_id)
 
     # -- subscriptions -----------------------------------------------------------------------------
 
