@@ -121,6 +121,8 @@ class Topic:
         try:
             publication.block = block = self.log.append(items, self._now_ms(), durable)
         except CorruptData as error:
+            if self.dedup is not None:
+                self.dedup.refused()
             publication.answers = [
                 replies.send_error(
                     producer.producer_id, send.sequence_id, error.wire_code, str(error)
