@@ -43,8 +43,8 @@ def split_batch(payload: bytes, count: int) -> list[SingleMessage]:
             metadata = pb.SingleMessageMetadata.FromString(payload[metadata_at:metadata_end])
         except DecodeError:
             raise _bad(batch_index, count, "metadata that is no protobuf") from None
-        if not metadata.HasField("payload_size"):
-            raise _bad(batch_index, count, "metadata without a payload size")
+        if not metadata.IsInitialized():
+            raise _bad(batch_index, count, "metadata without a payload size, key or value")
         at = metadata_end + metadata.payload_size
         if metadata.payload_size < 0 or at > len(payload):
             raise _bad(batch_index, count, f"a payload of {metadata.payload_size} bytes")

@@ -1,8 +1,10 @@
 """The shape of an entry: what the broker must know of its metadata to store, count and deliver it.
 
-One walk over the metadata's fields, by hand, reads the few that matter and steps over the rest without
-looking inside. Bytes that are valid protobuf but unusual (groups, long tags) go to the protobuf library;
-where both read the metadata they read the same.
+One walk over the metadata's fields, by hand, reads the few that matter and steps over the rest. Only
+properties are looked into, for they are messages of their own: metadata that a client's library cannot
+read would end the connection of every consumer it is delivered to, again and again. Bytes that are valid
+protobuf but unusual (groups, long tags, encryption keys) go to the protobuf library; where both read the
+metadata they read the same.
 A shape that must be refused carries the fault. Keys are left alone: they are read from the stored
 entry, and only for a subscription that routes by them (`metadata.sticky_key`).
 
@@ -152,10 +154,13 @@ def _walk(data: bytes, at: int, end: int) -> _Fields | None:
                 fields.is_lasting = False
                 if tag == _PRODUCER_NAME:
                     fields.required |= 1
+                elif tag == _PROPERTIES:
+                    if not _is_property(data, at - value, at):
+                        return None
                 elif tag == _UUID:
                     fields.uuid = data[at - value : at]
                 elif tag == _ENCRYPTION_KEYS:
-                    fields.is_encrypted = True
+                    return None
         elif tag != _UNCOMPRESSED_SIZE:
             _take(fields, tag, value)
         else:
@@ -163,10 +168,31 @@ def _walk(data: bytes, at: int, end: int) -> _Fields | None:
     return fields if at == end else None
 
 
+def _is_property(data: bytes, at: int, end: int) -> bool:
+    """Whether a key and a value fill the bytes, as every client writes them."""
+    if data[at] != _KEY:
+        return False
+    size = data[at + 1]
+    at += 2
+    if size > 127:
+        size, at = read_rest(data, at, size)
+    at += size
+    if at >= end or data[at] != _VALUE:
+        return False
+    size = data[at + 1]
+    at += 2
+    if size > 127:
+        size, at = read_rest(data, at, size)
+    return at + size == end
+
+
 # Tags: field number << 3 | wire type.
+_KEY: Final = 1 << 3 | 2
+_VALUE: Final = 2 << 3 | 2
 _PRODUCER_NAME: Final = 1 << 3 | 2
 _SEQUENCE_ID: Final = 2 << 3
 _PUBLISH_TIME: Final = 3 << 3
+_PROPERTIES: Final = 4 << 3 | 2
 _COMPRESSION: Final = 8 << 3
 _UNCOMPRESSED_SIZE: Final = 9 << 3
 _NUM_MESSAGES_IN_BATCH: Final = 11 << 3
@@ -231,6 +257,10 @@ def _parse(data: bytes, at: int, end: int) -> _Fields:
     if metadata.HasField("publish_time"):
         fields.publish_time = signed64(metadata.publish_time)
         fields.required |= 4
+    if fields.required == _REQUIRED_ALL and not metadata.IsInitialized():
+        missing = ", ".join(metadata.FindInitializationErrors())  # type: ignore[attr-defined]
+        fields.fault = f"metadata without {missing[:80]}"
+        return fields
     fields.is_compressed = metadata.compression != pb.CompressionType.NONE
     fields.is_encrypted = len(metadata.encryption_keys) > 0
     fields.is_marker = metadata.HasField("marker_type")

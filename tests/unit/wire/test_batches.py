@@ -56,6 +56,7 @@ def test_a_batch_of_another_size(count: int) -> None:
         "0000000b18ffffffffffffffffff01",
         "000000022000",
         "00000002ffff",
+        "000000070a030a016b1800",  # a property without its value
     ],
 )
 def test_sizes_that_lie(payload: str) -> None:

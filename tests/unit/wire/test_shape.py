@@ -9,6 +9,7 @@ from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import BATCH, PLAIN, ChunkInfo
 from milepost.wire.shape import (
     METADATA_FIELDS_MAX,
+    NOT_ALLOWED_ERROR,
     UNUSUAL_METADATA_SIZE_MAX,
     Shape,
     read_rest_shape,
@@ -189,10 +190,47 @@ def test_what_is_no_protobuf(damage: bytes) -> None:
 
 
 def test_the_walk_ends() -> None:
-    data = encoded() + b"\x22\x00" * METADATA_FIELDS_MAX
+    data = encoded() + b"\x2a\x00" * METADATA_FIELDS_MAX
     shape = read_shape(data, 0, len(data))
     assert shape.traits.fault is not None
     assert shape.traits.fault.message == f"metadata of more than {METADATA_FIELDS_MAX} fields"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        b"\x22\x04a2V5",  # a property that is no message
+        b"\x22\x00",  # … of nothing
+        b"\x22\x03\x0a\x01k",  # … without its value
+        b"\x22\x03\x12\x01v",  # … without its key
+        b"\x22\x06\x0a\x01k\x12\x05v",  # … whose value goes beyond it
+        b"\x6a\x03\x0a\x01k",  # an encryption key without its value
+        b"\x6a\x02\xff\xff",
+    ],
+)
+def test_what_no_client_could_read_is_refused(part: bytes) -> None:
+    """Stored, it would end the connection of every consumer that gets it."""
+    data = encoded() + part
+    shape = read_shape(data, 0, len(data))
+    assert shape.traits.fault is not None
+    assert shape.traits.fault.error == NOT_ALLOWED_ERROR
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        b"\x22\x06\x0a\x01k\x12\x01v",
+        b"\x22\x04\x0a\x00\x12\x00",
+        b"\x22\x06\x12\x01v\x0a\x01k",  # the other way round
+        b"\x22\x09\x0a\x01k\x12\x01v\x1a\x01x",  # with a field of the future
+        b"\x22\xd1\x01\x0a\x01k\x12\xcb\x01" + bytes(203),
+        b"\x6a\x06\x0a\x01k\x12\x01v",
+    ],
+)
+def test_properties_however_they_are_written(part: bytes) -> None:
+    data = encoded() + part
+    shape = read_shape(data, 0, len(data))
+    assert shape.traits == PLAIN
 
 
 def test_much_that_is_unusual_is_not_read() -> None:
