@@ -86,6 +86,12 @@ class BrokerProcess:
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
 
+    def complaints(self) -> str:
+        """What it logged as an error, from the first one on: a healthy broker has none."""
+        text = self.log.read_text() if self.log.exists() else ""
+        at = min((at for at in map(text.find, (" ERROR ", "Traceback")) if at >= 0), default=-1)
+        return "" if at < 0 else text[text.rfind("\n", 0, at) + 1 :][:4000]
+
     def rest(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
         """One call of the REST interface: status, and the answer if it is JSON."""
         connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=10)

@@ -23,6 +23,7 @@ def broker(
     settings = getattr(request.module, "SETTINGS", {})
     with BrokerProcess(tmp_path_factory.mktemp("broker"), **settings) as process:
         yield process
+    assert not process.complaints()
 
 
 @pytest.fixture
@@ -39,6 +40,8 @@ def own_broker(tmp_path: Path) -> Iterator[Callable[..., BrokerProcess]]:
     yield make
     for process in made:
         process.kill()
+    for process in made:
+        assert not process.complaints()
 
 
 @pytest.fixture

@@ -192,6 +192,10 @@ def test_a_reader_of_a_partitioned_topic(
     for payload in numbered(0, 12):
         producer.send(payload)
     reader = client.create_reader(topic, pulsar.MessageId.earliest)
-    assert sorted(read_all(reader)) == sorted(numbered(0, 12))
-    reader.seek(0)
-    assert sorted(read_all(reader)) == sorted(numbered(0, 12))
+    # Counted, not asked for: while a message goes from a partition's queue to the common one, the
+    # client says that there is none.
+    for _ in range(2):
+        found = [reader.read_next(RECEIVE_MS).data() for _ in range(12)]
+        assert sorted(found) == sorted(numbered(0, 12))
+        assert not reader.has_message_available()
+        reader.seek(0)

@@ -100,3 +100,14 @@ def start_index(
     if 0 <= batch_index < end - first:
         return first + batch_index
     return first
+
+
+def start_index_at(topic: Topic, time_ms: int) -> int:
+    """Where to start for a time: with the first message that came not before it. A chunked message
+    came when its last chunk did, and begins with its first."""
+    index = topic.log.index_at(max(time_ms, 0))
+    if index < topic.log.end_index:
+        position, _, _, flags = topic.log.locate(index)
+        if flags & CHUNK:
+            return topic.first_chunk_index(*position)
+    return index

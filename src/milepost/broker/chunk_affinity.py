@@ -52,12 +52,12 @@ class ChunkAffinity:
         A first chunk may have a holder too: when it is delivered again, and when a restarted
         producer uses a uuid again.
         """
-        return self._holders.get(_short(chunk.uuid))
+        return self._holders.get(short_uuid(chunk.uuid))
 
     def assigned(self, chunk: ChunkInfo, holder: int) -> None:
         """The chunk was delivered to `holder`. Not before: asked again after a delivery that did not
         happen, the answer must be the same."""
-        uuid = _short(chunk.uuid)
+        uuid = short_uuid(chunk.uuid)
         if chunk.is_last:
             self._holders.pop(uuid, None)
         elif chunk.is_first:
@@ -78,7 +78,8 @@ class ChunkAffinity:
         return len(self._holders)
 
 
-def _short(uuid: str) -> str:
+def short_uuid(uuid: str) -> str:
+    """What to remember a chunked message by."""
     if len(uuid) <= _UUID_LENGTH_MAX:
         return uuid
     return blake2b(uuid.encode(), digest_size=32).hexdigest()

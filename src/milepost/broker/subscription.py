@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from milepost.broker import addresses
 from milepost.broker.ack_journal import AckJournal, Done, Journaling
+from milepost.broker.chunk_gate import ChunkGate
 from milepost.broker.consumer import NO_EPOCH, PERMITS_MAX, Consumer
 from milepost.broker.dispatch import Dispatcher, make_dispatcher
 from milepost.broker.peer import Buffer
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 
 # Entries that are never part of a run: a marker goes to nobody, a chunk has a consumer of its own.
 _ALONE = MARKER | CHUNK
+
+# The holder of what goes to nobody. Consumers are numbered from 1.
+_NO_CONSUMER = 0
 
 # Entry id, last index, time and payload of an `Entry`: what the frames of a run are made of.
 _FRAME_FIELDS = itemgetter(1, 2, 4, 7)
@@ -78,6 +82,8 @@ class Subscription:
         """What makes its progress durable; None for a reader's."""
         if journal is not None and state_id is not None:
             self.journal = AckJournal(journal, state_id)
+        self.gate = ChunkGate(cursor, topic.chunk_indexes)
+        """Which chunks may go."""
         self.dispatcher: Dispatcher | None = None
         """How messages are shared out; None while there never was a consumer."""
         self.consumers: list[Consumer] = []
@@ -158,7 +164,17 @@ class Subscription:
         room = self.dispatcher.room()
         if room <= 0:
             return None
-        return self.cursor.next_ready(self._scan_index, room)
+        return self._next_ready(room)
+
+    def _next_ready(self, limit: int) -> Range | None:
+        """The next indexes that are ready and not held back, at most so many."""
+        index, held = self._scan_index, self.gate.held
+        while (ready := self.cursor.next_ready(index, limit)) is not None and held:
+            free = next(held.gaps(*ready), None)
+            if free is not None:
+                return free
+            index = ready[1]
+        return ready
 
     def offer(self, entries: Sequence[Entry], epoch: int) -> None:
         """Give entries that were read to whoever may have them.
@@ -175,9 +191,18 @@ class Subscription:
         while at < count and not self.is_blocked:
             entry = entries[at]
             if entry.flags & MARKER:
-                self._pass_over(entry)
+                self._pass_over([(entry.last_index - entry.count + 1, entry.last_index + 1)])
                 at += 1
                 continue
+            if entry.flags & CHUNK:
+                goes_on, given_up = self.gate.meet(entry)
+                self._pass_over([(index, index + 1) for index in given_up])
+                if goes_on < entry.last_index:
+                    self.rescan()
+                    return
+                if goes_on > entry.last_index:
+                    at += 1
+                    continue
             consumer = self.dispatcher.choose(entry)
             if consumer is None:
                 if not self.dispatcher.may_pass_over:
@@ -189,7 +214,7 @@ class Subscription:
 
     def _comes_first(self, entry: Entry) -> bool:
         """Is there anything ready before this entry that has its turn?"""
-        ready = self.cursor.next_ready(self._scan_index, 1)
+        ready = self._next_ready(1)
         return ready is not None and ready[0] < entry.last_index - entry.count + 1
 
     def _deliver(self, consumer: Consumer, entries: Sequence[Entry], at: int) -> int:
@@ -318,9 +343,14 @@ class Subscription:
             self.limits.unacked_per_subscription - self.unacked,
         )
 
-    def _pass_over(self, entry: Entry) -> None:
-        """A marker is stored and indexed, never dispatched: for every cursor it is done."""
-        self._note(self.cursor.ack([(entry.last_index - entry.count + 1, entry.last_index + 1)]))
+    def _pass_over(self, ranges: Sequence[Range]) -> None:
+        """A marker is stored and indexed, never dispatched, and so is a chunk that is part of no
+        message: for every cursor they are done."""
+        for first, end in ranges:
+            # To nobody: but an ack without a delivery might be one from before a seek.
+            self.cursor.deliver(first, end, _NO_CONSUMER)
+        if ranges:
+            self._note(self.cursor.ack(ranges, _NO_CONSUMER))
 
     def pass_over_unreadable(self, index: int) -> None:
         """The entry with this index is damaged or gone: it stays unacked, and is not tried again
@@ -362,7 +392,7 @@ class Subscription:
             ):
                 try:
                     end = addresses.acked_end(self.topic, ack.ids[0], batch_index_ack=by_index)
-                    self._note(self.cursor.ack_up_to(end, holder))
+                    self._note(self._ack_up_to(end, holder))
                 except MilepostError as error:
                     failure = error
         else:
@@ -381,6 +411,12 @@ class Subscription:
         else:
             self.journal.when_durable(done)
 
+    def _ack_up_to(self, end: int, holder: int) -> Acked:
+        ranges = self.gate.ack_ranges(end)
+        if ranges is None or end > self.cursor.end or self.cursor.is_stale(end - 1):
+            return self.cursor.ack_up_to(end, holder)
+        return self.cursor.ack(ranges, holder)
+
     def _note(self, acked: Acked) -> None:
         """Account for an ack and remember what of it must become durable."""
         if acked.taken:
@@ -392,6 +428,7 @@ class Subscription:
             if self.dispatcher is not None:
                 self.dispatcher.acked(acked.ranges)
             self._unblock()
+            self.gate.settled()
         if acked.ranges and self.journal is not None:
             self.journal.note(acked.ranges)
 
@@ -436,6 +473,7 @@ class Subscription:
             consumer.held = None
         for consumer in closed:
             self.remove_consumer(consumer)
+        self.gate.clear()
         if self.dispatcher is not None:
             self.dispatcher.sought()
         self.is_blocked = False

@@ -9,34 +9,25 @@ the same loop. Addresses are resolved here, once: ledger and entry to indexes an
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from struct import Struct
 
+from milepost.broker import chunk_search
 from milepost.broker.access import ProducerAccess
+from milepost.broker.chunked import ChunkedMessages
 from milepost.broker.dedup import Dedup, Verdict
 from milepost.broker.peer import Peer
 from milepost.broker.producer import Producer
 from milepost.broker.subscription import Subscription
-from milepost.errors import CorruptData, IndexNotFound, NotFound, OutcomeUnknown, PersistenceError
+from milepost.errors import CorruptData, OutcomeUnknown, PersistenceError
 from milepost.positions.ids import Position
 from milepost.positions.names import TopicName
 from milepost.positions.ranges import Range
 from milepost.storage.catalog import TopicRow
-from milepost.storage.entry import BATCH, CHUNK, LAST_CHUNK, MARKER, Block, Entry, NewEntry
+from milepost.storage.entry import BATCH, CHUNK, LAST_CHUNK, MARKER, Block, NewEntry
 from milepost.storage.log import Log
 from milepost.wire import replies
 from milepost.wire.encode import send_receipts
 from milepost.wire.events import PLAIN, ChunkInfo, Send
-from milepost.wire.metadata import chunk_info, split_entry
-
-# Beside a chunk stands the position of its message's first chunk.
-FIRST_CHUNK = Struct("<QQ")
-# Chunked messages whose chunks are remembered; older ones are found by reading back.
-CHUNKED_REMEMBERED_MAX = 1000
-# A chunked message may span at most this many entries of its topic, others' included, when it has to
-# be found by reading back.
-CHUNK_SEARCH_ENTRIES_MAX = 10_000
 
 _DUPLICATE = (-1, -1)
 
@@ -78,10 +69,9 @@ class Topic:
         self.on_stored: Callable[[], None] = lambda: None
         """Called when sequence ids became durable."""
         self._now_ms = now_ms
-        # Chunked messages on their way: uuid → ranges of their chunks so far, and of the finished
-        # ones by the position of their last chunk.
-        self._open_chunks: OrderedDict[str, tuple[Position, list[Range]]] = OrderedDict()
-        self._chunked: OrderedDict[Position, list[Range]] = OrderedDict()
+        self.chunked = ChunkedMessages()
+        # Up to here chunks may lie that `chunked` has not heard of; 0 once they were looked for.
+        self._recall_end = log.end_index
         self.messages_in = 0
         self.bytes_in = 0
         self.messages_out = 0
@@ -121,6 +111,7 @@ class Topic:
         try:
             publication.block = block = self.log.append(items, self._now_ms(), durable)
         except CorruptData as error:
+            self.chunked.refused()
             if self.dedup is not None:
                 self.dedup.refused()
             publication.answers = [
@@ -146,30 +137,47 @@ class Topic:
                 )
             )
             return
-        if self.dedup is not None and not traits.is_marker:
-            verdict = self.dedup.judge(
-                producer.name, send.sequence_id, send.highest_sequence_id, traits.chunk
-            )
-            if verdict is Verdict.DUPLICATE:
-                publication.answers.append((send, _DUPLICATE))
-                return
-            if verdict is Verdict.UNKNOWN:
-                publication.answers.append(
-                    replies.send_error(
-                        producer.producer_id,
-                        send.sequence_id,
-                        PersistenceError.wire_code,
-                        f"sequence id {send.sequence_id} is on its way already",
-                    )
+        # What came in a batch is no chunk, whatever it says; to the clients neither.
+        chunk = None if traits.is_batch else traits.chunk
+        verdict = self._judge(send, producer, chunk)
+        if verdict is Verdict.DUPLICATE:
+            publication.answers.append((send, self._place_of(chunk)))
+            return
+        if verdict is Verdict.UNKNOWN:
+            publication.answers.append(
+                replies.send_error(
+                    producer.producer_id,
+                    send.sequence_id,
+                    PersistenceError.wire_code,
+                    f"sequence id {send.sequence_id} is on its way already",
                 )
-                return
+            )
+            return
         flags = MARKER if traits.is_marker else BATCH if traits.is_batch else 0
         beside = b""
-        if traits.chunk is not None:
-            flags |= CHUNK | (LAST_CHUNK if traits.chunk.is_last else 0)
-            beside = self._beside(traits.chunk)
+        if chunk is not None:
+            index = self.log.next_index + sum(item[1] for item in items)
+            flags, beside = self.chunked.tie(chunk, index)
         items.append(NewEntry(send.entry, send.count, flags, beside))
         publication.answers.append(send)
+
+    def _judge(self, send: Send, producer: Producer, chunk: ChunkInfo | None) -> Verdict:
+        if chunk is not None and not chunk.is_first and not self.chunked.knows(chunk):
+            chunk_search.recall(self.log, self._recall_end, self.chunked)
+            self._recall_end = 0
+        if self.dedup is not None and not send.traits.is_marker:
+            return self.dedup.judge(
+                producer.name, send.sequence_id, send.highest_sequence_id, chunk
+            )
+        return Verdict.NEW if chunk is None else self.chunked.judge(chunk)
+
+    def _place_of(self, chunk: ChunkInfo | None) -> tuple[int, int]:
+        """The id to answer a duplicate with: for a chunk the place where it lies, if that is known,
+        because a chunked message's id is made of the ids of its chunks."""
+        index = None if chunk is None else self.chunked.index_of(chunk)
+        if index is None or not self.log.first_index <= index < self.log.end_index:
+            return _DUPLICATE
+        return self.log.locate(index).position
 
     def _on_durable(self, publication: Publication, error: PersistenceError | None) -> None:
         producer = publication.producer
@@ -191,6 +199,7 @@ class Topic:
 
     def _refuse(self, publication: Publication, error: PersistenceError) -> None:
         producer = publication.producer
+        self.chunked.refused()
         if self.dedup is not None and not isinstance(error, OutcomeUnknown):
             self.dedup.refused()
         if isinstance(error, OutcomeUnknown):
@@ -252,23 +261,16 @@ class Topic:
         producer = publication.producer
         if self.dedup is None and not any(flag & CHUNK for flag in block.flags):
             return
-        entry_id = block.first_entry_id
-        first_index = block.last_indexes[0] + 1
         stored = [answer for answer in publication.answers if isinstance(answer, Send)]
-        first_index -= stored[0].count
         for send, last_index in zip(stored, block.last_indexes, strict=True):
+            chunk = None if send.traits.is_batch else send.traits.chunk
             if self.dedup is not None and not send.traits.is_marker:
                 self.dedup.persisted(
-                    producer.name,
-                    send.sequence_id,
-                    send.highest_sequence_id,
-                    send.traits.chunk,
+                    producer.name, send.sequence_id, send.highest_sequence_id, chunk
                 )
-            if send.traits.chunk is not None:
-                position = Position(block.ledger_id, entry_id)
-                self._chunk_stored(send.traits.chunk, position, (first_index, last_index + 1))
-            first_index = last_index + 1
-            entry_id += 1
+            if chunk is not None:
+                self.chunks_in += 1
+                self.chunked.stored(chunk, last_index)
         self.on_stored()
 
     def last_sequence_id(self, producer_name: str) -> int:
@@ -277,72 +279,21 @@ class Topic:
 
     # -- chunked messages (PIP-107) ----------------------------------------------------------------
 
-    def _beside(self, chunk: ChunkInfo) -> bytes:
-        """The first chunk's position, to be kept next to a later one; empty for the first."""
-        if chunk.is_first:
-            return b""
-        begun = self._open_chunks.get(chunk.uuid)
-        return b"" if begun is None else FIRST_CHUNK.pack(*begun[0])
-
-    def _chunk_stored(self, chunk: ChunkInfo, position: Position, indexes: Range) -> None:
-        self.chunks_in += 1
-        if chunk.is_first:
-            self._open_chunks.pop(chunk.uuid, None)
-            self._open_chunks[chunk.uuid] = (position, [indexes])
-        elif chunk.uuid in self._open_chunks:
-            self._open_chunks[chunk.uuid][1].append(indexes)
-        if chunk.is_last and chunk.uuid in self._open_chunks:
-            _, ranges = self._open_chunks.pop(chunk.uuid)
-            self._chunked[position] = ranges
-        for table in (self._open_chunks, self._chunked):
-            while len(table) > CHUNKED_REMEMBERED_MAX:
-                table.popitem(last=False)
+    def chunk_indexes(self, ledger_id: int, entry_id: int) -> tuple[int, ...]:
+        """The indexes of all chunks of the message whose last chunk lies there, in order."""
+        indexes = self.chunked.indexes_of(self.lookup(ledger_id, entry_id)[0])
+        if indexes is None:
+            indexes = chunk_search.message_indexes(self.log, Position(ledger_id, entry_id))
+            self.chunked.found_whole(indexes)
+        return indexes
 
     def chunk_ranges(self, ledger_id: int, entry_id: int) -> list[Range]:
-        """The indexes of all chunks of the message whose last chunk lies there."""
-        position = Position(ledger_id, entry_id)
-        if position in self._chunked:
-            return self._chunked[position]
-        return [(e.span.first_index, e.span.end_index) for e in self._read_chunks(position)]
+        """The same as ranges."""
+        return [(index, index + 1) for index in self.chunk_indexes(ledger_id, entry_id)]
 
     def first_chunk_index(self, ledger_id: int, entry_id: int) -> int:
         """Where the chunked message begins whose chunk lies there."""
-        position = Position(ledger_id, entry_id)
-        if position in self._chunked:
-            return self._chunked[position][0][0]
-        chunks = self._read_chunks(position)
-        return chunks[0].span.first_index if chunks else self.lookup(ledger_id, entry_id)[0]
-
-    def _read_chunks(self, last: Position) -> list[Entry]:
-        """Find a message's chunks by reading back from its first one. Rare: after a restart."""
-        entry = self.log.read(last, entries_max=1)[0]
-        info = _chunk_of(entry)
-        if info is None or len(entry.beside) != FIRST_CHUNK.size:
-            return [entry]
-        at = Position(*FIRST_CHUNK.unpack(entry.beside))
-        found: list[Entry] = []
-        searched = 0
-        while at <= last and searched < CHUNK_SEARCH_ENTRIES_MAX:
-            try:
-                entries = self.log.read(at)
-            except NotFound:
-                break
-            for entry in entries:
-                if entry.position > last:
-                    break
-                chunk = _chunk_of(entry) if entry.flags & CHUNK else None
-                if chunk is not None and chunk.uuid == info.uuid:
-                    found.append(entry)
-            searched += len(entries)
-            at = self._after(entries[-1].position)
-        return found
-
-    def _after(self, position: Position) -> Position:
-        index = self.log.at(position).span.end_index
-        try:
-            return self.log.locate(index).position
-        except IndexNotFound:
-            return Position(position.ledger_id, position.entry_id + 1)
+        return chunk_search.first_chunk_index(self.log, Position(ledger_id, entry_id))
 
     # -- addresses ---------------------------------------------------------------------------------
 
@@ -369,11 +320,14 @@ class Topic:
         return Position(ledgers[0].ledger_id, -1) if ledgers else Position(-1, -1)
 
     def last_dispatchable(self) -> tuple[Position, int] | None:
-        """The newest entry that is no marker, and its message count; None if there is none."""
+        """The newest entry that ends a message, and its message count; None if there is none.
+
+        No marker ends one, and no chunk does that leaves its message unfinished.
+        """
         index = self.log.end_index - 1
         while index >= self.log.first_index:
             located = self.log.locate(index)
-            if not located.flags & MARKER:
+            if not located.flags & MARKER and located.flags & (CHUNK | LAST_CHUNK) != CHUNK:
                 batch = located.span.count if located.flags & BATCH else 0
                 return located.position, batch
             index = located.span.first_index - 1
@@ -386,7 +340,3 @@ class Topic:
         for subscription in self.subscriptions.values():
             found |= {consumer.peer for consumer in subscription.consumers}
         return found
-
-
-def _chunk_of(entry: Entry) -> ChunkInfo | None:
-    return chunk_info(split_entry(bytes(entry.payload)).metadata)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.broker.addresses import start_index
+from milepost.broker.addresses import start_index, start_index_at
 from milepost.broker.handlers.registry import Work, handles
 from milepost.broker.topic import Topic
 from milepost.errors import InvalidInput, NotFound, PersistenceError
@@ -74,5 +74,5 @@ def _target(topic: Topic, command: pb.CommandSeek) -> int:
             topic, ledger_id, entry_id, batch_index=target.batch_index, ack_set=target.ack_set
         )
     if command.HasField("message_publish_time"):
-        return topic.log.index_at(max(signed64(command.message_publish_time), 0))
+        return start_index_at(topic, signed64(command.message_publish_time))
     raise InvalidInput("a seek to neither a message id nor a time")
