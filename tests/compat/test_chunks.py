@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import pulsar
@@ -224,6 +225,28 @@ def test_a_seek_behind_its_id(client: pulsar.Client, topic: str) -> None:
     receive(consumer, 3)
     consumer.seek(ids[0])
     assert payloads(receive(consumer, 2)) == sent[1:]
+
+
+def test_a_seek_to_a_time_between_its_chunks(
+    broker: BrokerProcess, client: pulsar.Client, topic: str
+) -> None:
+    """It came when its last chunk came, which is not before that time: so it comes, whole."""
+    consumer = client.subscribe(topic, "s")
+    with RawClient(broker.port) as raw:
+        sender = ChunkSender(raw, topic)
+        sender.whole(1, 2)
+        sender.send(2, 0, 3)
+        now = time.time_ns() // 1_000_000
+        while time.time_ns() // 1_000_000 <= now + 1:
+            pass
+        sender.send(2, 1, 3)
+        sender.send(2, 2, 3)
+        sender.whole(3, 2)
+    expected = [assembled(2, 3), assembled(3, 2)]
+    assert payloads(receive(consumer, 3))[1:] == expected
+    consumer.seek(now + 1)
+    assert payloads(receive(consumer, 2)) == expected
+    assert silent(consumer)
 
 
 @pytest.mark.parametrize("inclusive", [False, True], ids=["after", "at"])

@@ -127,3 +127,22 @@ def test_the_mark_delete_position_passes_markers(broker: BrokerProcess, topic: s
         assert position(last.last_message_id)[1] == 2
         assert position(last.consumer_mark_delete_position)[1] == 3
         assert stats(raw).msgBacklog == 0
+
+
+def test_markers_are_passed_over_again_behind_a_seek(
+    broker: BrokerProcess, client: pulsar.Client, topic: str
+) -> None:
+    consumer = client.subscribe(topic, "s")
+    with RawClient(broker.port) as raw:
+        open_producer(raw, topic)
+        send_marker(raw, 0)
+        send_message(raw, 1, b"0")
+        send_marker(raw, 2)
+        send_message(raw, 3, b"1")
+        send_marker(raw, 4)
+    for _ in range(3):
+        messages = receive(consumer, 2)
+        assert payloads(messages) == [b"0", b"1"]
+        for message in messages:
+            consumer.acknowledge(message)
+        consumer.seek(pulsar.MessageId.earliest)

@@ -185,6 +185,34 @@ def test_a_seek_survives_a_crash(own_broker: Any, connect: Any, topic: str) -> N
     assert payloads(drain(client.subscribe(topic, "into"))) == numbered(20, 30)
 
 
+def test_an_ack_after_a_crash_is_for_the_delivery_before_it(
+    own_broker: Any, connect: Any, topic: str
+) -> None:
+    """A message that was delivered again since a seek is not stale: its ack counts, though the broker
+    was killed in between and has not delivered it once more."""
+    broker: BrokerProcess = own_broker()
+    send_all(connect(broker).create_producer(topic), numbered(0, 3))
+    earliest = pb.MessageIdData(ledgerId=2**64 - 1, entryId=2**64 - 1)
+    with RawClient(broker.port) as raw:
+        subscribe(raw, topic, "s", pb.CommandSubscribe.Exclusive, initialPosition="Earliest")
+        raw.say(pb.CommandFlow(consumer_id=0, messagePermits=10))
+        raw.deliveries(3)
+        raw.request(pb.CommandSeek(consumer_id=0, message_id=earliest))
+        raw.expect(pb.CommandCloseConsumer)
+        subscribe(raw, topic, "s", pb.CommandSubscribe.Exclusive, permits=2)
+        again = raw.deliveries(2)
+        broker.kill()
+    broker.start()
+    with RawClient(broker.port) as raw:
+        subscribe(raw, topic, "s", pb.CommandSubscribe.Exclusive)
+        ids = [pb.MessageIdData(ledgerId=one.ledger_id, entryId=one.entry_id) for one in again]
+        raw.request(pb.CommandAck(consumer_id=0, ack_type="Individual", message_id=ids))
+        assert stats(raw).msgBacklog == 1
+        broker.kill()
+    broker.start()
+    assert payloads(drain(connect(broker).subscribe(topic, "s"))) == [b"2"]
+
+
 def test_a_seek_inside_a_batch_that_names_the_message(
     broker: BrokerProcess, client: pulsar.Client, topic: str
 ) -> None:
