@@ -10,6 +10,7 @@ the same loop. Addresses are resolved here, once: ledger and entry to indexes an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 
 from milepost.broker import chunk_search
 from milepost.broker.access import ProducerAccess
@@ -26,26 +27,44 @@ from milepost.storage.catalog import TopicRow
 from milepost.storage.entry import BATCH, CHUNK, LAST_CHUNK, MARKER, Block, NewEntry
 from milepost.storage.log import Log
 from milepost.wire import replies
-from milepost.wire.encode import send_receipts
+from milepost.wire.encode import block_receipts, send_receipts
 from milepost.wire.events import PLAIN, ChunkInfo, Send
 
 _DUPLICATE = (-1, -1)
+
+_SEQUENCE_IDS = itemgetter(0, 1)  # of a `Send`: its own and the highest of its batch
 
 
 class Publication:
     """Consecutive sends of one producer, answered together and in order."""
 
-    __slots__ = ("answers", "block", "count", "is_answered", "producer", "size_bytes")
+    __slots__ = (
+        "answers",
+        "block",
+        "count",
+        "has_chunks",
+        "is_answered",
+        "is_whole",
+        "producer",
+        "size_bytes",
+    )
 
     def __init__(self, producer: Producer) -> None:
         self.producer = producer
         self.answers: list[Send | bytes | tuple[Send, tuple[int, int]]] = []
         """In order: a send that is stored, a ready-made frame, or a send with the id to give it."""
+        self.is_whole = False
+        """Every answer is a send that is stored."""
+        self.has_chunks = False
         self.block: Block | None = None
         self.count = 0
         self.size_bytes = 0
         self.is_answered = False
         """Its fate is known; it waits only for those before it."""
+
+    def durable(self, error: PersistenceError | None) -> None:
+        """The journal's answer to its block."""
+        self.producer.topic.on_durable(self, error)
 
 
 class Topic:
@@ -100,20 +119,18 @@ class Topic:
             for send in sends:
                 self._take(send, producer, publication, items)
         producer.pending.append(publication)
-        publication.size_bytes = sum(len(item[0]) for item in items)
         if not items:
             self._answered(publication)
             return publication
-
-        def durable(error: PersistenceError | None) -> None:
-            self._on_durable(publication, error)
-
+        publication.is_whole = len(items) == len(answers)
+        publication.size_bytes = sum([len(item[0]) for item in items])
         try:
-            publication.block = block = self.log.append(items, self._now_ms(), durable)
+            publication.block = block = self.log.append(items, self._now_ms(), publication.durable)
         except CorruptData as error:
             self.chunked.refused()
             if self.dedup is not None:
                 self.dedup.refused()
+            publication.is_whole = False
             publication.answers = [
                 replies.send_error(
                     producer.producer_id, send.sequence_id, error.wire_code, str(error)
@@ -156,6 +173,7 @@ class Topic:
         flags = MARKER if traits.is_marker else BATCH if traits.is_batch else 0
         beside = b""
         if chunk is not None:
+            publication.has_chunks = True
             index = self.log.next_index + sum(item[1] for item in items)
             flags, beside = self.chunked.tie(chunk, index)
         items.append(NewEntry(send.entry, send.count, flags, beside))
@@ -179,7 +197,7 @@ class Topic:
             return _DUPLICATE
         return self.log.locate(index).position
 
-    def _on_durable(self, publication: Publication, error: PersistenceError | None) -> None:
+    def on_durable(self, publication: Publication, error: PersistenceError | None) -> None:
         producer = publication.producer
         block = publication.block
         assert block is not None
@@ -206,6 +224,7 @@ class Topic:
             # Neither a receipt nor an error would be true. The client resends what it has no
             # answer for, and the sequence ids decide.
             producer.peer.fail(f"the outcome of a publish to {self.name} is unknown: {error}")
+        publication.is_whole = False
         publication.answers = [
             answer
             if isinstance(answer, bytes)
@@ -233,15 +252,15 @@ class Topic:
         ledger_id = entry_id = -1
         if block is not None:
             ledger_id, entry_id = block.ledger_id, block.first_entry_id
-            if len(publication.answers) == block.entry_count:
-                receipts = [
-                    (send.sequence_id, send.highest_sequence_id, ledger_id, entry)
-                    for entry, send in enumerate(publication.answers, entry_id)
-                    if send.__class__ is Send
-                ]
-                if len(receipts) == block.entry_count:
-                    producer.peer.write([send_receipts(producer.producer_id, receipts)])
-                    return
+            if publication.is_whole:
+                receipts = block_receipts(
+                    producer.producer_id,
+                    ledger_id,
+                    entry_id,
+                    map(_SEQUENCE_IDS, publication.answers),
+                )
+                producer.peer.write((receipts,))
+                return
         frames: list[bytes] = []
         for answer in publication.answers:
             if isinstance(answer, bytes):
@@ -259,7 +278,7 @@ class Topic:
     def _remember(self, publication: Publication, block: Block) -> None:
         """Sequence ids that are durable now, and where the chunks lie."""
         producer = publication.producer
-        if self.dedup is None and not any(flag & CHUNK for flag in block.flags):
+        if self.dedup is None and not publication.has_chunks:
             return
         stored = [answer for answer in publication.answers if isinstance(answer, Send)]
         for send, last_index in zip(stored, block.last_indexes, strict=True):
