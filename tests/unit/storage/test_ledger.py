@@ -13,7 +13,7 @@ from milepost.storage.entry import Block, Entry, NewEntry
 from milepost.storage.header import HEADER_SIZE, LEDGER, FileHeader
 from milepost.storage.ledger import FOLDER, Ledger, LedgerRow, ledger_path, mileposts_path
 from milepost.testing import MemoryFiles
-from milepost.testing.damage import flip_bit
+from milepost.testing.damage import copy_block, flip_bit
 
 TIME_MS = 1_700_000_000_000
 INCARNATION = bytes(range(16))
@@ -236,6 +236,20 @@ class TestDamage:
         with pytest.raises(CorruptData, match=expected):
             read(ledger, files, 3, 6)
         assert [e.entry_id for e in read(ledger, files, 4, 6)] == [4, 5]
+
+    @pytest.mark.parametrize("target", [1, 2, 3, 5])
+    def test_an_intact_entry_in_the_wrong_place_is_damage(
+        self, files: MemoryFiles, target: int
+    ) -> None:
+        """A duplicated block: entry 0 again, where another of the same size belongs."""
+        ledger = self.stored(files)
+        rows = ledger.mileposts(files).rows(0, 6)
+        size = rows[1].offset - rows[0].offset
+        path = ledger_path(7)
+        copy_block(files, (path, rows[0].offset), (path, rows[target].offset), size)
+        assert [e.entry_id for e in read(ledger, files, 0, 6)] == list(range(target))
+        with pytest.raises(CorruptData, match=rf"entry 7:{target} \(last index"):
+            read(ledger, files, target, 6)
 
     def test_a_lost_file_is_damage_and_a_trimmed_one_is_not(self, files: MemoryFiles) -> None:
         ledger = self.stored(files)

@@ -95,6 +95,17 @@ def test_from_both(count: int, held: int) -> None:
     answers_are_right(mileposts, rows_of(count))
 
 
+@pytest.mark.parametrize("count", [10, 255, 300])
+def test_a_page_that_was_not_full_is_read_again_when_it_has_grown(count: int) -> None:
+    rows = rows_of(count + 40)
+    mileposts = in_memory(rows)
+    mileposts.adopt(file_of(rows), count)
+    assert mileposts.entry_with(rows[count - 1].last_index) == count - 1
+    mileposts.adopt(file_of(rows), count + 40)
+    for n in range(count, count + 40):
+        assert mileposts.entry_with(rows[n].last_index) == n
+
+
 @pytest.mark.parametrize("count", COUNTS)
 def test_from_a_file_that_grew(count: int) -> None:
     rows = rows_of(count + 300)

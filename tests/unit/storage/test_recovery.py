@@ -223,3 +223,40 @@ class TestHoles:
         machine.kill()
         assert machine.logs["a"].damage is not None
         assert machine.logs["b"].end_index == 2
+
+
+class TestFoldedFacts:
+    """A snapshot may be ahead of the journal: it was taken with facts that were on their way."""
+
+    def begun(self) -> Machine:
+        machine = Machine()
+        machine.create_topic("a", "s")
+        machine.publish("a", 9)
+        machine.pump()
+        machine.ack("a", "s", 1)
+        machine.begin_checkpoint()
+        machine.commit()
+        machine.ack("a", "s", 2)  # behind the roll, and in the snapshot
+        machine.finish()
+        machine.flush()
+        machine.record()
+        return machine
+
+    def test_facts_that_it_holds_are_not_replayed(self) -> None:
+        machine = self.begun()
+        machine.pump()
+        machine.kill()
+        assert machine.problems() == []
+        assert machine.store.report.facts == 0
+        assert len(machine.subscriptions["a", "s"].facts) == 2
+
+    def test_facts_that_never_reached_the_journal_keep_their_numbers(self) -> None:
+        machine = self.begun()
+        machine.kill()
+        machine.settle()
+        assert len(machine.subscriptions["a", "s"].facts) == 2
+        machine.ack("a", "s", 3)
+        machine.pump()
+        machine.kill()
+        assert machine.problems() == []
+        assert len(machine.subscriptions["a", "s"].facts) == 3
