@@ -400,8 +400,9 @@ class ClientProtocol(Connection):
 def _with_known_error(unknown: UnknownValue) -> Command:
     """An error code of the future is still an error; any other unknown value is a fault."""
     command = unknown.command
-    field = command.message.DESCRIPTOR.fields_by_name[unknown.field_name]
-    if field.enum_type is not ServerError.DESCRIPTOR:
+    # The value may be one of a message inside the command, whose fields are none of the command's.
+    field = command.message.DESCRIPTOR.fields_by_name.get(unknown.field_name)
+    if field is None or field.enum_type is not ServerError.DESCRIPTOR:
         raise unknown
     setattr(command.message, unknown.field_name, ServerError.UnknownError)
     if not command.message.IsInitialized():

@@ -6,6 +6,7 @@ import pytest
 from google.protobuf.message import Message
 
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire import replies
 from milepost.wire.commands import FROM_BROKER, FROM_CLIENT, Kind, decode_command
 from milepost.wire.encode import MessageEncoder, send_frame, send_receipt
 from milepost.wire.events import (
@@ -479,6 +480,14 @@ class TestClient:
         )
         lookup[lookup.index(b"\x18\x01") + 1] = 9
         assert reason_of(self.ready().receive(bytes(lookup))) == "unknown_value"
+
+    def test_an_unknown_value_inside_a_part_is_a_fault(self) -> None:
+        schema = pb.Schema(name="s", schema_data=b"", type=pb.Schema.Json)
+        answer = pb.CommandGetSchemaResponse(request_id=1, schema=schema)
+        frame = replies.reply(answer)
+        assert frame.count(b"\x20\x02") == 1
+        frame = frame.replace(b"\x20\x02", b"\x20\x63")
+        assert reason_of(self.ready().receive(frame)) == "unknown_value"
 
     def test_a_frame_over_the_clients_limit(self) -> None:
         protocol = ClientProtocol(frame_max=100)
