@@ -36,6 +36,7 @@ class BrokerProcess:
         self.http_port = 0
         self._ready_file = directory / "ready.json"
         self._process: subprocess.Popen[bytes] | None = None
+        self._log_read = 0
 
     def __enter__(self) -> BrokerProcess:
         self.start()
@@ -87,8 +88,11 @@ class BrokerProcess:
         self._signal(signal.SIGCONT)
 
     def complaints(self) -> str:
-        """What it logged as an error, from the first one on: a healthy broker has none."""
-        text = self.log.read_text() if self.log.exists() else ""
+        """What it logged as an error since it was last asked; a healthy broker does not."""
+        with self.log.open(encoding="utf-8") as log:
+            log.seek(self._log_read)
+            text = log.read()
+            self._log_read = log.tell()
         at = min((at for at in map(text.find, (" ERROR ", "Traceback")) if at >= 0), default=-1)
         return "" if at < 0 else text[text.rfind("\n", 0, at) + 1 :][:4000]
 

@@ -1,10 +1,10 @@
-"""What the tests with the official client share: a broker for each module, a client and a topic for each
-test."""
+"""What the tests with the official client share: a broker, and a client and a topic for each test."""
 
 from __future__ import annotations
 
 import itertools
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,14 +15,34 @@ from compat.broker_process import BrokerProcess
 _numbers = itertools.count()
 
 
+@pytest.fixture(scope="session")
+def brokers(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[..., BrokerProcess]]:
+    """The brokers that many tests share: one for each set of settings."""
+    made: dict[tuple[tuple[str, object], ...], BrokerProcess] = {}
+
+    def shared(**settings: object) -> BrokerProcess:
+        key = tuple(sorted(settings.items()))
+        if key not in made:
+            made[key] = BrokerProcess(tmp_path_factory.mktemp("broker"), **settings)
+            made[key].start()
+        return made[key]
+
+    yield shared
+    for process in made.values():
+        process.kill()
+
+
 @pytest.fixture(scope="module")
 def broker(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, brokers: Callable[..., BrokerProcess]
 ) -> Iterator[BrokerProcess]:
-    """The module's broker; a module that needs other settings has them in `SETTINGS`."""
-    settings = getattr(request.module, "SETTINGS", {})
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), **settings) as process:
-        yield process
+    """A broker that others use too; a module that needs other settings has them in `SETTINGS`."""
+    process = brokers(**getattr(request.module, "SETTINGS", {}))
+    process.complaints()
+    yield process
+    assert process.is_running
     assert not process.complaints()
 
 
@@ -57,6 +77,9 @@ def connect() -> Iterator[Callable[..., pulsar.Client]]:
         return client
 
     yield make
+    # Shutting down holds the interpreter's lock; a callback that has not returned would wait for it,
+    # and the client for the callback.
+    time.sleep(0.01)  # sleep: lets callbacks return
     for client in made:
         client.shutdown()  # unlike close, it waits for no broker: some tests end without one
 

@@ -124,12 +124,7 @@ def test_fencing_puts_out_those_who_share_or_wait(client: pulsar.Client, topic: 
     shared.send_async(b"1", lambda outcome, _: result.put(outcome))
     # One that shared is not fenced for ever: its client waits for the topic to be free again.
     alone.close()
-    assert result.get(timeout=8) in (
-        _pulsar.Result.Ok,
-        _pulsar.Result.ProducerFenced,
-        _pulsar.Result.AlreadyClosed,
-        _pulsar.Result.ProducerBusy,
-    )
+    assert result.get(timeout=8) == _pulsar.Result.Ok
 
 
 def test_an_exclusive_producer_goes_on_after_a_crash(
@@ -140,12 +135,11 @@ def test_an_exclusive_producer_goes_on_after_a_crash(
     consumer = client.subscribe(topic, "s")
     producer = client.create_producer(topic, access_mode=Exclusive)
     producer.send(b"0")
-    for number in (1, 2):
-        broker.restart()
-        producer.send(b"%d" % number)
+    broker.restart()
+    producer.send(b"1")
     with pytest.raises(pulsar.ProducerFenced):
         connect(broker).create_producer(topic, access_mode=Exclusive)
-    assert payloads(drain(consumer, 1000)) == [b"0", b"1", b"2"]
+    assert payloads(drain(consumer, 1000)) == [b"0", b"1"]
 
 
 def test_who_was_fenced_stays_out_after_a_crash(own_broker: Any, connect: Any, topic: str) -> None:

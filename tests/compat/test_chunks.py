@@ -324,22 +324,20 @@ def test_a_consumer_that_leaves_hands_over_all_of_it(client: pulsar.Client, topi
 # -- the broker is killed --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "consumer_type", [ConsumerType.Exclusive, ConsumerType.Shared], ids=lambda t: t.name
-)
-def test_killed_between_chunks(
-    own_broker: Any, connect: Any, topic: str, consumer_type: ConsumerType
-) -> None:
+def test_killed_between_chunks(own_broker: Any, connect: Any, topic: str) -> None:
     """The producer resends what it has no receipt for. The message arrives once, and so does what is
     behind it."""
     broker: BrokerProcess = own_broker(**SETTINGS)
     client = connect(broker)
-    live = client.subscribe(topic, "live", consumer_type=consumer_type)
-    client.subscribe(topic, "late", consumer_type=consumer_type).close()
+    types = (ConsumerType.Exclusive, ConsumerType.Shared)
+    live = [client.subscribe(topic, f"live {t.name}", consumer_type=t) for t in types]
+    for t in types:
+        client.subscribe(topic, f"late {t.name}", consumer_type=t).close()
     with RawClient(broker.port) as raw:
         sender = ChunkSender(raw, topic)
         sender.whole(1, 2)
-        assert live.receive(RECEIVE_MS).data() == assembled(1, 2)
+        for consumer in live:
+            assert consumer.receive(RECEIVE_MS).data() == assembled(1, 2)
         for chunk_id in range(5):
             sender.send(2, chunk_id, 8)
         broker.kill()
@@ -349,33 +347,33 @@ def test_killed_between_chunks(
         for chunk_id in range(3, 8):  # 3 and 4 were stored; their receipts were lost on the way
             sender.send(2, chunk_id, 8)
         sender.whole(3, 2)
-    for consumer in (live, client.subscribe(topic, "late", consumer_type=consumer_type)):
+    late = [client.subscribe(topic, f"late {t.name}", consumer_type=t) for t in types]
+    for consumer in (*live, *late):
         found = payloads(drain(consumer, 1500))
         assert found[-2:] == [assembled(2, 8), assembled(3, 2)]
         assert found[:-2] in ([], [assembled(1, 2)])  # not acked, so it may come again
 
 
-@pytest.mark.parametrize("first", [0, 1, 4])
-def test_a_producer_that_begins_again(
-    own_broker: Any, connect: Any, topic: str, first: int
-) -> None:
+def test_a_producer_that_begins_again(own_broker: Any, connect: Any, topic: str) -> None:
     """A new process with the same name sends the message anew, from its first chunk: the same uuid,
-    other bytes. What is left of the first attempt is in nobody's way."""
+    other bytes. What is left of the first attempt is in nobody's way, however far it got."""
     broker: BrokerProcess = own_broker(**SETTINGS)
     client = connect(broker)
-    live = client.subscribe(topic, "live")
-    client.subscribe(topic, "late").close()
-    with RawClient(broker.port) as raw:
-        sender = ChunkSender(raw, topic)
-        for chunk_id in range(first + 1):
-            sender.send(2, chunk_id, 6)
+    topics = {f"{topic}-{chunks}": chunks for chunks in (1, 2, 5)}
+    live = {name: client.subscribe(name, "live") for name in topics}
+    for name, chunks in topics.items():
+        client.subscribe(name, "late").close()
+        with RawClient(broker.port) as raw:
+            sender = ChunkSender(raw, name)
+            for chunk_id in range(chunks):
+                sender.send(2, chunk_id, 6)
     broker.restart()
-    with RawClient(broker.port) as raw:
-        ChunkSender(raw, topic).whole(2, 6, letter=7)
-    client.create_producer(topic).send(b"behind")
-    for consumer in (live, client.subscribe(topic, "late")):
-        found = payloads(drain(consumer, 1500))
-        assert found == [assembled(2, 6, 7), b"behind"]
+    for name in topics:
+        with RawClient(broker.port) as raw:
+            ChunkSender(raw, name).whole(2, 6, letter=7)
+        client.create_producer(name).send(b"behind")
+        for consumer in (live[name], client.subscribe(name, "late")):
+            assert payloads(drain(consumer, 1000)) == [assembled(2, 6, 7), b"behind"]
 
 
 @pytest.mark.parametrize("deduplication", [False, True], ids=["plain", "dedup"])
