@@ -13,7 +13,6 @@ Nothing here suspends. Reading entries, which may, is feed.py's.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from milepost.broker import addresses
@@ -22,6 +21,7 @@ from milepost.broker.chunk_gate import ChunkGate
 from milepost.broker.consumer import NO_EPOCH, PERMITS_MAX, Consumer
 from milepost.broker.dispatch import Dispatcher, make_dispatcher
 from milepost.broker.peer import Buffer
+from milepost.broker.runs import entry_frame, fresh_run, run_frames
 from milepost.cursor import facts
 from milepost.cursor.cursor import Cursor
 from milepost.cursor.outcomes import Acked, Delivered
@@ -35,19 +35,12 @@ from milepost.positions.ranges import IndexRanges, Range
 from milepost.positions.spans import Span
 from milepost.storage.entry import CHUNK, MARKER, Entry
 from milepost.wire.events import Ack, WireId
-from milepost.wire.metadata import encode_broker_entry
 
 if TYPE_CHECKING:
     from milepost.broker.topic import Topic
 
-# Entries that are never part of a run: a marker goes to nobody, a chunk has a consumer of its own.
-_ALONE = MARKER | CHUNK
-
 # The holder of what goes to nobody. Consumers are numbered from 1.
 _NO_CONSUMER = 0
-
-# Entry id, last index, time and payload of an `Entry`: what the frames of a run are made of.
-_FRAME_FIELDS = itemgetter(1, 2, 4, 7)
 
 
 class Limits(NamedTuple):
@@ -219,53 +212,26 @@ class Subscription:
 
     def _deliver(self, consumer: Consumer, entries: Sequence[Entry], at: int) -> int:
         """Send entries to one consumer; returns how many were dealt with."""
-        run = self._fresh_run(consumer, entries, at)
+        assert self.dispatcher is not None
+        run = fresh_run(
+            self.cursor,
+            entries,
+            at,
+            room=self._room(consumer),
+            entries_max=self.dispatcher.run_max,
+        )
         if run:
             self._deliver_run(consumer, run)
             return len(run)
         self._deliver_one(consumer, entries[at])
         return 1
 
-    def _fresh_run(self, consumer: Consumer, entries: Sequence[Entry], at: int) -> Sequence[Entry]:
-        """The entries from `at` on that the consumer has room for, if they are nothing special: all
-        of their messages ready, none ever released, and no chunk or marker among them."""
-        assert self.dispatcher is not None
-        run_max = self.dispatcher.run_max
-        first_index = entries[at].last_index - entries[at].count + 1
-        offered = entries[-1].last_index + 1 - first_index
-        ready = self.cursor.next_ready(first_index, offered)
-        if run_max == 1 or ready is None or ready[0] != first_index:
-            return ()
-        room_end = first_index + self._room(consumer)
-        end = at
-        for entry in entries[at : at + run_max]:
-            # An entry goes out whole as long as there is room for the first message of it.
-            if (
-                entry.flags & _ALONE
-                or entry.last_index >= ready[1]
-                or entry.last_index - entry.count + 1 >= room_end
-            ):
-                break
-            end += 1
-        run = entries[at:end]
-        if run and self.cursor.redelivery_count(
-            Span(first_index, run[-1].last_index + 1 - first_index)
-        ):
-            return ()
-        return run
-
     def _deliver_run(self, consumer: Consumer, run: Sequence[Entry]) -> None:
-        """Send what `_fresh_run` found: one step of the cursor, however many entries it is."""
+        """One step of the cursor, however many entries it is."""
         first_index = run[0].last_index - run[0].count + 1
         went = self.cursor.deliver(first_index, run[-1].last_index + 1, consumer.holder)
-        buffers = consumer.encoder.run(
-            run[0].ledger_id,
-            map(_FRAME_FIELDS, run),
-            consumer.epoch,
-            shows_index=self._shows_index(consumer),
-        )
-        size = sum([len(entry.payload) for entry in run])
-        self._delivered(consumer, went, buffers, size)
+        frames = run_frames(consumer, run, shows_index=self._shows_index(consumer))
+        self._delivered(consumer, went, frames, sum([len(entry.payload) for entry in run]))
 
     def _deliver_one(self, consumer: Consumer, entry: Entry) -> None:
         """Send what of an entry is ready, if anything is."""
@@ -277,22 +243,18 @@ class Subscription:
             return  # acked, or with somebody else, since it was read
         redelivery_count = cursor.redelivery_count(span)
         went = cursor.deliver(span.first_index, span.end_index, consumer.holder)
-        head = consumer.encoder.head(
-            entry.ledger_id,
-            entry.entry_id,
-            len(entry.payload),
+        frame = entry_frame(
+            consumer,
+            entry,
+            shown,
             self.dispatcher.shown_count(redelivery_count),
-            () if shown is None else shown.to_message_words(),
-            consumer.epoch,
-            encode_broker_entry(entry.timestamp_ms, entry.last_index)
-            if self._shows_index(consumer)
-            else b"",
+            shows_index=self._shows_index(consumer),
         )
         if redelivery_count:
             self.messages_redelivered += went.count
             consumer.messages_redelivered += went.count
         self.dispatcher.delivered(consumer, entry)
-        self._delivered(consumer, went, [head, entry.payload], len(entry.payload))
+        self._delivered(consumer, went, frame, len(entry.payload))
 
     def _shows_index(self, consumer: Consumer) -> bool:
         return consumer.peer.wants_broker_entry and self.limits.expose_broker_entry
