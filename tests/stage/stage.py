@@ -95,9 +95,13 @@ class Stage:
         if self.loop.is_closed():
             return
         try:
-            for task in list(self.broker._tasks):
-                task.cancel()
-            self.loop.turn()
+            for topic in self.broker.topics.values():
+                for subscription in topic.subscriptions.values():
+                    subscription.dispatcher = None  # or a feed would begin its next read
+            while self.broker._tasks:
+                for task in list(self.broker._tasks):
+                    task.cancel()
+                self.loop.turn()
         finally:
             self.store.journal.close()
             self.store.catalog.close()
