@@ -168,18 +168,21 @@ class Machine:
     def kill(self) -> None:
         """The process dies, its files stay as the kernel has them; then it is started again."""
         self.files.on_sync = None
+        for call in ("rename", "sync_dir"):
+            vars(self.files).pop(call, None)
         for node in (*self.files._names.values(), *self.files._unnamed):
             node.writers = 0  # the kernel closes what the process had open
         self._catalog_image = self.catalog.image()
         self.boot()
 
-    def die_in_next_sync(self) -> None:
-        """The next sync raises `Killed` before it stores anything; then call `kill`."""
+    def die_in_next(self, call: str) -> None:
+        """The next `sync`, `rename` or `sync_dir` raises `Killed` before it does anything; then call
+        `kill`."""
 
-        def die(path: str) -> None:
+        def die(*arguments: str) -> None:
             raise Killed
 
-        self.files.on_sync = die
+        setattr(self.files, "on_sync" if call == "sync" else call, die)
 
     def close(self) -> None:
         """An orderly end; a checkpoint that was under way is given up."""

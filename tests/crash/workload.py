@@ -45,7 +45,7 @@ class Workload:
             (3, lambda topic: machine.finish()),
             (16, self._checkpoint_step),
             (2, self._kill),
-            (2, self._kill_in_sync),
+            (3, self._kill_in_call),
             (4, lambda topic: machine.clock.advance(self.draw.random())),
             (1, lambda topic: machine.clock.jump(-5_000)),
         ]
@@ -128,18 +128,21 @@ class Workload:
         self._checkpoint.clear()
         try:
             self.machine.kill()
+            self.machine.settle()
         except self._tolerated:
             # A process that cannot open its directory ends; somebody looks after the disk.
             self.failures["start"] += 1
             self.machine.files.faults.heal()
             self.machine.files.capacity = None
-            self.machine.boot()
-        self.machine.settle()
+            self.machine.kill()
+            self.machine.settle()
 
-    def _kill_in_sync(self, topic: str) -> None:
-        """Written, not synced: the kernel has it, the disk may not."""
+    def _kill_in_call(self, topic: str) -> None:
+        """Written and not synced, or named and not synced: the kernel has it, the disk may not."""
         self.machine.publish(topic, 2)
-        self.machine.die_in_next_sync()
+        self.machine.finish()
+        self.machine.die_in_next(self.draw.choice(("sync", "rename", "sync_dir")))
         with suppress(Killed):
+            self.machine.begin_checkpoint()
             self.machine.pump()
         self._kill(topic)

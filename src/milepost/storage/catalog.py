@@ -92,8 +92,11 @@ class Catalog(Protocol):
     def topic(self, name: str) -> TopicRow | None: ...
     def topic_by_id(self, topic_id: int) -> TopicRow | None: ...
     def topics(self, prefix: str = "") -> list[TopicRow]: ...
-    def delete_topic(self, topic_id: int, sequence: int) -> None:
-        """With its ledgers and states, leaving tombstones for all of them."""
+    def delete_topic(self, topic_id: int, sequence: int, ledger_ids: Iterable[int] = ()) -> None:
+        """With its ledgers and states, leaving tombstones for all of them.
+
+        `ledger_ids` are its ledgers too, which only the journal may know of so far.
+        """
         ...
 
     # -- ledgers ---------------------------------------------------------------------------------

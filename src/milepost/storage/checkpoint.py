@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from milepost.errors import CorruptData
-from milepost.storage.catalog import LEDGER_TOMB, TOPIC_TOMB, Catalog, Snapshot
+from milepost.storage.catalog import LEDGER_TOMB, Catalog, Snapshot
 from milepost.storage.files import Files
 from milepost.storage.journal import FOLDER as JOURNAL_FOLDER
 from milepost.storage.journal import file_name
@@ -51,16 +51,10 @@ class Checkpoint(NamedTuple):
         with catalog.transaction():
             # A topic may have been deleted, or trimmed, while the files were being written; what
             # was deleted stays deleted.
-            buried = {(tomb.kind, tomb.object_id): tomb.sequence for tomb in catalog.tombstones()}
-            for _, flush in self.flushes:
-                row = flush.row
-                if (LEDGER_TOMB, row.ledger_id) in buried:
-                    continue
-                if (sequence := buried.get((TOPIC_TOMB, row.topic_id))) is None:
-                    catalog.put_ledgers([row])
-                else:
-                    # The journal that is dropped now is all that told whose ledger it was.
-                    catalog.delete_ledgers([row.ledger_id], sequence)
+            buried = {tomb.object_id for tomb in catalog.tombstones() if tomb.kind == LEDGER_TOMB}
+            catalog.put_ledgers(
+                flush.row for _, flush in self.flushes if flush.row.ledger_id not in buried
+            )
             for state_id, snapshot in self.snapshots.items():
                 catalog.put_snapshot(state_id, snapshot)
             catalog.forget_tombstones(self.next_sequence - 1)

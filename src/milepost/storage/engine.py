@@ -187,9 +187,11 @@ class StorageEngine:
         await self._undisturbed(self._delete_topic(topic, log, sequence))
 
     async def _delete_topic(self, topic: TopicRow, log: Log, sequence: int) -> None:
+        ledger_ids = log.ledger_ids
+
         def change(catalog: Catalog) -> list[int]:
             states = [state.state_id for state in catalog.states(topic.topic_id)]
-            catalog.delete_topic(topic.topic_id, sequence)
+            catalog.delete_topic(topic.topic_id, sequence, ledger_ids)
             return states
 
         try:

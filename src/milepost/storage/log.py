@@ -124,6 +124,12 @@ class Log:
         return self._ledgers
 
     @property
+    def ledger_ids(self) -> list[int]:
+        """Of all its ledgers, also of those that are on their way to the journal."""
+        staged = [item.ledger_id for _, item in self._staged if isinstance(item, Ledger)]
+        return [ledger.ledger_id for ledger in self._ledgers] + staged
+
+    @property
     def size_bytes(self) -> int:
         return sum(ledger.size_bytes for ledger in self._ledgers)
 

@@ -198,11 +198,12 @@ class SqliteCatalog:
         )
         return [TopicRow(topic_id, name, json.loads(doc)) for topic_id, name, doc in rows]
 
-    def delete_topic(self, topic_id: int, sequence: int) -> None:
+    def delete_topic(self, topic_id: int, sequence: int, ledger_ids: Iterable[int] = ()) -> None:
         with self.transaction():
             if self.topic_by_id(topic_id) is None:
                 raise TopicNotFound(f"topic {topic_id} does not exist")
-            self.delete_ledgers([row.ledger_id for row in self.ledgers(topic_id)], sequence)
+            known = {row.ledger_id for row in self.ledgers(topic_id)}
+            self.delete_ledgers(known.union(ledger_ids), sequence)
             for state in self.states(topic_id):
                 self.delete_state(state.state_id, sequence)
             self._db.execute("delete from topics where topic_id = ?", (topic_id,))

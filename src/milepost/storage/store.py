@@ -162,7 +162,7 @@ class Store:
         """Delete a topic with its ledgers and states. Blocks."""
         log = self.log(topic)
         states = [state.state_id for state in self.catalog.states(topic.topic_id)]
-        self.catalog.delete_topic(topic.topic_id, self.journal.last_sequence)
+        self.catalog.delete_topic(topic.topic_id, self.journal.last_sequence, log.ledger_ids)
         self.deleted(log, states)
         self.delete_files(log.ledgers)
 

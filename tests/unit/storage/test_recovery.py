@@ -64,6 +64,27 @@ class TestTrimsAndDeletions:
         assert machine.problems() == []
         assert list(machine.topics) == ["b"]
 
+    @pytest.mark.parametrize("answered", [True, False])
+    def test_a_topic_deleted_behind_the_roll_is_not_missed(self, answered: bool) -> None:
+        """Its ledger began before the roll, and only the journal knew; entries follow behind it."""
+        machine = Machine()
+        machine.create_topic("a")
+        machine.create_topic("b")
+        machine.publish("a", 1)
+        if answered:
+            machine.pump()
+        machine.begin_checkpoint()
+        machine.publish("a", 1)
+        machine.publish("b", 1)
+        machine.delete_topic("a")
+        machine.pump()
+        machine.flush()
+        machine.record()
+        machine.finish_checkpoint()
+        machine.kill()
+        assert machine.problems() == []
+        assert list(machine.topics) == ["b"]
+
     def test_an_answer_that_comes_after_the_deletion_brings_nothing_back(self) -> None:
         machine = Machine()
         machine.create_topic("a")
