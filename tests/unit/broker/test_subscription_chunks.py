@@ -1,0 +1,220 @@
+"""Subscription and chunks: a chunked message is delivered whole, at the place of its last chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from stage.frames import chunk, marker, message
+from stage.heard import answers, deliveries, got, id_of
+from stage.stage import Stage
+
+from milepost.broker.dispatch import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
+from milepost.broker.topic import Topic
+from milepost.wire.events import WireId
+
+MakeStage = Callable[..., Stage]
+TYPES = [EXCLUSIVE, SHARED, FAILOVER, KEY_SHARED]
+
+
+@pytest.fixture
+def topic(stage: Stage) -> Topic:
+    return stage.topic()
+
+
+def at(topic: Topic, index: int) -> WireId:
+    return WireId(*topic.log.locate(index).position)
+
+
+@pytest.mark.parametrize("sub_type", TYPES)
+@pytest.mark.parametrize("tail_size", [0, 1 << 20], ids=["disk", "memory"])
+def test_messages_come_in_the_order_of_their_ends(
+    make_stage: MakeStage, sub_type: int, tail_size: int
+) -> None:
+    stage = make_stage(tail_size=tail_size)
+    topic = stage.topic()
+    consumer = stage.consumer(stage.subscription(topic), sub_type, permits=100)
+    a, b = stage.producer(topic, "a"), stage.producer(topic, "b")
+    heard = []
+    for producer, frame in (
+        (a, chunk(1, 0, 2, producer="a")),
+        (b, chunk(2, 0, 2, producer="b")),
+        (a, message(3)),
+        (b, chunk(2, 1, 2, producer="b")),
+        (a, chunk(1, 1, 2, producer="a")),
+    ):
+        stage.publish(producer, frame)
+        heard.append(got(consumer))
+    assert heard == [[], [], ["3"], ["2/0", "2/1"], ["1/0", "1/1"]]
+
+
+@pytest.mark.parametrize("sub_type", TYPES)
+@pytest.mark.parametrize("tail_size", [0, 1 << 20], ids=["disk", "memory"])
+def test_a_late_subscriber_gets_them_in_the_same_order(
+    make_stage: MakeStage, sub_type: int, tail_size: int
+) -> None:
+    stage = make_stage(tail_size=tail_size)
+    topic = stage.topic()
+    producer = stage.producer(topic)
+    stage.publish(producer, chunk(1, 0, 2), chunk(2, 0, 2), message(3))
+    stage.publish(producer, chunk(2, 1, 2), chunk(1, 1, 2), message(4))
+    stage.checkpoint()
+    subscription = stage.subscription(topic)
+    # With room for one at a time nothing may be passed by.
+    consumer = stage.consumer(subscription, sub_type)
+    heard: list[str] = []
+    for _ in range(6):
+        stage.flow(consumer, 1)
+        heard += got(consumer)
+    assert heard == ["3", "2/0", "2/1", "1/0", "1/1", "4"]
+
+
+def test_what_is_held_is_ready_and_not_read_again(stage: Stage, topic: Topic) -> None:
+    consumer = stage.consumer(stage.subscription(topic), permits=100)
+    stage.publish(stage.producer(topic), chunk(1, 0, 3), chunk(1, 1, 3))
+    subscription = consumer.subscription
+    assert subscription.cursor.counts().ready == 2
+    assert subscription.demand() is None
+
+
+def test_an_orphan_is_done_with_for_everybody(stage: Stage, topic: Topic) -> None:
+    consumer = stage.consumer(stage.subscription(topic), permits=100)
+    stage.publish(stage.producer(topic), chunk(1, 1, 3), message(2))
+    assert got(consumer) == ["2"]
+    assert consumer.subscription.cursor.mark_delete_index == 0
+    assert consumer.permits == 99
+    again = stage.restarted()
+    assert again.subscription(again.topic()).cursor.mark_delete_index == 0
+
+
+def test_what_was_passed_over_is_passed_over_again_behind_a_seek(
+    stage: Stage, topic: Topic
+) -> None:
+    """An ack without a delivery would be taken for one from before the seek."""
+    subscription = stage.subscription(topic)
+    producer = stage.producer(topic)
+    stage.publish(producer, marker(0), message(1), chunk(2, 1, 3), message(3))
+    for _ in range(3):
+        consumer = stage.consumer(subscription)
+        heard: list[str] = []
+        for _ in range(2):  # one at a time: what is not passed over stops everything
+            stage.flow(consumer, 1)
+            heard += got(consumer)
+        assert heard == ["1", "3"]
+        stage.ack(consumer, at(topic, 1), at(topic, 3))
+        assert subscription.cursor.backlog == 0
+        stage.seek(subscription, 0)
+
+
+def test_a_seek_into_the_middle_of_a_message_gets_nothing_of_it(stage: Stage, topic: Topic) -> None:
+    """By index, as an operator may: whoever seeks by an id or a time gets its first chunk."""
+    subscription = stage.subscription(topic)
+    consumer = stage.consumer(subscription, permits=100)
+    stage.publish(stage.producer(topic), *(chunk(1, n, 3) for n in range(3)), message(2))
+    assert got(consumer) == ["1/0", "1/1", "1/2", "2"]
+    stage.seek(subscription, 1)
+    assert got(stage.consumer(subscription, permits=100)) == ["2"]
+    stage.seek(subscription, 0)
+    assert got(stage.consumer(subscription, permits=100)) == ["1/0", "1/1", "1/2", "2"]
+
+
+def test_an_older_attempt_is_given_up(stage: Stage, topic: Topic) -> None:
+    consumer = stage.consumer(stage.subscription(topic), permits=100)
+    producer = stage.producer(topic)
+    stage.publish(producer, chunk(1, 0, 3), chunk(1, 1, 3))
+    stage.publish(producer, chunk(1, 0, 3), chunk(1, 1, 3), chunk(1, 2, 3))
+    assert [one.entry_id for one in deliveries(consumer)] == [2, 3, 4]
+    assert consumer.subscription.cursor.mark_delete_index == 1
+
+
+def test_a_cumulative_ack_leaves_what_ends_later(stage: Stage, topic: Topic) -> None:
+    consumer = stage.consumer(stage.subscription(topic), permits=100)
+    producer = stage.producer(topic)
+    stage.publish(producer, chunk(1, 0, 2), message(2), message(3))
+    assert stage.ack(consumer, at(topic, 2), cumulative=True) == [None]
+    stage.publish(producer, chunk(1, 1, 2), message(4))
+    got(consumer)
+    assert stage.ack(consumer, at(topic, 2), cumulative=True) == [None]
+    stage = stage.restarted()
+    consumer = stage.consumer(stage.subscription(stage.topic()), permits=100)
+    assert got(consumer) == ["1/0", "1/1", "4"]
+    stage.ack(consumer, at(stage.topic(), 4), cumulative=True)
+    assert consumer.subscription.cursor.backlog == 0
+
+
+@pytest.mark.parametrize("sub_type", [SHARED, KEY_SHARED])
+def test_a_released_message_comes_back_whole(stage: Stage, topic: Topic, sub_type: int) -> None:
+    consumer = stage.consumer(stage.subscription(topic), sub_type, permits=100)
+    stage.publish(stage.producer(topic), chunk(1, 0, 2), message(2), chunk(1, 1, 2))
+    first = deliveries(consumer)
+    consumer.subscription.redeliver(consumer, [id_of(first[-1])], -1)
+    stage.turn()
+    again = deliveries(consumer)
+    assert [one.entry_id for one in again] == [0, 2]
+    assert [one.redelivery_count for one in again] == [1, 1]
+    assert stage.ack(consumer, id_of(again[-1])) == [None]
+    assert consumer.subscription.cursor.backlog == 1
+
+
+def test_a_message_that_is_acked_in_part_is_no_message(stage: Stage, topic: Topic) -> None:
+    subscription = stage.subscription(topic)
+    stage.publish(stage.producer(topic), chunk(1, 0, 3), chunk(1, 1, 3), chunk(1, 2, 3), message(2))
+    subscription.cursor.ack([(1, 2)])
+    consumer = stage.consumer(subscription, permits=100)
+    assert got(consumer) == ["2"]
+    assert subscription.cursor.mark_delete_index == 2
+
+
+def test_shared_consumers_get_whole_messages(stage: Stage, topic: Topic) -> None:
+    subscription = stage.subscription(topic)
+    consumers = [stage.consumer(subscription, SHARED, name=name) for name in "ab"]
+    stage.publish(stage.producer(topic), *(chunk(1, n, 4) for n in range(4)), message(2))
+    for _ in range(4):
+        for consumer in consumers:
+            stage.flow(consumer, 1)
+    heard = [[one for one in got(consumer) if "/" in one] for consumer in consumers]
+    assert sorted(heard) == [[], ["1/0", "1/1", "1/2", "1/3"]]
+
+
+def test_a_consumer_that_leaves_in_the_middle_hands_over_the_whole(
+    stage: Stage, topic: Topic
+) -> None:
+    subscription = stage.subscription(topic)
+    first = stage.consumer(subscription, SHARED, name="a", permits=2)
+    stage.publish(stage.producer(topic), *(chunk(1, n, 4) for n in range(4)))
+    assert got(first) == ["1/0", "1/1"]
+    second = stage.consumer(subscription, SHARED, name="b", permits=100)
+    assert got(second) == []
+    subscription.remove_consumer(first)
+    stage.turn()
+    assert got(second) == ["1/0", "1/1", "1/2", "1/3"]
+
+
+def test_refused_chunks_come_again_and_make_one_message(stage: Stage, topic: Topic) -> None:
+    consumer = stage.consumer(stage.subscription(topic), permits=100)
+    producer = stage.producer(topic)
+    stage.publish(producer, chunk(1, 0, 4), chunk(1, 1, 4))
+    stage.files.faults.fail("sync", under="journal")
+    stage.publish(producer, chunk(1, 2, 4), chunk(1, 3, 4))
+    assert got(consumer) == []
+    stage.publish(producer, chunk(1, 2, 4), chunk(1, 3, 4))
+    assert got(consumer) == ["1/0", "1/1", "1/2", "1/3"]
+    assert [answer.rpartition(" ")[2] for answer in answers(producer.peer)] == [
+        "1:0",
+        "1:1",
+        "PersistenceError",
+        "PersistenceError",
+        "2:0",
+        "2:1",
+    ]
+
+
+def test_the_last_message_is_not_an_unfinished_one(stage: Stage, topic: Topic) -> None:
+    producer = stage.producer(topic)
+    assert topic.last_dispatchable() is None
+    stage.publish(producer, chunk(1, 0, 2))
+    assert topic.last_dispatchable() is None
+    stage.publish(producer, message(2), chunk(3, 1, 2), chunk(4, 0, 2))
+    assert topic.last_dispatchable() == (topic.log.locate(1).position, 0)
+    stage.publish(producer, chunk(1, 1, 2), marker(5))
+    assert topic.last_dispatchable() == (topic.log.locate(4).position, 0)
