@@ -7,9 +7,10 @@ its last chunk). Which indexes that is depends on what it is for: acking, releas
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from milepost.errors import NotFound
+from milepost.errors import MilepostError, NotFound, TooManyRequests
 from milepost.positions.ackset import AckSet
 from milepost.positions.ids import EARLIEST, LATEST, Position
 from milepost.positions.ranges import Range
@@ -19,6 +20,30 @@ from milepost.wire.events import WireId
 if TYPE_CHECKING:
     from milepost.broker.topic import Topic
 
+_ack_set = itemgetter(4)
+
+
+# Ranges that one ACK may name. A set of every second message of a large batch is half as many ranges as
+# the batch has messages, and a batch may say what it likes of its size.
+ACKED_RANGES_MAX = 250_000
+
+
+def acked(
+    topic: Topic, ids: Iterable[WireId], *, batch_index_ack: bool
+) -> tuple[list[Range], MilepostError | None]:
+    """What individual acks cover, and what was wrong with an id that covers nothing."""
+    ranges: list[Range] = []
+    failure: MilepostError | None = None
+    for message_id in ids:
+        try:
+            found = acked_ranges(topic, message_id, batch_index_ack=batch_index_ack)
+            _check_count(len(ranges) + len(found))
+        except MilepostError as error:
+            failure = error
+        else:
+            ranges += found
+    return ranges, failure
+
 
 def acked_ranges(topic: Topic, message_id: WireId, *, batch_index_ack: bool) -> list[Range]:
     """What an individual ack of an id covers."""
@@ -26,14 +51,45 @@ def acked_ranges(topic: Topic, message_id: WireId, *, batch_index_ack: bool) -> 
     first, end, flags = topic.lookup(ledger_id, entry_id)
     if words:
         # Without acks at batch index level a part of a batch is not acked, as upstream has it then.
-        return (
-            AckSet.from_ack_words(words, end - first).acked_runs(first) if batch_index_ack else []
-        )
+        if not batch_index_ack:
+            return []
+        pending = AckSet.from_ack_words(words, end - first)
+        # Between the runs that are pending lie those that are acked; each has a bit that differs
+        # from the one below it where it begins, and one where it ends.
+        _check_count((pending.bits ^ pending.bits << 1).bit_count() // 2 - 1)
+        return pending.acked_runs(first)
     if flags & LAST_CHUNK:
         # A chunked message is one message: its last chunk speaks for all (PIP-107), also when the
         # id was deserialised and the chunks between are forgotten.
         return [*topic.chunk_ranges(ledger_id, entry_id), (first, end)]
     return [(first, end)]
+
+
+def _check_count(ranges: int) -> None:
+    if ranges > ACKED_RANGES_MAX:
+        raise TooManyRequests(f"an ack of more than {ACKED_RANGES_MAX} ranges; send it in parts")
+
+
+def distinct(ids: Sequence[WireId]) -> list[WireId]:
+    """The ids of an ACK, each entry once.
+
+    Official clients name an entry once for each message of it that is acked, mostly with the same
+    set. Sets of one entry are merged by AND, which is what acking one after the other does.
+    """
+    unique = dict.fromkeys(ids)
+    if not any(map(_ack_set, unique)):
+        return list(unique)
+    merged: dict[tuple[int, int], WireId] = {}
+    for message_id in unique:
+        position = message_id[:2]
+        other = merged.get(position)
+        if other is None:
+            merged[position] = message_id
+        elif other.ack_set:
+            # Words that are missing mean acked, as no words at all do.
+            words = zip(other.ack_set, message_id.ack_set, strict=False)
+            merged[position] = message_id._replace(ack_set=tuple(one & two for one, two in words))
+    return list(merged.values())
 
 
 def acked_end(topic: Topic, message_id: WireId, *, batch_index_ack: bool) -> int:

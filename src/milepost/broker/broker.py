@@ -231,7 +231,11 @@ class Broker:
                 break
         log = self.store.log(row, ledgers)
         topic = Topic(
-            row, log, access=ProducerAccess(row.doc.get("epoch")), now_ms=self.clock.wall_ms
+            row,
+            log,
+            access=ProducerAccess(row.doc.get("epoch")),
+            now_ms=self.clock.wall_ms,
+            counters=self.counters,
         )
         await self._open_states(topic, states)
         return topic

@@ -15,8 +15,20 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from milepost.errors import MilepostError
+from milepost.wire.replies import ServerError
+
 Reasons = Counter[str]
 """A reason → how often. Asking for one that never happened answers 0 and leaves no trace."""
+
+
+def error_name(error: MilepostError) -> str:
+    """The reason under which an error that was answered is counted: its name on the wire."""
+    return wire_error_name(error.wire_code)
+
+
+def wire_error_name(code: int) -> str:
+    return str(ServerError.Name(code))
 
 
 def _count(doc: str, pulsar: str = "") -> Any:

@@ -11,11 +11,13 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from milepost.broker.addresses import distinct
 from milepost.broker.consumer import Consumer
+from milepost.broker.counters import error_name
 from milepost.broker.handlers import HANDLERS
 from milepost.broker.peer import Buffer
 from milepost.broker.producer import Producer
-from milepost.errors import MilepostError
+from milepost.errors import MilepostError, NotAllowed
 from milepost.wire import replies
 from milepost.wire.encode import ack_response
 from milepost.wire.events import Ack, Command, Fault, Flow, Sends
@@ -141,8 +143,11 @@ class Session:
         if consumer is None:
             return  # upstream: an ack for a consumer that is gone is dropped, even one with a request
         request_id = ack.request_id
+        self.broker.counters.acks += 1
 
         def done(error: MilepostError | None) -> None:
+            if error is not None:
+                self.broker.counters.acks_refused[error_name(error)] += 1
             if request_id is None:
                 return
             if error is None:
@@ -152,6 +157,12 @@ class Session:
                     (replies.ack_failed(ack.consumer_id, request_id, error.wire_code, str(error)),)
                 )
 
+        if ack.is_transactional:
+            # Taken for one outside of its transaction it would be final.
+            done(NotAllowed("transactions are not supported"))
+            return
+        if len(ack.ids) > 1:
+            ack = ack._replace(ids=distinct(ack.ids))
         consumer.subscription.ack(consumer, ack, done)
 
     def _flow(self, flow: Flow) -> None:

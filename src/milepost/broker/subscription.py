@@ -358,14 +358,7 @@ class Subscription:
                 except MilepostError as error:
                     failure = error
         else:
-            ranges: list[Range] = []
-            for message_id in ack.ids:
-                try:
-                    ranges += addresses.acked_ranges(
-                        self.topic, message_id, batch_index_ack=by_index
-                    )
-                except MilepostError as error:
-                    failure = error
+            ranges, failure = addresses.acked(self.topic, ack.ids, batch_index_ack=by_index)
             if ranges:
                 self._note(self.cursor.ack(ranges, holder))
         if failure is not None or self.journal is None:

@@ -15,6 +15,7 @@ from operator import itemgetter
 from milepost.broker import chunk_search
 from milepost.broker.access import ProducerAccess
 from milepost.broker.chunked import ChunkedMessages
+from milepost.broker.counters import Counters, error_name, wire_error_name
 from milepost.broker.dedup import Dedup, Verdict
 from milepost.broker.peer import Peer
 from milepost.broker.producer import Producer
@@ -76,6 +77,7 @@ class Topic:
         access: ProducerAccess[Producer],
         dedup: Dedup | None = None,
         now_ms: Callable[[], int],
+        counters: Counters | None = None,
     ) -> None:
         self.row = row
         self.name = TopicName.parse(row.name)
@@ -87,6 +89,8 @@ class Topic:
         self.subscriptions: dict[str, Subscription] = {}
         self.on_stored: Callable[[], None] = lambda: None
         """Called when sequence ids became durable."""
+        self.counters = counters or Counters()
+        """Of the whole broker."""
         self._now_ms = now_ms
         self.chunked = ChunkedMessages()
         # Up to here chunks may lie that `chunked` has not heard of; 0 once they were looked for.
@@ -127,6 +131,7 @@ class Topic:
         try:
             publication.block = block = self.log.append(items, self._now_ms(), publication.durable)
         except CorruptData as error:
+            self.counters.publishes_refused[error_name(error)] += len(sends)
             self.chunked.refused()
             if self.dedup is not None:
                 self.dedup.refused()
@@ -148,6 +153,7 @@ class Topic:
         """One send that is not plain, or one whose sequence id has to be judged."""
         traits = send.traits
         if traits.fault is not None:
+            self.counters.publishes_refused[wire_error_name(traits.fault.error)] += 1
             publication.answers.append(
                 replies.send_error(
                     producer.producer_id, send.sequence_id, traits.fault.error, traits.fault.message
@@ -158,9 +164,11 @@ class Topic:
         chunk = None if traits.is_batch else traits.chunk
         verdict = self._judge(send, producer, chunk)
         if verdict is Verdict.DUPLICATE:
+            self.counters.duplicates_dropped += 1
             publication.answers.append((send, self._place_of(chunk)))
             return
         if verdict is Verdict.UNKNOWN:
+            self.counters.publishes_refused["PersistenceError"] += 1
             publication.answers.append(
                 replies.send_error(
                     producer.producer_id,
@@ -206,6 +214,9 @@ class Topic:
             self.bytes_in += publication.size_bytes
             producer.messages_in += publication.count
             producer.bytes_in += publication.size_bytes
+            self.counters.entries_in += block.entry_count
+            self.counters.messages_in += publication.count
+            self.counters.bytes_in += publication.size_bytes
             end_index = self.log.end_index
             for subscription in self.subscriptions.values():
                 if subscription.cursor.end < end_index:
@@ -217,6 +228,7 @@ class Topic:
 
     def _refuse(self, publication: Publication, error: PersistenceError) -> None:
         producer = publication.producer
+        self.counters.publishes_refused[error_name(error)] += len(publication.answers)
         self.chunked.refused()
         if self.dedup is not None and not isinstance(error, OutcomeUnknown):
             self.dedup.refused()

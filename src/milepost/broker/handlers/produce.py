@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from milepost.broker.access import Admission, Standing
 from milepost.broker.handlers.registry import handles
+from milepost.broker.labels import check_label
 from milepost.broker.producer import Producer
 from milepost.broker.topic import Topic
 from milepost.errors import AlreadyExists, ProducerBusy, ServiceNotReady, TooManyRequests
@@ -34,13 +35,15 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
         # A client that asks twice has missed the first answer.
         session.write((broker.producer_success(command.request_id, current, None),))
         return
+    initial = command.initial_subscription_name
+    check_label("producer", command.producer_name)
+    check_label("subscription", initial)
     key = ("producer", producer_id)
     if key in session.opening:
         raise ServiceNotReady(f"producer {producer_id} is already being opened")
     session.opening[key] = command
     try:
         topic = await broker.topic(TopicName.parse(command.topic))
-        initial = command.initial_subscription_name
         if initial and initial not in topic.subscriptions:
             with suppress(AlreadyExists):  # two producers at once: the other one was first
                 await broker.create_subscription(topic, initial, topic.log.first_index)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from milepost.broker.addresses import start_index
 from milepost.broker.consumer import NO_EPOCH, Consumer
 from milepost.broker.handlers.registry import handles
+from milepost.broker.labels import check_label
 from milepost.broker.subscription import Subscription
 from milepost.broker.topic import Topic
 from milepost.errors import (
@@ -28,7 +29,6 @@ from milepost.wire.commands import Kind
 if TYPE_CHECKING:
     from milepost.broker.session import Session
 
-NAME_LENGTH_MAX = 1024
 PRIORITY_MAX = 2**16
 
 
@@ -46,6 +46,7 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
         session.write((replies.success(command.request_id),))
         return
     _check_name(command.subscription)
+    check_label("consumer", command.consumer_name)
     if not -1 <= command.priority_level <= PRIORITY_MAX:
         raise InvalidInput(
             f"priority level {command.priority_level}; allowed are 0 to {PRIORITY_MAX}"
@@ -86,8 +87,7 @@ def _check_name(name: str) -> None:
     if not name:
         # Upstream answers this code, and the C++ client has a case for it.
         raise ProducerBusy("the subscription's name is empty")
-    if len(name) > NAME_LENGTH_MAX or any(ord(letter) < 32 for letter in name):
-        raise InvalidInput(f"subscription name {name[:40]!r}… is too long or not printable")
+    check_label("subscription", name)
 
 
 async def _subscription(
