@@ -43,8 +43,6 @@ class Dispatcher:
     releases_by_id: ClassVar[bool] = True
     """Does REDELIVER name messages, and are redeliveries counted?"""
     limits_unacked: ClassVar[bool] = True
-    may_pass_over: ClassVar[bool] = False
-    """May a later entry be delivered while this one has to wait?"""
     keeps_order: ClassVar[bool] = True
     """Must what is ready first be delivered first, also when it became so while others were read?"""
 
@@ -73,6 +71,10 @@ class Dispatcher:
 
     def choose(self, entry: Entry) -> Consumer | None:
         raise NotImplementedError
+
+    def passes_over(self, entry: Entry) -> bool:
+        """May a later entry be delivered while this one has to wait?"""
+        return False
 
     def shown_count(self, redelivery_count: int) -> int:
         return redelivery_count
@@ -183,6 +185,10 @@ class Shared(Dispatcher):
             return self._choose_for_chunk(entry)
         return self._round_robin()
 
+    def passes_over(self, entry: Entry) -> bool:
+        # It waits for one consumer, and the others do not wait with it.
+        return bool(entry.flags & CHUNK)
+
     def _round_robin(self) -> Consumer | None:
         """The next one with room, of the highest priority (lowest number) that has any."""
         best: Consumer | None = None
@@ -215,7 +221,6 @@ class Shared(Dispatcher):
 
 class KeyShared(Dispatcher):
     sub_type = KEY_SHARED
-    may_pass_over = True
 
     def __init__(self, subscription: Subscription, sticky: bool) -> None:
         super().__init__(subscription)
@@ -243,6 +248,9 @@ class KeyShared(Dispatcher):
             return None
         consumer = self._by_holder[holder]
         return consumer if consumer.can_take else None
+
+    def passes_over(self, entry: Entry) -> bool:
+        return True  # the next one has another key
 
     def _slot(self, entry: Entry) -> int:
         metadata = split_entry(bytes(entry.payload)).metadata

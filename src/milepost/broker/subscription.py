@@ -188,6 +188,8 @@ class Subscription:
                 at += 1
                 continue
             if entry.flags & CHUNK:
+                if self._comes_first(entry):
+                    return  # its message's earlier chunks, say, whose consumer has room again
                 goes_on, given_up = self.gate.meet(entry)
                 self._pass_over([(index, index + 1) for index in given_up])
                 if goes_on < entry.last_index:
@@ -198,7 +200,7 @@ class Subscription:
                     continue
             consumer = self.dispatcher.choose(entry)
             if consumer is None:
-                if not self.dispatcher.may_pass_over:
+                if not self.dispatcher.passes_over(entry):
                     return
                 self._scan_index = entry.last_index + 1
                 at += 1
