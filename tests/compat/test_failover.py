@@ -109,9 +109,16 @@ def test_the_active_one_vanishes(own_broker: Any, connect: Any, topic: str, is_c
             broker.kill()
     if is_crash:
         broker.start()
-    assert payloads(receive(standby, 5)) == [b"4", b"5", b"6", b"8", b"9"]
+    handed_over = [b"4", b"5", b"6", b"8", b"9"]
+    assert payloads(receive(standby, 5)) == handed_over
     send_all(producer, numbered(10, 15))
-    assert payloads(receive(standby, 5)) == numbered(10, 15)
+    # The client may reconnect once more, and then what it has not acked comes again.
+    new: list[bytes] = []
+    while len(new) < 5:
+        payload = standby.receive(RECEIVE_MS).data()
+        if payload not in handed_over and payload not in new:
+            new.append(payload)
+    assert new == numbered(10, 15)
 
 
 def test_everyone_is_told_who_is_active(broker: BrokerProcess, topic: str) -> None:
