@@ -115,7 +115,11 @@ class _Replay:
         # Ledger → records of entries that were lost; the entries may be in its file after all.
         self._lost: dict[int, list[Damage]] = {}
         self._place = ("", 0)  # file and byte of the record that is looked at
-        self.found = Recovered(next_ledger_id=self._meta.next_ledger_id)
+        # A ledger may have been buried before it reached the journal: its id stays taken.
+        buried = [ledger_id for kind, ledger_id in self._tombs if kind == LEDGER_TOMB]
+        self.found = Recovered(
+            next_ledger_id=max([self._meta.next_ledger_id, *(each + 1 for each in buried)])
+        )
 
     def run(self) -> None:
         found, report = self.found, self.found.report

@@ -85,6 +85,20 @@ class TestTrimsAndDeletions:
         assert machine.problems() == []
         assert list(machine.topics) == ["b"]
 
+    def test_the_id_of_a_buried_ledger_is_not_given_again(self) -> None:
+        """It was buried on its way to the journal; a new one under its id would be buried alive."""
+        machine = Machine()
+        machine.create_topic("a")
+        machine.publish("a", 1)
+        machine.delete_topic("a")
+        machine.kill()
+        machine.create_topic("a")
+        machine.publish("a", 1)
+        machine.pump()
+        machine.kill()
+        assert machine.problems() == []
+        assert machine.logs["a"].end_index == 1
+
     def test_an_answer_that_comes_after_the_deletion_brings_nothing_back(self) -> None:
         machine = Machine()
         machine.create_topic("a")
