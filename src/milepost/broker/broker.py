@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Coroutine
 from typing import Any
 
@@ -69,6 +70,8 @@ class Broker:
         self.read_size_max = settings.dispatch_read_size
         self.last_read = LastRead()
         self._opening: dict[str, asyncio.Future[Topic]] = {}
+        # Subscriptions on their way to the catalog, by topic: they count as those that are there.
+        self._being_made: defaultdict[str, set[str]] = defaultdict(set)
         self.directory = Directory(
             engine.catalog,
             topics_per_namespace_max=settings.max_topics_per_namespace,
@@ -303,7 +306,8 @@ class Broker:
     ) -> Subscription:
         """A durable subscription at an index; the one that exists if there is one."""
         limit = self.settings.max_subscriptions_per_topic
-        if limit and len(topic.subscriptions) >= limit:
+        being_made = self._being_made[str(topic.name)]
+        if limit and len(topic.subscriptions.keys() | being_made) >= limit:
             raise TooManyRequests(f"topic {topic.name} has {limit} subscriptions already")
         cursor = Cursor(topic.log.first_index, topic.log.end_index, at=index)
         sequence = self.store.journal.last_sequence
@@ -316,7 +320,11 @@ class Broker:
             catalog.put_snapshot(row.state_id, Snapshot(sequence, data, []))
             return row
 
-        state = await self.engine.catalog(create)
+        being_made.add(name)
+        try:
+            state = await self.engine.catalog(create)
+        finally:
+            being_made.discard(name)
         if name in topic.subscriptions:
             raise AlreadyExists(f"subscription {name} of {topic.name} exists")
         return self._open_cursor(topic, state, Snapshot(sequence, data, []))

@@ -6,6 +6,7 @@ All of it is kept in memory, so that a look-up asks nobody; a change is in the c
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from itertools import chain
 from typing import Any, TypeVar
 
 from milepost.errors import AlreadyExists, InvalidInput, NotAllowed, TooManyRequests, TopicNotFound
@@ -31,6 +32,8 @@ class Directory:
         self._rows: dict[str, TopicRow] = {}
         self._partitioned: dict[str, int] = {}
         self._namespaces: set[str] = set()
+        # Topics that are on their way to the catalog: they count, or many at once would pass a limit.
+        self._being_made: set[str] = set()
 
     async def load(self) -> None:
         rows, partitioned, namespaces = await self._change(_load)
@@ -78,9 +81,14 @@ class Directory:
         limit = self._topics_per_namespace_max
         if limit:
             prefix = f"persistent://{name.namespace}/"
-            if sum(other.startswith(prefix) for other in self._rows) >= limit:
+            made = chain(self._rows, self._being_made)
+            if sum(other.startswith(prefix) for other in made) >= limit:
                 raise TooManyRequests(f"namespace {name.namespace} has {limit} topics already")
-        row: TopicRow = await self._change(lambda catalog: catalog.create_topic(str(name), {}))
+        self._being_made.add(str(name))
+        try:
+            row: TopicRow = await self._change(lambda catalog: catalog.create_topic(str(name), {}))
+        finally:
+            self._being_made.discard(str(name))
         self._rows[str(name)] = row
         return row
 

@@ -1,13 +1,26 @@
+"""Addresses: what the ids in commands mean as indexes."""
+
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from stage.frames import batch, chunk, marker, message
+from stage.stage import Stage
 
 from milepost.broker import addresses
-from milepost.broker.addresses import acked, distinct
+from milepost.broker.addresses import (
+    acked,
+    acked_end,
+    acked_ranges,
+    distinct,
+    released_ranges,
+    start_index,
+)
+from milepost.broker.topic import Topic
 from milepost.errors import IndexNotFound, TooManyRequests
 from milepost.positions.ackset import AckSet
+from milepost.positions.ranges import IndexRanges
 from milepost.wire.events import WireId
 
 
@@ -84,3 +97,108 @@ def test_ranges_are_counted_before_they_are_made(
     assert acked(TOPIC, [an_id(1, bits)], batch_index_ack=True) == (ranges, None)
     monkeypatch.setattr(addresses, "ACKED_RANGES_MAX", len(ranges) - 1)
     assert acked(TOPIC, [an_id(1, bits)], batch_index_ack=True)[0] == []
+
+
+# -- on a real topic -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def real(stage: Stage) -> Topic:
+    """Ledger 1: message 0; a batch of five, 1 to 5; a chunked message of three, 6 to 8; a marker, 9."""
+    topic = stage.topic()
+    frames = [message(0), batch(1, 5), *[chunk(2, number, 3) for number in range(3)], marker(3)]
+    stage.publish(stage.producer(topic), *frames)
+    return topic
+
+
+@pytest.mark.parametrize(
+    ("message_id", "ranges"),
+    [
+        (WireId(1, 0), [(0, 1)]),
+        (WireId(1, 1), [(1, 6)]),
+        (WireId(1, 1, ack_set=(0b10110,)), [(1, 2), (4, 5)]),
+        (WireId(1, 1, ack_set=(-1,)), []),
+        (WireId(1, 1, ack_set=(-32,)), [(1, 6)]),  # only bits beyond the batch: they mean nothing
+        (WireId(1, 1, ack_set=(0, -1)), [(1, 6)]),
+        (WireId(1, 2), [(6, 7)]),  # a chunk that is not the last is itself
+        (WireId(1, 4), [(6, 7), (7, 8), (8, 9)]),
+        (WireId(1, 4, batch_index=0), [(6, 7), (7, 8), (8, 9)]),
+    ],
+)
+def test_what_an_individual_ack_covers(
+    real: Topic, message_id: WireId, ranges: list[tuple[int, int]]
+) -> None:
+    found = acked_ranges(real, message_id, batch_index_ack=True)
+    assert IndexRanges(found) == IndexRanges(ranges)
+
+
+@pytest.mark.parametrize(
+    ("message_id", "end"),
+    [
+        (WireId(1, -1), 0),
+        (WireId(1, 0), 1),
+        (WireId(1, 1), 6),
+        (WireId(1, 1, ack_set=(0b11000,)), 4),
+        (WireId(1, 1, ack_set=(0b11010,)), 2),  # up to the first that is left
+        (WireId(1, 1, ack_set=(0b11111,)), 1),
+        (WireId(1, 1, ack_set=(0,)), 6),
+        (WireId(1, 4), 9),
+        (WireId(2, -1), 10),
+        (WireId(0, -1), 0),
+        (WireId(-1, -1), 0),
+    ],
+)
+def test_where_a_cumulative_ack_ends(real: Topic, message_id: WireId, end: int) -> None:
+    assert acked_end(real, message_id, batch_index_ack=True) == end
+
+
+def test_without_batch_index_acks_sets_say_nothing(real: Topic) -> None:
+    part = WireId(1, 1, ack_set=(0b11000,))
+    assert acked_ranges(real, part, batch_index_ack=False) == []
+    assert acked_end(real, part, batch_index_ack=False) == 1
+
+
+def test_what_is_released_is_whole(real: Topic) -> None:
+    ids = [WireId(1, 1, batch_index=2), WireId(9, 9), WireId(1, 4)]
+    assert IndexRanges(released_ranges(real, ids)) == IndexRanges([(1, 9)])
+
+
+@pytest.mark.parametrize(
+    ("position", "fields", "index"),
+    [
+        ((1, 1), {}, 1),
+        ((1, 1), {"batch_index": 0}, 1),
+        ((1, 1), {"batch_index": 4}, 5),
+        ((1, 1), {"batch_index": 5}, 1),
+        ((1, 1), {"ack_set": [0b11000]}, 4),
+        ((1, 1), {"ack_set": [0]}, 6),
+        ((1, 1), {"ack_set": [0b11000], "whole_entry": True}, 1),
+        ((1, 0), {"batch_index": 0}, 0),
+        ((1, 2), {}, 6),
+        ((1, 3), {}, 6),
+        ((1, 4), {}, 6),
+        ((1, 4), {"whole_entry": True}, 8),
+        ((1, 5), {}, 9),
+        ((1, 6), {}, 10),
+        ((-1, -1), {}, 0),
+        ((-1, 5), {}, 0),
+        ((2**63 - 1, 2**63 - 1), {}, 10),
+        ((7, 0), {}, 10),
+        ((0, 0), {}, 0),
+        ((1, -1), {}, 0),
+    ],
+)
+def test_where_an_id_starts(
+    real: Topic, position: tuple[int, int], fields: dict[str, Any], index: int
+) -> None:
+    assert start_index(real, *position, **fields) == index
+
+
+def test_ids_mean_the_same_after_a_restart(stage: Stage, real: Topic) -> None:
+    """Trap 15, and promise 6: from the id of the last chunk alone."""
+    again = stage.restarted().topic()
+    assert acked_ranges(again, WireId(1, 4), batch_index_ack=True)
+    for topic in (real, again):
+        found = acked_ranges(topic, WireId(1, 4), batch_index_ack=True)
+        assert IndexRanges(found) == IndexRanges([(6, 9)])
+    assert start_index(again, 1, 4) == 6

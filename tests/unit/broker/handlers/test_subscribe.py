@@ -245,6 +245,15 @@ def test_there_may_be_so_many(make_stage: MakeStage) -> None:
     assert join("c", 5) == "TooManyRequests"
 
 
+def test_many_at_once_do_not_pass_the_limit(make_stage: MakeStage) -> None:
+    stage = make_stage(max_subscriptions_per_topic=2)
+    client = stage.client()
+    requests = [ask(client, subscribe_command(f"s{number}", SHARED, number)) for number in range(4)]
+    stage.turn()
+    errors = [error_of(answer(client, one)) for one in requests]
+    assert errors == ["", "", "TooManyRequests", "TooManyRequests"]
+
+
 def test_subscriptions_are_made_only_where_they_may_be(make_stage: MakeStage) -> None:
     stage = make_stage(allow_auto_subscription_creation=False)
     client = stage.client()
