@@ -14,6 +14,7 @@ import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import accumulate
 from typing import NamedTuple
 
 import google_crc32c
@@ -30,6 +31,9 @@ from milepost.storage.rebuild import rebuild
 logger = logging.getLogger(__name__)
 
 FOLDER = "ledgers"
+# A checkpoint joins smaller blocks into ones of this size: a ledger may hold a block for each message,
+# and what is done for each of those on the loop would hold up everybody.
+JOINED_SIZE = 256 * 1024
 # The newest rows of a ledger that still grows stay in memory up to this many: they are asked for most.
 _ROWS_HELD_MAX = 4096
 
@@ -262,6 +266,13 @@ class Ledger:
 
     def flushed(self, flush: Flush, files: Files) -> None:
         """The flush is in the catalog: from now on the file answers for those entries."""
+        offsets = self._block_offsets
+        flushed = slice(
+            bisect_left(offsets, flush.from_size or HEADER_SIZE),
+            bisect_left(offsets, flush.row.size_bytes),
+        )
+        self._blocks[flushed] = flush.blocks
+        offsets[flushed] = flush.block_offsets()
         self.stored = flush.row
         count, mileposts = flush.row.entries, self._mileposts
         if flush.rows:
@@ -356,6 +367,7 @@ class Flush(NamedTuple):
     """The ledger as it will be when this is done."""
     from_size: int
     blocks: list[bytes]
+    """What to append; `perform` joins small ones."""
     from_rows: int
     rows: bytes
     incarnation: bytes
@@ -366,6 +378,7 @@ class Flush(NamedTuple):
         cut off again."""
         row = self.row
         if self.blocks:
+            self.blocks[:] = _joined(self.blocks)
             path = ledger_path(row.ledger_id)
             self._append(files, LEDGER, path, self.from_size, self.blocks, sync=True)
         if self.rows:
@@ -375,6 +388,11 @@ class Flush(NamedTuple):
             self._append(files, MILEPOSTS, path, from_size, [self.rows], sync=False)
         # Whether the file was there already says nothing: an attempt that failed may have made it.
         return bool(self.blocks) and self.from_size == 0
+
+    def block_offsets(self) -> list[int]:
+        """Where each block begins in the file."""
+        sizes = (len(block) for block in self.blocks[:-1])
+        return list(accumulate(sizes, initial=self.from_size or HEADER_SIZE)) if self.blocks else []
 
     def _append(
         self,
@@ -413,3 +431,20 @@ class Flush(NamedTuple):
             raise
         finally:
             file.close()
+
+
+def _joined(blocks: list[bytes]) -> list[bytes]:
+    """The same bytes in blocks of `JOINED_SIZE` or more; only the last may be smaller."""
+    joined: list[bytes] = []
+    run: list[bytes] = []
+    size = 0
+    for block in blocks:
+        run.append(block)
+        size += len(block)
+        if size >= JOINED_SIZE:
+            joined.append(b"".join(run))  # a single block is not copied
+            run.clear()
+            size = 0
+    if run:
+        joined.append(b"".join(run))
+    return joined

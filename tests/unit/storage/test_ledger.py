@@ -9,6 +9,7 @@ import pytest
 from milepost.errors import CorruptData, LedgerNotFound, OutOfOrderAppend, UnknownFormat
 from milepost.positions.ids import Position
 from milepost.positions.spans import Span
+from milepost.storage import ledger as ledger_module
 from milepost.storage.entry import Block, Entry, NewEntry
 from milepost.storage.header import HEADER_SIZE, LEDGER, FileHeader
 from milepost.storage.ledger import FOLDER, Ledger, LedgerRow, ledger_path, mileposts_path
@@ -193,9 +194,39 @@ class TestCheckpoints:
             ledger.plan_flush(INCARNATION).perform(files)
         assert files.contents() == before
 
-    def test_blocks_are_forgotten_oldest_first_and_only_when_stored(
-        self, files: MemoryFiles
+    @pytest.mark.parametrize("joined_size", [1, 57, 150, 10**6])
+    def test_small_blocks_are_joined_when_they_are_stored(
+        self, files: MemoryFiles, monkeypatch: pytest.MonkeyPatch, joined_size: int
     ) -> None:
+        monkeypatch.setattr(ledger_module, "JOINED_SIZE", joined_size)
+        ledger = Ledger(NEW)
+        fill(ledger, files, 1, blocks=5)
+        checkpoint(ledger, files)
+        flush = ledger.plan_flush(INCARNATION)
+        assert not flush.blocks
+        fill(ledger, files, 2, blocks=4)
+        flush = ledger.plan_flush(INCARNATION)
+        fill(ledger, files, 3, blocks=3)  # while it is being stored
+        flush.perform(files)
+        flush.perform(files)  # tried again
+        ledger.flushed(flush, files)
+        sizes = [len(block) for block in flush.blocks]
+        assert all(size >= joined_size for size in sizes[:-1])
+        assert flush.block_offsets()[-1] + sizes[-1] == flush.row.size_bytes
+        entries = read(ledger, files, 0, 12)
+        assert [entry.count for entry in entries] == [1] * 5 + [2] * 4 + [3] * 3
+        for entry_id in range(12):
+            plan = ledger.plan_read(entry_id, 12, 9**9, files)
+            assert plan.data is not None
+            assert plan.perform(files) == entries[entry_id:]
+        checkpoint(ledger, files)
+        forget(ledger)
+        assert read(ledger, files, 0, 12) == entries
+
+    def test_blocks_are_forgotten_oldest_first_and_only_when_stored(
+        self, files: MemoryFiles, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ledger_module, "JOINED_SIZE", 1)
         ledger = Ledger(NEW)
         fill(ledger, files, 1, blocks=3)
         assert ledger.stored_blocks() == 0

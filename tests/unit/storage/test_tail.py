@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from milepost.storage import ledger as ledger_module
 from milepost.storage.entry import Block, NewEntry
 from milepost.storage.ledger import FOLDER, Ledger, LedgerRow
 from milepost.storage.tail import TailCache
@@ -18,7 +21,8 @@ def stored(ledger_id: int, blocks: int, files: MemoryFiles) -> tuple[Ledger, lis
     return ledger, [len(block) for block in flush.blocks]
 
 
-def test_the_oldest_blocks_make_room() -> None:
+def test_the_oldest_blocks_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_module, "JOINED_SIZE", 1)
     files = MemoryFiles(folders=[FOLDER])
     cache = TailCache(500)
     first, sizes = stored(1, 3, files)
