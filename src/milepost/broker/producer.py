@@ -10,13 +10,22 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from milepost.broker.peer import Peer
+from milepost.wire.frames import CHECKSUM_MAGIC
+from milepost.wire.metadata import split_entry
+from milepost.wire.varint import encode_varint
 
 if TYPE_CHECKING:
     from milepost.broker.topic import Publication, Topic
 
 
+# In front of an entry's metadata and its size stand the checksum's magic and the checksum.
+_CHECKSUM_MAGIC = CHECKSUM_MAGIC.to_bytes(2, "big")
+_CHECKSUM_SIZE = 6
+
+
 class Producer:
     __slots__ = (
+        "_stamp",
         "address",
         "bytes_in",
         "connected_since_ms",
@@ -49,6 +58,9 @@ class Producer:
     ) -> None:
         self.producer_id = producer_id
         self.name = name
+        encoded = name.encode()
+        # How metadata of its own begins: the field, the size and the name.
+        self._stamp = b"\x0a" + encode_varint(len(encoded)) + encoded
         self.name_is_given = name_is_given
         self.peer = peer
         self.topic = topic
@@ -68,6 +80,13 @@ class Producer:
 
     def __repr__(self) -> str:
         return f"<Producer {self.name} of {self.topic.name}>"
+
+    def wrote(self, entry: bytes) -> bool:
+        """Does the metadata of an entry name this producer? It is all that a restart will know."""
+        at = _CHECKSUM_SIZE if entry.startswith(_CHECKSUM_MAGIC) else 0
+        if entry.startswith(self._stamp, at + 4):
+            return True  # as every client writes it
+        return split_entry(entry).metadata.producer_name == self.name
 
     def is_successor_of(self, other: Producer) -> bool:
         """Is this the same producer of the same connection, reconnected?"""

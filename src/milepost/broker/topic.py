@@ -20,7 +20,13 @@ from milepost.broker.dedup import Dedup, Verdict
 from milepost.broker.peer import Peer
 from milepost.broker.producer import Producer
 from milepost.broker.subscription import Subscription
-from milepost.errors import CorruptData, OutcomeUnknown, PersistenceError
+from milepost.errors import (
+    CorruptData,
+    MilepostError,
+    NotAllowed,
+    OutcomeUnknown,
+    PersistenceError,
+)
 from milepost.positions.ids import Position
 from milepost.positions.names import TopicName
 from milepost.positions.ranges import Range
@@ -160,6 +166,11 @@ class Topic:
                 )
             )
             return
+        if self.dedup is not None and not producer.wrote(send.entry):
+            # After a restart its sequence id would count for whom it names, whose publishes would be
+            # taken for duplicates and dropped.
+            self._refuse_one(send, publication, NotAllowed("an entry that names another producer"))
+            return
         # What came in a batch is no chunk, whatever it says; to the clients neither.
         chunk = None if traits.is_batch else traits.chunk
         verdict = self._judge(send, producer, chunk)
@@ -168,15 +179,8 @@ class Topic:
             publication.answers.append((send, self._place_of(chunk)))
             return
         if verdict is Verdict.UNKNOWN:
-            self.counters.publishes_refused["PersistenceError"] += 1
-            publication.answers.append(
-                replies.send_error(
-                    producer.producer_id,
-                    send.sequence_id,
-                    PersistenceError.wire_code,
-                    f"sequence id {send.sequence_id} is on its way already",
-                )
-            )
+            error = PersistenceError(f"sequence id {send.sequence_id} is on its way already")
+            self._refuse_one(send, publication, error)
             return
         flags = MARKER if traits.is_marker else BATCH if traits.is_batch else 0
         beside = b""
@@ -186,6 +190,14 @@ class Topic:
             flags, beside = self.chunked.tie(chunk, index)
         items.append(NewEntry(send.entry, send.count, flags, beside))
         publication.answers.append(send)
+
+    def _refuse_one(self, send: Send, publication: Publication, error: MilepostError) -> None:
+        self.counters.publishes_refused[error_name(error)] += 1
+        publication.answers.append(
+            replies.send_error(
+                publication.producer.producer_id, send.sequence_id, error.wire_code, str(error)
+            )
+        )
 
     def _judge(self, send: Send, producer: Producer, chunk: ChunkInfo | None) -> Verdict:
         if chunk is not None and not chunk.is_first and not self.chunked.knows(chunk):

@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from milepost.positions import BATCH_SIZE_MAX, signed64
 from milepost.wire import pulsar_pb2 as pb
@@ -40,6 +41,9 @@ METADATA_FIELDS_MAX: Final = 10_000
 UNUSUAL_METADATA_SIZE_MAX: Final = 64 * 1024
 
 NO_LIMIT: Final = 1 << 62
+
+# Who published decides what is a duplicate: nobody may say it twice, for one of the two is a lie.
+_TWO_NAMES: Final = "metadata with two producer names"
 
 
 class Shape(NamedTuple):
@@ -153,6 +157,9 @@ def _walk(data: bytes, at: int, end: int) -> _Fields | None:
             if tag != _SCHEMA_VERSION:
                 fields.is_lasting = False
                 if tag == _PRODUCER_NAME:
+                    if fields.required & 1:
+                        fields.fault = _TWO_NAMES
+                        return fields
                     fields.required |= 1
                 elif tag == _PROPERTIES:
                     if not _is_property(data, at - value, at):
@@ -252,6 +259,9 @@ def _parse(data: bytes, at: int, end: int) -> _Fields:
     fields.is_lasting = False
     if metadata.HasField("producer_name"):
         fields.required |= 1
+        if _occurrences(data[at:end], pb.MessageMetadata.PRODUCER_NAME_FIELD_NUMBER) > 1:
+            fields.fault = _TWO_NAMES
+            return fields
     if metadata.HasField("sequence_id"):
         fields.required |= 2
     if metadata.HasField("publish_time"):
@@ -282,6 +292,12 @@ def _parse(data: bytes, at: int, end: int) -> _Fields:
         fields.num_chunks = metadata.num_chunks_from_msg
     fields.total_size = metadata.total_chunk_msg_size
     return fields
+
+
+def _occurrences(data: bytes, number: int) -> int:
+    """How often a field is written; a parsed message tells the last one only."""
+    fields = UnknownFieldSet(pb.CommandPing.FromString(data))  # which declares no fields
+    return sum(fields[place].field_number == number for place in range(len(fields)))
 
 
 def _judge(fields: _Fields) -> Shape:

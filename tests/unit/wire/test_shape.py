@@ -206,6 +206,8 @@ def test_the_walk_ends() -> None:
         b"\x22\x06\x0a\x01k\x12\x05v",  # … whose value goes beyond it
         b"\x6a\x03\x0a\x01k",  # an encryption key without its value
         b"\x6a\x02\xff\xff",
+        b"\x0a\x01q",  # another producer's name
+        b"\x0a\x01q" + UNUSUAL,
     ],
 )
 def test_what_no_client_could_read_is_refused(part: bytes) -> None:
