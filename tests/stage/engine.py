@@ -76,7 +76,11 @@ class HandEngine:
         return bool(commits)
 
     def _change(self) -> bool:
-        if self.holds_catalog or not self._changes:
+        return not self.holds_catalog and self.change_one()
+
+    def change_one(self) -> bool:
+        """Make the oldest change of the catalog that waits; whether there was one."""
+        if not self._changes:
             return False
         change, future = self._changes.popleft()
         try:

@@ -245,22 +245,32 @@ class Broker:
 
     async def _open_states(self, topic: Topic, states: list[tuple[StateRow, Snapshot]]) -> None:
         dedup: tuple[StateRow, Snapshot] | None = None
-        for state, stored in states:
-            if state.kind == CURSOR_STATE:
-                self._open_cursor(topic, state, stored)
-            elif state.kind == dedup_state.KIND:
-                dedup = (state, stored)
-        if self.settings.deduplication:
-            state, stored = dedup or await dedup_state.begin(topic, self.engine)
-            await dedup_state.restore(topic, state, stored, self.engine, self.clock.wall_ms())
+        try:
+            for state, stored in states:
+                if state.kind == CURSOR_STATE:
+                    self._open_cursor(topic, state, stored)
+                elif state.kind == dedup_state.KIND:
+                    dedup = (state, stored)
+            if self.settings.deduplication:
+                state, stored = dedup or await dedup_state.begin(topic, self.engine)
+                await dedup_state.restore(topic, state, stored, self.engine, self.clock.wall_ms())
+        except BaseException:
+            for subscription in topic.subscriptions.values():
+                assert subscription.state_id is not None
+                self.store.close_state(subscription.state_id)
+            raise
 
     def _open_cursor(self, topic: Topic, state: StateRow, stored: Snapshot) -> Subscription:
         cell: list[Cursor] = []
         found = self.store.open_state(state.state_id, lambda: snapshot.encode(cell[0]), stored)
         assert found.data is not None, f"subscription {state.name} was made without a snapshot"
-        cursor = snapshot.decode(found.data)
-        for fact in found.facts:
-            cursor.replay(facts.decode(fact))
+        try:
+            cursor = snapshot.decode(found.data)
+            for fact in found.facts:
+                cursor.replay(facts.decode(fact))
+        except MilepostError:
+            self.store.put_back_state(state.state_id, found)
+            raise
         cursor.extend(max(cursor.end, topic.log.end_index))
         cursor.trim(topic.log.first_index)
         cell.append(cursor)

@@ -49,14 +49,18 @@ async def restore(
 
     found = store.open_state(state.state_id, take_snapshot, stored)
     assert found.data is not None, f"dedup of {topic.name} was made without a snapshot"
-    dedup, index = Dedup.restore(found.data, now_ms)
-    cell.append((dedup, index))
-    index = max(index, log.first_index)
-    while index < log.end_index:
-        for entry in await engine.read(log.plan_read(log.locate(index).position)):
-            _replay(dedup, entry, now_ms)
-            index = entry.last_index + 1
-        cell[0] = (dedup, index)
+    try:
+        dedup, index = Dedup.restore(found.data, now_ms)
+        cell.append((dedup, index))
+        index = max(index, log.first_index)
+        while index < log.end_index:
+            for entry in await engine.read(log.plan_read(log.locate(index).position)):
+                _replay(dedup, entry, now_ms)
+                index = entry.last_index + 1
+            cell[0] = (dedup, index)
+    except BaseException:
+        store.put_back_state(state.state_id, found)
+        raise
     topic.dedup = dedup
     topic.on_stored = lambda: store.mark_dirty(state.state_id)
 

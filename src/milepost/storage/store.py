@@ -269,6 +269,13 @@ class Store:
             self._dirty_states.discard(state_id)
             self._parked[state_id] = Snapshot(self.journal.last_sequence, take_snapshot(), [])
 
+    def put_back_state(self, state_id: int, found: Snapshot) -> None:
+        """Whoever opened it could not read it: it is as it was found, and no checkpoint asks for it."""
+        del self._open_states[state_id]
+        if state_id in self._dirty_states:
+            self._dirty_states.discard(state_id)
+            self._parked[state_id] = found
+
     # -- checkpoints -------------------------------------------------------------------------------
 
     @property
