@@ -7,8 +7,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DATA ?= data
 JOBS ?= 2
+SECONDS ?= 60
 
-.PHONY: help setup run demo check test bench campaign docs format lock clean
+.PHONY: help setup run demo check test fuzz bench campaign docs format lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,10 +42,13 @@ check: $(READY) ## format, lint, types, tidy, unit, property: under two minutes
 
 test: check ## everything that CI runs
 	$(BIN)/python -m pytest -q -n $(JOBS) -m "slow" tests/unit tests/property
-	$(BIN)/python -m pytest -q -n $(JOBS) tests/crash tests/compat tests/e2e
+	$(BIN)/python -m pytest -q -n $(JOBS) tests/crash tests/compat tests/e2e tests/fuzz
+
+fuzz: $(READY) ## every fuzz target for SECONDS=60, all in about 13 minutes
+	MILEPOST_FUZZ_SECONDS=$(SECONDS) $(BIN)/python -m pytest -q -n $(JOBS) tests/fuzz
 
 campaign: $(READY) ## the crash and kill campaigns at length (an hour or more)
-	MILEPOST_CAMPAIGN=long $(BIN)/python -m pytest -q -n $(JOBS) tests/crash --timeout 7200
+	MILEPOST_CAMPAIGN=long $(BIN)/python -m pytest -q -n $(JOBS) tests/crash tests/compat/test_kill_under_load.py --timeout 7200
 
 docs: $(READY) ## make the generated pages again
 	$(BIN)/milepost config reference > docs/configuration.md

@@ -165,8 +165,7 @@ class OfficialConsumer(Worker):
         *,
         cumulative: bool = False,
     ) -> None:
-        """`cumulative`: not where messages come in chunks. Acking up to a message between two chunks
-        acks the first of them, and a kill before the second leaves an orphan."""
+        """`cumulative`: it may ack up to a message, also between two chunks of another."""
         super().__init__(f"{subscription}-official", history, seed)
         self.subscription = subscription
         self._cumulative = cumulative

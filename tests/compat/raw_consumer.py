@@ -165,11 +165,7 @@ class RawConsumer(Worker):
             link.kept.append((position, places, []))
             return
         words: list[int] = []
-        is_cumulative = (
-            self._is_ordered
-            and not len(link.chunks)
-            and (self.acks_all or self.random.random() < 0.7)
-        )
+        is_cumulative = self._is_ordered and (self.acks_all or self.random.random() < 0.7)
         if shown is not None and dice > 0.5 and len(places) > 1:
             # A part of the batch: the bits that stay set are still to be acked.
             pending = AckSet.full(size)

@@ -22,7 +22,7 @@ import os
 import random
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pulsar
@@ -32,6 +32,7 @@ from compat.history import History, Message, Table, full_verdict
 from compat.load import OfficialConsumer, Producer, Worker, key_of
 from compat.raw_consumer import RawConsumer
 from crash.checker import check_lookups, read_log
+from crash.conftest import KEY as SUMMARY
 
 from milepost.clock import SystemClock
 from milepost.storage.engine import open_store
@@ -110,7 +111,7 @@ class Campaign:
                         official,
                         history,
                         seed,
-                        cumulative=name == "exclusive" and not self.deduplication,
+                        cumulative=name == "exclusive",
                     )
                 )
             if raw is not None:
@@ -285,7 +286,7 @@ def read_table(log: Log) -> Table:
 @pytest.mark.timeout(7200 if LONG else 280)
 @pytest.mark.parametrize("deduplication", [True, False], ids=["deduplicated", "plain"])
 def test_nothing_answered_is_lost_when_the_broker_is_killed_under_load(
-    deduplication: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    deduplication: bool, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     seed = int(os.environ.get("MILEPOST_SEED", "1"))
     campaign = Campaign(tmp_path, seed, deduplication=deduplication)
@@ -300,6 +301,7 @@ def test_nothing_answered_is_lost_when_the_broker_is_killed_under_load(
     finally:
         campaign.close()
     seconds = time.monotonic() - began
+    assert not campaign.broker.complaints()
 
     store, lock = open_store(campaign.broker.data, SystemClock())
     try:
@@ -312,16 +314,15 @@ def test_nothing_answered_is_lost_when_the_broker_is_killed_under_load(
 
     history = campaign.history
     verdict = full_verdict(history, table, deduplicated=deduplication)
-    with capsys.disabled():
-        print(
-            f"\nseed {seed}, {'with' if deduplication else 'without'} deduplication: "
-            f"{len(history.kills)} kills in {seconds:.0f} s, {len(history.publishes)} publishes, "
-            f"{len(history.receipts)} receipts, {sum(history.failures.values())} unknown, "
-            f"{table.end_index} indexes, {len(history.deliveries)} deliveries, "
-            f"{len(history.answered)} acks answered, {len(history.given)} without an answer of which "
-            f"{verdict.redelivered} undone (the oldest {verdict.worst_age_s * 1000:.0f} ms before "
-            f"its kill): {len(verdict.problems)} anomalies"
-        )
+    record_property(
+        SUMMARY,
+        f"seed {seed}, {len(history.kills)} kills in {seconds:.0f} s, {len(history.publishes)} "
+        f"publishes, {len(history.receipts)} receipts, {sum(history.failures.values())} unknown, "
+        f"{table.end_index} indexes, {len(history.deliveries)} deliveries, "
+        f"{len(history.answered)} acks answered, {len(history.given)} without an answer of which "
+        f"{verdict.redelivered} undone (the oldest {verdict.worst_age_s * 1000:.0f} ms before its "
+        f"kill): {len(verdict.problems)} anomalies",
+    )
     assert verdict.problems == [], verdict.problems[:5]
     assert [(message.place, message.key) for message in table.messages] == [
         ((ledger_id, entry_id, batch_index), (key_of(data) or (None,))[0])

@@ -1,0 +1,55 @@
+"""Each target on mutants of real bytes, for a while; and on every input that ever failed.
+
+`MILEPOST_FUZZ_SECONDS` is how long each takes (`make fuzz`: 60), `MILEPOST_FUZZ_SEED` another way through.
+An input that fails is printed and kept in `corpus/<target>/`; commit it with what mends it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fuzz.harness import Report, Target, fuzz, try_input
+from fuzz.targets import TARGETS
+
+SECONDS = float(os.environ.get("MILEPOST_FUZZ_SECONDS", "5"))
+SEED = int(os.environ.get("MILEPOST_FUZZ_SEED", "1"))
+CORPUS = Path(__file__).with_name("corpus")
+
+KNOWN = [
+    (target, file) for target in TARGETS for file in sorted((CORPUS / target.name).glob("*.hex"))
+]
+
+
+def keep(target: Target, data: bytes) -> Path:
+    folder = CORPUS / target.name
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{hashlib.sha256(data).hexdigest()[:12]}.hex"
+    file.write_text(data.hex() + "\n")
+    return file
+
+
+@pytest.mark.timeout(60 + 4 * SECONDS)
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_mutants(target: Target, summary: Callable[[str], None]) -> None:
+    report = fuzz(target, seconds=SECONDS, seed=SEED)
+    if report.failure is not None:
+        file = keep(target, report.failure.data)
+        pytest.fail(f"{target.name}, kept as {file.name}: {report.failure.text}")
+    summary(str(report))
+    assert report.inputs > 100 * SECONDS
+    assert len(report.kinds) > 1
+
+
+@pytest.mark.parametrize(
+    ("target", "file"), KNOWN, ids=[f"{target.name}-{file.stem}" for target, file in KNOWN]
+)
+def test_what_once_failed(target: Target, file: Path) -> None:
+    report = Report()
+    data = bytes.fromhex(file.read_text())
+    assert try_input(target, data, report, measured=True), report.failure
+    assert try_input(target, data, report, measured=False), report.failure
