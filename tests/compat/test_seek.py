@@ -159,6 +159,31 @@ def test_a_late_ack_changes_nothing_and_is_answered(
         assert stats(raw).msgBacklog == 2
 
 
+def test_a_late_ack_of_the_entry_before_the_one_read_changes_nothing(
+    broker: BrokerProcess, client: pulsar.Client, topic: str
+) -> None:
+    """A reader that reads the first message of an entry acks the entry before it: one that it was
+    never given, after a seek. Such an ack on its way may not move the next seek's position."""
+    ids = send_all(client.create_producer(topic), numbered(0, 10))
+    positions = [pb.MessageIdData(ledgerId=one.ledger_id(), entryId=one.entry_id()) for one in ids]
+    reader = {"durable": False, "start_message_id": positions[0]}
+    with RawClient(broker.port) as raw:
+        subscribe(raw, topic, "reader", pb.CommandSubscribe.Exclusive, **reader)
+        raw.request(pb.CommandSeek(consumer_id=0, message_id=positions[7]))
+        raw.expect(pb.CommandCloseConsumer)
+        subscribe(raw, topic, "reader", pb.CommandSubscribe.Exclusive, permits=1, **reader)
+        assert raw.deliveries(1)[0].entry_id == ids[7].entry_id()
+        raw.request(pb.CommandSeek(consumer_id=0, message_id=positions[2]))
+        raw.expect(pb.CommandCloseConsumer)
+        subscribe(raw, topic, "reader", pb.CommandSubscribe.Exclusive, **reader)
+        raw.request(pb.CommandAck(consumer_id=0, ack_type="Cumulative", message_id=[positions[6]]))
+        raw.say(pb.CommandFlow(consumer_id=0, messagePermits=10))
+        came = [one.entry_id for one in raw.deliveries(8)]
+        assert came == [one.entry_id() for one in ids[2:]]
+        raw.request(pb.CommandAck(consumer_id=0, ack_type="Cumulative", message_id=[positions[6]]))
+        assert stats(raw).msgBacklog == 3
+
+
 def test_a_seek_survives_a_crash(own_broker: Any, connect: Any, topic: str) -> None:
     """Promise 3: answered means on disk. Both ways, with and without acks behind it."""
     broker: BrokerProcess = own_broker()
