@@ -41,6 +41,8 @@ def toml_lines(text: str, name: str) -> Iterator[tuple[int, str, object]]:
         line = (found and found[1]) or str(len(text.splitlines()))
         what = _AT_LINE.sub("", str(error)).strip()
         raise InvalidSetting(f"{name}:{line}: not TOML: {what}") from None
+    except RecursionError:
+        raise InvalidSetting(f"{name}: not TOML: nested too deeply") from None
     lines = text.splitlines()
     for key, value in document.items():
         yield _line_of(key, lines), key, value

@@ -108,7 +108,9 @@ def load(
     if toml is not None:
         for line, key, value in conf_text.toml_lines(_read(toml), toml.name):
             setting = _known(f"{toml.name}:{line}", key)
-            draft.put(setting, setting.take(value), f"{toml.name}:{line}", key, ascii(value))
+            # A table or a list is no setting's value, and may be too deep to be shown.
+            shown = f"a {type(value).__name__}" if isinstance(value, dict | list) else ascii(value)
+            draft.put(setting, setting.take(value), f"{toml.name}:{line}", key, shown)
     _load_environment(draft, environ or {})
     draft.next_source()
     for flag, name, written in flags:

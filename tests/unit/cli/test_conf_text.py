@@ -54,3 +54,9 @@ def test_a_key_is_not_found_inside_another() -> None:
 def test_what_is_not_toml_is_named_by_line(text: str, line: int) -> None:
     with pytest.raises(InvalidSetting, match=rf"^x\.toml:{line}: not TOML: [^(]+$"):
         list(toml_lines(text, "x.toml"))
+
+
+@pytest.mark.parametrize("part", ["[", "{x="])
+def test_toml_that_is_nested_too_deeply(part: str) -> None:
+    with pytest.raises(InvalidSetting, match=r"^x\.toml: not TOML: nested too deeply$"):
+        list(toml_lines("a = " + part * 10_000, "x.toml"))

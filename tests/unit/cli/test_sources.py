@@ -153,6 +153,11 @@ def test_one_setting_with_two_values_is_refused(write) -> None:
             "m.toml:3: port = '6650': expected a whole number from 0 to 65535",
         ),
         ("deduplication = 1", "m.toml:1: deduplication = 1: expected true or false"),
+        ("port = [1]", "m.toml:1: port = a list: expected a whole number from 0 to 65535"),
+        (
+            "port" + ".a" * 5000 + " = 1",
+            "m.toml:1: port = a dict: expected a whole number from 0 to 65535",
+        ),
         ("prot = 1", "m.toml:1: prot: there is no such setting; did you mean port?"),
         (
             "# x\n[broker]\nport = 1",
