@@ -13,11 +13,22 @@ TURNS_MAX = 10_000
 
 
 class TurnLoop(asyncio.SelectorEventLoop):
-    """Timers never fire: time is the manual clock's."""
+    """Timers never fire: time is the manual clock's. What goes wrong in a callback is raised by the turn
+    in which it happened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._wrong: list[BaseException] = []
+        self.set_exception_handler(self._note)
+
+    def _note(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        self._wrong.append(context.get("exception") or AssertionError(context["message"]))
 
     def turn(self) -> int:
         """Run what is ready, and what that makes ready, until nothing is; how many turns it took."""
         for turns in range(TURNS_MAX):
+            if self._wrong:
+                raise self._wrong.pop(0)
             if not self._ready:  # type: ignore[attr-defined]  # CPython's own queue of callbacks
                 return turns
             self.call_soon(self.stop)

@@ -128,9 +128,7 @@ class Twin:
 
     def ack_up_to(self, end: int, *, certain: bool) -> None:
         last = end - 1
-        if last in self.acked:
-            return  # nothing below it can be left, or its ack was one of before
-        if last not in self.stale and last not in self.forgotten:
+        if last in self.acked or last not in self.stale | self.forgotten:
             self._settle(set(range(end)))
         elif not certain or last in self.forgotten:
             self.unsure |= set(range(end)) - self.acked
