@@ -21,7 +21,9 @@ ELSEWHERE: dict[int, tuple[str, str]] = {
         "the entry is on disk. `highest_sequence_id` is honoured and echoed; with deduplication a repeated "
         "sequence id is answered with id -1:-1 and stored once, batches and chunked messages included. "
         "Entries with a `marker_type` are stored and indexed, and never dispatched. Compression and "
-        "encryption are passed through. A wrong checksum is `ChecksumError` for that message alone.",
+        "encryption are passed through. A wrong checksum is `ChecksumError` for that message alone; metadata "
+        "that no client could read, or that contradicts itself or its payload, is `NotAllowedError`, and so "
+        "is, with deduplication, an entry whose metadata names another producer.",
     ),
     Kind.ACK: (
         "broker/subscription.py",
@@ -30,7 +32,9 @@ ELSEWHERE: dict[int, tuple[str, str]] = {
         "before ACK_RESPONSE leaves. An ack of a chunked message's last chunk covers all its chunks. Acks "
         "of messages that were delivered before a seek and not again since change nothing and are answered. "
         "A cumulative ack on Shared or Key_Shared is answered and ignored, as upstream does; an ack for a "
-        "consumer that is not there is dropped.",
+        "consumer that is not there is dropped. An id that is not there is an error for the command, whose "
+        "other ids are acked all the same. In a transaction it is `NotAllowedError`; sets that come to more "
+        "than 250,000 ranges in one command are `TooManyRequests`.",
     ),
     Kind.FLOW: (
         "broker/subscription.py",
