@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import json
 import logging
 import os
@@ -35,6 +36,10 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+# A message is many small values that live until the next commit, and no cycle. With the defaults the
+# collector looks through them all the time: publishing to a thousand topics costs a fifth more.
+COLLECTOR_THRESHOLDS = (20_000, 20, 50)
 
 
 def run(settings: Settings, *, ready_file: Path | None = None) -> None:
@@ -61,6 +66,8 @@ async def _run(settings: Settings, ready_file: Path | None) -> None:
     try:
         http = await _start_http(settings, broker)
         try:
+            gc.freeze()  # modules and classes stay: nobody need look at them again
+            gc.set_threshold(*COLLECTOR_THRESHOLDS)
             _announce(settings, broker, http, took_ms, ready_file)
             await stop.wait()
             logger.info("stopping")
