@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from typing import Any
@@ -404,3 +405,36 @@ def test_killed_while_the_official_producer_sends_chunks(
         found = payloads(drain(consumer, 2000))
         assert [data[:8] for data in found] == [data[:8] for data in sent]
         assert found == sent
+
+
+def test_cut_off_while_the_official_consumer_gets_chunks(
+    own_broker: Any, connect: Any, topic: str
+) -> None:
+    """By a crash, or by a seek. The client keeps what it had of the message, and would drop all of it
+    when it begins again."""
+    broker: BrokerProcess = own_broker(max_message_size=64 * 1024)
+    client = connect(broker)
+    client.subscribe(topic, "s").close()
+    sent = large(1, 40 * MIB)
+    producer = chunking(client, topic, max_pending_messages=2000)
+    producer.send(sent)
+    producer.close()
+    for is_crash in (True, False):
+        before = messages_out(broker, topic)
+        consumer = client.subscribe(topic, "s")
+        while (delivered := messages_out(broker, topic) - before) < 20:
+            pass
+        assert delivered < 600, "too late to be in the middle of it"
+        if is_crash:
+            broker.restart()
+        else:
+            consumer.seek(pulsar.MessageId.earliest)
+        assert consumer.receive(RECEIVE_MS).data() == sent
+        consumer.close()
+
+
+def messages_out(broker: BrokerProcess, topic: str) -> int:
+    _, text = broker.rest("GET", "/metrics/")
+    pattern = rb"pulsar_out_messages_total\{[^}]*%s[^}]*\} ([0-9.e+]+)" % topic.encode()
+    found = re.search(pattern, text)
+    return int(float(found[1])) if found else 0

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from milepost.broker import addresses
 from milepost.broker.ack_journal import AckJournal, Done, Journaling
 from milepost.broker.chunk_gate import ChunkGate
+from milepost.broker.chunk_restart import restart_frames
 from milepost.broker.consumer import NO_EPOCH, PERMITS_MAX, Consumer
 from milepost.broker.dispatch import Dispatcher, make_dispatcher
 from milepost.broker.peer import Buffer
@@ -163,10 +164,11 @@ class Subscription:
         """The next indexes that are ready and not held back, at most so many."""
         index, held = self._scan_index, self.gate.held
         while (ready := self.cursor.next_ready(index, limit)) is not None and held:
-            free = next(held.gaps(*ready), None)
-            if free is not None:
-                return free
-            index = ready[1]
+            first, end = ready
+            index = held.next_absent(first, self.cursor.end)
+            if index == first:
+                next_held = held.next_index(first)
+                return first, end if next_held is None else min(end, next_held)
         return ready
 
     def offer(self, entries: Sequence[Entry], epoch: int) -> None:
@@ -244,8 +246,9 @@ class Subscription:
         if shown is not None and shown.is_empty:
             return  # acked, or with somebody else, since it was read
         redelivery_count = cursor.redelivery_count(span)
+        frames = restart_frames(consumer, entry) if entry.flags & CHUNK else []
         went = cursor.deliver(span.first_index, span.end_index, consumer.holder)
-        frame = entry_frame(
+        frames += entry_frame(
             consumer,
             entry,
             shown,
@@ -256,7 +259,7 @@ class Subscription:
             self.messages_redelivered += went.count
             consumer.messages_redelivered += went.count
         self.dispatcher.delivered(consumer, entry)
-        self._delivered(consumer, went, frame, len(entry.payload))
+        self._delivered(consumer, went, frames, len(entry.payload))
 
     def _shows_index(self, consumer: Consumer) -> bool:
         return consumer.peer.wants_broker_entry and self.limits.expose_broker_entry
@@ -349,11 +352,8 @@ class Subscription:
         holder = consumer.holder
         by_index = self.limits.batch_index_ack
         if ack.is_cumulative:
-            if (
-                self.dispatcher is not None
-                and self.dispatcher.takes_cumulative
-                and len(ack.ids) == 1
-            ):
+            dispatcher = self.dispatcher
+            if dispatcher is not None and dispatcher.takes_cumulative and len(ack.ids) == 1:
                 try:
                     end = addresses.acked_end(self.topic, ack.ids[0], batch_index_ack=by_index)
                     self._note(self._ack_up_to(end, holder))

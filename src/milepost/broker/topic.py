@@ -99,8 +99,10 @@ class Topic:
         """Of the whole broker."""
         self._now_ms = now_ms
         self.chunked = ChunkedMessages()
-        # Up to here chunks may lie that `chunked` has not heard of; 0 once they were looked for.
-        self._recall_end = log.end_index
+        self.opened_ms = now_ms()
+        self.recovered_end = log.end_index
+        """Where the log ended then: entries below may have been delivered by an earlier process."""
+        self._is_recalled = False
         self.messages_in = 0
         self.bytes_in = 0
         self.messages_out = 0
@@ -201,8 +203,9 @@ class Topic:
 
     def _judge(self, send: Send, producer: Producer, chunk: ChunkInfo | None) -> Verdict:
         if chunk is not None and not chunk.is_first and not self.chunked.knows(chunk):
-            chunk_search.recall(self.log, self._recall_end, self.chunked)
-            self._recall_end = 0
+            if not self._is_recalled:
+                chunk_search.recall(self.log, self.recovered_end, self.chunked)
+            self._is_recalled = True
         if self.dedup is not None and not send.traits.is_marker:
             return self.dedup.judge(
                 producer.name, send.sequence_id, send.highest_sequence_id, chunk

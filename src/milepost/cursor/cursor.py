@@ -359,6 +359,11 @@ class Cursor:
         """Whether an ack of this index would be ignored."""
         return index in self._stale
 
+    def was_delivered(self, index: int) -> bool:
+        """Whether a ready message was with a consumer before, in this epoch or in an older one, as
+        far as that is known."""
+        return index in self._returned or index in self._stale
+
     @property
     def next_due_ms(self) -> int | None:
         """When `due` will next find something, if anything is delayed."""

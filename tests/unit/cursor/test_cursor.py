@@ -424,3 +424,16 @@ def test_counts_never_go_negative_unseen() -> None:
 
 def test_the_example() -> None:
     assert doctest.testmod(module).failed == 0
+
+
+def test_what_came_back_or_was_sought_was_delivered_before() -> None:
+    cursor = Cursor(0, 6)
+    cursor.deliver(0, 4, 1)
+    assert not any(cursor.was_delivered(index) for index in range(6))  # none of them is ready
+    cursor.ack([(3, 4)], 1)
+    cursor.release([(1, 2)], 1, count=True)
+    assert [index for index in range(6) if cursor.was_delivered(index)] == [1]
+    cursor.seek(0)
+    assert [index for index in range(6) if cursor.was_delivered(index)] == [0, 1, 2, 3]
+    cursor.deliver(0, 2, 2)
+    assert [index for index in range(6) if cursor.was_delivered(index)] == [2, 3]
