@@ -34,11 +34,11 @@ format: $(READY) ## rewrite the sources in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-check: $(READY) ## format, lint, types, tidy, unit, property: under two minutes
+check: $(READY) ## format, lint, types, tidy, unit, property, scenarios, proposals: under two minutes
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -n $(JOBS) -m "not slow" tests/unit tests/property tests/test_tidy.py tests/test_docs.py
+	$(BIN)/python -m pytest -q -n $(JOBS) -m "not slow" tests/unit tests/property tests/scenarios tests/pips tests/test_tidy.py tests/test_docs.py
 
 test: check ## everything that CI runs
 	$(BIN)/python -m pytest -q -n $(JOBS) -m "slow" tests/unit tests/property
