@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 FOLDER = "ledgers"
 # A checkpoint joins smaller blocks into ones of this size: a ledger may hold a block for each message,
 # and what is done for each of those on the loop would hold up everybody.
-JOINED_SIZE = 256 * 1024
+JOINED_SIZE = 16 * 1024
 # The newest rows of a ledger that still grows stay in memory up to this many: they are asked for most.
 _ROWS_HELD_MAX = 4096
 
@@ -434,17 +434,20 @@ class Flush(NamedTuple):
 
 
 def _joined(blocks: list[bytes]) -> list[bytes]:
-    """The same bytes in blocks of `JOINED_SIZE` or more; only the last may be smaller."""
+    """The same bytes in blocks of `JOINED_SIZE` or more; those that are as large are not copied."""
     joined: list[bytes] = []
     run: list[bytes] = []
     size = 0
     for block in blocks:
-        run.append(block)
-        size += len(block)
-        if size >= JOINED_SIZE:
-            joined.append(b"".join(run))  # a single block is not copied
+        if len(block) < JOINED_SIZE:
+            run.append(block)
+            size += len(block)
+        if run and (size >= JOINED_SIZE or len(block) >= JOINED_SIZE):
+            joined.append(b"".join(run))
             run.clear()
             size = 0
+        if len(block) >= JOINED_SIZE:
+            joined.append(block)
     if run:
         joined.append(b"".join(run))
     return joined

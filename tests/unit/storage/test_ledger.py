@@ -223,6 +223,19 @@ class TestCheckpoints:
         forget(ledger)
         assert read(ledger, files, 0, 12) == entries
 
+    def test_large_blocks_are_not_copied(self, files: MemoryFiles) -> None:
+        ledger = Ledger(NEW)
+        large = [Block.encode(7, n, 100 + n, TIME_MS, [NewEntry(bytes(20_000))]) for n in (1, 4)]
+        fill(ledger, files, 1)
+        ledger.admit(large[0], files)
+        fill(ledger, files, 1, blocks=2)
+        ledger.admit(large[1], files)
+        flush = ledger.plan_flush(INCARNATION)
+        flush.perform(files)
+        assert [len(block) for block in flush.blocks] == [55, 20_048, 110, 20_048]
+        assert flush.blocks[1] is large[0].data
+        assert flush.blocks[3] is large[1].data
+
     def test_blocks_are_forgotten_oldest_first_and_only_when_stored(
         self, files: MemoryFiles, monkeypatch: pytest.MonkeyPatch
     ) -> None:
