@@ -143,6 +143,7 @@ class Machine:
         self.topics: dict[str, TopicRow] = {}
         self.subscriptions: dict[tuple[str, str], Subscription] = {}
         self.plan: Checkpoint | None = None
+        self._recorded = False
         self._commits: list[Commit] = []
         self._reply: list[Checkpoint | PersistenceError] = []
         for topic in self.catalog.topics():
@@ -346,10 +347,14 @@ class Machine:
     def record(self) -> None:
         assert self.plan is not None
         self.plan.record(self.catalog)
+        self._recorded = True
 
     def finish_checkpoint(self, error: BaseException | None = None) -> None:
         assert self.plan is not None
         plan, self.plan = self.plan, None
+        if self._recorded:
+            error = None  # it has happened, whatever came after
+        self._recorded = False
         self.store.finish_checkpoint(plan, error)
         if error is None:
             plan.drop_journal(self.files)

@@ -248,6 +248,8 @@ class StorageEngine:
         if isinstance(plan, PersistenceError):
             raise plan
         try:
+            # Before a file is touched: is the outcome of the last one certain?
+            await self.catalog(lambda catalog: None)
             await self._loop.run_in_executor(self._file_threads, plan.flush, store.files)
             await self.catalog(plan.record)
         except BaseException as error:

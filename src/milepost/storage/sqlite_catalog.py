@@ -17,6 +17,7 @@ from milepost.errors import (
     AlreadyExists,
     CorruptData,
     DiskFull,
+    OutcomeUnknown,
     PersistenceError,
     TopicNotFound,
     UnknownFormat,
@@ -73,6 +74,8 @@ class SqliteCatalog:
         """`image` and `on_commit` serve crash tests: a database as bytes, and a call a commit."""
         self._on_commit = on_commit
         self._depth = 0
+        # Why nothing may be changed: a commit failed in a way that leaves its outcome open.
+        self._failure: str | None = None
         # Autocommit mode: transactions are begun and ended by name, in `transaction` only.
         self._db = sqlite3.connect(
             ":memory:" if path is None else path, isolation_level=None, check_same_thread=False
@@ -118,19 +121,28 @@ class SqliteCatalog:
 
         One inside another can fail alone: its changes are taken back, the outer one goes on.
         """
+        if self._failure is not None:
+            raise PersistenceError(f"{self._where}: no changes until a restart: {self._failure}")
         outermost = not self._depth
+        committing = False
         name = f"level{self._depth}"
         self._depth += 1
         try:
             self._db.execute("begin immediate" if outermost else f"savepoint {name}")
             try:
                 yield
+                committing = outermost
                 self._db.execute("commit" if outermost else f"release {name}")
             except BaseException:
                 if self._db.in_transaction:
                     self._db.execute("rollback" if outermost else f"rollback to {name}")
                 raise
         except sqlite3.OperationalError as failure:
+            if committing and failure.sqlite_errorcode & 0xFF == sqlite3.SQLITE_IOERR:
+                # It may be in the file all the same, and a start would find it there. Until then
+                # nothing may be done that takes it for undone.
+                self._failure = str(failure)
+                raise OutcomeUnknown(f"{self._where}: {failure}") from failure
             error = DiskFull if "full" in str(failure) else PersistenceError
             raise error(f"{self._where}: {failure}") from failure
         except sqlite3.DatabaseError as failure:

@@ -383,6 +383,8 @@ class Store:
         if isinstance(plan, PersistenceError):
             raise plan
         try:
+            with self.catalog.transaction():
+                pass  # before a file is touched: is the outcome of the last one certain?
             plan.flush(self.files)
             plan.record(self.catalog)
         except Exception as error:

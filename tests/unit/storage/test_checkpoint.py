@@ -67,6 +67,29 @@ class TestFlush:
             machine.checkpoint()
 
 
+class TestRecording:
+    def test_one_that_may_have_been_recorded_is_not_tried_again(self) -> None:
+        """Trying again would cut ledgers that the catalog may count on after the next start."""
+        machine = Machine()
+        machine.create_topic("a")
+        machine.publish("a", 3)
+        machine.pump()
+        before = machine.catalog.image()
+        machine.catalog._failure = "disk I/O error"
+        machine.files.faults.fail("any", under="ledgers")
+        for _ in range(2):
+            with pytest.raises(PersistenceError, match="no changes until a restart"):
+                machine.checkpoint()
+        assert machine.files.faults.fired == [], "no ledger was touched"
+        machine.files.faults.heal()
+        machine.publish("a", 1)
+        machine.pump()
+        assert machine.logs["a"].end_index == 4, "the journal goes on"
+        machine._catalog_image = before
+        machine.kill()
+        assert machine.problems() == []
+
+
 class TestStates:
     """A state may be closed and opened at any moment of a checkpoint."""
 

@@ -11,6 +11,7 @@ from milepost.errors import (
     AlreadyExists,
     CorruptData,
     DiskFull,
+    OutcomeUnknown,
     PersistenceError,
     TopicNotFound,
     UnknownFormat,
@@ -78,6 +79,23 @@ def fail_halfway(catalog: SqliteCatalog, name: str, failure: Exception | None = 
         raise failure or RuntimeError("halfway")
 
 
+class FailingCommits:
+    """A connection whose commits fail in the sync."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._connection, name)
+
+    def execute(self, statement: str, *arguments: object) -> object:
+        if statement == "commit":
+            failure = sqlite3.OperationalError("disk I/O error")
+            failure.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+            raise failure
+        return self._connection.execute(statement, *arguments)
+
+
 class TestTransactions:
     def test_all_or_nothing(self, catalog: SqliteCatalog) -> None:
         with pytest.raises(RuntimeError, match="halfway"):
@@ -127,6 +145,17 @@ class TestTransactions:
             fail_halfway(catalog, "a", failure)
         assert catalog.topics() == []
         catalog.create_topic("a", {})
+
+    def test_a_commit_that_may_have_happened_is_the_last(self, catalog: SqliteCatalog) -> None:
+        """Its sync failed: a start may find it or not, and nothing may be built on either."""
+        catalog.create_topic("a", {})
+        catalog._db = FailingCommits(catalog._db)  # type: ignore[assignment]
+        with pytest.raises(OutcomeUnknown, match="disk I/O error"):
+            catalog.create_topic("b", {})
+        for _ in range(2):
+            with pytest.raises(PersistenceError, match="no changes until a restart: disk I/O err"):
+                catalog.create_topic("c", {})
+        assert [topic.name for topic in catalog.topics()] == ["a"], "reading goes on"
 
     def test_a_full_disk_is_named_and_passes(self, tmp_path: Path) -> None:
         catalog = SqliteCatalog(tmp_path / FILE)
