@@ -42,6 +42,15 @@ def test_a_name_that_is_none(client: pulsar.Client, name: str) -> None:
         client.subscribe(name, "s")
 
 
+@pytest.mark.parametrize("name", ["a\nb", "..", "persistent://a/cluster/b/c", "-partition-0"])
+def test_a_name_that_only_the_client_takes_for_one(client: pulsar.Client, name: str) -> None:
+    """`InvalidTopicName` from a broker it takes for passing trouble; this it does not."""
+    with pytest.raises(pulsar.TopicNotFound):
+        client.create_producer(name)
+    with pytest.raises(pulsar.TopicNotFound):
+        client.subscribe(name, "s")
+
+
 @pytest.mark.parametrize(
     "name",
     ["", "persistent://public/t", "bad://a/b/c", "persistent://a//c", "persistent://a/cluster/b/c"],
@@ -68,11 +77,11 @@ def test_a_topic_that_may_not_be_made(own_broker: Any, connect: Any, topic: str)
 
 
 def test_a_subscription_that_may_not_be_made(own_broker: Any, connect: Any, topic: str) -> None:
-    """The official client takes this code, upstream's, for a passing trouble and tries until its time
-    is up; others do not."""
     broker: BrokerProcess = own_broker(allow_auto_subscription_creation=False)
     client = connect(broker)
     client.create_producer(topic)
+    with pytest.raises(pulsar.NotAllowedError):
+        client.subscribe(topic, "s")
     with RawClient(broker.port) as raw, pytest.raises(Refused) as refused:
         subscribe(raw, topic, "s")
     assert refused.value.code == pb.SubscriptionNotFound

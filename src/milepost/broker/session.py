@@ -197,7 +197,9 @@ class Session:
 
     def refuse(self, command: Command, error: MilepostError) -> None:
         """Answer a request that failed, in the reply that its kind of request waits for."""
-        answer = replies.refusal(command, error.wire_code, str(error))
+        peer = self.protocol.peer
+        code = error.wire_code if peer is None else peer.error_code(error.wire_code)
+        answer = replies.refusal(command, code, str(error))
         if answer is not None:
             self.write((answer,))
 

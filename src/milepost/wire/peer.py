@@ -39,6 +39,13 @@ _NOT_FOR_CPP: Final = frozenset(
     )
 )
 
+# Errors that it takes for passing trouble: it tries again until its time is up, half a minute later,
+# and tells its user of a timeout. It is told the nearest error that it takes for final.
+_FINAL_FOR_CPP: Final[dict[int, int]] = {
+    pb.InvalidTopicName: pb.TopicNotFound,
+    pb.SubscriptionNotFound: pb.NotAllowedError,
+}
+
 _BROKER_ENTRY_SINCE: Final = 18
 
 
@@ -57,6 +64,10 @@ class Peer(NamedTuple):
         if kind in _NOT_FOR_CPP and self.software.startswith(_CPP):
             return False
         return self.protocol_version >= _SINCE.get(kind, 0)
+
+    def error_code(self, code: int) -> int:
+        """The `ServerError` to refuse a request with, so that the client takes it as it is meant."""
+        return _FINAL_FOR_CPP.get(code, code) if self.software.startswith(_CPP) else code
 
 
 def peer_of(software: str, version: int, flags: pb.FeatureFlags) -> Peer:

@@ -44,3 +44,11 @@ def test_old_clients_are_spared_what_came_after_them() -> None:
     assert not Peer("x", 4, reads_broker_entry=False).understands(Kind.CLOSE_CONSUMER)
     assert CPP.understands(Kind.ACTIVE_CONSUMER_CHANGE)
     assert CPP.understands(Kind.SUCCESS)
+
+
+def test_cpp_is_told_errors_that_it_takes_for_final() -> None:
+    assert CPP.error_code(pb.InvalidTopicName) == pb.TopicNotFound
+    assert CPP.error_code(pb.SubscriptionNotFound) == pb.NotAllowedError
+    assert CPP.error_code(pb.ConsumerBusy) == pb.ConsumerBusy
+    for code in pb.ServerError.values():
+        assert JAVA.error_code(code) == code
