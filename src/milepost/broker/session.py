@@ -112,6 +112,10 @@ class Session:
                 self.broker.counters.frames_refused["unknown_producer"] += 1
                 self.fail(f"SEND for producer {event.producer_id}, which this connection has not")
             return
+        if producer.waiting_request_id is not None:
+            self.broker.counters.frames_refused["producer_not_ready"] += 1
+            self.fail(f"SEND for {producer}, which waits to have the topic alone")
+            return
         self._pending_publishes += len(event.sends)
         producer.topic.publish(producer, event.sends)
         if self._is_reading and (

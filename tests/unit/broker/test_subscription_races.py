@@ -80,7 +80,7 @@ class Twin:
         self.acked: set[int] = set()
         """Certainly."""
         self.unsure: set[int] = set()
-        """Acked or not: the ack may have been one from before a seek."""
+        """Acked or not: the ack may have been one from before a seek, or of a delivery held back."""
         self.holder: dict[int, Consumer] = {}
         self.seen: set[int] = set()
         """Was ever given to anybody."""
@@ -116,7 +116,6 @@ class Twin:
         self.holder.update(dict.fromkeys(shown, consumer))
         self.seen |= shown
         self.stale -= shown
-        self.unsure -= shown
 
     def ack(self, indexes: set[int], *, certain: bool) -> None:
         """`certain`: nothing is delivered and held back, so that it is known what is stale."""

@@ -30,17 +30,16 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
     `last_sequence_id` is known where deduplication is on. Encryption is the clients' own."""
     broker = session.broker
     producer_id = signed64(command.producer_id)
+    key = ("producer", producer_id)
+    if key in session.opening:
+        raise ServiceNotReady(f"producer {producer_id} is already being opened")
     current = session.producers.get(producer_id)
     if current is not None and not command.epoch > current.epoch:
-        # A client that asks twice has missed the first answer.
-        session.write((broker.producer_success(command.request_id, current, None),))
+        _answer_again(session, current, command.request_id)
         return
     initial = command.initial_subscription_name
     check_label("producer", command.producer_name)
     check_label("subscription", initial)
-    key = ("producer", producer_id)
-    if key in session.opening:
-        raise ServiceNotReady(f"producer {producer_id} is already being opened")
     session.opening[key] = command
     try:
         topic = await broker.topic(TopicName.parse(command.topic))
@@ -66,6 +65,17 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
     finally:
         if session.opening.get(key) is command:
             del session.opening[key]
+
+
+def _answer_again(session: Session, current: Producer, request_id: int) -> None:
+    """A client that asks twice has missed the first answer."""
+    if current.waiting_request_id is not None:
+        current.waiting_request_id = request_id
+        session.write((replies.producer_success(request_id, current.name, ready=False),))
+    else:
+        access = current.topic.access
+        epoch = access.epoch if access.is_alone(current) else None
+        session.write((session.broker.producer_success(request_id, current, epoch),))
 
 
 def _make(

@@ -167,6 +167,47 @@ def test_who_waits_is_told_twice(stage: Stage) -> None:
     assert granted.topic_epoch == 1
 
 
+def test_who_waits_and_asks_again_still_waits(stage: Stage) -> None:
+    first, second = stage.client(), stage.client()
+    produce(stage, first, producer_access_mode=EXCLUSIVE)
+    produce(stage, second, name="q", producer_access_mode=WAIT)
+    again = ask(second, producer_command(name="q", producer_access_mode=WAIT))
+    stage.turn()
+    assert not answer(second, again).producer_ready
+    first.hang_up()
+    stage.turn()
+    assert answer(second, again).topic_epoch == 1
+    assert second.take() == []
+
+
+def test_who_waits_may_not_send(stage: Stage) -> None:
+    first, second = stage.client(), stage.client()
+    produce(stage, first, producer_access_mode=EXCLUSIVE)
+    produce(stage, second, name="q", producer_access_mode=WAIT)
+    second.say(message(0, producer="q"))
+    stage.turn()
+    assert second.is_lost
+    assert stage.topic().log.end_index == 0
+    assert stage.broker.counters.frames_refused == {"producer_not_ready": 1}
+
+
+def test_who_is_alone_and_asks_again_hears_its_epoch(stage: Stage) -> None:
+    client = stage.client()
+    for _ in range(2):
+        assert produce(stage, client, producer_access_mode=EXCLUSIVE).topic_epoch == 0
+
+
+def test_who_asks_again_before_its_epoch_is_durable_is_not_told(stage: Stage) -> None:
+    client = stage.client()
+    stage.topic()
+    stage.engine.holds_catalog = True
+    first = ask(client, producer_command(producer_access_mode=EXCLUSIVE))
+    again = ask(client, producer_command(producer_access_mode=EXCLUSIVE))
+    stage.turn()
+    assert error_of(answer(client, again)) == "ServiceNotReady"
+    assert answer(client, first) is None
+
+
 def test_who_waits_and_cannot_be_granted_is_refused(stage: Stage) -> None:
     first, second = stage.client(), stage.client()
     produce(stage, first, producer_access_mode=EXCLUSIVE)
