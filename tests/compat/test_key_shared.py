@@ -94,6 +94,29 @@ def test_keys_move_to_a_newcomer_only_when_they_are_free(client: pulsar.Client, 
     assert all(numbers == [0, 1] for share in shares for numbers in share.values())
 
 
+def test_a_key_is_free_when_what_was_left_of_its_batches_is_acked(
+    client: pulsar.Client, topic: str
+) -> None:
+    """Batches of which some messages were acked before they came to the consumer that holds them."""
+    first = join(client, topic, batch_index_ack_enabled=True)
+    producer = batching(client, topic, batching_type=BatchingType.KeyBased)
+    send_keyed(producer, 80, 20)
+    for message in receive(first, 80):
+        if message.message_id().batch_index() in (0, 2):
+            first.acknowledge(message)
+    first.close()
+    second = join(client, topic, batch_index_ack_enabled=True)
+    held = receive(second, 40)
+    third = join(client, topic)
+    send_keyed(producer, 20, 20)
+    assert drain(third) == []
+    for message in held:
+        second.acknowledge(message)
+    shares = [by_key(payloads(drain(consumer, 500))) for consumer in (second, third)]
+    assert all(shares)
+    assert sorted([*shares[0], *shares[1]]) == sorted(f"k{number}" for number in range(20))
+
+
 class Worker(threading.Thread):
     """Receives, notes, acks, one at a time, until it is told to leave."""
 

@@ -21,6 +21,7 @@ from milepost.broker.keyshared import KeySharedAssignment
 from milepost.errors import ConsumerBusy, InvalidInput
 from milepost.positions.ranges import Range
 from milepost.storage.entry import CHUNK, Entry
+from milepost.wire.events import ChunkInfo
 from milepost.wire.metadata import chunk_info, split_entry, sticky_key
 
 if TYPE_CHECKING:
@@ -79,14 +80,15 @@ class Dispatcher:
     def shown_count(self, redelivery_count: int) -> int:
         return redelivery_count
 
-    def delivered(self, consumer: Consumer, entry: Entry) -> None:
-        """The entry went to the consumer it was chosen for."""
+    def delivered(self, consumer: Consumer, entry: Entry, ranges: Sequence[Range]) -> None:
+        """These indexes of the entry went to the consumer it was chosen for. Not told of entries
+        without flags that went out in a run."""
 
-    def acked(self, ranges: Sequence[Range]) -> None:
-        """Those indexes are done."""
+    def settled(self, ranges: Sequence[Range]) -> None:
+        """Those indexes are no longer with anybody: acked or released."""
 
     def released(self, consumer: Consumer) -> None:
-        """The consumer gave something back."""
+        """The consumer gave everything back."""
 
     def sought(self) -> None:
         """Nothing is inflight any more."""
@@ -203,7 +205,7 @@ class Shared(Dispatcher):
         return best
 
     def _choose_for_chunk(self, entry: Entry) -> Consumer | None:
-        info = chunk_info(split_entry(bytes(entry.payload)).metadata)
+        info = _chunk_info(entry)
         if info is None:
             return self._round_robin()
         holder = self._chunks.holder_of(info)
@@ -214,9 +216,15 @@ class Shared(Dispatcher):
                 break
         else:
             chosen = self._round_robin()  # chunk 0, or an orphan: anybody will do, nobody stalls
-        if chosen is not None:
-            self._chunks.assigned(info, chosen.holder)
         return chosen
+
+    def delivered(self, consumer: Consumer, entry: Entry, ranges: Sequence[Range]) -> None:
+        info = _chunk_info(entry)
+        if info is not None:
+            self._chunks.assigned(info, consumer.holder)
+
+    def sought(self) -> None:
+        self._chunks.clear()
 
 
 class KeyShared(Dispatcher):
@@ -256,15 +264,11 @@ class KeyShared(Dispatcher):
         metadata = split_entry(bytes(entry.payload)).metadata
         return self._assignment.slot_of(sticky_key(metadata))
 
-    def delivered(self, consumer: Consumer, entry: Entry) -> None:
-        self._assignment.delivered(
-            consumer.holder,
-            self._slot(entry),
-            entry.last_index - entry.count + 1,
-            entry.last_index + 1,
-        )
+    def delivered(self, consumer: Consumer, entry: Entry, ranges: Sequence[Range]) -> None:
+        first, end = entry.last_index - entry.count + 1, entry.last_index + 1
+        self._assignment.delivered(consumer.holder, self._slot(entry), first, end, ranges)
 
-    def acked(self, ranges: Sequence[Range]) -> None:
+    def settled(self, ranges: Sequence[Range]) -> None:
         if self._assignment.settled(ranges):
             self.subscription.rescan()
 
@@ -275,6 +279,10 @@ class KeyShared(Dispatcher):
 
     def sought(self) -> None:
         self._assignment.clear()
+
+
+def _chunk_info(entry: Entry) -> ChunkInfo | None:
+    return chunk_info(split_entry(bytes(entry.payload)).metadata) if entry.flags & CHUNK else None
 
 
 def make_dispatcher(sub_type: int, subscription: Subscription, *, sticky: bool) -> Dispatcher:

@@ -124,8 +124,7 @@ class Subscription:
         consumer.is_closed = True
         self.consumers.remove(consumer)
         assert self.dispatcher is not None
-        self.cursor.release_holder(consumer.holder, count=False)
-        consumer.unacked = 0
+        self.release_all(consumer)
         self.dispatcher.remove(consumer)
         self._unblock()
         self.rescan()
@@ -258,7 +257,7 @@ class Subscription:
         if redelivery_count:
             self.messages_redelivered += went.count
             consumer.messages_redelivered += went.count
-        self.dispatcher.delivered(consumer, entry)
+        self.dispatcher.delivered(consumer, entry, went.ranges)
         self._delivered(consumer, went, frames, len(entry.payload))
 
     def _shows_index(self, consumer: Consumer) -> bool:
@@ -383,7 +382,7 @@ class Subscription:
                     consumer.unacked -= removed
                     consumer.messages_acked += removed
             if self.dispatcher is not None:
-                self.dispatcher.acked(acked.ranges)
+                self.dispatcher.settled(acked.ranges)
             self._unblock()
             self.gate.settled()
         if acked.ranges and self.journal is not None:
@@ -404,12 +403,13 @@ class Subscription:
         if ids and self.dispatcher.releases_by_id:
             ranges = addresses.released_ranges(self.topic, ids)
             released = self.cursor.release(ranges, consumer.holder, count=True)
+            self.dispatcher.settled(ranges)
         else:
             released = self.cursor.release_holder(
                 consumer.holder, count=self.dispatcher.releases_by_id
             )
+            self.dispatcher.released(consumer)
         consumer.unacked -= released.count
-        self.dispatcher.released(consumer)
         self._unblock()
         self.rescan()
 
