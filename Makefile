@@ -44,7 +44,7 @@ test: check ## everything that CI runs
 	$(BIN)/python -m pytest -q -n $(JOBS) -m "slow" tests/unit tests/property
 	$(BIN)/python -m pytest -q -n $(JOBS) tests/crash tests/compat tests/e2e tests/fuzz
 
-fuzz: $(READY) ## every fuzz target for SECONDS=60, all in about 13 minutes
+fuzz: $(READY) ## every fuzz target for SECONDS=60, all in about 14 minutes
 	MILEPOST_FUZZ_SECONDS=$(SECONDS) $(BIN)/python -m pytest -q -n $(JOBS) tests/fuzz
 
 campaign: $(READY) ## the crash and kill campaigns at length (an hour or more)

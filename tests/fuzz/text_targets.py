@@ -80,8 +80,11 @@ def _toml(data: bytes) -> Hashable:
 def _flags(data: bytes) -> Hashable:
     """Each line is a setting and its value, as `--set` takes them."""
     lines = data.decode("utf-8", "replace").splitlines()
-    flags = [(f"--set {line}", *line.partition("=")[::2]) for line in lines]
-    loaded = load(flags=flags)
+    flags = [("--set", *line.partition("=")[::2]) for line in lines]
+    try:
+        loaded = load(flags=flags)
+    except InvalidSetting as error:
+        return str(error).rpartition(": ")[2][:30]
     assert load(flags=flags).settings == loaded.settings
     assert isinstance(loaded.settings.data, Path)
     return True
