@@ -401,7 +401,10 @@ class Subscription:
         if epoch != NO_EPOCH:
             consumer.epoch = max(consumer.epoch, epoch)
         if ids and self.dispatcher.releases_by_id:
-            ranges = addresses.released_ranges(self.topic, ids)
+            # What is with somebody else by now stays there, and so does its key.
+            held = self.cursor.inflight_of(consumer.holder)
+            asked = addresses.released_ranges(self.topic, ids)
+            ranges = [held_one for one in asked for held_one in held.within(*one)]
             released = self.cursor.release(ranges, consumer.holder, count=True)
             self.dispatcher.settled(ranges)
         else:
