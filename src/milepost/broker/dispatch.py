@@ -22,7 +22,7 @@ from milepost.errors import ConsumerBusy, InvalidInput
 from milepost.positions.ranges import Range
 from milepost.storage.entry import CHUNK, Entry
 from milepost.wire.events import ChunkInfo
-from milepost.wire.metadata import chunk_info, split_entry, sticky_key
+from milepost.wire.metadata import chunk_info, entry_metadata, sticky_key
 
 if TYPE_CHECKING:
     from milepost.broker.subscription import Subscription
@@ -235,6 +235,8 @@ class KeyShared(Dispatcher):
         self._sticky = sticky
         self._assignment = KeySharedAssignment(sticky=sticky)
         self._by_holder: dict[int, Consumer] = {}
+        # The entry looked at last, and its slot: what is delivered was chosen just before.
+        self._seen: tuple[Entry | None, int] = None, 0
         self.run_max = 1  # the next entry has a key of its own
 
     def fits(self, sub_type: int, sticky: bool) -> bool:
@@ -261,8 +263,11 @@ class KeyShared(Dispatcher):
         return True  # the next one has another key
 
     def _slot(self, entry: Entry) -> int:
-        metadata = split_entry(bytes(entry.payload)).metadata
-        return self._assignment.slot_of(sticky_key(metadata))
+        seen, slot = self._seen
+        if seen is not entry:
+            slot = self._assignment.slot_of(sticky_key(entry_metadata(entry.payload)))
+            self._seen = entry, slot
+        return slot
 
     def delivered(self, consumer: Consumer, entry: Entry, ranges: Sequence[Range]) -> None:
         first, end = entry.last_index - entry.count + 1, entry.last_index + 1
@@ -282,7 +287,7 @@ class KeyShared(Dispatcher):
 
 
 def _chunk_info(entry: Entry) -> ChunkInfo | None:
-    return chunk_info(split_entry(bytes(entry.payload)).metadata) if entry.flags & CHUNK else None
+    return chunk_info(entry_metadata(entry.payload)) if entry.flags & CHUNK else None
 
 
 def make_dispatcher(sub_type: int, subscription: Subscription, *, sticky: bool) -> Dispatcher:

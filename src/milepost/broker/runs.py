@@ -31,10 +31,12 @@ def fresh_run(
 ) -> Sequence[Entry]:
     """The run that begins with `entries[at]`, for a consumer with so much room; empty if it is
     something special."""
+    if entries_max == 1:
+        return ()
     first_index = entries[at].last_index - entries[at].count + 1
     offered = entries[-1].last_index + 1 - first_index
     ready = cursor.next_ready(first_index, offered)
-    if entries_max == 1 or ready is None or ready[0] != first_index:
+    if ready is None or ready[0] != first_index:
         return ()
     room_end = first_index + room
     end = at

@@ -22,12 +22,13 @@ from milepost.errors import ProtocolError
 from milepost.positions import signed64
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import ChunkInfo
-from milepost.wire.frames import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC, crc32c
+from milepost.wire.frames import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC, Buffer, crc32c
 from milepost.wire.reasons import Reason
 from milepost.wire.varint import encode_varint
 
 _BROKER_ENTRY_MAGIC: Final = BROKER_ENTRY_MAGIC.to_bytes(2, "big")
 _CHECKSUM_MAGIC: Final = CHECKSUM_MAGIC.to_bytes(2, "big")
+_CHECKSUM_SIZE: Final = 6
 
 
 class BrokerEntry(NamedTuple):
@@ -87,6 +88,17 @@ def split_entry(entry: bytes) -> EntryParts:
         raise _bad(f"metadata up to byte {metadata_end} of {len(entry)}")
     metadata = parse_metadata(entry[metadata_at:metadata_end])
     return EntryParts(broker, checksum, metadata, entry[metadata_end:], is_intact)
+
+
+def entry_metadata(entry: Buffer) -> pb.MessageMetadata:
+    """The metadata of a stored entry, and nothing else of it: no payload is copied, and the checksum
+    was verified when the entry came."""
+    at = _CHECKSUM_SIZE if entry[:2] == _CHECKSUM_MAGIC else 0
+    metadata_at = at + 4
+    metadata_end = metadata_at + int.from_bytes(entry[at:metadata_at], "big")
+    if metadata_at > len(entry) or metadata_end > len(entry):
+        raise _bad(f"metadata up to byte {metadata_end} of {len(entry)}")
+    return parse_metadata(bytes(entry[metadata_at:metadata_end]))
 
 
 def parse_metadata(data: bytes) -> pb.MessageMetadata:

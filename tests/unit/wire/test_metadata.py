@@ -11,6 +11,7 @@ from milepost.wire.metadata import (
     BrokerEntry,
     chunk_info,
     encode_broker_entry,
+    entry_metadata,
     entry_time,
     is_batch,
     is_marker,
@@ -57,6 +58,14 @@ def test_an_entry_without_a_checksum() -> None:
     assert parts.checksum is None
     assert parts.is_intact
     assert parts.payload == b"payload"
+
+
+def test_the_metadata_of_a_stored_entry_alone() -> None:
+    for entry in (ENTRY, ENTRY[6:], memoryview(ENTRY), ENTRY[:-7]):
+        assert entry_metadata(entry) == split_entry(ENTRY).metadata
+    for cut in (0, 3, 9, len(ENTRY) - 8):
+        with pytest.raises(ProtocolError, match="metadata"):
+            entry_metadata(ENTRY[:cut])
 
 
 def test_a_damaged_entry_says_so() -> None:
