@@ -403,6 +403,10 @@ def test_killed_while_the_official_producer_sends_chunks(
     late = client.subscribe(topic, "late", initial_position=InitialPosition.Earliest)
     for consumer in (live, late):
         found = payloads(drain(consumer, 2000))
+        if not deduplication:
+            # On a slow machine all of it may be stored before the kill, and its receipt lost: then
+            # the client sends it again, and nobody looks for duplicates.
+            found = list(dict.fromkeys(found))
         assert [data[:8] for data in found] == [data[:8] for data in sent]
         assert found == sent
 
