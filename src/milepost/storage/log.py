@@ -167,6 +167,7 @@ class Log:
             raise CorruptData(f"{self.name} takes no messages: {self.damage}")
         self._refuse_if_deleted()
         assert items, f"{self.name}: a block of nothing"  # no recovery could read it
+        self._drop_refused()
         ledger, entry_id, last_time_ms = self._open_end(now_ms)
         time_ms = min(max(now_ms, last_time_ms), ledger.first_time_ms + RELATIVE_TIME_MAX)
         block = Block.encode(ledger.ledger_id, entry_id, self.next_index, time_ms, items)
@@ -180,6 +181,7 @@ class Log:
     def roll(self, now_ms: int, done: Done) -> None:
         """Begin a new ledger, so that everything before it can be trimmed."""
         self._refuse_if_deleted()
+        self._drop_refused()
         self._begin_ledger(now_ms, done)
 
     def _refuse_if_deleted(self) -> None:
@@ -237,9 +239,7 @@ class Log:
 
     def _answered(self, error: PersistenceError | None) -> None:
         if error is not None:
-            # What was numbered behind the loss is refused with it; it has no numbers any more.
-            while self._staged and self._staged[0][0] <= self._owner.refused_through:
-                self._staged.popleft()
+            self._drop_refused()
             self._must_roll = True
             return
         _, staged = self._staged.popleft()
@@ -247,6 +247,14 @@ class Log:
             self.admit_ledger(staged)
         else:
             self.admit(staged)
+
+    def _drop_refused(self) -> None:
+        """What was numbered behind a loss is refused with it, and has no numbers any more from the
+        moment the loss is known: its answer may be still to come."""
+        staged, refused_through = self._staged, self._owner.refused_through
+        while staged and staged[0][0] <= refused_through:
+            staged.popleft()
+            self._must_roll = True
 
     def admit(self, block: Block) -> None:
         """The block is durable: its entries are part of the log."""

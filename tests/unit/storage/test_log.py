@@ -35,6 +35,7 @@ class Owner:
         self.records: list[tuple[int, int, Sequence[bytes]]] = []
         self.dirty: list[Ledger] = []
         self._waiting: list[Done] = []
+        self._refused: list[Done] = []
         self._ledgers = 0
 
     def submit(self, kind: int, owner: int, body: Sequence[bytes], done: Done) -> int:
@@ -58,9 +59,16 @@ class Owner:
 
     def refuse(self) -> None:
         """Everything that waits is refused, as behind a failed group."""
+        self.fail()
+        self.answer_refused()
+
+    def fail(self) -> None:
+        """A group failed: whatever waits will be refused, and is not told yet."""
         self.refused_through = len(self.records)
-        refused, self._waiting = self._waiting, []
-        for done in refused:
+        self._refused, self._waiting = self._waiting, []
+
+    def answer_refused(self) -> None:
+        for done in self._refused:
             done(PersistenceError("no"))
 
 
@@ -163,6 +171,28 @@ class TestRefusals:
         assert bench.log.end_index == 2
         (block,) = again
         assert (block.last_indexes, block.ledger_id) == ([1], 2)
+        assert bench.stored(1).first_entry_id == 1
+
+    @pytest.mark.parametrize("first", [0, 4])
+    @pytest.mark.parametrize("rolled", [False, True])
+    def test_what_comes_between_the_failure_and_its_answers(
+        self, bench: Bench, first: int, rolled: bool
+    ) -> None:
+        """Another topic's group failed: what is in flight here is lost, and nobody was told yet."""
+        if first:
+            bench.stored(first)
+        bench.append(1)
+        bench.append(2)
+        bench.owner.fail()
+        if rolled:
+            bench.log.roll(NOW_MS, bench.answers.append)
+        block = bench.append(1)
+        assert block.last_indexes == [first], "not numbered behind what is lost"
+        assert block.first_entry_id == 0, "nor put into its ledger"
+        bench.owner.answer_refused()
+        bench.owner.answer()
+        assert (bench.log.end_index, bench.log.next_index) == (first + 1, first + 1)
+        assert bench.log.locate(first).position == Position(block.ledger_id, 0)
         assert bench.stored(1).first_entry_id == 1
 
     def test_a_refused_ledger_never_was(self, bench: Bench) -> None:
