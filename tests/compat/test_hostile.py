@@ -2,8 +2,8 @@
 second and counted; and everyone else is served as before.
 
 Each row is what is sent and what must come of it. After each, a well-behaved official client on another
-connection publishes, receives and acks within a second, and the broker's memory has not grown by more
-than a few megabytes. Where a row says *decided*, the behaviour was a choice.
+connection publishes, receives and acks within a second, and the broker has at no moment needed more than
+half a gigabyte. Where a row says *decided*, the behaviour was a choice.
 
 Here: frames, commands and handshakes that are none.
 """
@@ -28,6 +28,7 @@ from compat.hostile import (
     is_counted_and_hung_up,
     metric,
     neighbour,
+    peak_size,
     u32,
 )
 from compat.line import ANSWER_S, CONNECT, Line, framed
@@ -263,3 +264,25 @@ def test_a_crowd_of_strangers(broker: BrokerProcess, neighbour: Neighbour) -> No
     deadline = time.monotonic() + ANSWER_S
     while metric(broker, "pulsar_active_connections") > 1:
         assert time.monotonic() < deadline, "connections of strangers are still counted"
+
+
+def test_strangers_who_keep_coming_leave_nothing_behind(own_broker: Any) -> None:
+    """The first ones make the broker larger, for good; those after them do not."""
+    broker: BrokerProcess = own_broker(**SETTINGS)
+
+    def crowd() -> None:
+        lines = []
+        for number in range(200):
+            rows = list((COMMANDS if number % 2 else FRAMES).values())
+            lines.append(Line(broker.port, handshake=bool(number % 2)))
+            lines[-1].say(rows[number // 2 % len(rows)][0])
+        for line in lines:
+            assert line.is_hung_up(ANSWER_S)
+            line.hang_up()
+
+    for _ in range(10):
+        crowd()
+    size = peak_size(broker)
+    for _ in range(20):
+        crowd()
+    assert peak_size(broker) - size < 32 * MIB
