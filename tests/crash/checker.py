@@ -112,6 +112,8 @@ class History:
     def __init__(self, record: Callable[[Event], object] | None = None) -> None:
         self.topics: dict[str, TopicHistory] = {}
         self._tickets: list[Publish | Fact] = []
+        # Did the disk ever say no? Then what is open may be lost already, and later ones stored.
+        self._has_refusals = False
         self.record = record
 
     @classmethod
@@ -169,10 +171,12 @@ class History:
 
     def refused(self, ticket: int) -> None:
         self._note("refused", ticket)
+        self._has_refusals = True
         self._tickets[ticket].fate = Fate.REFUSED
 
     def unknown(self, ticket: int) -> None:
         self._note("unknown", ticket)
+        self._has_refusals = True
         self._tickets[ticket].fate = Fate.UNKNOWN
 
     def trim(self, topic: str, before_index: int) -> None:
@@ -270,7 +274,8 @@ def check(history: History, state: State) -> list[Problem]:
         if of.deleted:
             problems.append(Problem("undead", name, "it was deleted and is there"))
         # A deletion that was only asked for has happened wholly or not at all.
-        problems += [Problem(kind, name, text) for kind, text in _check_log(of, log)]
+        found = _check_log(of, log, in_order=not history._has_refusals)
+        problems += [Problem(kind, name, text) for kind, text in found]
         for key, known in of.states.items():
             there = state.facts.get((name, key))
             if there is not None:
@@ -284,7 +289,7 @@ def check(history: History, state: State) -> list[Problem]:
     return problems
 
 
-def _check_log(of: TopicHistory, log: LogState) -> Iterable[tuple[str, str]]:
+def _check_log(of: TopicHistory, log: LogState, *, in_order: bool) -> Iterable[tuple[str, str]]:
     yield from _check_density(log)
     order = {publish.payload: number for number, publish in enumerate(of.publishes)}
     seen: dict[bytes, Item] = {}
@@ -310,7 +315,7 @@ def _check_log(of: TopicHistory, log: LogState) -> Iterable[tuple[str, str]]:
             publish.first_index,
         ):
             yield "inconsistent-position", f"{item} moved from {publish}"
-    yield from _check_presence(of, log, seen, newest)
+    yield from _check_presence(of, log, seen, newest if in_order else -1)
 
 
 def _check_density(log: LogState) -> Iterable[tuple[str, str]]:
