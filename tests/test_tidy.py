@@ -56,8 +56,8 @@ BAD: dict[str, list[tuple[str, str, int]]] = {
         ("broker/x.py", "import milepost.testing\n", 1),
         ("client/x.py", "import milepost.broker\n", 1),
         ("client/x.py", "import milepost.storage.log\n", 1),
-        ("admin/x.py", "import milepost.storage\n", 1),
-        ("spark/x.py", "import milepost.wire\n", 1),
+        ("rest/x.py", "import milepost.storage\n", 1),
+        ("spark/x.py", "import milepost.broker\n", 1),
         ("cli/x.py", "COMMAND = 'milepost.testing.files:MemoryFiles'\n", 1),
         ("__init__.py", "from milepost.testing import ManualClock\n", 1),
         ("errors.py", "from milepost import clock\n", 1),
@@ -167,7 +167,7 @@ GOOD: dict[str, list[tuple[str, str]]] = {
         ("testing/x.py", "from milepost import broker, cli, testing\n"),
         ("spark/x.py", "import pyspark\nfrom milepost.client import reader\n"),
         ("storage/x.py", "from . import files\nfrom .files import Files\nimport google_crc32c\n"),
-        ("admin/x.py", "from milepost.broker.broker import Broker\nimport fastapi\n"),
+        ("rest/x.py", "from milepost.broker.broker import Broker\nimport fastapi\n"),
     ],
     "purity": [
         ("wire/x.py", "import struct\nfrom milepost.errors import ProtocolError\n"),
@@ -295,10 +295,12 @@ def test_the_table_is_the_one_of_the_design() -> None:
         "cursor": {"positions"},
         "wire": {"positions"},
         "storage": {"positions"},
-        "broker": {"positions", "cursor", "wire", "storage"},
-        "admin": {"positions", "broker"},
-        "client": {"positions", "wire"},
-        "spark": {"positions", "client"},
+        "schemas": {"positions"},
+        "broker": {"positions", "cursor", "wire", "storage", "schemas"},
+        "rest": {"positions", "broker", "schemas"},
+        "admin": {"positions"},
+        "client": {"positions", "wire", "schemas", "admin"},
+        "spark": {"positions", "wire", "schemas", "client", "admin"},
     }
     assert design == PRODUCT_PACKAGES
     assert all(

@@ -37,10 +37,12 @@ PRODUCT_PACKAGES = {
     "cursor": {"positions"},
     "wire": {"positions"},
     "storage": {"positions"},
-    "broker": {"positions", "cursor", "wire", "storage"},
-    "admin": {"positions", "broker"},
-    "client": {"positions", "wire"},
-    "spark": {"positions", "client"},
+    "schemas": {"positions"},
+    "broker": {"positions", "cursor", "wire", "storage", "schemas"},
+    "rest": {"positions", "broker", "schemas"},
+    "admin": {"positions"},
+    "client": {"positions", "wire", "schemas", "admin"},
+    "spark": {"positions", "wire", "schemas", "client", "admin"},
 }
 ANYTHING_BUT_TESTING = {*PRODUCT_PACKAGES, "cli"}
 MAY_IMPORT = {

@@ -29,8 +29,8 @@ from milepost.broker.settings import Settings
 from milepost.cli.exits import CommandFailed, Exit
 
 if TYPE_CHECKING:
-    from milepost.admin.serve import HttpServer
     from milepost.broker.server import RunningBroker
+    from milepost.rest.serve import HttpServer
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -90,7 +90,7 @@ async def _start_broker(settings: Settings) -> tuple[RunningBroker, float]:
 
 async def _start_http(settings: Settings, running: RunningBroker) -> HttpServer:
     # Half of the start is this import; the binary port already answers meanwhile.
-    from milepost.admin.serve import start_http
+    from milepost.rest.serve import start_http
 
     return await _listening(
         settings, "http_port", start_http(running.broker, settings.host, settings.http_port)

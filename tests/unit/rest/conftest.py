@@ -12,10 +12,10 @@ from urllib.parse import unquote
 
 import pytest
 
-from milepost.admin.app import create_app
 from milepost.broker.broker import Broker
 from milepost.broker.settings import Settings
 from milepost.clock import SystemClock
+from milepost.rest.app import create_app
 from milepost.storage.engine import StorageEngine, open_store
 
 

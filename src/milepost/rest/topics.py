@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query
 from pydantic import BaseModel
 
-from milepost.admin.request import AskedBroker, AskedTopic
+from milepost.rest.request import AskedBroker, AskedTopic
 
 router = APIRouter(prefix="/admin/v2", tags=["topics"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from admin.conftest import Ask
+from rest.conftest import Ask
 
 LOOKUP = "GET /lookup/v2/topic"
 

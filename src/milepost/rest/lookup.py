@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from milepost.admin.request import AskedBroker, AskedTopic
 from milepost.broker.broker import Broker
+from milepost.rest.request import AskedBroker, AskedTopic
 
 router = APIRouter(tags=["lookup"])
 

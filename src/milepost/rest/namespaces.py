@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from fastapi import APIRouter
 
-from milepost.admin.request import AskedBroker, AskedNamespace
+from milepost.rest.request import AskedBroker, AskedNamespace
 
 router = APIRouter(prefix="/admin/v2/namespaces", tags=["namespaces"])
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from milepost.admin.app import create_app
-from milepost.admin.lookup import http_url
+from milepost.rest.app import create_app
+from milepost.rest.lookup import http_url
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker

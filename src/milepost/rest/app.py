@@ -17,9 +17,9 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from milepost import __version__
-from milepost.admin import brokers, lookup, metrics, namespaces, topics
-from milepost.admin.edge import Edge
 from milepost.errors import MilepostError
+from milepost.rest import brokers, lookup, metrics, namespaces, topics
+from milepost.rest.edge import Edge
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker

@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from admin.conftest import Ask, Request
-from milepost.admin.edge import BODY_SIZE_MAX
 from milepost.broker.broker import Broker
+from milepost.rest.edge import BODY_SIZE_MAX
+from rest.conftest import Ask, Request
 
 PARTITIONS = "/admin/v2/persistent/public/default/orders/partitions"
 
@@ -52,6 +52,6 @@ def test_what_nobody_foresaw_is_500_and_logged(ask: Ask, caplog: pytest.LogCaptu
         answer, after = ask(break_it, f"GET {PARTITIONS}", "GET /status.html")
     assert (answer.status, answer.reason) == (500, "an internal error; the broker's log has it")
     assert after.status == 200
-    (record,) = [one for one in caplog.records if one.name == "milepost.admin.edge"]
+    (record,) = [one for one in caplog.records if one.name == "milepost.rest.edge"]
     assert record.getMessage() == f"GET {PARTITIONS} failed"
     assert record.exc_info is not None

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from admin.conftest import Ask
-from milepost.admin import brokers
 from milepost.broker.broker import Broker
 from milepost.errors import DiskFull
+from milepost.rest import brokers
+from rest.conftest import Ask
 
 HEALTH = "GET /admin/v2/brokers/health"
 

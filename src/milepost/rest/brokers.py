@@ -8,8 +8,8 @@ import logging
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
-from milepost.admin.request import AskedBroker
 from milepost.errors import MilepostError
+from milepost.rest.request import AskedBroker
 
 logger = logging.getLogger(__name__)
 router = APIRouter(tags=["brokers"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from admin.conftest import Ask
+from rest.conftest import Ask
 
 
 @pytest.mark.parametrize("path", ["/", "/admin", "/admin/v2/nothing", "/docs"])

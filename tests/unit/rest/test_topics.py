@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from admin.conftest import Ask, Request
+from rest.conftest import Ask, Request
 
 PATH = "/admin/v2/persistent/public/default/orders/partitions"
 

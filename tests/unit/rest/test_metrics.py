@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from admin.conftest import Answer, Ask, Request
 from milepost.broker.broker import Broker
 from milepost.positions.names import TopicName
+from rest.conftest import Answer, Ask, Request
 
 TOPIC = "persistent://public/default/orders"
 

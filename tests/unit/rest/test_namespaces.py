@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from admin.conftest import Ask, Request
+from rest.conftest import Ask, Request
 
 TOPICS = "GET /admin/v2/namespaces/public/default/topics"
 
