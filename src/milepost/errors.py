@@ -6,7 +6,10 @@
     │   ├── InvalidTopicName
     │   ├── InvalidRange
     │   ├── InvalidAckSet
-    │   └── InvalidSetting
+    │   ├── InvalidSetting
+    │   ├── UnknownCompression
+    │   └── DecompressionError  a payload that does not unpack
+    │       └── UncompressedSizeError
     ├── NotFound                the object named is not there
     │   ├── TopicNotFound
     │   ├── SubscriptionNotFound
@@ -71,6 +74,18 @@ class InvalidAckSet(InvalidInput):
 
 class InvalidSetting(InvalidInput):
     """A setting that cannot be used; the message has file and line, key, value and what is allowed."""
+
+
+class UnknownCompression(InvalidInput):
+    """A compression type that no client of this protocol knows."""
+
+
+class DecompressionError(InvalidInput):
+    """A payload that is not what its compression type says."""
+
+
+class UncompressedSizeError(DecompressionError):
+    """A payload that does not unpack to the size that its metadata claims."""
 
 
 class NotFound(MilepostError, LookupError):

@@ -29,6 +29,7 @@ from milepost.wire import (
     State,
     WireId,
     ack_response,
+    decompress,
     encode_broker_entry,
     replies,
     send_receipts,
@@ -306,10 +307,10 @@ def test_batches(stub: Stub, client: pulsar.Client, compression: str) -> None:
     assert all(send.traits.is_batch for send in stub.sends)
     parts = split_entry(stub.sends[2].entry)
     assert parts.is_intact
-    if compression == "NONE":
-        messages = split_batch(parts.payload, 5)
-        assert [m.payload for m in messages] == [b"message %d" % n for n in range(20, 25)]
-        assert [m.metadata.sequence_id for m in messages] == [20, 21, 22, 23, 24]
+    head = parts.metadata
+    messages = split_batch(decompress(head.compression, parts.payload, head.uncompressed_size), 5)
+    assert [m.payload for m in messages] == [b"message %d" % n for n in range(20, 25)]
+    assert [m.metadata.sequence_id for m in messages] == [20, 21, 22, 23, 24]
     producer.close()
 
 

@@ -2,6 +2,7 @@
 
     broker.py   a broker on a free port, for as long as a test runs
     peer.py     the other end of a connection, without a socket
+    proxy.py    between a client and a broker: delays, splits, merges, pauses, cuts
     clock.py    ManualClock: time moves when told
     files.py    MemoryFiles: a file system that fails, fills up, forgets and lies
     faults.py   which calls fail, and how
@@ -18,11 +19,14 @@ from milepost.testing.clock import ManualClock
 from milepost.testing.crash import Image, images, power_loss
 from milepost.testing.files import MemoryFiles
 from milepost.testing.peer import Loopback, RecordingPeer
+from milepost.testing.proxy import Proxy, Weather
 
 __all__ = [
     "broker",
     "Loopback",
     "RecordingPeer",
+    "Proxy",
+    "Weather",
     "ManualClock",
     "MemoryFiles",
     "Image",

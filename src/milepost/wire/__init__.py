@@ -5,7 +5,7 @@ Who reads this package from the outside needs four things:
 - `ServerProtocol` and `ClientProtocol`: bytes in, events out, bytes to send (protocol.py, with a worked
   example); the events are in events.py, labels of what goes wrong in reasons.py;
 - `replies` and `encode`: what a broker answers, rare and hot; both give the bytes of whole frames;
-- `metadata`, `batches`, `chunks`: entries and messages taken apart and put together;
+- `metadata`, `batches`, `chunks`, `compression`: entries and messages taken apart and put together;
 - `pulsar_pb2`, by convention `pb`: the protocol's messages, generated from pulsar.proto.
 
     protocol = ServerProtocol(server_version="milepost")
@@ -25,6 +25,7 @@ from milepost.wire.ack_scan import wire_id
 from milepost.wire.batches import SingleMessage, join_batch, split_batch
 from milepost.wire.chunks import ChunkAssembler, Orphan, Repeated, Waiting, Whole
 from milepost.wire.commands import Kind, encode_command, kind_name, kind_of
+from milepost.wire.compression import compress, decompress
 from milepost.wire.encode import (
     MessageEncoder,
     ack_response,
@@ -127,6 +128,8 @@ __all__ = [
     "SingleMessage",
     "split_batch",
     "join_batch",
+    "compress",
+    "decompress",
     "ChunkAssembler",
     "Waiting",
     "Whole",
