@@ -20,6 +20,7 @@ from milepost import __version__
 from milepost.errors import MilepostError
 from milepost.rest import brokers, lookup, metrics, namespaces, topics
 from milepost.rest.edge import Edge
+from milepost.rest.permission import check_routes
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
@@ -35,6 +36,7 @@ def create_app(broker: Broker) -> FastAPI:
     app.state.broker = broker
     app.state.registry = metrics.registry_of(broker)
     for resource in RESOURCES:
+        check_routes(resource.router)
         app.include_router(resource.router)
     app.add_exception_handler(MilepostError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)

@@ -11,7 +11,9 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter
 from pydantic import BaseModel
 
+from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
+from milepost.rest.permission import needs
 from milepost.rest.request import AskedBroker, AskedTopic
 
 router = APIRouter(tags=["lookup"])
@@ -27,7 +29,10 @@ class LookupData(BaseModel):
     nativeUrl: str
 
 
-@router.get("/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}")
+@router.get(
+    "/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}",
+    dependencies=[needs(Operation.LOOK_UP)],
+)
 async def look_up(broker: AskedBroker, name: AskedTopic) -> LookupData:
     broker.directory.check_namespace(name)
     broker.counters.lookups += 1

@@ -18,6 +18,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from milepost.broker.auth.operations import Operation
+from milepost.rest.permission import needs
+
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
 
@@ -27,8 +30,8 @@ TOPIC_LABELS = ("cluster", "namespace", "topic")
 SUBSCRIPTION_LABELS = (*TOPIC_LABELS, "subscription")
 
 
-@router.get("/metrics")
-@router.get("/metrics/", include_in_schema=False)
+@router.get("/metrics", dependencies=[needs(Operation.METRICS)])
+@router.get("/metrics/", include_in_schema=False, dependencies=[needs(Operation.METRICS)])
 async def get_metrics(request: Request) -> Response:
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
     return Response(encode(request.app.state.registry), media_type=content_type)

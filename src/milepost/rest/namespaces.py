@@ -6,6 +6,8 @@ from enum import StrEnum
 
 from fastapi import APIRouter
 
+from milepost.broker.auth.operations import Operation
+from milepost.rest.permission import needs
 from milepost.rest.request import AskedBroker, AskedNamespace
 
 router = APIRouter(prefix="/admin/v2/namespaces", tags=["namespaces"])
@@ -17,7 +19,7 @@ class Mode(StrEnum):
     ALL = "ALL"
 
 
-@router.get("/{tenant}/{namespace}/topics")
+@router.get("/{tenant}/{namespace}/topics", dependencies=[needs(Operation.LIST_TOPICS)])
 async def get_topics(
     broker: AskedBroker, name: AskedNamespace, mode: Mode = Mode.PERSISTENT
 ) -> list[str]:

@@ -7,6 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query
 from pydantic import BaseModel
 
+from milepost.broker.auth.operations import Operation
+from milepost.rest.permission import needs
 from milepost.rest.request import AskedBroker, AskedTopic
 
 router = APIRouter(prefix="/admin/v2", tags=["topics"])
@@ -19,7 +21,7 @@ class PartitionedTopicMetadata(BaseModel):
     deleted: bool = False
 
 
-@router.get(PARTITIONS)
+@router.get(PARTITIONS, dependencies=[needs(Operation.LOOK_UP)])
 async def get_partitions(
     broker: AskedBroker,
     name: AskedTopic,
@@ -29,7 +31,7 @@ async def get_partitions(
     return PartitionedTopicMetadata(partitions=await broker.partitions_of(name, create=may_create))
 
 
-@router.put(PARTITIONS, status_code=204)
+@router.put(PARTITIONS, status_code=204, dependencies=[needs(Operation.ADMINISTER_TOPIC)])
 async def create_partitions(
     broker: AskedBroker, name: AskedTopic, partitions: Annotated[int, Body(strict=True)]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from milepost.broker.auth.operations import Operation
 from milepost.broker.handlers.registry import handles
 from milepost.errors import PersistenceError
 from milepost.positions import signed64
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from milepost.broker.session import Session
 
 
-@handles(Kind.CLOSE_PRODUCER)
+@handles(Kind.CLOSE_PRODUCER, needs=Operation.HELD)
 async def close_producer(session: Session, command: pb.CommandCloseProducer) -> None:
     """Ends a producer; SUCCESS comes behind the receipts of what it sent. One that is not there was
     closed already: SUCCESS."""
@@ -31,7 +32,7 @@ async def close_producer(session: Session, command: pb.CommandCloseProducer) -> 
     session.write((replies.success(command.request_id),))
 
 
-@handles(Kind.CLOSE_CONSUMER)
+@handles(Kind.CLOSE_CONSUMER, needs=Operation.HELD)
 async def close_consumer(session: Session, command: pb.CommandCloseConsumer) -> None:
     """Ends a consumer: what it holds is ready for others at once. SUCCESS comes when its acks are on
     disk; one that is not there was closed already."""

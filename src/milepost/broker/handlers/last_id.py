@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from milepost.broker.auth.operations import Operation
 from milepost.broker.handlers.registry import Work, handles
 from milepost.errors import NotFound
 from milepost.positions import signed64
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from milepost.broker.session import Session
 
 
-@handles(Kind.GET_LAST_MESSAGE_ID)
+@handles(Kind.GET_LAST_MESSAGE_ID, needs=Operation.HELD)
 def get_last_message_id(session: Session, command: pb.CommandGetLastMessageId) -> Work:
     """The newest message that is no marker (with its batch index, if it came in a batch; -1:-1 if there
     is none), and the subscription's mark-delete position, current also right after a seek."""

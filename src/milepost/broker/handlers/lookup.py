@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from milepost.broker.auth.operations import Operation
 from milepost.broker.handlers.registry import Work, handles
 from milepost.positions.names import TopicName
 from milepost.wire import pulsar_pb2 as pb
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from milepost.broker.session import Session
 
 
-@handles(Kind.PARTITIONED_METADATA)
+@handles(Kind.PARTITIONED_METADATA, needs=Operation.LOOK_UP)
 async def partitioned_metadata(
     session: Session, command: pb.CommandPartitionedTopicMetadata
 ) -> None:
@@ -29,7 +30,7 @@ async def partitioned_metadata(
     session.write((replies.partitions(command.request_id, count),))
 
 
-@handles(Kind.LOOKUP)
+@handles(Kind.LOOKUP, needs=Operation.LOOK_UP)
 def lookup(session: Session, command: pb.CommandLookupTopic) -> Work:
     """Which broker serves a topic: always this one, authoritatively."""
     session.broker.directory.check_namespace(TopicName.parse(command.topic))

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from milepost.broker.access import Admission, Standing
+from milepost.broker.auth.operations import Operation
 from milepost.broker.handlers.registry import handles
 from milepost.broker.labels import check_label
 from milepost.broker.producer import Producer
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from milepost.broker.session import Session
 
 
-@handles(Kind.PRODUCER)
+@handles(Kind.PRODUCER, needs=Operation.PRODUCE)
 async def producer(session: Session, command: pb.CommandProducer) -> None:
     """Opens a producer. Names are given or generated; a name in use is `ProducerBusy` unless the same
     connection opens it again with a higher `epoch`. All four access modes with topic epochs: a second

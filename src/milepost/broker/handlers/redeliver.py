@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from milepost.broker.auth.operations import Operation
 from milepost.broker.consumer import NO_EPOCH
 from milepost.broker.handlers.registry import Work, handles
 from milepost.positions import signed64
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from milepost.broker.session import Session
 
 
-@handles(Kind.REDELIVER_UNACKNOWLEDGED_MESSAGES)
+@handles(Kind.REDELIVER_UNACKNOWLEDGED_MESSAGES, needs=Operation.HELD)
 def redeliver(session: Session, command: pb.CommandRedeliverUnacknowledgedMessages) -> Work:
     """Releases messages: on Shared and Key_Shared those named, each with its redelivery count one up, or
     all that the consumer holds; on Exclusive and Failover always all. The id of a chunked message's last

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from milepost.broker.addresses import start_index, start_index_at
+from milepost.broker.auth.operations import Operation
 from milepost.broker.handlers.registry import Work, handles
 from milepost.broker.topic import Topic
 from milepost.errors import InvalidInput, NotFound, PersistenceError
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from milepost.broker.session import Session
 
 
-@handles(Kind.SEEK)
+@handles(Kind.SEEK, needs=Operation.HELD)
 def seek(session: Session, command: pb.CommandSeek) -> Work:
     """Moves the subscription to a message id, or to the first message not before a time. Exact inside a
     batch when the client says where (`batch_index`, or `ack_set` as Java does); a chunked message's id

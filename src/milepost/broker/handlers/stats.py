@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from milepost.broker.auth.operations import Operation
 from milepost.broker.handlers.registry import Work, handles
 from milepost.errors import NotFound
 from milepost.positions import signed64
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from milepost.broker.session import Session
 
 
-@handles(Kind.CONSUMER_STATS)
+@handles(Kind.CONSUMER_STATS, needs=Operation.HELD)
 def consumer_stats(session: Session, command: pb.CommandConsumerStats) -> Work:
     """Permits, unacked messages, whether it is blocked, and the backlog in messages. Rates are averages
     since the consumer connected."""

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from milepost.broker.addresses import start_index
+from milepost.broker.auth.operations import Operation
 from milepost.broker.consumer import NO_EPOCH, Consumer
 from milepost.broker.handlers.registry import handles
 from milepost.broker.labels import check_label
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 PRIORITY_MAX = 2**16
 
 
-@handles(Kind.SUBSCRIBE)
+@handles(Kind.SUBSCRIBE, needs=Operation.CONSUME)
 async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
     """Joins a subscription: Exclusive, Shared (priorities, round robin), Failover (the active consumer
     is told), Key_Shared (auto-split and sticky ranges). Durable ones are created at `initialPosition`

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import google_crc32c
 
+from milepost.broker.auth.operations import Operation
 from milepost.broker.handlers.registry import handles
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from milepost.broker.session import Session
 
 
-@handles(Kind.GET_TOPICS_OF_NAMESPACE)
+@handles(Kind.GET_TOPICS_OF_NAMESPACE, needs=Operation.LIST_TOPICS)
 async def get_topics_of_namespace(
     session: Session, command: pb.CommandGetTopicsOfNamespace
 ) -> None:

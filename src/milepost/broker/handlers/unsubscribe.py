@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from milepost.broker.auth.operations import Operation
 from milepost.broker.handlers.registry import handles
 from milepost.errors import NotFound, SubscriptionInUse
 from milepost.positions import signed64
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from milepost.broker.session import Session
 
 
-@handles(Kind.UNSUBSCRIBE)
+@handles(Kind.UNSUBSCRIBE, needs=Operation.HELD)
 async def unsubscribe(session: Session, command: pb.CommandUnsubscribe) -> None:
     """Deletes the subscription. Only its single consumer may, or whoever says `force`: then the others
     are closed."""
