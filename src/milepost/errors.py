@@ -26,6 +26,8 @@
     ├── NotAllowed              understood, and refused
     │   ├── OutOfOrderAppend
     │   ├── StaleEpoch
+    │   ├── NotPersistent
+    │   ├── PreconditionFailed  … until something else is different
     │   └── ConsumerAssignError
     ├── PersistenceError        the disk said no; what was not answered is not stored
     │   ├── OutcomeUnknown      … or may be stored: nobody can say until the next start
@@ -164,6 +166,18 @@ class OutOfOrderAppend(NotAllowed):
 
 class StaleEpoch(NotAllowed):
     """An epoch that did not grow (PIP-194: it "only can bigger than the old epoch")."""
+
+
+class NotPersistent(NotAllowed):
+    """Something that only a persistent topic has (PIP-415: 406)."""
+
+    http_status = 406
+
+
+class PreconditionFailed(NotAllowed):
+    """Something about the object or the broker must be different for it; the message says what."""
+
+    http_status = 412
 
 
 class ConsumerAssignError(NotAllowed):

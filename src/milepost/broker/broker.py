@@ -31,7 +31,7 @@ from milepost.cursor.cursor import Cursor
 from milepost.errors import (
     AlreadyExists,
     MilepostError,
-    NotAllowed,
+    NotPersistent,
     PersistenceError,
     ProducerFenced,
     ServiceNotReady,
@@ -214,7 +214,7 @@ class Broker:
     async def _open(self, name: TopicName, create: bool) -> Topic:
         self.directory.check_namespace(name)
         if not name.is_persistent:
-            raise NotAllowed(f"{name} is not persistent")
+            raise NotPersistent(f"{name} is not persistent")
         self.directory.check_partition(name)
         row = self.directory.row(name)
         if row is None:

@@ -9,25 +9,40 @@ resource is a new file with a `router` and one more line in `RESOURCES`.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from milepost import __version__
 from milepost.errors import MilepostError
-from milepost.rest import brokers, lookup, metrics, namespaces, topics
+from milepost.rest import brokers, lookup, message_ids, metrics, namespaces, topics
 from milepost.rest.edge import Edge
 from milepost.rest.permission import check_routes
+from milepost.rest.request import Elsewhere
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
 
 logger = logging.getLogger(__name__)
 
-RESOURCES = (lookup, topics, namespaces, brokers, metrics)
+RESOURCES = (lookup, topics, message_ids, namespaces, brokers, metrics)
+
+
+class Reason(BaseModel):
+    """Why not. What every refusal says."""
+
+    reason: str
+
+
+# Every route may refuse: a bad name, a body that is none, a right that is missing, a disk that is full.
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": Reason},
+    "5XX": {"model": Reason},
+}
 
 
 def create_app(broker: Broker) -> FastAPI:
@@ -35,9 +50,12 @@ def create_app(broker: Broker) -> FastAPI:
     app = FastAPI(title="Milepost", version=__version__, docs_url=None, redoc_url=None)
     app.state.broker = broker
     app.state.registry = metrics.registry_of(broker)
+    # Which other broker has a topic; with one broker, none.
+    app.state.owner_of = lambda name: None
     for resource in RESOURCES:
         check_routes(resource.router)
-        app.include_router(resource.router)
+        app.include_router(resource.router, responses=REFUSALS)
+    app.add_exception_handler(Elsewhere, _elsewhere)
     app.add_exception_handler(MilepostError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _not_served)
@@ -52,6 +70,14 @@ def reason(status: int, text: str, headers: dict[str, str] | None = None) -> JSO
 async def _refused(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, MilepostError)
     return reason(error.http_status, str(error))
+
+
+async def _elsewhere(request: Request, error: Exception) -> JSONResponse:
+    """307 to the same request at the broker that owns the topic, which must not send it on again."""
+    assert isinstance(error, Elsewhere)
+    asked = request.url.include_query_params(authoritative="true")
+    there = f"{error.url}{asked.path}?{asked.query}"
+    return reason(307, str(error), {"location": there})
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:

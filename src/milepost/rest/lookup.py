@@ -30,7 +30,7 @@ class LookupData(BaseModel):
 
 
 @router.get(
-    "/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}",
+    "/lookup/v2/topic/{domain:domain}/{tenant}/{namespace}/{topic}",
     dependencies=[needs(Operation.LOOK_UP)],
 )
 async def look_up(broker: AskedBroker, name: AskedTopic) -> LookupData:

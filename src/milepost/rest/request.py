@@ -1,26 +1,68 @@
-"""What handlers take from a request: the broker, and names made of path parts."""
+"""What handlers take from a request: the broker, and names made of path parts.
+
+Every dependency here is a coroutine: the framework would run a plain function in a thread.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from typing import Annotated, Literal
 
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
+from starlette.convertors import Convertor, register_url_convertor
 
 from milepost.broker.broker import Broker
+from milepost.broker.topic import Topic
+from milepost.errors import InvalidInput, MilepostError, NotPersistent
 from milepost.positions.names import NamespaceName, TopicName
 
+Domain = Literal["persistent", "non-persistent"]
 
-def _broker(request: Request) -> Broker:
+
+class _DomainConvertor(Convertor[str]):
+    """So that no other resource is taken for a topic: `/admin/v2/schemas/…` is none."""
+
+    regex = "persistent|non-persistent"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("domain", _DomainConvertor())
+
+ADMIN = "/admin/v2"
+NAMESPACE = f"{ADMIN}/{{domain:domain}}/{{tenant}}/{{namespace}}"
+TOPIC = f"{NAMESPACE}/{{topic}}"
+
+
+class Elsewhere(MilepostError):
+    """Another broker owns the topic: 307, with its address."""
+
+    http_status = 307
+
+    def __init__(self, name: TopicName, url: str) -> None:
+        super().__init__(f"{name} is served by {url}")
+        self.url = url
+
+
+async def _broker(request: Request) -> Broker:
     broker: Broker = request.app.state.broker
     return broker
 
 
-def _topic(domain: str, tenant: str, namespace: str, topic: str) -> TopicName:
-    return TopicName.parse(f"{domain}://{tenant}/{namespace}/{topic}")
+async def _topic(domain: Domain, tenant: str, namespace: str, topic: str) -> TopicName:
+    return topic_name(domain, tenant, namespace, topic)
 
 
-def _namespace(tenant: str, namespace: str) -> NamespaceName:
+async def _namespace(tenant: str, namespace: str) -> NamespaceName:
     return NamespaceName.parse(f"{tenant}/{namespace}")
+
+
+def topic_name(domain: str, tenant: str, namespace: str, topic: str) -> TopicName:
+    return TopicName.parse(f"{domain}://{tenant}/{namespace}/{topic}")
 
 
 AskedBroker = Annotated[Broker, Depends(_broker)]
@@ -29,3 +71,39 @@ AskedBroker = Annotated[Broker, Depends(_broker)]
 # no name is refused before the handler runs.
 AskedTopic = Annotated[TopicName, Depends(_topic)]
 AskedNamespace = Annotated[NamespaceName, Depends(_namespace)]
+
+
+async def open_topic(request: Request, name: TopicName) -> Topic:
+    """The topic, if it is there and this broker has it. Asking creates nothing, but for a partition
+    that nobody has used yet: its partitioned topic exists, and so does it."""
+    if not name.is_persistent:
+        raise NotPersistent(f"{name} is not persistent")
+    owner = request.app.state.owner_of(name)
+    if owner is not None:
+        raise Elsewhere(name, owner)
+    broker: Broker = request.app.state.broker
+    found = broker.topics.get(name.text)
+    if found is not None:
+        return found
+    exists = name.partition >= 0 and broker.directory.partitions(name.base) is not None
+    return await broker.topic(name, create=exists)
+
+
+async def _open(request: Request, name: AskedTopic, authoritative: Authoritative = False) -> Topic:
+    return await open_topic(request, name)
+
+
+# The lookup was redirected here by another broker: with one broker it changes nothing.
+Authoritative = Annotated[bool, Query()]
+OpenTopic = Annotated[Topic, Depends(_open)]
+
+_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,4000}", re.ASCII)
+
+
+def whole_number(name: str, texts: list[str]) -> int:
+    """A query parameter that must be there once, as a plain decimal number, however large."""
+    if len(texts) != 1:
+        raise InvalidInput(f"query {name}: expected once, found {len(texts)} times")
+    if not _WHOLE_NUMBER.fullmatch(texts[0]):
+        raise InvalidInput(f"query {name}: expected a whole number")
+    return int(texts[0])

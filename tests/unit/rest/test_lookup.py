@@ -50,7 +50,7 @@ def test_lookups_are_counted_and_open_nothing(ask: Ask) -> None:
     ("path", "status"),
     [
         ("persistent/public/nowhere/orders", 404),
-        ("queue/public/default/orders", 400),
+        ("queue/public/default/orders", 404),
         ("persistent/public/default/..", 400),
         ("persistent/public/default/%20orders", 400),
         ("persistent/public/default/a%252Fb", 400),

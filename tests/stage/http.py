@@ -1,0 +1,74 @@
+"""The HTTP edge called without a socket: one request as an ASGI server would pass it on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def reason(self) -> str:
+        assert set(self.json) == {"reason"}
+        assert self.headers["content-type"] == "application/json"
+        return str(self.json["reason"])
+
+
+class Request(NamedTuple):
+    method: str
+    target: str
+    body: bytes | list[bytes] = b""
+    headers: Mapping[str, str] = MappingProxyType({})
+
+
+async def call(app: Any, request: Request) -> Answer:
+    """One request as an ASGI server would pass it on."""
+    path, _, query = request.target.partition("?")
+    chunks = request.body if isinstance(request.body, list) else [request.body]
+    headers = {"host": "broker", **request.headers}
+    if request.method in ("PUT", "POST"):
+        headers.setdefault("content-type", "application/json")
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": request.method,
+        "scheme": "http",
+        "path": unquote(path),
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "root_path": "",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "client": ("127.0.0.1", 5),
+        "server": ("broker", 8080),
+    }
+    waiting = [
+        {"type": "http.request", "body": chunk, "more_body": number < len(chunks)}
+        for number, chunk in enumerate(chunks, 1)
+    ]
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return waiting.pop(0) if waiting else {"type": "http.disconnect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    start, *rest = sent
+    return Answer(
+        start["status"],
+        {name.decode(): value.decode() for name, value in start["headers"]},
+        b"".join(message.get("body", b"") for message in rest),
+    )
