@@ -1,0 +1,61 @@
+"""A Python client of the admin API, of Milepost and of Apache Pulsar.
+
+    from milepost.admin import Admin
+
+    with Admin("http://localhost:8080") as admin:
+        admin.get_message_id_by_index("persistent://public/default/orders", 12345)
+
+`Admin` returns, `AsyncAdmin` is awaited; both have the calls of `calls.py`. A refusal is an
+`AdminError` with the server's status and reason. It imports the standard library and the values of
+`milepost.positions`, nothing else: not the broker, not a framework.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from milepost.admin.client import Admin
+from milepost.admin.entries import StoredMessage
+from milepost.admin.errors import (
+    AdminError,
+    BadAnswer,
+    Conflict,
+    Forbidden,
+    InvalidRequest,
+    Missing,
+    PreconditionFailed,
+    Refused,
+    ServerFault,
+    Unauthorized,
+    Unreachable,
+)
+from milepost.admin.transport import Credentials, Tls
+
+if TYPE_CHECKING:
+    from milepost.admin.aio import AsyncAdmin
+
+__all__ = [
+    "Admin",
+    "AsyncAdmin",
+    "Credentials",
+    "Tls",
+    "StoredMessage",
+    "AdminError",
+    "Unreachable",
+    "BadAnswer",
+    "InvalidRequest",
+    "Unauthorized",
+    "Forbidden",
+    "Missing",
+    "Refused",
+    "Conflict",
+    "PreconditionFailed",
+    "ServerFault",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """`AsyncAdmin` when it is asked for: asyncio costs a command line more than its call."""
+    if name == "AsyncAdmin":
+        from milepost.admin.aio import AsyncAdmin
+
+        return AsyncAdmin
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,97 @@
+"""Every call there is, by name: the table of contents of the admin client.
+
+What a call asks and returns is described beside its resource; here it becomes a method of both
+faces. A new call is a script in one of those files and a line here.
+"""
+
+from __future__ import annotations
+
+from milepost.admin import messages, namespaces, subscriptions, tenants, topics
+from milepost.admin.face import call
+
+
+class Calls:
+    # Topics.
+    list_topics = call(topics.list_topics)
+    list_partitioned_topics = call(topics.list_partitioned_topics)
+    create_topic = call(topics.create_topic)
+    create_partitioned_topic = call(topics.create_partitioned_topic)
+    update_partitioned_topic = call(topics.update_partitioned_topic)
+    create_missed_partitions = call(topics.create_missed_partitions)
+    get_partitioned_topic_metadata = call(topics.get_partitioned_topic_metadata)
+    delete_topic = call(topics.delete_topic)
+    delete_partitioned_topic = call(topics.delete_partitioned_topic)
+    truncate_topic = call(topics.truncate_topic)
+    unload_topic = call(topics.unload_topic)
+    trim_topic = call(topics.trim_topic)
+    terminate_topic = call(topics.terminate_topic)
+    terminate_partitioned_topic = call(topics.terminate_partitioned_topic)
+    get_stats = call(topics.get_stats)
+    get_partitioned_stats = call(topics.get_partitioned_stats)
+    get_internal_stats = call(topics.get_internal_stats)
+    get_partitioned_internal_stats = call(topics.get_partitioned_internal_stats)
+    get_internal_info = call(topics.get_internal_info)
+    get_topic_properties = call(topics.get_topic_properties)
+    update_topic_properties = call(topics.update_topic_properties)
+    remove_topic_property = call(topics.remove_topic_property)
+    lookup_topic = call(topics.lookup_topic)
+    lookup_partitioned_topic = call(topics.lookup_partitioned_topic)
+    get_bundle_range = call(topics.get_bundle_range)
+    compact_topic = call(topics.compact_topic)
+    get_compaction_status = call(topics.get_compaction_status)
+    get_topic_permissions = call(topics.get_topic_permissions)
+    grant_topic_permission = call(topics.grant_topic_permission)
+    revoke_topic_permission = call(topics.revoke_topic_permission)
+
+    # Subscriptions.
+    get_subscriptions = call(subscriptions.get_subscriptions)
+    create_subscription = call(subscriptions.create_subscription)
+    delete_subscription = call(subscriptions.delete_subscription)
+    get_subscription_properties = call(subscriptions.get_subscription_properties)
+    update_subscription_properties = call(subscriptions.update_subscription_properties)
+    skip_messages = call(subscriptions.skip_messages)
+    skip_all_messages = call(subscriptions.skip_all_messages)
+    expire_messages = call(subscriptions.expire_messages)
+    expire_messages_until = call(subscriptions.expire_messages_until)
+    expire_messages_for_all_subscriptions = call(
+        subscriptions.expire_messages_for_all_subscriptions
+    )
+    reset_cursor = call(subscriptions.reset_cursor)
+    reset_cursor_to_time = call(subscriptions.reset_cursor_to_time)
+    analyze_subscription_backlog = call(subscriptions.analyze_subscription_backlog)
+
+    # Messages and positions.
+    get_message_id_by_index = call(messages.get_message_id_by_index)
+    get_message_id_by_timestamp = call(messages.get_message_id_by_timestamp)
+    get_last_message_id = call(messages.get_last_message_id)
+    get_backlog_size = call(messages.get_backlog_size)
+    get_message_by_id = call(messages.get_message_by_id)
+    examine_message = call(messages.examine_message)
+    peek_messages = call(messages.peek_messages)
+
+    # Namespaces.
+    list_namespaces = call(namespaces.list_namespaces)
+    create_namespace = call(namespaces.create_namespace)
+    delete_namespace = call(namespaces.delete_namespace)
+    get_namespace_topics = call(namespaces.get_namespace_topics)
+    get_policies = call(namespaces.get_policies)
+    get_policy = call(namespaces.get_policy)
+    set_policy = call(namespaces.set_policy)
+    remove_policy = call(namespaces.remove_policy)
+    get_namespace_permissions = call(namespaces.get_namespace_permissions)
+    grant_namespace_permission = call(namespaces.grant_namespace_permission)
+    revoke_namespace_permission = call(namespaces.revoke_namespace_permission)
+    clear_namespace_backlog = call(namespaces.clear_namespace_backlog)
+    unsubscribe_namespace = call(namespaces.unsubscribe_namespace)
+    unload_namespace = call(namespaces.unload_namespace)
+
+    # Tenants, clusters, the broker.
+    list_tenants = call(tenants.list_tenants)
+    get_tenant = call(tenants.get_tenant)
+    create_tenant = call(tenants.create_tenant)
+    update_tenant = call(tenants.update_tenant)
+    delete_tenant = call(tenants.delete_tenant)
+    list_clusters = call(tenants.list_clusters)
+    list_brokers = call(tenants.list_brokers)
+    check_health = call(tenants.check_health)
+    get_version = call(tenants.get_version)

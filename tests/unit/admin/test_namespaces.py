@@ -1,0 +1,26 @@
+"""Namespaces: lists, and policies that are not set."""
+
+from __future__ import annotations
+
+from unit.admin.conftest import Played
+
+from milepost.admin import namespaces
+from milepost.admin.face import SyncFace
+
+
+def test_names() -> None:
+    transport = Played(["acme/shop"], ["persistent://acme/shop/orders"])
+    face = SyncFace(transport)
+    assert face.run(namespaces.list_namespaces("acme")) == ["acme/shop"]
+    assert face.run(namespaces.get_namespace_topics("acme/shop", mode="ALL")) == [
+        "persistent://acme/shop/orders"
+    ]
+    assert [one.target for one in transport.asked] == [
+        "/admin/v2/namespaces/acme",
+        "/admin/v2/namespaces/acme/shop/topics?mode=ALL",
+    ]
+
+
+def test_a_policy_that_is_not_set_is_none() -> None:
+    assert SyncFace(Played(b"")).run(namespaces.get_policy("acme/shop", "retention")) is None
+    assert SyncFace(Played(b"7")).run(namespaces.get_policy("acme/shop", "messageTTL")) == 7
