@@ -282,7 +282,8 @@ def test_a_seek_is_obeyed_by_everyone_who_shares(
 
 
 def test_a_seek_of_a_standby_consumer(client: pulsar.Client, topic: str) -> None:
-    """Failover: whoever of the group seeks, the cursor moves."""
+    """Failover: whoever of the group seeks, the cursor moves. Both come back in any order; who was there
+    first may have begun when the other takes over."""
     consumers = [
         client.subscribe(topic, "s", consumer_type=ConsumerType.Failover, consumer_name=name)
         for name in ("a", "b")
@@ -296,7 +297,8 @@ def test_a_seek_of_a_standby_consumer(client: pulsar.Client, topic: str) -> None
         consumers[active].acknowledge(message)
     consumers[1 - active].seek(pulsar.MessageId.earliest)
     found = [payloads(drain(consumer, 600)) for consumer in consumers]
-    assert sorted(found) == [[], numbered(0, 10)]
+    assert numbered(0, 10) in found
+    assert all(share == numbered(0, len(share)) for share in found)
 
 
 def test_a_consumer_of_several_topics_seeks_them_all(client: pulsar.Client, topic: str) -> None:

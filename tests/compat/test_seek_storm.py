@@ -3,12 +3,10 @@
 After a seek has succeeded the first message is the one that was asked for and the rest follow without a
 gap: so nothing from before the seek appears, and no ack from before it has taken anything away.
 
-The official client (4.2.0) can lose its own queue here, about once in 20,000 seeks on a busy machine: it
-attaches what is to be done when a seek is answered after it has sent the seek (`sendRequestWithId(…)
-.addListener(…)`). If the broker has answered, closed and served the consumer again before that, the late
-listener takes its short path and clears a queue that is filled already. Then the first message comes from
-behind those, never from before the target; the same seek again must land. Such a loss is counted, and
-there may not be many.
+The official client (4.2.0) can empty a queue that holds the target already, if the calling thread sleeps
+through the 100 ms that the client pauses before it comes back (docs/decisions/0007). Then the first message
+comes from behind the target, never from before it, and the same seek again must land. A whole storm may
+see that once.
 """
 
 from __future__ import annotations
@@ -242,21 +240,21 @@ def judge(seekers: dict[str, Seeker], seeks_min: int) -> None:
             raise AssertionError(f"{name}, seek {seeker.seeks}") from seeker.failure
         assert seeker.seeks >= seeks_min, f"{name} sought only {seeker.seeks} times"
         assert seeker.messages > seeker.seeks
-        assert seeker.queues_lost <= 1 + seeker.seeks // 2000, f"{name} lost {seeker.queues_lost}"
+    assert sum(seeker.queues_lost for seeker in seekers.values()) <= 1
 
 
 def test_a_short_seek_storm(broker: BrokerProcess, connect: Any, topic: str) -> None:
-    judge(storm(broker, connect, topic, 5), 50)
+    judge(storm(broker, connect, topic, 5), 20)
 
 
 def test_a_short_seek_storm_on_the_disk(own_broker: Any, connect: Any, topic: str) -> None:
     """Little is kept in memory: seeks overtake reads that are under way, and cross ledgers."""
     broker = own_broker(tail_cache_size=0, journal_size_max=1 << 20, ledger_entries_max=100)
     seekers = storm(broker, connect, topic, 5, padding=b"x" * 3000)
-    judge(seekers, 20)
+    judge(seekers, 10)
     assert len(list((broker.data / "ledgers").glob("**/*"))) > 3
 
 
 @pytest.mark.slow
 def test_a_seek_storm(broker: BrokerProcess, connect: Any, topic: str) -> None:
-    judge(storm(broker, connect, topic, 60), 600)
+    judge(storm(broker, connect, topic, 60), 250)

@@ -392,7 +392,9 @@ class Broker:
     def close_consumer(self, consumer: Consumer) -> None:
         """End a consumer from this side; its client subscribes again."""
         self.remove_consumer(consumer)
-        self._write_close(consumer)
+        # With the address the client comes back at once, without it after a pause.
+        frame = replies.close_consumer(consumer.consumer_id, url=self.lookup_url())
+        consumer.peer.write((frame,))
 
     def tell_closed(self, consumer: Consumer) -> None:
         """A seek has taken the consumer out; tell its client, which comes back at the target.
@@ -405,12 +407,10 @@ class Broker:
         subscription = consumer.subscription
         if not subscription.is_durable:
             self._orphans[subscription] = self.clock.monotonic() + READER_ORPHAN_S
-        self._write_close(consumer)
-
-    def _write_close(self, consumer: Consumer) -> None:
-        # With the address the client comes back at once, without it after a pause.
-        frame = replies.close_consumer(consumer.consumer_id, url=self.lookup_url())
-        consumer.peer.write((frame,))
+        # Without an address the client pauses before it comes back, as it does with Apache Pulsar. It
+        # needs that: C++ clients hear of their seek's success late and then empty their queue
+        # (docs/decisions/0007-a-pause-after-a-seek.md).
+        consumer.peer.write((replies.close_consumer(consumer.consumer_id),))
 
     def remove_producer(self, producer: Producer) -> None:
         if producer.is_closed:

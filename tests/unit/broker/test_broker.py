@@ -330,8 +330,9 @@ def test_lookups_say_where(make_stage: MakeStage, settings: dict[str, object], u
 
 
 def test_a_close_takes_clients_back_here(stage: Stage) -> None:
-    client = stage.client()
-    subscribe(stage, client)
-    request(stage, client, pb.CommandSeek(consumer_id=0, request_id=0, message_publish_time=0))
-    (closed,) = client.take_all(pb.CommandCloseConsumer)
+    client, other = stage.client(), stage.client()
+    for one in (client, other):
+        subscribe(stage, one, sub_type=pb.CommandSubscribe.Shared)
+    request(stage, client, pb.CommandUnsubscribe(consumer_id=0, request_id=0, force=True))
+    (closed,) = other.take_all(pb.CommandCloseConsumer)
     assert closed.assignedBrokerServiceUrl == "pulsar://127.0.0.1:6650"
