@@ -22,7 +22,7 @@ from stage.talk import (
     wire_id,
 )
 
-from milepost.broker.handlers.registry import HANDLERS, Handler
+from milepost.broker.handlers.registry import HANDLERS
 from milepost.broker.session import LINGER_S, RECENTLY_CLOSED_MAX
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.commands import Kind
@@ -270,8 +270,8 @@ def broken_handlers():  # type: ignore[no-untyped-def]
         raise ZeroDivisionError("oops")
 
     before = dict(HANDLERS)
-    HANDLERS[Kind.SEEK] = Handler(Kind.SEEK, at_once, "")
-    HANDLERS[Kind.UNSUBSCRIBE] = Handler(Kind.UNSUBSCRIBE, later, "")
+    HANDLERS[Kind.SEEK] = HANDLERS[Kind.SEEK]._replace(handle=at_once)
+    HANDLERS[Kind.UNSUBSCRIBE] = HANDLERS[Kind.UNSUBSCRIBE]._replace(handle=later)
     del HANDLERS[Kind.LOOKUP]
     yield
     HANDLERS.clear()
