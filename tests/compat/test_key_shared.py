@@ -288,3 +288,24 @@ def test_a_crash_keeps_the_order(own_broker: Any, connect: Any, topic: str) -> N
     found = by_key([*acked, *payloads(receive(consumer, 100 - len(acked)))])
     assert all(numbers == list(range(10)) for numbers in found.values())
     assert silent(consumer)
+
+
+@pytest.mark.parametrize("in_order", [True, False], ids=["in order", "out of order"])
+def test_a_key_waits_for_its_old_consumer_unless_order_does_not_matter(
+    client: pulsar.Client, topic: str, in_order: bool
+) -> None:
+    policy = ConsumerKeySharedPolicy(
+        KeySharedMode.AutoSplit, allow_out_of_order_delivery=not in_order
+    )
+    first = join(client, topic, key_shared_policy=policy)
+    producer = client.create_producer(topic)
+    send_keyed(producer, 30, 30)
+    held = receive(first, 30)
+    second = join(client, topic, key_shared_policy=policy)
+    send_keyed(producer, 30, 30)
+    if in_order:
+        assert silent(second)
+        for message in held:
+            first.acknowledge(message)
+    moved = by_key(payloads(drain(second, 400)))
+    assert 0 < len(moved) < 30

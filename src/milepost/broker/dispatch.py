@@ -230,10 +230,10 @@ class Shared(Dispatcher):
 class KeyShared(Dispatcher):
     sub_type = KEY_SHARED
 
-    def __init__(self, subscription: Subscription, sticky: bool) -> None:
+    def __init__(self, subscription: Subscription, sticky: bool, in_order: bool) -> None:
         super().__init__(subscription)
         self._sticky = sticky
-        self._assignment = KeySharedAssignment(sticky=sticky)
+        self._assignment = KeySharedAssignment(sticky=sticky, is_ordered=in_order)
         self._by_holder: dict[int, Consumer] = {}
         # The entry looked at last, and its slot: what is delivered was chosen just before.
         self._seen: tuple[Entry | None, int] = None, 0
@@ -290,7 +290,9 @@ def _chunk_info(entry: Entry) -> ChunkInfo | None:
     return chunk_info(entry_metadata(entry.payload)) if entry.flags & CHUNK else None
 
 
-def make_dispatcher(sub_type: int, subscription: Subscription, *, sticky: bool) -> Dispatcher:
+def make_dispatcher(
+    sub_type: int, subscription: Subscription, *, sticky: bool, in_order: bool
+) -> Dispatcher:
     if sub_type == EXCLUSIVE:
         return Exclusive(subscription)
     if sub_type == FAILOVER:
@@ -298,5 +300,5 @@ def make_dispatcher(sub_type: int, subscription: Subscription, *, sticky: bool) 
     if sub_type == SHARED:
         return Shared(subscription)
     if sub_type == KEY_SHARED:
-        return KeyShared(subscription, sticky)
+        return KeyShared(subscription, sticky, in_order)
     raise InvalidInput(f"subscription type {sub_type}; known are {TYPE_NAMES}")

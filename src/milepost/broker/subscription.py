@@ -104,10 +104,12 @@ class Subscription:
 
     # -- consumers ---------------------------------------------------------------------------------
 
-    def add_consumer(self, consumer: Consumer, sub_type: int, sticky: bool = False) -> None:
-        """Let a consumer in, or say why not."""
+    def add_consumer(
+        self, consumer: Consumer, sub_type: int, sticky: bool = False, in_order: bool = True
+    ) -> None:
+        """Let a consumer in, or say why not. The first one decides how messages are shared out."""
         if self.dispatcher is None or not self.consumers:
-            self.dispatcher = make_dispatcher(sub_type, self, sticky=sticky)
+            self.dispatcher = make_dispatcher(sub_type, self, sticky=sticky, in_order=in_order)
         elif not self.dispatcher.fits(sub_type, sticky):
             raise ConsumerBusy(
                 f"subscription {self.name} of {self.topic.name} is {self.dispatcher.type_name} "

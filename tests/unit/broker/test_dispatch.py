@@ -41,11 +41,11 @@ def numbered(first: int, end: int) -> list[bytes]:
 
 def test_types_are_known_by_number_and_name(subscription: Subscription) -> None:
     for sub_type, name in TYPE_NAMES.items():
-        dispatcher = make_dispatcher(sub_type, subscription, sticky=False)
+        dispatcher = make_dispatcher(sub_type, subscription, sticky=False, in_order=True)
         assert (dispatcher.sub_type, dispatcher.type_name) == (sub_type, name)
         assert [t for t in TYPE_NAMES if dispatcher.fits(t, False)] == [sub_type]
     with pytest.raises(InvalidInput, match="subscription type 9"):
-        make_dispatcher(9, subscription, sticky=False)
+        make_dispatcher(9, subscription, sticky=False, in_order=True)
 
 
 # -- Exclusive -----------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def test_ranges_must_not_overlap(stage: Stage, subscription: Subscription) -> No
 
 def test_all_types_but_shared_keep_an_order(subscription: Subscription) -> None:
     kept = {
-        sub_type: make_dispatcher(sub_type, subscription, sticky=False).keeps_order
+        sub_type: make_dispatcher(sub_type, subscription, sticky=False, in_order=True).keeps_order
         for sub_type in TYPE_NAMES
     }
     assert kept == {EXCLUSIVE: True, FAILOVER: True, KEY_SHARED: True, SHARED: False}

@@ -36,7 +36,8 @@ PRIORITY_MAX = 2**16
 @handles(Kind.SUBSCRIBE, needs=Operation.CONSUME)
 async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
     """Joins a subscription: Exclusive, Shared (priorities, round robin), Failover (the active consumer
-    is told), Key_Shared (auto-split and sticky ranges). Durable ones are created at `initialPosition`
+    is told), Key_Shared (auto-split and sticky ranges; in order per key, unless the first consumer allows
+    otherwise). Durable ones are created at `initialPosition`
     and keep their place; others (readers) start at `start_message_id`, whose entry is the first sent.
     `start_message_rollback_duration_sec` starts that long ago. `consumer_epoch` is stamped on every
     message (PIP-84, PIP-194). A second consumer of an Exclusive subscription, or another type while
@@ -71,9 +72,14 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
             _abandon(session, subscription)
             return
         consumer = _consumer(session, command, topic, subscription, consumer_id)
-        sticky = command.keySharedMeta.keySharedMode == pb.STICKY
+        keys = command.keySharedMeta
         try:
-            subscription.add_consumer(consumer, command.subType, sticky)
+            subscription.add_consumer(
+                consumer,
+                command.subType,
+                sticky=keys.keySharedMode == pb.STICKY,
+                in_order=not keys.allowOutOfOrderDelivery,
+            )
         except BaseException:
             _abandon(session, subscription)
             raise
