@@ -207,8 +207,8 @@ def test_a_message_listener(client: pulsar.Client, topic: str) -> None:
     heard: queue.Queue[bytes] = queue.Queue()
 
     def listener(consumer: pulsar.Consumer, message: pulsar.Message) -> None:
-        heard.put(message.data())
         consumer.acknowledge(message)
+        heard.put(message.data())
 
     consumer = client.subscribe(topic, "s", message_listener=listener)
     send_all(client.create_producer(topic), [b"%d" % number for number in range(100)])

@@ -14,7 +14,6 @@ Durability rules that callers rely on and doubles exploit:
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -56,10 +55,6 @@ class Files(Protocol):
 
     def read(self, path: str, offset: int, size: int) -> bytes:
         """Up to `size` bytes from `offset`; fewer only at the end of the file."""
-        ...
-
-    def map(self, path: str, size: int) -> memoryview:
-        """The first `size` bytes, mapped read-only; `ValueError` if the file is shorter."""
         ...
 
     def size(self, path: str) -> int: ...
@@ -148,13 +143,6 @@ class RealFiles:
             while len(data) < size and (more := os.pread(fd, size - len(data), offset + len(data))):
                 data += more
             return data
-        finally:
-            os.close(fd)
-
-    def map(self, path: str, size: int) -> memoryview:
-        fd = os.open(self._at(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
-            return memoryview(mmap.mmap(fd, size, access=mmap.ACCESS_READ))
         finally:
             os.close(fd)
 

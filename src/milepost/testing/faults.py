@@ -27,7 +27,7 @@ Call = Literal[
     "open",  # open_append
     "append",
     "sync",
-    "read",  # read, map, size and names
+    "read",  # read, size and names
     "delete",
     "rename",
     "make_folder",

@@ -175,17 +175,6 @@ class MemoryFiles:
         with self._call("read", path):
             return bytes(self._node(path).content[offset : offset + size])
 
-    def map(self, path: str, size: int) -> memoryview:
-        with self._call("read", path):
-            content = self._node(path).content
-            if size > len(content):
-                raise ValueError(f"{path} has {len(content)} bytes, {size} were to be mapped")
-            # A copy where somebody writes: a view of a bytearray would forbid it to grow. Bytes
-            # below `size` never change as long as the file only grows, so nobody can tell.
-            return memoryview(content if isinstance(content, bytes) else bytes(content[:size]))[
-                :size
-            ]
-
     def size(self, path: str) -> int:
         with self._call("read", path):
             return len(self._node(path).content)

@@ -81,27 +81,11 @@ class TestLikeRealFiles:
         for attempt in (
             lambda: any_files.open_append("a", 0),
             lambda: any_files.read("a", 0, 1),
-            lambda: any_files.map("a", 1),
             lambda: any_files.size("a"),
             lambda: any_files.rename("a", "b"),
         ):
             with pytest.raises(FileNotFoundError):
                 attempt()
-
-    def test_map_shows_the_first_bytes_while_the_file_grows(self, any_files: Files) -> None:
-        file = any_files.create("a")
-        file.append([b"abcdef"])
-        view = any_files.map("a", 4)
-        file.append([b"g" * 10_000])
-        assert bytes(view) == b"abcd"
-        assert view.readonly
-        view.release()
-
-    def test_map_refuses_more_than_there_is(self, any_files: Files) -> None:
-        file = any_files.create("a")
-        file.append([b"abc"])
-        with pytest.raises(ValueError):
-            any_files.map("a", 4)
 
     def test_names_are_sorted_and_know_folders(self, any_files: Files) -> None:
         any_files.make_folder("f/deep")
@@ -278,7 +262,6 @@ def test_a_failed_call_changes_nothing() -> None:
         lambda: files.create("new"),
         lambda: files.open_append("a", 0),
         lambda: files.read("a", 0, 1),
-        lambda: files.map("a", 1),
         lambda: files.size("a"),
         lambda: files.names(""),
         lambda: files.make_folder("g"),
