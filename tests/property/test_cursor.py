@@ -88,7 +88,7 @@ class CursorMachine(RuleBasedStateMachine):
         expected = self.twin.deliver(first, first + length, holder)
         assert singles(IndexRanges(delivered.ranges)) == expected
         assert delivered.count == len(expected)
-        assert delivered.stale == len(expected & stale)
+        assert singles(IndexRanges(delivered.stale)) == expected & stale
         if delivered.stale or eager:
             fact = facts.DeliveryFact(self.cursor.epoch, IndexRanges(delivered.ranges))
             self.journal(facts.encode(fact))

@@ -41,8 +41,8 @@ class AckJournal:
         self._is_scheduled = False
         # Facts of acks, and answers that wait for them, on their way.
         self._waiting = 0
-        # The disk refused something that is true in memory, and nothing later is durable yet.
-        self._is_behind = False
+        self.is_behind = False
+        """The disk refused something that is true in memory, and nothing later is durable yet."""
 
     def note(self, ranges: Sequence[Range]) -> None:
         """These indexes were acked and must become durable."""
@@ -51,7 +51,7 @@ class AckJournal:
 
     def when_durable(self, done: Callable[[MilepostError | None], None]) -> None:
         """Call `done` when everything noted so far is on disk; at once if it is."""
-        if self._ranges or self._waiting or self._is_behind:
+        if self._ranges or self._waiting or self.is_behind:
             self._answers.append(done)
             self._ask()
         else:
@@ -76,7 +76,7 @@ class AckJournal:
             for answer in answers:
                 answer(error)
 
-        if not ranges and not self._is_behind:
+        if not ranges and not self.is_behind:
             # Nothing new, but an earlier fact is on its way: answer behind it.
             self._journal.barrier(durable)
         elif len(ranges) == 1:
@@ -90,7 +90,7 @@ class AckJournal:
 
     def _submit(self, fact: bytes, done: Done) -> None:
         def durable(error: PersistenceError | None) -> None:
-            self._is_behind = error is not None
+            self.is_behind = error is not None
             done(error)
 
         self._journal.fact(self.state_id, fact, durable)

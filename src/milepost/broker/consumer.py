@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.broker.peer import Buffer, Peer
+from milepost.broker.outbox import Held
+from milepost.broker.peer import Peer
 from milepost.wire.encode import MessageEncoder
 
 if TYPE_CHECKING:
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 PERMITS_MAX = 2**31 - 1
 
 NO_EPOCH = -1
+
+# A consumer property. Whoever sends it, and consumer epochs, takes a SEEK from the broker: it stays
+# where others are closed when somebody moves the cursor under them.
+RESET_PROPERTY = "milepost.reset"
+IN_PLACE = "in-place"
 
 
 class Consumer:
@@ -80,8 +86,8 @@ class Consumer:
         self.is_blocked = False
         """Holds too many unacked messages; until half of them are acked it gets no more."""
         self.is_closed = False
-        self.held: list[Buffer] | None = None
-        """Frames that wait for a fact to be on disk; later ones queue behind them. None: nothing
+        self.held: Held | None = None
+        """Deliveries that wait for a fact to be on disk; later ones queue behind them. None: nothing
         waits."""
         self.holds = 0
         """Facts that `held` waits for."""
@@ -92,6 +98,11 @@ class Consumer:
 
     def __repr__(self) -> str:
         return f"<Consumer {self.name} of {self.subscription.name}: {self.permits} permits>"
+
+    @property
+    def follows(self) -> bool:
+        """Does it go on in place when somebody else moves the cursor?"""
+        return self.epoch != NO_EPOCH and self.metadata.get(RESET_PROPERTY) == IN_PLACE
 
     @property
     def can_take(self) -> bool:

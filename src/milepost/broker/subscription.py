@@ -21,9 +21,9 @@ from milepost.broker.chunk_gate import ChunkGate
 from milepost.broker.chunk_restart import restart_frames
 from milepost.broker.consumer import NO_EPOCH, PERMITS_MAX, Consumer
 from milepost.broker.dispatch import Dispatcher, make_dispatcher
+from milepost.broker.outbox import Outbox
 from milepost.broker.peer import Buffer
 from milepost.broker.runs import entry_frame, fresh_run, run_frames
-from milepost.cursor import facts
 from milepost.cursor.cursor import Cursor
 from milepost.cursor.outcomes import Acked, Delivered
 from milepost.errors import (
@@ -32,7 +32,7 @@ from milepost.errors import (
     PersistenceError,
     StaleEpoch,
 )
-from milepost.positions.ranges import IndexRanges, Range
+from milepost.positions.ranges import Range
 from milepost.positions.spans import Span
 from milepost.storage.entry import CHUNK, MARKER, Entry
 from milepost.wire.events import Ack, WireId
@@ -85,6 +85,8 @@ class Subscription:
         """Ask for a dispatch soon; set by whoever feeds this subscription."""
         self.tell_active: Callable[[Consumer, bool], None] = lambda consumer, is_active: None
         """Tell a consumer of a Failover subscription whether it is the active one."""
+        self.tell_sought: Callable[[Consumer], None] = lambda consumer: None
+        """Tell a consumer that follows in place that the cursor was moved: its epoch has grown."""
 
         # Where to look for ready indexes: behind those that nobody may have just now.
         self._scan_index = 0
@@ -93,7 +95,11 @@ class Subscription:
         self._seeks_waiting = 0
         self._after_seeks: list[Callable[[], None]] = []
         self.is_blocked = False
+        self.unacked = 0
+        """Messages that its consumers hold. Invariant: the sum of theirs, and what is inflight."""
         self.messages_redelivered = 0
+        self.messages_acked = 0
+        self._outbox = Outbox(cursor, self.journal)
 
     def __repr__(self) -> str:
         return f"<Subscription {self.name} of {self.topic.name}: {self.cursor.counts()}>"
@@ -131,13 +137,11 @@ class Subscription:
         self._unblock()
         self.rescan()
 
-    @property
-    def unacked(self) -> int:
-        return sum(consumer.unacked for consumer in self.consumers)
-
     def release_all(self, consumer: Consumer) -> None:
         """What the consumer holds is ready again, though it stays."""
+        self._outbox.recall(consumer)
         self.cursor.release_holder(consumer.holder, count=False)
+        self.unacked -= consumer.unacked
         consumer.unacked = 0
 
     def rescan(self) -> None:
@@ -272,34 +276,13 @@ class Subscription:
         # Permits are debited by what the client will really see (PIP-54).
         consumer.permits -= went.count
         consumer.unacked += went.count
+        self.unacked += went.count
         consumer.messages_out += went.count
         consumer.bytes_out += size
         self._block(consumer)
         self.topic.messages_out += went.count
         self.topic.bytes_out += size
-        self._send(consumer, buffers, went.ranges if went.stale else ())
-
-    def _send(self, consumer: Consumer, buffers: list[Buffer], again: Sequence[Range]) -> None:
-        """Frames out, in order. A delivery that ends an index's being stale leaves when that is on
-        disk: or a crash would make the ack of it look like one from before the seek."""
-        if again and self.journal is not None:
-            consumer.held = (consumer.held or []) + buffers
-            consumer.holds += 1
-            epoch = self.cursor.epoch
-
-            def durable(error: PersistenceError | None) -> None:
-                consumer.holds -= 1
-                if error is not None:
-                    consumer.peer.fail(f"a delivery of {self.name} could not be journaled: {error}")
-                elif not consumer.holds and not consumer.is_closed and epoch == self.cursor.epoch:
-                    held, consumer.held = consumer.held, None
-                    consumer.peer.write(held or [])
-
-            self.journal.fact(facts.DeliveryFact(epoch, IndexRanges(again)), durable)
-        elif consumer.held is not None:
-            consumer.held += buffers
-        else:
-            consumer.peer.write(buffers)
+        self._outbox.send(consumer, buffers, went)
 
     def _room(self, consumer: Consumer) -> int:
         assert self.dispatcher is not None
@@ -357,12 +340,13 @@ class Subscription:
             if dispatcher is not None and dispatcher.takes_cumulative and len(ack.ids) == 1:
                 try:
                     end = addresses.acked_end(self.topic, ack.ids[0], batch_index_ack=by_index)
-                    self._note(self._ack_up_to(end, holder))
+                    if self._outbox.acked([(end - 1, end)]):
+                        self._note(self._ack_up_to(end, holder))
                 except MilepostError as error:
                     failure = error
         else:
             ranges, failure = addresses.acked(self.topic, ack.ids, batch_index_ack=by_index)
-            if ranges:
+            if ranges := self._outbox.acked(ranges):
                 self._note(self.cursor.ack(ranges, holder))
         if failure is not None or self.journal is None:
             done(failure)
@@ -377,10 +361,14 @@ class Subscription:
 
     def _note(self, acked: Acked) -> None:
         """Account for an ack and remember what of it must become durable."""
+        self.messages_acked += acked.count
+        if acked.ignored:
+            self.topic.counters.stale_dropped["ack"] += acked.ignored
         if acked.taken:
             for consumer in self.consumers:
                 removed = acked.taken.get(consumer.holder)
                 if removed:
+                    self.unacked -= removed
                     consumer.unacked -= removed
                     consumer.messages_acked += removed
             if self.dispatcher is not None:
@@ -405,39 +393,53 @@ class Subscription:
         if ids and self.dispatcher.releases_by_id:
             # What is with somebody else by now stays there, and so does its key.
             held = self.cursor.inflight_of(consumer.holder)
+            if consumer.held is not None:
+                held.discard_all(
+                    consumer.held.indexes
+                )  # on their way: nobody has them to give back
             asked = addresses.released_ranges(self.topic, ids)
             ranges = [held_one for one in asked for held_one in held.within(*one)]
-            released = self.cursor.release(ranges, consumer.holder, count=True)
+            self.cursor.release(ranges, consumer.holder, count=True)
             self.dispatcher.settled(ranges)
         else:
-            released = self.cursor.release_holder(
-                consumer.holder, count=self.dispatcher.releases_by_id
-            )
+            self._outbox.recall(consumer)
+            self.cursor.release_holder(consumer.holder, count=self.dispatcher.releases_by_id)
             self.dispatcher.released(consumer)
-        consumer.unacked -= released.count
+        self.unacked -= consumer.unacked
+        consumer.unacked = self.cursor.inflight_of(consumer.holder).count
+        self.unacked += consumer.unacked
         self._unblock()
         self.rescan()
 
     # -- seek --------------------------------------------------------------------------------------
 
-    def seek(self, index: int, done: Done) -> list[Consumer]:
+    def seek(self, index: int, done: Done, *, by: Consumer | None = None) -> list[Consumer]:
         """Move the cursor; `done` is called when that is durable. Returns whom to close.
 
-        The consumers returned know nothing of epochs (or did not ask for this seek): they are closed
-        and come back at the target, as upstream does. They have left already.
+        The consumers returned know nothing of epochs: they are closed and come back at the target,
+        as upstream does. They have left already. Those that follow in place have been told, and
+        `by`, who asked for it, knows.
         """
         self.flush_acks()  # acks of the old epoch stand before the seek in the journal
         fact = self.cursor.seek(min(max(index, self.cursor.first), self.cursor.end))
-        closed = [] if self.dispatcher is None else self.dispatcher.closed_by_seek()
+        self._outbox.sought()
         for consumer in self.consumers:
             consumer.unacked = 0
             consumer.is_blocked = False
-            consumer.held = None
-        for consumer in closed:
-            self.remove_consumer(consumer)
+        self.unacked = 0
         self.gate.clear()
         if self.dispatcher is not None:
             self.dispatcher.sought()
+        closed: list[Consumer] = []
+        for consumer in [] if self.dispatcher is None else self.dispatcher.closed_by_seek():
+            if consumer is by:
+                continue
+            if consumer.follows:
+                consumer.epoch += 1
+                self.tell_sought(consumer)
+            else:
+                closed.append(consumer)
+                self.remove_consumer(consumer)
         self.is_blocked = False
         self.rescan()
         if self.journal is None:
@@ -459,7 +461,7 @@ class Subscription:
     def seek_in_place(
         self, consumer: Consumer, index: int, epoch: int, done: Done
     ) -> list[Consumer]:
-        """PIP-194: a seek that carries an epoch. The consumer stays; everyone else is closed.
+        """PIP-194: a seek that carries an epoch. The consumer stays.
 
         "The epoch only can bigger than the old epoch in server."
         """
@@ -468,15 +470,9 @@ class Subscription:
                 f"consumer {consumer.name} sought with epoch {epoch}, it is at {consumer.epoch}"
             )
         consumer.epoch = epoch
+        closed = self.seek(index, done, by=consumer)
         # The client dropped its queue; both sides count permits from its next FLOW on.
         consumer.permits = 0
-        closed = self.seek(index, done)
-        if consumer.is_closed:
-            assert self.dispatcher is not None
-            closed.remove(consumer)
-            consumer.is_closed = False
-            self.dispatcher.add(consumer)
-            self.consumers.append(consumer)
         return closed
 
     def after_seeks(self, resume: Callable[[], None]) -> None:

@@ -35,8 +35,7 @@ after a crash; any other delivery may be one. What no fact says is as of the las
 (snapshot.py): redelivery counts, and which ready indexes have been with a consumer. Inflight comes
 back as ready.
 
-The cursor knows no entry, no message id, no time but what it is given, and no file. A step here never
-suspends, so whoever calls it on one loop needs no lock.
+The cursor knows no entry, no message id, no time but what it is given, and no file.
 
     >>> cursor = Cursor(first=0, end=10)
     >>> cursor.deliver(0, 5, holder=1).count, cursor.ack([(0, 2), (3, 4)], holder=1).count
@@ -148,14 +147,16 @@ class Cursor:
             ranges = ((first, end),)
         else:
             ranges = list(ready.within(first, end))
-        count = stale = 0
+        count = 0
+        stale: list[Range] = []
         for first, end in ranges:
             count += ready.discard(first, end)
             self._inflight.add(first, end, holder)
             if self._returned.count:
                 self._returned.discard(first, end)
             if self._stale.count:
-                stale += self._stale.discard(first, end)
+                stale += self._stale.within(first, end)
+                self._stale.discard(first, end)
         return Delivered(count, ranges, stale)
 
     def ack(self, ranges: Sequence[Range], holder: int = NOBODY) -> Acked:
@@ -206,11 +207,16 @@ class Cursor:
         """Inflight → ready for all that is with a consumer that is gone.
 
         Upstream does not count that as a redelivery, so that a message which kills its consumers
-        never reaches a dead-letter topic; `count` is for those who want it to.
-        """
+        never reaches a dead-letter topic; `count` is for those who want it to."""
         released = self._inflight.take_all(holder)
         self._return(released, count)
         return Released(released.count, {holder: released.count} if released else {})
+
+    def withdraw(self, indexes: IndexRanges, holder: int) -> int:
+        """Inflight → ready and stale again, for stale indexes whose delivery never left; how many."""
+        withdrawn = self._inflight.take_ranges(indexes, holder, {})
+        self._ready.add_all(withdrawn)
+        return self._stale.add_all(withdrawn)
 
     def delay(self, first: int, end: int, due_ms: int) -> int:
         """Ready → delayed until `due_ms`; how many. An index already delayed keeps its time."""
@@ -227,8 +233,7 @@ class Cursor:
     def seek(self, index: int) -> SeekFact:
         """Below `index` → acked, the rest → ready, nothing inflight; the next epoch begins.
 
-        An index that is no longer retained means the first that is; `end` means skip everything.
-        """
+        An index no longer retained means the first that is; `end` means skip everything."""
         if not 0 <= index <= self.end:
             raise IndexNotFound(f"a seek to {index} in [{self.first}, {self.end})")
         index = max(index, self.first)
@@ -360,8 +365,7 @@ class Cursor:
         return index in self._stale
 
     def was_delivered(self, index: int) -> bool:
-        """Whether a ready message was with a consumer before, in this epoch or in an older one, as
-        far as that is known."""
+        """Whether a ready message was with a consumer before, in any epoch, as far as is known."""
         return index in self._returned or index in self._stale
 
     @property

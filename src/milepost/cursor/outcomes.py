@@ -21,8 +21,8 @@ class Delivered(NamedTuple):
     ranges: Sequence[Range]
     """Which; the range asked for and nothing else when all of it was ready."""
 
-    stale: int
-    """How many of them were stale until now. If any, the delivery is a fact to be journaled."""
+    stale: Sequence[Range]
+    """Those that were stale until now. If any, the delivery is a fact to be journaled."""
 
 
 class Acked(NamedTuple):

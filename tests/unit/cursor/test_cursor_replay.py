@@ -90,7 +90,7 @@ def test_after_a_crash_what_was_delivered_again_may_still_be_acked(cursor: Curso
     cursor.deliver(0, 6, holder=1)
     sought = cursor.seek(0)
     delivered = cursor.deliver(0, 3, holder=2)
-    assert delivered.stale == 3
+    assert delivered.stale == [(0, 3)]
     crashed = Cursor(0, 10)
     crashed.replay(sought)
     crashed.replay(DeliveryFact(1, IndexRanges(delivered.ranges)))
@@ -99,7 +99,7 @@ def test_after_a_crash_what_was_delivered_again_may_still_be_acked(cursor: Curso
 
 
 def test_a_replayed_delivery_is_remembered_by_the_next_seek(cursor: Cursor) -> None:
-    assert cursor.deliver(0, 3, holder=2).stale == 0
+    assert cursor.deliver(0, 3, holder=2).stale == []
     crashed = Cursor(0, 10)
     crashed.ack([(1, 2)])
     crashed.replay(DeliveryFact(0, IndexRanges([(0, 3)])))
