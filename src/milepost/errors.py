@@ -28,6 +28,7 @@
     │   ├── StaleEpoch
     │   ├── NotPersistent
     │   ├── PreconditionFailed  … until something else is different
+    │   │   └── UnexpectedPosition
     │   └── ConsumerAssignError
     ├── PersistenceError        the disk said no; what was not answered is not stored
     │   ├── OutcomeUnknown      … or may be stored: nobody can say until the next start
@@ -178,6 +179,10 @@ class PreconditionFailed(NotAllowed):
     """Something about the object or the broker must be different for it; the message says what."""
 
     http_status = 412
+
+
+class UnexpectedPosition(PreconditionFailed):
+    """A reset that said where the subscription is, and it is elsewhere. Nothing changed."""
 
 
 class ConsumerAssignError(NotAllowed):

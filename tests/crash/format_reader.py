@@ -24,7 +24,8 @@ ENTRY_HEADER = struct.Struct("<IIQQQQIHH")
 LEDGER_BODY = struct.Struct("<QQQ")
 MILEPOST = struct.Struct("<IIII")
 
-ENTRIES, LEDGER, FACT, STATE = 1, 2, 3, 4
+ENTRIES, LEDGER, FACT, STATE, FACTS = 1, 2, 3, 4, 5
+PART = struct.Struct("<HQI")
 
 
 class Damaged(Exception):
@@ -269,11 +270,23 @@ def read_records(data: bytes, header: Header, *, newest: bool) -> Iterator[Recor
             if not newest or any(group > expected for group in later):
                 raise Damaged(f"journal file {header.a}: byte {at}: sequence {expected}")
             return  # a torn tail
-        if record.kind not in (ENTRIES, LEDGER, FACT, STATE):
+        if record.kind not in (ENTRIES, LEDGER, FACT, STATE, FACTS):
             raise Damaged(f"journal file {header.a}: byte {at}: kind {record.kind}")
-        yield record
+        yield from split_parts(record)
         expected += 1
         at += 44 + len(record.body)
+
+
+def split_parts(record: Record) -> Iterator[Record]:
+    """A record as it is, or one for each part of it."""
+    if record.kind != FACTS:
+        yield record
+        return
+    at = 0
+    while at < len(record.body):
+        kind, owner, size = PART.unpack_from(record.body, at)
+        at += PART.size + size
+        yield record._replace(kind=kind, owner=owner, body=record.body[at - size : at])
 
 
 def _record_at(data: bytes, at: int, incarnation: bytes) -> Record | None:

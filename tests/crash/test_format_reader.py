@@ -419,6 +419,7 @@ def test_the_page_names_every_number_of_the_code() -> None:
         records.LEDGER: "ledger",
         records.FACT: "fact",
         records.STATE: "state",
+        records.FACTS: "facts",
     }
     for kind, word in kinds.items():
         assert f"**{kind}, {word}.**" in page

@@ -10,10 +10,11 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 from milepost import __version__
-from milepost.broker import dedup_state
+from milepost.broker import dedup_state, notices
 from milepost.broker.access import Admission, ProducerAccess
 from milepost.broker.consumer import Consumer
 from milepost.broker.counters import Counters
@@ -21,6 +22,7 @@ from milepost.broker.directory import Directory
 from milepost.broker.feed import Feed, LastRead
 from milepost.broker.pressure import Pressure
 from milepost.broker.producer import Producer
+from milepost.broker.reset_history import ResetHistory
 from milepost.broker.session import Session
 from milepost.broker.settings import Settings
 from milepost.broker.subscription import Limits, Subscription
@@ -44,7 +46,6 @@ from milepost.storage.engine import StorageEngine
 from milepost.storage.entry import Entry
 from milepost.storage.ledger import LedgerRow, ReadPlan
 from milepost.wire import replies
-from milepost.wire.commands import Kind
 
 logger = logging.getLogger(__name__)
 
@@ -274,40 +275,25 @@ class Broker:
         cursor.extend(max(cursor.end, topic.log.end_index))
         cursor.trim(topic.log.first_index)
         cell.append(cursor)
-        return self._attach(topic, state.name, cursor, state.state_id, state.doc.get("properties"))
-
-    def _attach(
-        self,
-        topic: Topic,
-        name: str,
-        cursor: Cursor,
-        state_id: int | None,
-        properties: dict[str, str] | None,
-    ) -> Subscription:
-        subscription = Subscription(
-            topic,
-            name,
-            cursor,
-            limits=self.limits,
-            state_id=state_id,
-            journal=self.store if state_id is not None else None,
-            properties=properties,
+        return self._attach(
+            Subscription(
+                topic,
+                state.name,
+                cursor,
+                limits=self.limits,
+                state_id=state.state_id,
+                journal=self.store,
+                properties=state.doc.get("properties"),
+                resets=ResetHistory.from_doc(state.doc.get("resets", ())),
+            )
         )
-        subscription.tell_active = self._tell_active
+
+    def _attach(self, subscription: Subscription) -> Subscription:
+        subscription.tell_active = partial(notices.tell_active, self._loop)
+        subscription.tell_sought = notices.tell_sought
         Feed(subscription, self)
-        topic.subscriptions[name] = subscription
+        subscription.topic.subscriptions[subscription.name] = subscription
         return subscription
-
-    def _tell_active(self, consumer: Consumer, is_active: bool) -> None:
-        def tell() -> None:
-            # Behind the SUCCESS of its SUBSCRIBE: before that the client does not know the consumer.
-            session = consumer.peer
-            assert isinstance(session, Session)
-            peer = session.protocol.peer
-            if not consumer.is_closed and peer and peer.understands(Kind.ACTIVE_CONSUMER_CHANGE):
-                session.write((replies.active_consumer_change(consumer.consumer_id, is_active),))
-
-        self._loop.call_soon(tell)
 
     # -- subscriptions -----------------------------------------------------------------------------
 
@@ -342,7 +328,9 @@ class Broker:
     def create_reader(self, topic: Topic, name: str, index: int) -> Subscription:
         """A subscription that is not durable."""
         cursor = Cursor(topic.log.first_index, topic.log.end_index, at=index)
-        return self._attach(topic, name, cursor, None, None)
+        return self._attach(
+            Subscription(topic, name, cursor, limits=self.limits, state_id=None, journal=None)
+        )
 
     def drop_reader(self, subscription: Subscription) -> None:
         """A subscription that lives by its consumers is gone with the last of them."""

@@ -13,7 +13,7 @@ Nothing here suspends. Reading entries, which may, is feed.py's.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from milepost.broker import addresses
 from milepost.broker.ack_journal import AckJournal, Done, Journaling
@@ -23,6 +23,7 @@ from milepost.broker.consumer import NO_EPOCH, PERMITS_MAX, Consumer
 from milepost.broker.dispatch import Dispatcher, make_dispatcher
 from milepost.broker.outbox import Outbox
 from milepost.broker.peer import Buffer
+from milepost.broker.reset_history import ResetHistory
 from milepost.broker.runs import entry_frame, fresh_run, run_frames
 from milepost.cursor.cursor import Cursor
 from milepost.cursor.outcomes import Acked, Delivered
@@ -64,6 +65,7 @@ class Subscription:
         state_id: int | None,
         journal: Journaling | None,
         properties: dict[str, str] | None = None,
+        resets: ResetHistory | None = None,
     ) -> None:
         """`state_id` None: not durable, gone with its last consumer."""
         self.topic = topic
@@ -72,6 +74,7 @@ class Subscription:
         self.limits = limits
         self.state_id = state_id
         self.properties = properties or {}
+        self.resets = resets or ResetHistory()
         self.journal: AckJournal | None = None
         """What makes its progress durable; None for a reader's."""
         if journal is not None and state_id is not None:
@@ -107,6 +110,10 @@ class Subscription:
     @property
     def is_durable(self) -> bool:
         return self.state_id is not None
+
+    def doc(self) -> dict[str, Any]:
+        """What the catalog keeps of it beside the cursor."""
+        return {"properties": self.properties, "resets": self.resets.to_doc()}
 
     # -- consumers ---------------------------------------------------------------------------------
 
@@ -346,8 +353,8 @@ class Subscription:
                     failure = error
         else:
             ranges, failure = addresses.acked(self.topic, ack.ids, batch_index_ack=by_index)
-            if ranges := self._outbox.acked(ranges):
-                self._note(self.cursor.ack(ranges, holder))
+            if out := self._outbox.acked(ranges):
+                self._note(self.cursor.ack(out, holder))
         if failure is not None or self.journal is None:
             done(failure)
         else:

@@ -34,16 +34,20 @@ ENTRIES = 1  # owner: ledger; body: a block of entries
 LEDGER = 2  # owner: ledger; body: topic u64, first index u64, time u64: a ledger begins
 FACT = 3  # owner: state; body: opaque to the storage
 STATE = 4  # owner: state; body: a snapshot, in place of all that came before
-KINDS = frozenset({ENTRIES, LEDGER, FACT, STATE})
+FACTS = 5  # owner: 0; body: facts and snapshots of several states, true together or not at all
+KINDS = frozenset({ENTRIES, LEDGER, FACT, STATE, FACTS})
 
 _LOST = {
     ENTRIES: "entries of ledger",
     LEDGER: "start of ledger",
     FACT: "a fact of state",
     STATE: "a snapshot of state",
+    FACTS: "facts of several states,",
 }
 
 LEDGER_BODY = Struct("<QQQ")
+# Of each part of FACTS: FACT or STATE, the state, and how many bytes follow.
+_PART = Struct("<HQI")
 
 BODY_SIZE_MAX = 2**30
 
@@ -84,6 +88,26 @@ class Scan(NamedTuple):
     damages: list[Damage]
     size: int
     """Valid bytes: everything behind them is a torn tail."""
+
+
+class Part(NamedTuple):
+    """What one record says of one of several states."""
+
+    kind: int
+    owner: int
+    body: bytes
+
+
+def encode_parts(parts: Sequence[Part]) -> bytes:
+    return b"".join(_PART.pack(kind, owner, len(body)) + body for kind, owner, body in parts)
+
+
+def decode_parts(body: bytes) -> Iterator[Part]:
+    at = 0
+    while at < len(body):
+        kind, owner, size = _PART.unpack_from(body, at)
+        at += _PART.size + size
+        yield Part(kind, owner, body[at - size : at])
 
 
 def seed_of(incarnation: bytes) -> int:

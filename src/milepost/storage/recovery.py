@@ -31,11 +31,13 @@ from milepost.storage.log import Log
 from milepost.storage.records import (
     ENTRIES,
     FACT,
+    FACTS,
     LEDGER_BODY,
     STATE,
     Damage,
     Record,
     Scan,
+    decode_parts,
     scan,
     seed_of,
 )
@@ -231,6 +233,9 @@ class _Replay:
             self._entries(record)
         elif record.kind in (FACT, STATE):
             self._fact(record)
+        elif record.kind == FACTS:
+            for kind, owner, body in decode_parts(record.body):
+                self._fact(record._replace(kind=kind, owner=owner, body=body))
         else:
             self._ledger(record)
 
@@ -330,7 +335,7 @@ class _Replay:
         elif damage.kind == ENTRIES and damage.owner is not None:
             self._lost.setdefault(damage.owner, []).append(damage)
         elif not self._salvage:
-            # The start of a ledger: which topic it belonged to is in the body that is lost.
+            # The start of a ledger, or facts of several states: of what is in the body that is lost.
             raise CorruptData(str(damage))
 
     def _fill_hole(self, log: Log, ledger: Ledger, end_id: int, sequence: int) -> None:

@@ -14,7 +14,8 @@ store knows neither cursors nor sequence ids.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from milepost.clock import Clock
 from milepost.errors import CorruptData, PersistenceError
@@ -26,7 +27,7 @@ from milepost.storage.journal import Done, Journal
 from milepost.storage.ledger import FOLDER as LEDGER_FOLDER
 from milepost.storage.ledger import Ledger, LedgerRow, ledger_path, mileposts_path
 from milepost.storage.log import Log, RollPolicy
-from milepost.storage.records import FACT, STATE
+from milepost.storage.records import FACT, FACTS, STATE, Part, encode_parts
 from milepost.storage.recovery import Recovered, RecoveryReport, recover
 from milepost.storage.tail import TAIL_SIZE_DEFAULT, TailCache
 
@@ -70,6 +71,8 @@ class Store:
         # States that may hold facts which the journal refused, and the last refusal seen.
         self._unfounded: set[int] = set()
         self._refused_through = -1
+        # Facts that are to become one record, and who waits for them; None: each is its own.
+        self._together: list[tuple[Part, Done]] | None = None
         self._checkpointing = False
         self._rolled_size = 0  # what the checkpoint under way is storing
         self.checkpoints = 0
@@ -242,10 +245,37 @@ class Store:
         assert state_id in self._open_states, f"state {state_id} is not open"
         self._dirty_states.add(state_id)
         self._note_refusals()
+        kind = FACT
         if state_id in self._unfounded:
             self._unfounded.discard(state_id)
-            return self.journal.submit(STATE, state_id, (self._open_states[state_id](),), done)
-        return self.journal.submit(FACT, state_id, (fact,), done)
+            kind, fact = STATE, self._open_states[state_id]()
+        if self._together is not None:
+            self._together.append((Part(kind, state_id, fact), done))
+            return self.journal.last_sequence + 1
+        return self.journal.submit(kind, state_id, (fact,), done)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """The facts given inside become one record: after a crash all of them are true, or none.
+
+        Nothing may suspend inside. What happened to the states has happened, also if an error ends
+        the block: so it is submitted all the same.
+        """
+        assert self._together is None, "one at a time"
+        waiting: list[tuple[Part, Done]] = []
+        self._together = waiting
+        try:
+            yield
+        finally:
+            self._together = None
+            if waiting:
+
+                def durable(error: PersistenceError | None) -> None:
+                    for _, done in waiting:
+                        done(error)
+
+                body = encode_parts([part for part, _ in waiting])
+                self.journal.submit(FACTS, 0, (body,), durable)
 
     def _note_refusals(self) -> None:
         if self.journal.refused_through != self._refused_through:

@@ -105,6 +105,7 @@ FROM_BROKER: Final = frozenset(
         Kind.ACTIVE_CONSUMER_CHANGE,
         Kind.REACHED_END_OF_TOPIC,
         Kind.CLOSE_CONSUMER,
+        Kind.SEEK,
         Kind.TOPIC_MIGRATED,
         Kind.GET_SCHEMA_RESPONSE,
         Kind.GET_OR_CREATE_SCHEMA_RESPONSE,

@@ -273,6 +273,18 @@ def active_consumer_change(consumer_id: int, is_active: bool) -> bytes:
     )
 
 
+def sought(consumer_id: int, consumer_epoch: int) -> bytes:
+    """SEEK from the broker: the cursor was moved under a consumer, whose messages carry this epoch
+    from now on. Only to consumers that asked for it (`milepost.reset`): no official client knows it."""
+    return reply(
+        pb.CommandSeek(
+            consumer_id=unsigned64(consumer_id),
+            request_id=unsigned64(UNSOLICITED),
+            consumer_epoch=consumer_epoch,
+        )
+    )
+
+
 def reached_end_of_topic(consumer_id: int) -> bytes:
     """REACHED_END_OF_TOPIC. Never to C++ 4.2.0 and older: they close their connection on it."""
     return reply(pb.CommandReachedEndOfTopic(consumer_id=unsigned64(consumer_id)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from contextlib import suppress
 
 import pytest
 from crash.checker import read_log
@@ -154,6 +155,74 @@ class TestStates:
         assert bench.store.open_state(other, lambda: b"").facts == [b"intact"]
         with pytest.raises(CorruptData, match=r"0001\.journal: byte \d+: sequence 1: a fact of st"):
             bench.open_state()
+
+
+class TestTogether:
+    """Facts of several states as one record."""
+
+    def two(self, bench: Bench) -> int:
+        topic = bench.catalog.topic("a")
+        assert topic is not None
+        other = bench.catalog.create_state(topic.topic_id, "kind", "other", {}).state_id
+        bench.store.open_state(other, lambda: b"all of it")
+        return other
+
+    def test_they_are_one_record_and_answered_in_order(self, bench: Bench) -> None:
+        other = self.two(bench)
+        answers: list[str] = []
+        before = bench.store.journal.last_sequence
+        with bench.store.together():
+            bench.store.fact(bench.state_id, b"one", lambda error: answers.append(f"one {error}"))
+            bench.store.fact(other, b"two", lambda error: answers.append(f"two {error}"))
+            bench.store.fact(bench.state_id, b"three", lambda e: answers.append(f"three {e}"))
+            assert bench.store.journal.last_sequence == before
+        assert bench.store.journal.last_sequence == before + 1
+        bench.store.pump()
+        assert answers == ["one None", "two None", "three None"]
+        assert bench.crash().facts == [b"one", b"three"]
+        assert bench.store.open_state(other, lambda: b"").facts == [b"two"]
+
+    def test_a_checkpoint_folds_them_in(self, bench: Bench) -> None:
+        other = self.two(bench)
+        with bench.store.together():
+            bench.tell(b"one")
+            bench.store.fact(other, b"two", lambda error: None)
+        bench.store.checkpoint()
+        assert bench.crash().data == b"one"
+        assert bench.store.open_state(other, lambda: b"").data == b"all of it"
+
+    def test_of_a_deleted_state_nothing_is_left(self, bench: Bench) -> None:
+        other = self.two(bench)
+        with bench.store.together():
+            bench.tell(b"one")
+            bench.store.fact(other, b"two", lambda error: None)
+        bench.store.pump()
+        bench.store.delete_state(other)
+        assert bench.crash().facts == [b"one"]
+
+    def test_behind_a_refusal_they_take_the_whole_states_with_them(self, bench: Bench) -> None:
+        other = self.two(bench)
+        bench.files.faults.fail("sync", under="journal")
+        assert bench.told(b"refused") is not None
+        with bench.store.together():
+            bench.tell(b", but true")
+            bench.store.fact(other, b"two", lambda error: None)
+        bench.store.pump()
+        assert bench.crash().data == b"refused, but true"
+        assert bench.store.open_state(other, lambda: b"").data == b"all of it"
+
+    def test_nothing_together_is_no_record(self, bench: Bench) -> None:
+        before = bench.store.journal.last_sequence
+        with bench.store.together():
+            pass
+        assert bench.store.journal.last_sequence == before
+
+    def test_what_happened_before_an_error_has_happened(self, bench: Bench) -> None:
+        with suppress(ZeroDivisionError), bench.store.together():
+            bench.tell(b"one")
+            raise ZeroDivisionError
+        assert bench.told(b"two") is None
+        assert bench.crash().facts == [b"one", b"two"]
 
 
 class TestRefusedFacts:

@@ -52,6 +52,7 @@ def test_every_kind_is_heard_by_somebody() -> None:
         "PONG",
         "CLOSE_PRODUCER",
         "CLOSE_CONSUMER",
+        "SEEK",
     }
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from milepost.broker.addresses import start_index, start_index_at
 from milepost.broker.auth.operations import Operation
 from milepost.broker.handlers.registry import Work, handles
+from milepost.broker.reset import obeyed
 from milepost.broker.topic import Topic
 from milepost.errors import InvalidInput, NotFound, PersistenceError
 from milepost.positions import signed64
@@ -26,11 +27,22 @@ def seek(session: Session, command: pb.CommandSeek) -> Work:
     is. With `consumer_epoch` (PIP-194) the consumer stays, its permits start again at its next FLOW, and
     every message from now on carries the new epoch, which must be higher than the old one. Without it
     the consumers that share the cursor are closed and come back at the target, and never get a message
-    after the close. SUCCESS means that the new position is on disk."""
+    after the close. SUCCESS means that the new position is on disk.
+
+    A consumer that subscribed with a `consumer_epoch` and the property `milepost.reset=in-place` is not
+    closed when somebody else moves its cursor: the broker sends it SEEK with its new epoch, at once. It
+    drops what it holds and every message of an older epoch, gives the permits of all that it drops back
+    with FLOW, and says that it has obeyed with a SEEK of that epoch and no target, which is answered with
+    SUCCESS."""
     consumer = session.consumers.get(signed64(command.consumer_id))
     if consumer is None:
         raise NotFound(f"this connection has no consumer {signed64(command.consumer_id)}")
     subscription = consumer.subscription
+    if consumer.follows and _is_echo(command, consumer.epoch):
+        if signed64(command.consumer_epoch) == consumer.epoch:  # else a later one is on its way
+            obeyed(session.broker, consumer)
+        session.write((replies.success(command.request_id),))
+        return None
     index = _target(subscription.topic, command)
 
     # Whoever is closed hears CLOSE_CONSUMER before SUCCESS: the other way round the client takes the
@@ -59,6 +71,16 @@ def seek(session: Session, command: pb.CommandSeek) -> Work:
     is_told = True
     session.write(early)
     return None
+
+
+def _is_echo(command: pb.CommandSeek, epoch: int) -> bool:
+    """Does the client say that it has obeyed a SEEK of ours?"""
+    return (
+        command.HasField("consumer_epoch")
+        and signed64(command.consumer_epoch) <= epoch
+        and not command.HasField("message_id")
+        and not command.HasField("message_publish_time")
+    )
 
 
 def _target(topic: Topic, command: pb.CommandSeek) -> int:

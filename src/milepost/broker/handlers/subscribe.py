@@ -10,6 +10,7 @@ from milepost.broker.auth.operations import Operation
 from milepost.broker.consumer import NO_EPOCH, Consumer
 from milepost.broker.handlers.registry import handles
 from milepost.broker.labels import check_label
+from milepost.broker.reset import obeyed
 from milepost.broker.subscription import Subscription
 from milepost.broker.topic import Topic
 from milepost.errors import (
@@ -85,6 +86,7 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
             raise
         session.consumers[consumer_id] = consumer
         session.write((replies.success(command.request_id),))
+        obeyed(broker, consumer)
     finally:
         if session.opening.get(key) is command:
             del session.opening[key]

@@ -26,6 +26,7 @@ from stage.talk import (
     wire_id,
 )
 
+from milepost.broker.reset import Reset, Target, reset
 from milepost.wire import pulsar_pb2 as pb
 
 MakeStage = Callable[..., Stage]
@@ -237,3 +238,65 @@ def test_a_consumer_that_never_gave_an_epoch_may_begin(stage: Stage, client: Any
     flow(stage, client, 1)
     (delivery,) = deliveries(client)
     assert (delivery.entry_id, delivery.consumer_epoch) == (1, 0)
+
+
+# A consumer that follows in place is told by a SEEK of the broker's.
+
+FOLLOWS = [pb.KeyValue(key="milepost.reset", value="in-place")]
+
+
+def follow(stage: Stage, **fields: Any) -> Any:
+    """A consumer 0 that follows, of four messages which it has got."""
+    client = stage.client()
+    produce(stage, client)
+    subscribe(stage, client, permits=10, consumer_epoch=0, metadata=FOLLOWS, **fields)
+    client.say(*[message(number) for number in range(4)])
+    stage.turn()
+    client.take()
+    return client
+
+
+@pytest.mark.parametrize("sub_type", [EXCLUSIVE, SHARED, FAILOVER])
+def test_who_follows_is_told_and_goes_on(stage: Stage, sub_type: Any) -> None:
+    client = follow(stage, sub_type=sub_type)
+    subscription = stage.topic().subscriptions["s"]
+    stage.seek(subscription, 2)
+    told, *messages = client.take()
+    assert isinstance(told, pb.CommandSeek)
+    assert (told.consumer_id, told.consumer_epoch) == (0, 1)
+    assert not told.HasField("message_id")
+    assert [(one.entry_id, one.consumer_epoch) for one in messages] == [(2, 1), (3, 1)]
+    # Of ten permits four were for what it had; it gives them back when it drops that.
+    assert client.session.consumers[0].permits == 4
+
+
+def test_an_idle_one_is_told_too(stage: Stage) -> None:
+    client = follow(stage)
+    stage.seek(stage.topic().subscriptions["s"], 4)
+    (told,) = client.take()
+    assert told.consumer_epoch == 1
+
+
+@pytest.mark.parametrize("fields", [{"metadata": FOLLOWS}, {"consumer_epoch": 0}])
+def test_an_official_client_is_never_sent_a_seek(stage: Stage, fields: Any) -> None:
+    """Java sends epochs, anybody may send properties; only both together are ours."""
+    client = stage.client()
+    produce(stage, client)
+    subscribe(stage, client, permits=10, **fields)
+    stage.seek(stage.topic().subscriptions["s"], 0)
+    assert [type(one).__name__ for one in client.take()] == ["CommandCloseConsumer"]
+
+
+def test_it_says_that_it_has_obeyed(stage: Stage) -> None:
+    client = follow(stage)
+    subscription = stage.topic().subscriptions["s"]
+    name = subscription.consumers[0].name
+    for _ in range(2):
+        asked = Reset(Target(index=4))
+        stage.run(reset(stage.broker, subscription.topic.name, "s", asked, by="ann"))
+    assert subscription.resets.waiting == [name]
+    assert error_of(request(stage, client, seek_command(consumer_epoch=1))) == ""
+    assert subscription.resets.waiting == [name]  # it has heard of the first only
+    assert error_of(request(stage, client, seek_command(consumer_epoch=2))) == ""
+    assert subscription.resets.waiting == []
+    assert error_of(request(stage, client, seek_command(consumer_epoch=3))) == "NotAllowedError"

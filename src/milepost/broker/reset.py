@@ -1,0 +1,316 @@
+"""Reset: an operator moves a subscription, whoever is connected to it or not.
+
+The same verb as a client's seek (`Cursor.seek`), with what an operator needs around it: a target said in
+one of six ways, a check of the position it is moved from, a dry run, all partitions or none, and a
+history. `decide` is pure and says what would happen; `perform` makes it happen in one step, without
+suspending, for all partitions; `reset` waits until that is on disk.
+
+    moves = await reset(broker, name, "sub", Reset(Target(time_ms=yesterday)), by="ann")
+    moves = await reset(broker, name, "sub", Reset(Target(by=-100), dry_run=True), by="ann")
+
+All or nothing, also across a crash: the resets of all partitions are one record of the journal. A consumer
+that follows in place is told and goes on under a higher epoch; any other is closed and comes back at the
+target. What an ack, flow or read of an older epoch may still do is decided by the cursor: nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from milepost.broker.ack_journal import Done
+from milepost.broker.addresses import start_index, start_index_at
+from milepost.broker.reset_history import ResetRecord
+from milepost.cursor.cursor import Cursor
+from milepost.errors import (
+    IndexNotFound,
+    InvalidInput,
+    MilepostError,
+    PersistenceError,
+    SubscriptionNotFound,
+    TopicNotFound,
+    UnexpectedPosition,
+)
+from milepost.positions.ids import MessageId
+from milepost.positions.names import TopicName
+from milepost.storage.catalog import Catalog
+from milepost.storage.entry import CHUNK
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+    from milepost.broker.consumer import Consumer
+    from milepost.broker.subscription import Subscription
+    from milepost.broker.topic import Topic
+
+EARLIEST, LATEST = "earliest", "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to: exactly one of the fields."""
+
+    index: int | None = None
+    id: MessageId | None = None
+    time_ms: int | None = None
+    """The first message that came not before it; in the future, the end."""
+    edge: str | None = None
+    """`earliest`, the first that is retained, or `latest`, behind the last."""
+    by: int | None = None
+    """So many messages on, or back, from the first that is not acked."""
+
+    def __post_init__(self) -> None:
+        named = [name for name in self.__slots__ if getattr(self, name) is not None]
+        if len(named) != 1:
+            said = ", ".join(named) or "nothing"
+            raise InvalidInput(
+                f"a reset to {said}; say one of index, id, time, earliest, latest, or by how many"
+            )
+        if self.edge not in (None, EARLIEST, LATEST):
+            raise InvalidInput(f"a reset to {self.edge!a}; say earliest or latest")
+
+    def __str__(self) -> str:
+        if self.index is not None:
+            return f"index {self.index}"
+        if self.id is not None:
+            return f"id {self.id}"
+        if self.time_ms is not None:
+            return f"time {self.time_ms}"
+        return str(self.edge) if self.edge is not None else f"{self.by:+d}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    target: Target
+    after: bool = False
+    """Behind the message that the target names, not at it."""
+    expected: int | None = None
+    """Only if this is the first index that is not acked."""
+    dry_run: bool = False
+    """Say what would happen, and change nothing."""
+
+    def __str__(self) -> str:
+        return f"after {self.target}" if self.after else str(self.target)
+
+
+class Move(NamedTuple):
+    """What a reset does, or would do, to one partition."""
+
+    topic: str
+    partition: int
+    """-1 for a topic without partitions."""
+    first: int
+    end: int
+    """The messages that are retained: `[first, end)`."""
+    was: int
+    """The first index that is not acked; `end` if all are."""
+    to: int
+    epoch: int
+    """The cursor's, from then on."""
+    redelivered: int
+    """Acked messages that become ready again."""
+    skipped: int
+    """Messages not acked that will be."""
+    released: int
+    """Messages taken from consumers that hold them."""
+    note: str
+    """Why `to` is not what was asked for; empty if it is."""
+
+
+# -- deciding ----------------------------------------------------------------------------------------
+
+
+def decide(subscriptions: Sequence[Subscription], reset: Reset) -> list[Move]:
+    """What it does to each partition; an error that says why not, for any of them, is one for all."""
+    return [_decide_one(subscription, reset) for subscription in subscriptions]
+
+
+def _decide_one(subscription: Subscription, reset: Reset) -> Move:
+    topic, cursor = subscription.topic, subscription.cursor
+    was = cursor.mark_delete_index + 1
+    if reset.expected is not None and reset.expected != was:
+        raise UnexpectedPosition(
+            f"{subscription.name} of {topic.name} is at index {was}, not at {reset.expected}"
+        )
+    to, note = resolve(topic, cursor, reset.target, after=reset.after)
+    backlog = cursor.backlog_ranges()
+    return Move(
+        topic=str(topic.name),
+        partition=topic.name.partition,
+        first=cursor.first,
+        end=cursor.end,
+        was=was,
+        to=to,
+        epoch=cursor.epoch + 1,
+        redelivered=cursor.end - to - backlog.count_within(to, cursor.end),
+        skipped=backlog.count_within(cursor.first, to),
+        released=cursor.counts().inflight,
+        note=note,
+    )
+
+
+def resolve(topic: Topic, cursor: Cursor, target: Target, *, after: bool) -> tuple[int, str]:
+    """The index that a target means, and what to say if it is not the one that was named."""
+    first, end = cursor.first, cursor.end
+    if target.edge is not None:
+        return (first if target.edge == EARLIEST else end), ""
+    if target.time_ms is not None:
+        if target.time_ms < 0:
+            raise InvalidInput(f"a reset to the time {target.time_ms}")
+        return _clamp(start_index_at(topic, target.time_ms + after), cursor), ""
+    if target.id is not None:
+        return _resolve_id(topic, cursor, target.id, after=after)
+    index = target.index if target.index is not None else cursor.mark_delete_index + 1
+    index += (target.by or 0) + after
+    if not 0 <= index <= end:
+        raise IndexNotFound(
+            f"{topic.name}: a reset to index {index}; there are [{first}, {end}), and {end} is the end"
+        )
+    if index < first:
+        return first, f"index {index} is no longer retained; the first is {first}"
+    begins = _beginning(topic, index)
+    return begins, "" if begins == index else f"index {index} is part of a chunked message"
+
+
+def _resolve_id(
+    topic: Topic, cursor: Cursor, message_id: MessageId, *, after: bool
+) -> tuple[int, str]:
+    position = message_id.position
+    partition, own = message_id.partition, topic.name.partition
+    if partition >= 0 and own >= 0 and partition != own:
+        raise IndexNotFound(f"{topic.name}: id {message_id} is of partition {partition}")
+    batch_index = message_id.batch_index
+    try:
+        first, end, flags = topic.lookup(*position)
+    except LookupError:
+        index = _clamp(topic.log.index_from(position), cursor)
+        last = topic.log.last_position()
+        if position.ledger_id >= 0 and (last is None or position > last):
+            raise IndexNotFound(
+                f"{topic.name}: id {message_id} is behind the last, {last}"
+            ) from None
+        return index, f"id {message_id} is no longer there; the next message has index {index}"
+    if batch_index >= end - first:
+        raise IndexNotFound(
+            f"{topic.name}: id {message_id}, but its entry has {end - first} messages"
+        )
+    if after and flags & CHUNK:
+        return _clamp(end, cursor), ""
+    if after:
+        return _clamp(end if batch_index < 0 else first + batch_index + 1, cursor), ""
+    index = start_index(topic, *position, batch_index=batch_index)
+    return _clamp(index, cursor), ""
+
+
+def _beginning(topic: Topic, index: int) -> int:
+    """Where the message begins that the index is part of: elsewhere only if it is chunked."""
+    if index < topic.log.end_index:
+        position, _, _, flags = topic.log.locate(index)
+        if flags & CHUNK:
+            return max(topic.first_chunk_index(*position), topic.log.first_index)
+    return index
+
+
+def _clamp(index: int, cursor: Cursor) -> int:
+    return min(max(index, cursor.first), cursor.end)
+
+
+# -- performing --------------------------------------------------------------------------------------
+
+
+async def reset(
+    broker: Broker, name: TopicName, subscription: str, reset: Reset, *, by: str
+) -> list[Move]:
+    """Reset a subscription of a topic, or of all partitions of one; durable when this returns."""
+    found = await subscriptions_of(broker, name, subscription)
+    moves = decide(found, reset)
+    if reset.dry_run:
+        return moves
+    # Nothing has paused since it was decided: it still holds.
+    await perform(broker, found, moves, asked=str(reset), by=by)
+    return moves
+
+
+async def subscriptions_of(
+    broker: Broker, name: TopicName, subscription: str
+) -> list[Subscription]:
+    """A subscription of a topic, or of each of its partitions; none is made on the way."""
+    partitions = broker.directory.partitions(name)
+    names = [name] if not partitions else [name.partition_name(n) for n in range(partitions)]
+    found = []
+    for one in names:
+        broker.directory.check_partition(one)
+        if broker.directory.row(one) is None:
+            raise TopicNotFound(f"topic {one} does not exist")
+        topic = await broker.topic(one, create=False)
+        if subscription not in topic.subscriptions:
+            raise SubscriptionNotFound(f"topic {one} has no subscription {subscription}")
+        found.append(topic.subscriptions[subscription])
+    for gone in found:  # while the others were opened
+        if gone.topic.subscriptions.get(subscription) is not gone:
+            raise SubscriptionNotFound(f"subscription {subscription} of {gone.topic.name} is gone")
+    return found
+
+
+def perform(
+    broker: Broker,
+    subscriptions: Sequence[Subscription],
+    moves: Sequence[Move],
+    *,
+    asked: str,
+    by: str,
+) -> asyncio.Future[list[None]]:
+    """Move every cursor now; the future is done when all of it is on disk, or says why not."""
+    loop = asyncio.get_running_loop()
+    now_ms = broker.clock.wall_ms()
+    durable: list[asyncio.Future[None]] = []
+    with broker.store.together():
+        for subscription, move in zip(subscriptions, moves, strict=True):
+            done: asyncio.Future[None] = loop.create_future()
+            durable.append(done)
+            record = ResetRecord(
+                now_ms, by, asked, move.was, move.to, move.epoch, move.redelivered, move.skipped
+            )
+            record.waiting = [consumer.name for consumer in subscription.consumers]
+            for consumer in subscription.seek(move.to, _settler(done)):
+                broker.tell_closed(consumer)
+            assert subscription.cursor.epoch == move.epoch, f"{move} came to {subscription}"
+            subscription.resets.add(record)
+            broker.counters.seeks += 1
+    return asyncio.gather(*durable, loop.create_task(_save(broker, subscriptions)))
+
+
+def _settler(done: asyncio.Future[None]) -> Done:
+    def settle(error: PersistenceError | None) -> None:
+        if not done.done():
+            done.set_exception(error) if error else done.set_result(None)
+
+    return settle
+
+
+def _save(broker: Broker, subscriptions: Sequence[Subscription]) -> Coroutine[Any, Any, None]:
+    """Put what is known of subscriptions beside their cursors into the catalog, all of it or none."""
+    docs = {one.state_id: one.doc() for one in subscriptions if one.state_id is not None}
+
+    def save(catalog: Catalog) -> None:
+        for state_id, doc in docs.items():
+            if catalog.state_by_id(state_id) is not None:  # else it was deleted meanwhile
+                catalog.set_state(state_id, doc)
+
+    return broker.engine.catalog(save)
+
+
+def obeyed(broker: Broker, consumer: Consumer) -> None:
+    """A consumer is at the position of the last reset: it came back, or said so."""
+    subscription = consumer.subscription
+    if subscription.resets.obeyed(consumer.name):
+        broker.spawn(_save_quietly(broker, subscription))
+
+
+async def _save_quietly(broker: Broker, subscription: Subscription) -> None:
+    with suppress(
+        MilepostError
+    ):  # who has obeyed is for people to read; it is in memory all the same
+        await _save(broker, [subscription])
