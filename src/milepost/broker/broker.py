@@ -20,12 +20,13 @@ from milepost.broker.consumer import Consumer
 from milepost.broker.counters import Counters
 from milepost.broker.directory import Directory
 from milepost.broker.feed import Feed, LastRead
+from milepost.broker.limits import Limits
 from milepost.broker.pressure import Pressure
 from milepost.broker.producer import Producer
 from milepost.broker.reset_history import ResetHistory
 from milepost.broker.session import Session
 from milepost.broker.settings import Settings
-from milepost.broker.subscription import Limits, Subscription
+from milepost.broker.subscription import Subscription
 from milepost.broker.topic import Topic
 from milepost.clock import Clock
 from milepost.cursor import facts, snapshot

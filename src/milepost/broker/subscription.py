@@ -13,7 +13,7 @@ Nothing here suspends. Reading entries, which may, is feed.py's.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from milepost.broker import addresses
 from milepost.broker.ack_journal import AckJournal, Done, Journaling
@@ -21,6 +21,7 @@ from milepost.broker.chunk_gate import ChunkGate
 from milepost.broker.chunk_restart import restart_frames
 from milepost.broker.consumer import NO_EPOCH, PERMITS_MAX, Consumer
 from milepost.broker.dispatch import Dispatcher, make_dispatcher
+from milepost.broker.limits import Limits
 from milepost.broker.outbox import Outbox
 from milepost.broker.peer import Buffer
 from milepost.broker.reset_history import ResetHistory
@@ -43,15 +44,6 @@ if TYPE_CHECKING:
 
 # The holder of what goes to nobody. Consumers are numbered from 1.
 _NO_CONSUMER = 0
-
-
-class Limits(NamedTuple):
-    unacked_per_consumer: int = 50_000
-    unacked_per_subscription: int = 200_000
-    batch_index_ack: bool = True
-    expose_broker_entry: bool = True
-    round_robin_entries: int = 20
-    """Entries that one of several consumers gets in one turn."""
 
 
 class Subscription:
