@@ -28,6 +28,7 @@ from milepost.broker.session import Session
 from milepost.broker.settings import Settings
 from milepost.broker.subscription import Subscription
 from milepost.broker.topic import Topic
+from milepost.broker.watchers import TopicWatchers
 from milepost.clock import Clock
 from milepost.cursor import facts, snapshot
 from milepost.cursor.cursor import Cursor
@@ -79,6 +80,8 @@ class Broker:
             topics_per_namespace_max=settings.max_topics_per_namespace,
             partitions_max=settings.max_partitions_per_topic,
         )
+        self.watchers = TopicWatchers(lambda tell: asyncio.get_running_loop().call_soon(tell))
+        self.directory.on_topics = self.watchers.changed
         self._tasks: set[asyncio.Task[None]] = set()
         # Readers' subscriptions that a seek has emptied, and until when they are kept.
         self._orphans: dict[Subscription, float] = {}

@@ -5,7 +5,7 @@ All of it is kept in memory, so that a look-up asks nobody; a change is in the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -32,6 +32,8 @@ class Directory:
         self._rows: dict[str, TopicRow] = {}
         self._partitioned: dict[str, int] = {}
         self._namespaces: set[str] = set()
+        self.on_topics: Callable[[str, Iterable[str], Iterable[str]], None] = lambda *_: None
+        """Told of a namespace whose topics have changed: names that came, names that went."""
         # Topics that are on their way to the catalog: they count, or many at once would pass a limit.
         self._being_made: set[str] = set()
 
@@ -72,7 +74,7 @@ class Directory:
         names = {name for name in self._rows if name.startswith(prefix)}
         for name, partitions in self._partitioned.items():
             if name.startswith(prefix):
-                names |= {f"{name}-partition-{n}" for n in range(partitions)}
+                names.update(_partitions_of(name, 0, partitions))
         return sorted(names)
 
     # -- changing ----------------------------------------------------------------------------------
@@ -90,6 +92,7 @@ class Directory:
         finally:
             self._being_made.discard(str(name))
         self._rows[str(name)] = row
+        self.on_topics(str(name.namespace), (str(name),), ())
         return row
 
     async def create_partitioned(self, name: TopicName, partitions: int) -> None:
@@ -109,6 +112,7 @@ class Directory:
         except BaseException:
             del self._partitioned[str(name)]
             raise
+        self.on_topics(str(name.namespace), _partitions_of(name, 0, partitions), ())
 
     async def set_doc(self, row: TopicRow, doc: Doc) -> TopicRow:
         """Change what is known of a topic beside its name."""
@@ -123,3 +127,7 @@ def _load(catalog: Catalog) -> tuple[list[TopicRow], dict[str, Doc], list[str]]:
             catalog.put_doc(TENANTS, name.split("/")[0], {})
             catalog.put_doc(NAMESPACES, name, {})
     return catalog.topics(), catalog.docs(PARTITIONED), list(catalog.docs(NAMESPACES))
+
+
+def _partitions_of(name: TopicName | str, first: int, end: int) -> list[str]:
+    return [f"{name}-partition-{number}" for number in range(first, end)]

@@ -298,6 +298,7 @@ class Session:
         self.producers.clear()
         self.consumers.clear()
         self.broker.sessions.discard(self)
+        self.broker.watchers.forget(self)
 
     def tick(self, *, keep_alive: bool) -> None:
         """Once a second: is the handshake done? And with `keep_alive`: is anybody there?"""

@@ -178,6 +178,13 @@ class Settings:
         "allowAutoSubscriptionCreation",
         live=True,
     )
+    subscription_pattern_length_max: int = count(
+        50,
+        1,
+        10_000,
+        "Characters of a topic pattern that the broker matches for a client.",
+        "subscriptionPatternMaxLength",
+    )
     max_partitions_per_topic: int = count(
         10_000,
         0,

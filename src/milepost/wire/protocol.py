@@ -88,8 +88,11 @@ _FLOW: Final[int] = Kind.FLOW
 _MESSAGE: Final[int] = Kind.MESSAGE
 _SEND_RECEIPT: Final[int] = Kind.SEND_RECEIPT
 
-# Java clients need this to ask for a topic's partitions without creating it; the rest is the broker's.
-DEFAULT_FLAGS: Final = pb.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True)
+# Java clients need them to ask for a topic's partitions without creating it, and to watch a pattern
+# instead of asking again and again; the rest is the broker's.
+DEFAULT_FLAGS: Final = pb.FeatureFlags(
+    supports_get_partitioned_metadata_without_auto_creation=True, supports_topic_watchers=True
+)
 
 
 class State(Enum):

@@ -18,6 +18,7 @@ from milepost.broker.handlers import (  # noqa: F401  # importing them registers
     subscribe,
     topics,
     unsubscribe,
+    watch,
 )
 from milepost.broker.handlers.registry import HANDLERS, Handler
 

@@ -50,8 +50,6 @@ ELSEWHERE: dict[int, tuple[str, str]] = {
         "Answered with PONG at once, ahead of everything that waits to be sent.",
     ),
     Kind.PONG: ("wire/protocol.py", "Shows that the client is alive, as any command does."),
-    Kind.WATCH_TOPIC_LIST: ("", "Not supported yet: refused with an error; clients poll instead."),
-    Kind.WATCH_TOPIC_LIST_CLOSE: ("", "Not supported yet: refused with an error."),
 }
 
 INTRODUCTION = """\
