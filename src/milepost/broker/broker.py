@@ -23,6 +23,7 @@ from milepost.broker.feed import Feed, LastRead
 from milepost.broker.limits import Limits
 from milepost.broker.pressure import Pressure
 from milepost.broker.producer import Producer
+from milepost.broker.progress import sample
 from milepost.broker.reset_history import ResetHistory
 from milepost.broker.session import Session
 from milepost.broker.settings import Settings
@@ -145,6 +146,9 @@ class Broker:
             session.tick(keep_alive=keep_alive)
         self.pressure.resume_reading()
         self.pressure.end_stalled()
+        for topic in self.topics.values():
+            for subscription in topic.subscriptions.values():
+                sample(subscription, int(now * 1000))
         for subscription, until in list(self._orphans.items()):
             if subscription.consumers or now >= until:
                 del self._orphans[subscription]

@@ -68,6 +68,10 @@ class Directory:
         """How many partitions a topic has; None for one that is not partitioned, or not there."""
         return self._partitioned.get(str(name))
 
+    def all_topics(self) -> list[str]:
+        """Names of the topics that are there, in every namespace."""
+        return sorted(self._rows)
+
     def topics(self, namespace: str) -> list[str]:
         """Names of a namespace's topics, partitions each by its own name, as upstream lists them."""
         prefix = f"persistent://{namespace}/"

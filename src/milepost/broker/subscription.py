@@ -23,6 +23,7 @@ from milepost.broker.consumer import NO_EPOCH, PERMITS_MAX, Consumer
 from milepost.broker.dispatch import Dispatcher, make_dispatcher
 from milepost.broker.limits import Limits
 from milepost.broker.outbox import Outbox
+from milepost.broker.pace import Pace
 from milepost.broker.peer import Buffer
 from milepost.broker.reset_history import ResetHistory
 from milepost.broker.runs import entry_frame, fresh_run, run_frames
@@ -93,7 +94,9 @@ class Subscription:
         self.unacked = 0
         """Messages that its consumers hold. Invariant: the sum of theirs, and what is inflight."""
         self.messages_redelivered = 0
+        self.messages_out = 0
         self.messages_acked = 0
+        self.pace = Pace()
         self._outbox = Outbox(cursor, self.journal)
 
     def __repr__(self) -> str:
@@ -277,6 +280,7 @@ class Subscription:
         consumer.unacked += went.count
         self.unacked += went.count
         consumer.messages_out += went.count
+        self.messages_out += went.count
         consumer.bytes_out += size
         self._block(consumer)
         self.topic.messages_out += went.count
@@ -426,6 +430,7 @@ class Subscription:
             consumer.unacked = 0
             consumer.is_blocked = False
         self.unacked = 0
+        self.pace.restart()
         self.gate.clear()
         if self.dispatcher is not None:
             self.dispatcher.sought()

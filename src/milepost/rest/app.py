@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 
 from milepost import __version__
 from milepost.errors import MilepostError
-from milepost.rest import brokers, lookup, message_ids, metrics, namespaces, reset, topics
+from milepost.rest import brokers, lookup, message_ids, metrics, namespaces, progress, reset, topics
 from milepost.rest.edge import Edge
 from milepost.rest.permission import check_routes
 from milepost.rest.request import Elsewhere
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-RESOURCES = (lookup, topics, message_ids, namespaces, brokers, metrics, reset)
+RESOURCES = (lookup, topics, message_ids, namespaces, brokers, metrics, reset, progress)
 
 
 class Reason(BaseModel):

@@ -19,6 +19,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from milepost.broker.auth.operations import Operation
+from milepost.broker.progress import progress_of
 from milepost.rest.permission import needs
 
 if TYPE_CHECKING:
@@ -129,25 +130,45 @@ class BrokerCollector(Collector):
             "ready": _gauge("milepost_subscription_ready", "With nobody.", labels),
             "inflight": _gauge("milepost_subscription_inflight", "With a consumer.", labels),
             "acked": _gauge("milepost_subscription_acked", "Done.", labels),
-            "delayed": _gauge("pulsar_subscription_delayed", "Ready, but not due.", labels),
+            "delayed": _gauge("milepost_subscription_delayed", "Ready, but not due.", labels),
+            "pulsar_delayed": _gauge("pulsar_subscription_delayed", "Ready, but not due.", labels),
+            "holes": _gauge(
+                "milepost_subscription_holes", "Ranges not acked below acked ones.", labels
+            ),
+            "behind": _gauge(
+                "milepost_subscription_lag_seconds",
+                "Since the first message came that is not acked; 0 if all are.",
+                labels,
+            ),
+            "trouble": _gauge(
+                "milepost_subscription_trouble",
+                "0 caught up, 1 consuming, 2 slow, 3 reset pending, 4 no consumer, 5 starved, "
+                "6 stalled, 7 blocked by a hole.",
+                labels,
+            ),
             "backlog": _gauge("pulsar_subscription_back_log", "Not acked, in messages.", labels),
             "unacked": _gauge(
                 "pulsar_subscription_unacked_messages", "Sent and not acked.", labels
             ),
             "epoch": _gauge("milepost_seek_epoch", "How often the cursor was sought.", labels),
         }
+        now_ms = self._broker.clock.wall_ms()
         for topic in self._broker.topics.values():
             of_topic = [cluster, str(topic.name.namespace), str(topic.name)]
             for name, subscription in topic.subscriptions.items():
                 values = [*of_topic, name]
-                counts = subscription.cursor.counts()
-                families["ready"].add_metric(values, counts.ready)
-                families["inflight"].add_metric(values, counts.inflight)
-                families["acked"].add_metric(values, counts.acked)
-                families["delayed"].add_metric(values, counts.delayed)
-                families["backlog"].add_metric(values, subscription.cursor.backlog)
-                families["unacked"].add_metric(values, counts.inflight)
-                families["epoch"].add_metric(values, subscription.cursor.epoch)
+                now = progress_of(subscription, now_ms)
+                families["ready"].add_metric(values, now.ready)
+                families["inflight"].add_metric(values, now.inflight)
+                families["acked"].add_metric(values, now.acked)
+                families["delayed"].add_metric(values, now.delayed)
+                families["pulsar_delayed"].add_metric(values, now.delayed)
+                families["backlog"].add_metric(values, now.backlog)
+                families["unacked"].add_metric(values, now.inflight)
+                families["epoch"].add_metric(values, now.epoch)
+                families["holes"].add_metric(values, now.holes)
+                families["behind"].add_metric(values, now.behind_ms / 1000)
+                families["trouble"].add_metric(values, now.verdict.severity)
         yield from families.values()
 
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from milepost.broker.session import Session
 
 
+_ECHO = {"consumer_id", "request_id", "consumer_epoch"}
+
+
 @handles(Kind.SEEK, needs=Operation.HELD)
 def seek(session: Session, command: pb.CommandSeek) -> Work:
     """Moves the subscription to a message id, or to the first message not before a time. Exact inside a
@@ -74,13 +77,9 @@ def seek(session: Session, command: pb.CommandSeek) -> Work:
 
 
 def _is_echo(command: pb.CommandSeek, epoch: int) -> bool:
-    """Does the client say that it has obeyed a SEEK of ours?"""
-    return (
-        command.HasField("consumer_epoch")
-        and signed64(command.consumer_epoch) <= epoch
-        and not command.HasField("message_id")
-        and not command.HasField("message_publish_time")
-    )
+    """Does the client say that it has obeyed a SEEK of ours: an epoch that we gave, and no target?"""
+    said = {field.name for field, _ in command.ListFields()}
+    return said == _ECHO and signed64(command.consumer_epoch) <= epoch
 
 
 def _target(topic: Topic, command: pb.CommandSeek) -> int:

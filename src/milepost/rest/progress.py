@@ -1,0 +1,140 @@
+"""Progress over REST: of every subscription, of a namespace, of one topic; trouble first.
+
+    GET /milepost/v1/progress                                          ?subscription=reports
+    GET /milepost/v1/namespaces/{tenant}/{namespace}/progress
+    GET /milepost/v1/topics/{tenant}/{namespace}/{topic}/progress      with its partitions
+
+The numbers are those of `broker/progress.py`, each line of one moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel
+
+from milepost.broker.auth.operations import Operation
+from milepost.broker.broker import Broker
+from milepost.broker.overview import overview
+from milepost.broker.progress import Progress
+from milepost.broker.verdict import Verdict
+from milepost.errors import TopicNotFound
+from milepost.positions.names import TopicName
+from milepost.rest.permission import needs
+from milepost.rest.request import AskedBroker, AskedNamespace
+from milepost.rest.reset import PersistentTopic
+
+router = APIRouter(prefix="/milepost/v1", tags=["progress"])
+
+OneSubscription = Annotated[str | None, Query(max_length=1024)]
+
+
+class HoleModel(BaseModel):
+    """The oldest messages that are not acked though later ones are: `[index, end)`."""
+
+    index: int
+    end: int
+    id: str
+    age_ms: int
+    holder: str
+    delivery_count: int
+
+
+class ConsumerModel(BaseModel):
+    name: str
+    address: str
+    client_version: str
+    inflight: int
+    permits: int
+    messages_out: int
+    messages_acked: int
+    messages_redelivered: int
+    is_blocked: bool
+    connected_since_ms: int
+    consumer_epoch: int
+
+
+class ProgressModel(BaseModel):
+    """One subscription on one partition: ready, inflight, delayed and acked are end − first."""
+
+    topic: str
+    partition: int
+    subscription: str
+    member: str
+    type: str
+    is_durable: bool
+    first: int
+    end: int
+    mark_delete_index: int
+    ready: int
+    inflight: int
+    delayed: int
+    acked: int
+    backlog: int
+    holes: int
+    hole: HoleModel | None
+    behind_ms: int
+    epoch: int
+    rate_in: float
+    rate_out: float
+    rate_acked: float
+    verdict: Verdict
+    reason: str
+    drained_in_s: float | None
+    consumers: list[ConsumerModel]
+
+
+class ProgressAnswer(BaseModel):
+    at_ms: int
+    subscriptions: list[ProgressModel]
+
+
+@router.get("/progress", dependencies=[needs(Operation.SUPERUSER)])
+async def get_all_progress(
+    broker: AskedBroker, subscription: OneSubscription = None
+) -> ProgressAnswer:
+    names = broker.directory.all_topics()
+    return await _answer(broker, names, subscription)
+
+
+@router.get(
+    "/namespaces/{tenant}/{namespace}/progress", dependencies=[needs(Operation.LIST_TOPICS)]
+)
+async def get_namespace_progress(
+    broker: AskedBroker, name: AskedNamespace, subscription: OneSubscription = None
+) -> ProgressAnswer:
+    return await _answer(broker, broker.directory.topics(str(name)), subscription)
+
+
+@router.get(
+    "/topics/{tenant}/{namespace}/{topic}/progress", dependencies=[needs(Operation.LOOK_UP)]
+)
+async def get_topic_progress(
+    broker: AskedBroker, name: PersistentTopic, subscription: OneSubscription = None
+) -> ProgressAnswer:
+    """Of a partitioned topic, a line for each partition."""
+    partitions = broker.directory.partitions(name)
+    names = [name] if not partitions else [name.partition_name(n) for n in range(partitions)]
+    if not partitions and broker.directory.row(name) is None:
+        raise TopicNotFound(f"topic {name} does not exist")
+    return await _answer(broker, map(str, names), subscription)
+
+
+async def _answer(broker: Broker, names: Iterable[str], subscription: str | None) -> ProgressAnswer:
+    lines = await overview(broker, map(TopicName.parse, names), subscription)
+    return ProgressAnswer.model_construct(
+        at_ms=broker.clock.wall_ms(), subscriptions=[_model(line) for line in lines]
+    )
+
+
+def _model(line: Progress) -> ProgressModel:
+    """Without checking what we have made ourselves: it is a thousand lines."""
+    fields = line._asdict()
+    if line.hole is not None:
+        fields["hole"] = HoleModel.model_construct(**line.hole._asdict())
+    fields["consumers"] = [
+        ConsumerModel.model_construct(**consumer._asdict()) for consumer in line.consumers
+    ]
+    return ProgressModel.model_construct(**fields)

@@ -1,0 +1,46 @@
+"""Overview: every subscription, opened if need be, trouble first."""
+
+from __future__ import annotations
+
+from stage.frames import message
+from stage.stage import Stage
+
+from milepost.broker.overview import LINES_PER_TURN, overview
+from milepost.positions.names import TopicName
+
+
+def name(number: int) -> TopicName:
+    return TopicName.parse(f"persistent://public/default/t{number}")
+
+
+def fill(stage: Stage, topics: int) -> None:
+    for number in range(topics):
+        topic = stage.topic(str(name(number)))
+        stage.subscription(topic, "s")
+        stage.subscription(topic, "other")
+        producer = stage.producer(topic)
+        stage.publish(producer, *(message(n) for n in range(number)))
+
+
+def test_the_most_troubled_comes_first(stage: Stage) -> None:
+    fill(stage, 3)
+    lines = stage.run(overview(stage.broker, [name(n) for n in range(3)], "s"))
+    assert [(line.topic[-2:], line.backlog, line.verdict.value) for line in lines] == [
+        ("t2", 2, "NO_CONSUMER"),
+        ("t1", 1, "NO_CONSUMER"),
+        ("t0", 0, "CAUGHT_UP"),
+    ]
+
+
+def test_all_subscriptions_of_all_topics_after_a_restart(stage: Stage) -> None:
+    fill(stage, LINES_PER_TURN + 1)
+    again = stage.restarted()
+    names = [TopicName.parse(one) for one in again.broker.directory.all_topics()]
+    lines = again.run(overview(again.broker, names))
+    assert len(lines) == 2 * (LINES_PER_TURN + 1)
+
+
+def test_what_is_not_there_is_passed_over(stage: Stage) -> None:
+    fill(stage, 1)
+    assert len(stage.run(overview(stage.broker, [name(7), name(0)]))) == 2
+    assert stage.run(overview(stage.broker, [name(0)], "none")) == []
