@@ -8,11 +8,15 @@
     │   ├── InvalidAckSet
     │   ├── InvalidSetting
     │   ├── UnknownCompression
+    │   ├── InvalidSchema
+    │   ├── SchemaMismatch      a value that its schema has no room for
+    │   │   └── UndeclaredField
     │   └── DecompressionError  a payload that does not unpack
     │       └── UncompressedSizeError
     ├── NotFound                the object named is not there
     │   ├── TopicNotFound
     │   ├── SubscriptionNotFound
+    │   ├── SchemaNotFound
     │   ├── LedgerNotFound
     │   └── IndexNotFound
     ├── AlreadyExists
@@ -29,6 +33,7 @@
     │   ├── NotPersistent
     │   ├── PreconditionFailed  … until something else is different
     │   │   └── UnexpectedPosition
+    │   ├── IncompatibleSchema
     │   └── ConsumerAssignError
     ├── PersistenceError        the disk said no; what was not answered is not stored
     │   ├── OutcomeUnknown      … or may be stored: nobody can say until the next start
@@ -91,6 +96,21 @@ class UncompressedSizeError(DecompressionError):
     """A payload that does not unpack to the size that its metadata claims."""
 
 
+class InvalidSchema(InvalidInput):
+    """A schema whose definition is not what its type asks for."""
+
+    wire_code = 18  # IncompatibleSchema: what upstream answers, and clients take for final
+    http_status = 422
+
+
+class SchemaMismatch(InvalidInput, TypeError):
+    """A value that does not fit the schema that is to encode it, or bytes that are not of it."""
+
+
+class UndeclaredField(SchemaMismatch, AttributeError):
+    """A record has no field of that name."""
+
+
 class NotFound(MilepostError, LookupError):
     wire_code = 1  # MetadataError
     http_status = 404
@@ -102,6 +122,12 @@ class TopicNotFound(NotFound):
 
 class SubscriptionNotFound(NotFound):
     wire_code = 12
+
+
+class SchemaNotFound(NotFound):
+    """The topic has no schema, or not that version."""
+
+    wire_code = 11  # TopicNotFound: clients take it for "no schema"
 
 
 class LedgerNotFound(NotFound):
@@ -183,6 +209,13 @@ class PreconditionFailed(NotAllowed):
 
 class UnexpectedPosition(PreconditionFailed):
     """A reset that said where the subscription is, and it is elsewhere. Nothing changed."""
+
+
+class IncompatibleSchema(NotAllowed):
+    """A schema that the topic's strategy does not allow beside those it has."""
+
+    wire_code = 18
+    http_status = 409
 
 
 class ConsumerAssignError(NotAllowed):
