@@ -47,6 +47,7 @@ class Publisher:
     """Producers of one connection. Each keeps `window` frames without a receipt.
 
     One lane takes every receipt of the connection; with several, lane *n* is producer id *n*.
+    Without a window frames go when `send` is called, and only then.
     """
 
     def __init__(self, link: Link, lanes: Sequence[Lane], window: int, deadline: float) -> None:
@@ -55,12 +56,17 @@ class Publisher:
         self.count = 0
         self._link = link
         self._lanes = lanes
+        self._window = window
         self._waiting = 0
         self._deadline = deadline
         link.hot[Kind.SEND_RECEIPT] = self._receipts
         now = time.perf_counter()
         for lane in lanes:
             self._send(lane.take(window, now))
+
+    def send(self, count: int) -> None:
+        """So many frames of the first lane, now."""
+        self._send(self._lanes[0].take(count, time.perf_counter()))
 
     def _send(self, frames: Sequence[bytes]) -> None:
         if frames:
@@ -82,9 +88,10 @@ class Publisher:
         for number, count in counts.items():
             lane = lanes[number]
             self._note(lane.sent, count, now)
-            if now < self._deadline:
+            if self._window and now < self._deadline:
                 self._send(lane.take(count, now))
-        if not self._waiting and not self.done.done():
+        is_over = self._window or all(lane.at == len(lane.frames) for lane in lanes)
+        if not self._waiting and is_over and not self.done.done():
             self.done.set_result(None)
 
     def _note(self, sent: deque[list[float]], count: int, now: float) -> None:

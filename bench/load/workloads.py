@@ -152,8 +152,11 @@ class Load:
         link.close()
         return figure._replace(bytes_each=size)
 
-    async def publish_to_topics(self, name: str, topics: int, count: int) -> tuple[Figure, Figure]:
-        """`WINDOW` pending over all topics, which take turns; and how long it took to open them."""
+    async def publish_to_topics(
+        self, name: str, topics: int, count: int, *, per_second: int = 0
+    ) -> tuple[Figure, Figure]:
+        """Topics take turns; and how long it took to open them. `WINDOW` pending over all of them, or
+        at a steady rate, a little every millisecond."""
         links = [await self.link() for _ in range(2)]
         await self._warm_up(self.topic(f"{name}-warm"))
 
@@ -177,11 +180,13 @@ class Load:
 
         async def work() -> tuple[int, Sequence[Sample]]:
             deadline = time.perf_counter() + SECONDS_MAX
-            window = WINDOW // len(lanes)
+            window = 0 if per_second else WINDOW // len(lanes)
             publishers = [
                 Publisher(link, [lane], window, deadline)
                 for link, lane in zip(links, lanes, strict=False)
             ]
+            if per_second:
+                await _paced(publishers, each, per_second // len(publishers))
             for link, publisher in zip(links, publishers, strict=False):
                 await link.finished(publisher.done, 2 * SECONDS_MAX)
             samples = [sample for publisher in publishers for sample in publisher.samples]
@@ -333,3 +338,15 @@ class Load:
         link.close()
         await asyncio.sleep(0.2)
         return figure._replace(rss_mib=self.target.rss_mib())
+
+
+async def _paced(publishers: Sequence[Publisher], each: int, per_second: int) -> None:
+    """Let every publisher send `each` frames at a steady rate."""
+    began, sent = time.perf_counter(), 0
+    while sent < each:
+        due = min(int((time.perf_counter() - began) * per_second), each)
+        if due > sent:
+            for publisher in publishers:
+                publisher.send(due - sent)
+            sent = due
+        await asyncio.sleep(0.001)
