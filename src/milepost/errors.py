@@ -6,6 +6,8 @@
     │   ├── InvalidTopicName
     │   ├── InvalidRange
     │   ├── InvalidAckSet
+    │   ├── InvalidPartitions
+    │   │   └── FewerPartitions
     │   ├── InvalidSetting
     │   ├── UnknownCompression
     │   ├── InvalidSchema
@@ -34,6 +36,7 @@
     │   ├── PreconditionFailed  … until something else is different
     │   │   └── UnexpectedPosition
     │   ├── IncompatibleSchema
+    │   ├── TopicTerminated
     │   └── ConsumerAssignError
     ├── PersistenceError        the disk said no; what was not answered is not stored
     │   ├── OutcomeUnknown      … or may be stored: nobody can say until the next start
@@ -78,6 +81,18 @@ class InvalidRange(InvalidInput):
 
 class InvalidAckSet(InvalidInput):
     """Ack-set words that do not fit the batch they speak of."""
+
+
+class InvalidPartitions(InvalidInput):
+    """A number of partitions that no topic can have."""
+
+    http_status = 406
+
+
+class FewerPartitions(InvalidPartitions):
+    """A partition, once there, stays: its messages and its indexes are in it."""
+
+    http_status = 422
 
 
 class InvalidSetting(InvalidInput):
@@ -216,6 +231,12 @@ class IncompatibleSchema(NotAllowed):
 
     wire_code = 18
     http_status = 409
+
+
+class TopicTerminated(NotAllowed):
+    """A publish to a topic that an operator has ended."""
+
+    wire_code = 15
 
 
 class ConsumerAssignError(NotAllowed):

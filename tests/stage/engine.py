@@ -12,8 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 from milepost.errors import PersistenceError
+from milepost.storage.catalog import TopicRow
 from milepost.storage.entry import Entry
 from milepost.storage.ledger import ReadPlan
+from milepost.storage.log import Log
 from milepost.storage.store import Store
 
 
@@ -58,6 +60,14 @@ class HandEngine:
             self.reads_held += 1
             await gate
         return plan.perform(self.store.files)
+
+    async def trim(self, log: Log, before_index: int) -> int:
+        await self.flush()
+        return self.store.trim(log, before_index)
+
+    async def delete_topic(self, topic: TopicRow, log: Log) -> None:
+        await self.flush()
+        self.store.delete(topic)
 
     async def close(self) -> None:
         self.is_closed = True

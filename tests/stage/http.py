@@ -8,6 +8,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from milepost.rest.app import create_app
+from stage.stage import Stage
+
 
 class Answer(NamedTuple):
     status: int
@@ -72,3 +75,28 @@ async def call(app: Any, request: Request) -> Answer:
         {name.decode(): value.decode() for name, value in start["headers"]},
         b"".join(message.get("body", b"") for message in rest),
     )
+
+
+class Web:
+    """The HTTP edge of a broker on a stage.
+
+    web("PUT /admin/v2/persistent/public/default/t/partitions", 4).status == 204
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.app = create_app(stage.broker)
+
+    def __call__(self, line: str, body: Any = None, **headers: str) -> Answer:
+        """A line without a slash in front is of the topics of `public/default`."""
+        method, _, target = line.partition(" ")
+        if not target.startswith("/"):
+            target = f"/admin/v2/persistent/public/default/{target}".rstrip("/")
+        data = b"" if body is None else json.dumps(body).encode()
+        request = Request(
+            method, target, data, {k.replace("_", "-"): v for k, v in headers.items()}
+        )
+        return self.stage.run(call(self.app, request))
+
+    def statuses(self, *lines: str) -> list[int]:
+        return [self(line).status for line in lines]

@@ -24,6 +24,7 @@ from milepost.broker.limits import Limits
 from milepost.broker.pressure import Pressure
 from milepost.broker.producer import Producer
 from milepost.broker.progress import sample
+from milepost.broker.rates import RateBoard
 from milepost.broker.reset_history import ResetHistory
 from milepost.broker.session import Session
 from milepost.broker.settings import Settings
@@ -72,8 +73,9 @@ class Broker:
         self.host, self.port, self.http_port = settings.host, settings.port, settings.http_port
         self.read_entries_max = settings.dispatch_read_entries
         self.read_size_max = settings.dispatch_read_size
-        self.last_read = LastRead()
-        self._opening: dict[str, asyncio.Future[Topic]] = {}
+        self.last_read, self.rates = LastRead(), RateBoard()
+        self.opening: dict[str, asyncio.Future[Topic]] = {}
+        """Topics that are being opened, or closed (upkeep.py): whoever wants one waits."""
         # Subscriptions on their way to the catalog, by topic: they count as those that are there.
         self._being_made: defaultdict[str, set[str]] = defaultdict(set)
         self.directory = Directory(
@@ -149,6 +151,7 @@ class Broker:
         for topic in self.topics.values():
             for subscription in topic.subscriptions.values():
                 sample(subscription, int(now * 1000))
+        self.rates.tick(now, self.topics.values())
         for subscription, until in list(self._orphans.items()):
             if subscription.consumers or now >= until:
                 del self._orphans[subscription]
@@ -203,10 +206,10 @@ class Broker:
             return topic
         if self.is_closing:
             raise ServiceNotReady("the broker is shutting down")
-        opening = self._opening.get(str(name))
+        opening = self.opening.get(str(name))
         if opening is None:
             opening = self._loop.create_future()
-            self._opening[str(name)] = opening
+            self.opening[str(name)] = opening
             try:
                 topic = await self._open(name, create)
             except BaseException as error:
@@ -217,7 +220,7 @@ class Broker:
                 self.topics[str(name)] = topic
                 opening.set_result(topic)
             finally:
-                del self._opening[str(name)]
+                del self.opening[str(name)]
         return await asyncio.shield(opening)
 
     async def _open(self, name: TopicName, create: bool) -> Topic:

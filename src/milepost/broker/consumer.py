@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from milepost.broker.outbox import Held
 from milepost.broker.peer import Peer
+from milepost.broker.rates import Rates
 from milepost.wire.encode import MessageEncoder
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Consumer:
         "is_blocked",
         "is_closed",
         "key_ranges",
+        "knows_end",
         "messages_acked",
         "messages_out",
         "messages_redelivered",
@@ -47,6 +49,7 @@ class Consumer:
         "peer",
         "permits",
         "priority",
+        "rates",
         "subscription",
         "unacked",
     )
@@ -86,6 +89,8 @@ class Consumer:
         self.is_blocked = False
         """Holds too many unacked messages; until half of them are acked it gets no more."""
         self.is_closed = False
+        self.knows_end = False
+        """Was told that its topic is terminated and nothing more will come."""
         self.held: Held | None = None
         """Deliveries that wait for a fact to be on disk; later ones queue behind them. None: nothing
         waits."""
@@ -95,6 +100,7 @@ class Consumer:
         self.bytes_out = 0
         self.messages_acked = 0
         self.messages_redelivered = 0
+        self.rates = Rates()
 
     def __repr__(self) -> str:
         return f"<Consumer {self.name} of {self.subscription.name}: {self.permits} permits>"

@@ -62,6 +62,7 @@ async def restore(
         store.put_back_state(state.state_id, found)
         raise
     topic.dedup = dedup
+    topic.dedup_state_id = state.state_id
     topic.on_stored = lambda: store.mark_dirty(state.state_id)
 
 

@@ -1,4 +1,4 @@
-"""The directory: what exists. Namespaces, topics and partition counts, as the catalog has them.
+"""The directory: what exists. Tenants, namespaces, topics and partition counts, as the catalog has them.
 
 All of it is kept in memory, so that a look-up asks nobody; a change is in the catalog before it is here.
 """
@@ -9,8 +9,17 @@ from collections.abc import Callable, Coroutine, Iterable
 from itertools import chain
 from typing import Any, TypeVar
 
-from milepost.errors import AlreadyExists, InvalidInput, NotAllowed, TooManyRequests, TopicNotFound
-from milepost.positions.names import TopicName
+from milepost.errors import (
+    AlreadyExists,
+    FewerPartitions,
+    InvalidInput,
+    InvalidPartitions,
+    NotAllowed,
+    NotFound,
+    TooManyRequests,
+    TopicNotFound,
+)
+from milepost.positions.names import NamespaceName, TopicName
 from milepost.storage.catalog import Catalog, Doc, TopicRow
 
 T = TypeVar("T")
@@ -30,18 +39,17 @@ class Directory:
         self._topics_per_namespace_max = topics_per_namespace_max
         self._partitions_max = partitions_max
         self._rows: dict[str, TopicRow] = {}
-        self._partitioned: dict[str, int] = {}
-        self._namespaces: set[str] = set()
+        self._partitioned: dict[str, Doc] = {}
+        self._tenants: dict[str, Doc] = {}
+        self._namespaces: dict[str, Doc] = {}
         self.on_topics: Callable[[str, Iterable[str], Iterable[str]], None] = lambda *_: None
         """Told of a namespace whose topics have changed: names that came, names that went."""
         # Topics that are on their way to the catalog: they count, or many at once would pass a limit.
         self._being_made: set[str] = set()
 
     async def load(self) -> None:
-        rows, partitioned, namespaces = await self._change(_load)
+        rows, self._partitioned, self._tenants, self._namespaces = await self._change(_load)
         self._rows = {row.name: row for row in rows}
-        self._partitioned = {name: doc["partitions"] for name, doc in partitioned.items()}
-        self._namespaces = set(namespaces)
 
     # -- asking ------------------------------------------------------------------------------------
 
@@ -55,7 +63,7 @@ class Directory:
             if str(name) in self._partitioned:
                 raise NotAllowed(f"{name} is partitioned; its partitions are topics of their own")
             return
-        partitions = self._partitioned.get(str(name.base))
+        partitions = self.partitions(name.base)
         if partitions is not None and name.partition >= partitions:
             raise TopicNotFound(
                 f"{name.base} has {partitions} partitions, no partition {name.partition}"
@@ -66,7 +74,25 @@ class Directory:
 
     def partitions(self, name: TopicName) -> int | None:
         """How many partitions a topic has; None for one that is not partitioned, or not there."""
-        return self._partitioned.get(str(name))
+        doc = self._partitioned.get(str(name))
+        return None if doc is None else int(doc["partitions"])
+
+    def partitioned_doc(self, name: TopicName) -> Doc:
+        """What is known of a partitioned topic; `TopicNotFound` if it is none."""
+        if str(name) not in self._partitioned:
+            raise TopicNotFound(f"partitioned topic {name} does not exist")
+        return self._partitioned[str(name)]
+
+    def partitioned_topics(self, namespace: str) -> list[str]:
+        prefix = f"persistent://{namespace}/"
+        return sorted(name for name in self._partitioned if name.startswith(prefix))
+
+    def exists(self, name: TopicName) -> bool:
+        """A topic, partitioned or not, or a partition, whether or not anybody has used it."""
+        if str(name) in self._rows or str(name) in self._partitioned:
+            return True
+        partitions = self.partitions(name.base) or 0
+        return 0 <= name.partition < partitions
 
     def all_topics(self) -> list[str]:
         """Names of the topics that are there, in every namespace."""
@@ -76,14 +102,76 @@ class Directory:
         """Names of a namespace's topics, partitions each by its own name, as upstream lists them."""
         prefix = f"persistent://{namespace}/"
         names = {name for name in self._rows if name.startswith(prefix)}
-        for name, partitions in self._partitioned.items():
+        for name, doc in self._partitioned.items():
             if name.startswith(prefix):
-                names.update(_partitions_of(name, 0, partitions))
+                names.update(_partitions_of(name, 0, doc["partitions"]))
         return sorted(names)
+
+    def tenants(self) -> list[str]:
+        return sorted(self._tenants)
+
+    def tenant(self, name: str) -> Doc:
+        if name not in self._tenants:
+            raise NotFound(f"tenant {name} does not exist")
+        return self._tenants[name]
+
+    def namespaces(self, tenant: str) -> list[str]:
+        self.tenant(tenant)
+        return sorted(name for name in self._namespaces if name.startswith(f"{tenant}/"))
+
+    def namespace(self, name: NamespaceName) -> Doc:
+        if str(name) not in self._namespaces:
+            raise NotFound(f"namespace {name} does not exist")
+        return self._namespaces[str(name)]
 
     # -- changing ----------------------------------------------------------------------------------
 
-    async def create_topic(self, name: TopicName) -> TopicRow:
+    async def create_tenant(self, name: str, doc: Doc) -> None:
+        await self._create(TENANTS, self._tenants, name, doc)
+
+    async def set_tenant(self, name: str, doc: Doc) -> None:
+        self.tenant(name)
+        await self._change(lambda catalog: catalog.put_doc(TENANTS, name, doc))
+        self._tenants[name] = doc
+
+    async def delete_tenant(self, name: str) -> None:
+        if self.namespaces(name):
+            raise AlreadyExists(f"tenant {name} still has namespaces")
+        await self._delete(TENANTS, self._tenants, name)
+
+    async def create_namespace(self, name: NamespaceName, doc: Doc) -> None:
+        self.tenant(name.tenant)
+        await self._create(NAMESPACES, self._namespaces, str(name), doc)
+
+    async def delete_namespace(self, name: NamespaceName) -> None:
+        self.namespace(name)
+        prefix = f"persistent://{name}/"
+        names = chain(self._rows, self._being_made, self._partitioned)
+        if any(topic.startswith(prefix) for topic in names):
+            raise AlreadyExists(f"namespace {name} still has topics")
+        await self._delete(NAMESPACES, self._namespaces, str(name))
+
+    async def _create(self, folder: str, known: dict[str, Doc], name: str, doc: Doc) -> None:
+        if name in known:
+            raise AlreadyExists(f"{folder[:-1]} {name} exists")
+        # Taken before it is durable, so that nobody else takes it meanwhile.
+        known[name] = doc
+        try:
+            await self._change(lambda catalog: catalog.put_doc(folder, name, doc))
+        except BaseException:
+            del known[name]
+            raise
+
+    async def _delete(self, folder: str, known: dict[str, Doc], name: str) -> None:
+        """Gone before it is durable, so that nobody builds on it meanwhile."""
+        doc = known.pop(name)
+        try:
+            await self._change(lambda catalog: catalog.delete_doc(folder, name))
+        except BaseException:
+            known[name] = doc
+            raise
+
+    async def create_topic(self, name: TopicName, doc: Doc | None = None) -> TopicRow:
         limit = self._topics_per_namespace_max
         if limit:
             prefix = f"persistent://{name.namespace}/"
@@ -92,31 +180,63 @@ class Directory:
                 raise TooManyRequests(f"namespace {name.namespace} has {limit} topics already")
         self._being_made.add(str(name))
         try:
-            row: TopicRow = await self._change(lambda catalog: catalog.create_topic(str(name), {}))
+            row: TopicRow = await self._change(
+                lambda catalog: catalog.create_topic(str(name), doc or {})
+            )
         finally:
             self._being_made.discard(str(name))
         self._rows[str(name)] = row
         self.on_topics(str(name.namespace), (str(name),), ())
         return row
 
-    async def create_partitioned(self, name: TopicName, partitions: int) -> None:
+    def forget_topic(self, name: TopicName) -> None:
+        """The catalog has forgotten it."""
+        self._rows.pop(str(name), None)
+        if not self.exists(name):
+            self.on_topics(str(name.namespace), (), (str(name),))
+
+    async def create_partitioned(
+        self, name: TopicName, partitions: int, properties: dict[str, str] | None = None
+    ) -> None:
         self.check_namespace(name)
-        limit = self._partitions_max
-        if partitions <= 0 or (limit and partitions > limit):
-            raise InvalidInput(f"{partitions} partitions for {name}; allowed are 1 to {limit}")
+        self._check_count(name, partitions)
         if name.partition >= 0:
             raise InvalidInput(f"{name} is a partition itself")
-        if str(name) in self._partitioned or str(name) in self._rows:
+        if str(name) in self._rows:
             raise AlreadyExists(f"topic {name} exists")
-        # Taken before it is durable, so that nobody else takes it meanwhile.
-        self._partitioned[str(name)] = partitions
-        try:
-            doc = {"partitions": partitions}
-            await self._change(lambda catalog: catalog.put_doc(PARTITIONED, str(name), doc))
-        except BaseException:
-            del self._partitioned[str(name)]
-            raise
+        doc: Doc = {"partitions": partitions}
+        if properties:
+            doc["properties"] = properties
+        await self._create(PARTITIONED, self._partitioned, str(name), doc)
         self.on_topics(str(name.namespace), _partitions_of(name, 0, partitions), ())
+
+    async def grow_partitioned(self, name: TopicName, partitions: int) -> None:
+        """More partitions; those that are there stay as they are."""
+        self.check_namespace(name)
+        doc = self._partitioned.get(str(name))
+        if doc is None:
+            raise AlreadyExists(f"topic {name} is not partitioned")
+        self._check_count(name, partitions)
+        if partitions < doc["partitions"]:
+            raise FewerPartitions(
+                f"{partitions} partitions for {name}, which has {doc['partitions']}"
+            )
+        grown = {**doc, "partitions": partitions}
+        await self._change(lambda catalog: catalog.put_doc(PARTITIONED, str(name), grown))
+        self._partitioned[str(name)] = grown
+        came = _partitions_of(name, doc["partitions"], partitions)
+        self.on_topics(str(name.namespace), came, ())
+
+    async def delete_partitioned(self, name: TopicName) -> None:
+        """Its partitions are topics of their own, and gone already."""
+        gone = _partitions_of(name, 0, self.partitioned_doc(name)["partitions"])
+        await self._delete(PARTITIONED, self._partitioned, str(name))
+        self.on_topics(str(name.namespace), (), gone)
+
+    def _check_count(self, name: TopicName, partitions: int) -> None:
+        limit = self._partitions_max
+        if partitions <= 0 or (limit and partitions > limit):
+            raise InvalidPartitions(f"{partitions} partitions for {name}; allowed are 1 to {limit}")
 
     async def set_doc(self, row: TopicRow, doc: Doc) -> TopicRow:
         """Change what is known of a topic beside its name."""
@@ -125,12 +245,19 @@ class Directory:
         return changed
 
 
-def _load(catalog: Catalog) -> tuple[list[TopicRow], dict[str, Doc], list[str]]:
+def _load(
+    catalog: Catalog,
+) -> tuple[list[TopicRow], dict[str, Doc], dict[str, Doc], dict[str, Doc]]:
     for name in FIRST_NAMESPACES:
         if catalog.doc(NAMESPACES, name) is None:
             catalog.put_doc(TENANTS, name.split("/")[0], {})
             catalog.put_doc(NAMESPACES, name, {})
-    return catalog.topics(), catalog.docs(PARTITIONED), list(catalog.docs(NAMESPACES))
+    return (
+        catalog.topics(),
+        catalog.docs(PARTITIONED),
+        catalog.docs(TENANTS),
+        catalog.docs(NAMESPACES),
+    )
 
 
 def _partitions_of(name: TopicName | str, first: int, end: int) -> list[str]:

@@ -15,6 +15,7 @@ from collections.abc import Coroutine, Sequence
 from operator import itemgetter
 from typing import Any, Protocol
 
+from milepost.broker import ending
 from milepost.broker.subscription import Subscription
 from milepost.errors import CorruptData, NotFound
 from milepost.positions.ranges import Range
@@ -101,6 +102,8 @@ class Feed:
         for _ in range(TURNS_MAX):
             demand = subscription.demand()
             if demand is None or demand == self._in_vain:
+                if demand is None and subscription.topic.is_terminated:
+                    ending.tell(subscription)
                 return
             index, end_index = demand
             log = subscription.topic.log

@@ -97,10 +97,6 @@ def index_of(topic: Topic, position: Position, batch_index: int = NO_BATCH_INDEX
     return IndexedMessage(first + max(batch_index, 0), first, end - 1)
 
 
-def entry_at(topic: Topic, position: Position) -> Located:
-    return topic.log.at(position)
-
-
 # -- by count ----------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from milepost.broker.peer import Peer
+from milepost.broker.rates import Rates
 from milepost.wire.frames import CHECKSUM_MAGIC
 from milepost.wire.metadata import split_entry
 from milepost.wire.varint import encode_varint
@@ -39,6 +40,7 @@ class Producer:
         "peer",
         "pending",
         "producer_id",
+        "rates",
         "topic",
         "waiting_request_id",
     )
@@ -77,6 +79,7 @@ class Producer:
         """What was sent and not answered yet, in order."""
         self.messages_in = 0
         self.bytes_in = 0
+        self.rates = Rates()
 
     def __repr__(self) -> str:
         return f"<Producer {self.name} of {self.topic.name}>"

@@ -139,8 +139,8 @@ def sample(subscription: Subscription, monotonic_ms: int) -> None:
             Sample(
                 monotonic_ms,
                 cursor.end,
-                subscription.messages_out,
-                subscription.messages_acked,
+                subscription.tally.messages_out,
+                subscription.tally.messages_acked,
                 cursor.mark_delete_index,
             )
         )

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from milepost.broker import addresses
+from milepost.broker import addresses, tally
 from milepost.broker.ack_journal import AckJournal, Done, Journaling
 from milepost.broker.chunk_gate import ChunkGate
 from milepost.broker.chunk_restart import restart_frames
@@ -25,8 +25,10 @@ from milepost.broker.limits import Limits
 from milepost.broker.outbox import Outbox
 from milepost.broker.pace import Pace
 from milepost.broker.peer import Buffer
+from milepost.broker.rates import Rates
 from milepost.broker.reset_history import ResetHistory
 from milepost.broker.runs import entry_frame, fresh_run, run_frames
+from milepost.broker.tally import Tally
 from milepost.cursor.cursor import Cursor
 from milepost.cursor.outcomes import Acked, Delivered
 from milepost.errors import (
@@ -93,11 +95,9 @@ class Subscription:
         self.is_blocked = False
         self.unacked = 0
         """Messages that its consumers hold. Invariant: the sum of theirs, and what is inflight."""
-        self.messages_redelivered = 0
-        self.messages_out = 0
-        self.messages_acked = 0
         self.pace = Pace()
         self._outbox = Outbox(cursor, self.journal)
+        self.tally, self.rates = Tally(), Rates()
 
     def __repr__(self) -> str:
         return f"<Subscription {self.name} of {self.topic.name}: {self.cursor.counts()}>"
@@ -156,6 +156,7 @@ class Subscription:
     def flow(self, consumer: Consumer, permits: int) -> None:
         """PIP-194 stage 1: a flow gives credit and nothing else; it never moves the cursor."""
         consumer.permits = min(consumer.permits + permits, PERMITS_MAX)
+        self.tally.flowed_ms = self.topic.now_ms()
         self.rescan()
 
     def demand(self) -> Range | None:
@@ -186,6 +187,7 @@ class Subscription:
         consumer that has room again for what it was passed over with.
         """
         if epoch != self.cursor.epoch or self.dispatcher is None:
+            tally.stale_delivery(self, len(entries))
             return
         at, count = 0, len(entries)
         if self.dispatcher.keeps_order and self._comes_first(entries[0]):
@@ -193,14 +195,14 @@ class Subscription:
         while at < count and not self.is_blocked:
             entry = entries[at]
             if entry.flags & MARKER:
-                self._pass_over([(entry.last_index - entry.count + 1, entry.last_index + 1)])
+                self.pass_over([(entry.last_index - entry.count + 1, entry.last_index + 1)])
                 at += 1
                 continue
             if entry.flags & CHUNK:
                 if self._comes_first(entry):
                     return  # its message's earlier chunks, say, whose consumer has room again
                 goes_on, given_up = self.gate.meet(entry)
-                self._pass_over([(index, index + 1) for index in given_up])
+                self.pass_over([(index, index + 1) for index in given_up])
                 if goes_on < entry.last_index:
                     self.rescan()
                     return
@@ -242,7 +244,7 @@ class Subscription:
         first_index = run[0].last_index - run[0].count + 1
         went = self.cursor.deliver(first_index, run[-1].last_index + 1, consumer.holder)
         frames = run_frames(consumer, run, shows_index=self._shows_index(consumer))
-        self._delivered(consumer, went, frames, sum([len(entry.payload) for entry in run]))
+        self._delivered(consumer, went, frames, run)
 
     def _deliver_one(self, consumer: Consumer, entry: Entry) -> None:
         """Send what of an entry is ready, if anything is."""
@@ -263,28 +265,24 @@ class Subscription:
             shows_index=self._shows_index(consumer),
         )
         if redelivery_count:
-            self.messages_redelivered += went.count
-            consumer.messages_redelivered += went.count
+            tally.redelivered(consumer, went.count)
         self.dispatcher.delivered(consumer, entry, went.ranges)
-        self._delivered(consumer, went, frames, len(entry.payload))
+        self._delivered(consumer, went, frames, (entry,))
 
     def _shows_index(self, consumer: Consumer) -> bool:
         return consumer.peer.wants_broker_entry and self.limits.expose_broker_entry
 
     def _delivered(
-        self, consumer: Consumer, went: Delivered, buffers: list[Buffer], size: int
+        self, consumer: Consumer, went: Delivered, buffers: list[Buffer], run: Sequence[Entry]
     ) -> None:
         """Account for a delivery and let its frames out."""
         # Permits are debited by what the client will really see (PIP-54).
         consumer.permits -= went.count
         consumer.unacked += went.count
         self.unacked += went.count
-        consumer.messages_out += went.count
-        self.messages_out += went.count
-        consumer.bytes_out += size
+        size = sum([len(entry.payload) for entry in run])
+        tally.delivered(consumer, entries=len(run), messages=went.count, size=size)
         self._block(consumer)
-        self.topic.messages_out += went.count
-        self.topic.bytes_out += size
         self._outbox.send(consumer, buffers, went)
 
     def _room(self, consumer: Consumer) -> int:
@@ -297,9 +295,9 @@ class Subscription:
             self.limits.unacked_per_subscription - self.unacked,
         )
 
-    def _pass_over(self, ranges: Sequence[Range]) -> None:
-        """A marker is stored and indexed, never dispatched, and so is a chunk that is part of no
-        message: for every cursor they are done."""
+    def pass_over(self, ranges: Sequence[Range]) -> None:
+        """What no consumer is to get is done. A marker, which is stored and indexed and never
+        dispatched; a chunk that is part of no message; what an operator skips."""
         for first, end in ranges:
             # To nobody: but an ack without a delivery might be one from before a seek.
             self.cursor.deliver(first, end, _NO_CONSUMER)
@@ -364,9 +362,7 @@ class Subscription:
 
     def _note(self, acked: Acked) -> None:
         """Account for an ack and remember what of it must become durable."""
-        self.messages_acked += acked.count
-        if acked.ignored:
-            self.topic.counters.stale_dropped["ack"] += acked.ignored
+        tally.settled(self, acked)
         if acked.taken:
             for consumer in self.consumers:
                 removed = acked.taken.get(consumer.holder)

@@ -19,6 +19,7 @@ from milepost.broker.counters import Counters, error_name, wire_error_name
 from milepost.broker.dedup import Dedup, Verdict
 from milepost.broker.peer import Peer
 from milepost.broker.producer import Producer
+from milepost.broker.rates import Rates
 from milepost.broker.subscription import Subscription
 from milepost.errors import (
     CorruptData,
@@ -26,6 +27,8 @@ from milepost.errors import (
     NotAllowed,
     OutcomeUnknown,
     PersistenceError,
+    ServiceNotReady,
+    TopicTerminated,
 )
 from milepost.positions.ids import Position
 from milepost.positions.names import TopicName
@@ -97,7 +100,7 @@ class Topic:
         """Called when sequence ids became durable."""
         self.counters = counters or Counters()
         """Of the whole broker."""
-        self._now_ms = now_ms
+        self.now_ms = now_ms
         self.chunked = ChunkedMessages()
         self.opened_ms = now_ms()
         self.recovered_end = log.end_index
@@ -108,9 +111,31 @@ class Topic:
         self.messages_out = 0
         self.bytes_out = 0
         self.chunks_in = 0
+        self.rates = Rates()
+        self.published_ms = 0
+        """When something was last stored, by this process."""
+        self.dedup_state_id: int | None = None
+        self.is_closed = False
+        """Unloaded or deleted: another object, or none, stands for its name now."""
 
     def __repr__(self) -> str:
         return f"<Topic {self.name}>"
+
+    @property
+    def is_terminated(self) -> bool:
+        """It takes no more messages, ever."""
+        return bool(self.row.doc.get("terminated"))
+
+    def check_open(self) -> None:
+        """Whoever waited while it was opened must not join what was closed meanwhile."""
+        if self.is_closed:
+            raise ServiceNotReady(f"{self.name} was closed meanwhile")
+
+    def check_published_to(self) -> None:
+        """May there be producers?"""
+        self.check_open()
+        if self.is_terminated:
+            raise TopicTerminated(f"{self.name} is terminated")
 
     # -- publish -----------------------------------------------------------------------------------
 
@@ -137,7 +162,7 @@ class Topic:
         publication.is_whole = len(items) == len(answers)
         publication.size_bytes = sum([len(item[0]) for item in items])
         try:
-            publication.block = block = self.log.append(items, self._now_ms(), publication.durable)
+            publication.block = block = self.log.append(items, self.now_ms(), publication.durable)
         except CorruptData as error:
             self.counters.publishes_refused[error_name(error)] += len(sends)
             self.chunked.refused()
@@ -227,6 +252,7 @@ class Topic:
         if error is None:
             self.messages_in += publication.count
             self.bytes_in += publication.size_bytes
+            self.published_ms = block.timestamp_ms
             producer.messages_in += publication.count
             producer.bytes_in += publication.size_bytes
             self.counters.entries_in += block.entry_count

@@ -19,7 +19,21 @@ from starlette.exceptions import HTTPException
 
 from milepost import __version__
 from milepost.errors import MilepostError
-from milepost.rest import brokers, lookup, message_ids, metrics, namespaces, progress, reset, topics
+from milepost.rest import (
+    brokers,
+    cursors,
+    lookup,
+    maintenance,
+    message_ids,
+    messages,
+    metrics,
+    namespaces,
+    progress,
+    reset,
+    stats,
+    subscriptions,
+    topics,
+)
 from milepost.rest.edge import Edge
 from milepost.rest.permission import check_routes
 from milepost.rest.request import Elsewhere
@@ -29,7 +43,21 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-RESOURCES = (lookup, topics, message_ids, namespaces, brokers, metrics, reset, progress)
+RESOURCES = (
+    lookup,
+    message_ids,
+    messages,
+    stats,
+    reset,
+    progress,
+    cursors,
+    subscriptions,
+    maintenance,
+    topics,
+    namespaces,
+    brokers,
+    metrics,
+)
 
 
 class Reason(BaseModel):

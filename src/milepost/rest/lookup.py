@@ -44,3 +44,8 @@ def http_url(broker: Broker) -> str:
     """Where this edge is reached: the host that clients are told, and the HTTP port."""
     host = urlsplit(broker.lookup_url()).hostname or ""
     return f"http://{f'[{host}]' if ':' in host else host}:{broker.http_port}"
+
+
+def broker_name(broker: Broker) -> str:
+    """Host and HTTP port: how brokers are called."""
+    return http_url(broker).removeprefix("http://")

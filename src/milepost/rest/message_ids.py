@@ -25,6 +25,7 @@ from milepost.rest.permission import needs
 from milepost.rest.request import (
     TOPIC,
     AskedBroker,
+    FoundTopic,
     OpenTopic,
     open_topic,
     topic_name,
@@ -184,7 +185,7 @@ def _next_position(topic: Topic) -> Position:
 
 
 @router.get(f"{TOPIC}/lastMessageId", dependencies=[needs(Operation.CONSUME)])
-async def get_last_message_id(topic: OpenTopic) -> MessageIdData:
+async def get_last_message_id(topic: FoundTopic) -> MessageIdData:
     """The newest message that a consumer can get; entry -1 if there is none."""
     found = topic.last_dispatchable()
     if found is None:

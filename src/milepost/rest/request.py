@@ -8,12 +8,19 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Query, Request, Response
 from starlette.convertors import Convertor, register_url_convertor
 
 from milepost.broker.broker import Broker
+from milepost.broker.subscription import Subscription
 from milepost.broker.topic import Topic
-from milepost.errors import InvalidInput, MilepostError, NotPersistent
+from milepost.errors import (
+    InvalidInput,
+    MilepostError,
+    NotPersistent,
+    SubscriptionNotFound,
+    TopicNotFound,
+)
 from milepost.positions.names import NamespaceName, TopicName
 
 Domain = Literal["persistent", "non-persistent"]
@@ -93,9 +100,49 @@ async def _open(request: Request, name: AskedTopic, authoritative: Authoritative
     return await open_topic(request, name)
 
 
+async def _found(request: Request, name: AskedTopic, authoritative: Authoritative = False) -> Topic:
+    broker: Broker = request.app.state.broker
+    if broker.directory.partitions(name) is not None:
+        raise TopicNotFound(f"{name} is partitioned, and has no such thing as a whole")
+    return await open_topic(request, name)
+
+
+async def open_parts(request: Request, name: TopicName) -> list[Topic]:
+    """The topic, or all partitions of a partitioned one."""
+    broker: Broker = request.app.state.broker
+    partitions = broker.directory.partitions(name)
+    if partitions is None:
+        return [await open_topic(request, name)]
+    return [await open_topic(request, name.partition_name(one)) for one in range(partitions)]
+
+
+async def _parts(
+    request: Request, name: AskedTopic, authoritative: Authoritative = False
+) -> list[Topic]:
+    return await open_parts(request, name)
+
+
+def subscription_of(topic: Topic, name: str) -> Subscription:
+    subscription = topic.subscriptions.get(name)
+    if subscription is None:
+        raise SubscriptionNotFound(f"subscription {name} of {topic.name} does not exist")
+    return subscription
+
+
 # The lookup was redirected here by another broker: with one broker it changes nothing.
 Authoritative = Annotated[bool, Query()]
+# The topic; 405, or 404, for the name of a whole partitioned one.
 OpenTopic = Annotated[Topic, Depends(_open)]
+FoundTopic = Annotated[Topic, Depends(_found)]
+OpenParts = Annotated[list[Topic], Depends(_parts)]
+
+# For whatever destroys something: answer 200 with what it would do, and do nothing.
+DryRun = Annotated[bool, Query(alias="dryRun")]
+
+
+def no_content() -> Response:
+    return Response(status_code=204)
+
 
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,4000}", re.ASCII)
 

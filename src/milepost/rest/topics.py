@@ -1,39 +1,233 @@
-"""Topics over REST. So far their partitions, which HTTP-lookup clients ask for."""
+"""Topics over REST: lists, making, partitions, properties, deleting."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Query
-from pydantic import BaseModel
+from fastapi import APIRouter, Body, Query, Request, Response
+from pydantic import BaseModel, StrictInt
 
+from milepost.broker import upkeep
 from milepost.broker.auth.operations import Operation
+from milepost.errors import AlreadyExists, TopicNotFound
+from milepost.rest import audit
 from milepost.rest.permission import needs
-from milepost.rest.request import AskedBroker, AskedTopic
+from milepost.rest.request import (
+    NAMESPACE,
+    TOPIC,
+    AskedBroker,
+    AskedNamespace,
+    AskedTopic,
+    Domain,
+    DryRun,
+    OpenTopic,
+    no_content,
+    open_parts,
+    open_topic,
+)
 
-router = APIRouter(prefix="/admin/v2", tags=["topics"])
+router = APIRouter(tags=["topics"])
 
-PARTITIONS = "/{domain}/{tenant}/{namespace}/{topic}/partitions"
+PARTITIONS = f"{TOPIC}/partitions"
+
+Properties = dict[str, str]
 
 
 class PartitionedTopicMetadata(BaseModel):
     partitions: int
     deleted: bool = False
+    properties: Properties | None = None
 
 
-@router.get(PARTITIONS, dependencies=[needs(Operation.LOOK_UP)])
+class NewPartitionedTopic(BaseModel):
+    """What `application/vnd.partitioned-topic-metadata+json` carries."""
+
+    partitions: StrictInt
+    properties: Properties = {}
+
+
+class WouldLose(BaseModel):
+    """What a dry run says: this much would be gone."""
+
+    messages: int
+    sizeBytes: int
+    ledgers: int
+    subscriptions: int
+
+    @classmethod
+    def of(cls, losses: list[upkeep.Loss]) -> WouldLose:
+        return cls(
+            messages=sum(one.messages for one in losses),
+            sizeBytes=sum(one.size_bytes for one in losses),
+            ledgers=sum(one.ledgers for one in losses),
+            subscriptions=sum(one.subscriptions for one in losses),
+        )
+
+    def response(self) -> Response:
+        return Response(self.model_dump_json(), media_type="application/json")
+
+
+# -- lists -------------------------------------------------------------------------------------------
+
+
+@router.get(NAMESPACE, dependencies=[needs(Operation.LIST_TOPICS)])
+async def get_topics(broker: AskedBroker, domain: Domain, name: AskedNamespace) -> list[str]:
+    """Full names; each partition by its own."""
+    broker.directory.namespace(name)
+    return broker.directory.topics(str(name)) if domain == "persistent" else []
+
+
+@router.get(f"{NAMESPACE}/partitioned", dependencies=[needs(Operation.LIST_TOPICS)])
+async def get_partitioned_topics(
+    broker: AskedBroker, domain: Domain, name: AskedNamespace
+) -> list[str]:
+    broker.directory.namespace(name)
+    return broker.directory.partitioned_topics(str(name)) if domain == "persistent" else []
+
+
+# -- one topic ---------------------------------------------------------------------------------------
+
+
+@router.put(TOPIC, status_code=204, dependencies=[needs(Operation.ADMINISTER_TOPIC)])
+async def create_topic(
+    request: Request,
+    broker: AskedBroker,
+    name: AskedTopic,
+    properties: Annotated[Properties | None, Body()] = None,
+) -> None:
+    """Create a topic without partitions; the body, if there is one, is its properties."""
+    await upkeep.create_topic(broker, name, properties or {})
+    audit.note(request, "create-topic", name)
+
+
+@router.delete(
+    TOPIC,
+    status_code=204,
+    dependencies=[needs(Operation.ADMINISTER_TOPIC)],
+    responses={200: {"model": WouldLose}},
+)
+async def delete_topic(
+    request: Request,
+    broker: AskedBroker,
+    name: AskedTopic,
+    force: bool = False,
+    dry_run: DryRun = False,
+) -> Response:
+    """Delete a topic with its messages and subscriptions; with `force`, also while it is in use."""
+    if broker.directory.partitions(name) is not None:
+        raise AlreadyExists(f"{name} is partitioned; delete its partitions")
+    topic = await open_topic(request, name)
+    loss = upkeep.loss_of(topic, topic.log.end_index, subscriptions=True)
+    if dry_run:
+        return WouldLose.of([loss]).response()
+    await upkeep.delete_topic(broker, topic, force=force)
+    audit.note(request, "delete-topic", name, **loss._asdict())
+    return no_content()
+
+
+@router.get(f"{TOPIC}/properties", dependencies=[needs(Operation.LOOK_UP)])
+async def get_properties(request: Request, broker: AskedBroker, name: AskedTopic) -> Properties:
+    if broker.directory.partitions(name) is not None:
+        return dict(broker.directory.partitioned_doc(name).get("properties", {}))
+    topic = await open_topic(request, name)
+    return dict(topic.row.doc.get("properties", {}))
+
+
+@router.put(
+    f"{TOPIC}/properties", status_code=204, dependencies=[needs(Operation.ADMINISTER_TOPIC)]
+)
+async def set_properties(
+    request: Request,
+    broker: AskedBroker,
+    topic: OpenTopic,
+    properties: Annotated[Properties, Body()],
+) -> None:
+    """Add to the topic's properties, or change them."""
+    merged = {**topic.row.doc.get("properties", {}), **properties}
+    topic.row = await broker.directory.set_doc(topic.row, {**topic.row.doc, "properties": merged})
+    audit.note(request, "set-properties", topic.name)
+
+
+@router.delete(
+    f"{TOPIC}/properties", status_code=204, dependencies=[needs(Operation.ADMINISTER_TOPIC)]
+)
+async def remove_property(
+    request: Request, broker: AskedBroker, topic: OpenTopic, key: Annotated[str, Query()]
+) -> None:
+    left = {**topic.row.doc.get("properties", {})}
+    left.pop(key, None)
+    topic.row = await broker.directory.set_doc(topic.row, {**topic.row.doc, "properties": left})
+    audit.note(request, "remove-property", topic.name)
+
+
+# -- partitions --------------------------------------------------------------------------------------
+
+
+@router.get(
+    PARTITIONS,
+    dependencies=[needs(Operation.LOOK_UP)],
+    response_model_exclude_none=True,
+)
 async def get_partitions(
     broker: AskedBroker,
     name: AskedTopic,
     may_create: Annotated[bool, Query(alias="checkAllowAutoCreation")] = False,
 ) -> PartitionedTopicMetadata:
-    """0 for a topic that is not partitioned, and for one that is not there."""
-    return PartitionedTopicMetadata(partitions=await broker.partitions_of(name, create=may_create))
+    """0 for a topic that is not partitioned, and for one that a producer or consumer would create."""
+    partitions = await broker.partitions_of(name, create=may_create)
+    if partitions:
+        doc = broker.directory.partitioned_doc(name)
+        return PartitionedTopicMetadata(partitions=partitions, properties=doc.get("properties"))
+    if not may_create and name.is_persistent and not broker.directory.exists(name):
+        raise TopicNotFound(f"topic {name} does not exist")
+    return PartitionedTopicMetadata(partitions=0)
 
 
 @router.put(PARTITIONS, status_code=204, dependencies=[needs(Operation.ADMINISTER_TOPIC)])
 async def create_partitions(
-    broker: AskedBroker, name: AskedTopic, partitions: Annotated[int, Body(strict=True)]
+    request: Request,
+    broker: AskedBroker,
+    name: AskedTopic,
+    partitions: Annotated[StrictInt | NewPartitionedTopic, Body()],
 ) -> None:
     """Create a partitioned topic; the body is the number of its partitions."""
-    await broker.create_partitioned_topic(name, partitions)
+    if isinstance(partitions, int):
+        partitions = NewPartitionedTopic(partitions=partitions)
+    await broker.directory.create_partitioned(name, partitions.partitions, partitions.properties)
+    audit.note(request, "create-partitioned-topic", name, partitions=partitions.partitions)
+
+
+@router.post(PARTITIONS, status_code=204, dependencies=[needs(Operation.ADMINISTER_TOPIC)])
+async def grow_partitions(
+    request: Request,
+    broker: AskedBroker,
+    name: AskedTopic,
+    partitions: Annotated[StrictInt, Body()],
+) -> None:
+    """Give a partitioned topic more partitions."""
+    await broker.directory.grow_partitioned(name, partitions)
+    audit.note(request, "update-partitioned-topic", name, partitions=partitions)
+
+
+@router.delete(
+    PARTITIONS,
+    status_code=204,
+    dependencies=[needs(Operation.ADMINISTER_TOPIC)],
+    responses={200: {"model": WouldLose}},
+)
+async def delete_partitions(
+    request: Request,
+    broker: AskedBroker,
+    name: AskedTopic,
+    force: bool = False,
+    dry_run: DryRun = False,
+) -> Response:
+    """Delete a partitioned topic, all of it; with `force`, also while it is in use."""
+    if dry_run and broker.directory.partitions(name) is not None:
+        topics = await open_parts(request, name)
+        return WouldLose.of(
+            [upkeep.loss_of(one, one.log.end_index, subscriptions=True) for one in topics]
+        ).response()
+    await upkeep.delete_partitioned(broker, name, force=force)
+    audit.note(request, "delete-partitioned-topic", name)
+    return no_content()

@@ -202,17 +202,17 @@ class Ledger:
         limit = start + size_max
         if not self._block_offsets or start < self._block_offsets[0]:
             limit = min(limit, self.stored.size_bytes)  # behind that a checkpoint may be writing
-        end = self._offset(end_id, files)
+        end = self.offset_of(end_id, files)
         if end > limit:
             # The last one that begins within the limit may end behind it.
             count = max(bisect_right(offsets, limit) - 1, 1)
             end_id = entry_id + count
-            end = self._offset(end_id, files)
+            end = self.offset_of(end_id, files)
             offsets, last_indexes = offsets[:count], last_indexes[:count]
         data = self._in_memory(start, end)
         return ReadPlan(self, entry_id, offsets, last_indexes, start, end, data)
 
-    def _offset(self, entry_id: int, files: Files) -> int:
+    def offset_of(self, entry_id: int, files: Files) -> int:
         """Where an entry begins; where the last one ends, for the entry behind it."""
         if entry_id == self.entries:
             return self.size_bytes

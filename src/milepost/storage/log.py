@@ -29,6 +29,7 @@ from milepost.positions.ids import Position
 from milepost.positions.spans import Span
 from milepost.storage.entry import Block, Entry, NewEntry
 from milepost.storage.files import Files
+from milepost.storage.header import HEADER_SIZE
 from milepost.storage.journal import Done
 from milepost.storage.ledger import Ledger, LedgerRow, ReadPlan
 from milepost.storage.mileposts import OFFSET_MAX, RELATIVE_INDEX_MAX, RELATIVE_TIME_MAX
@@ -132,6 +133,16 @@ class Log:
     @property
     def size_bytes(self) -> int:
         return sum(ledger.size_bytes for ledger in self._ledgers)
+
+    def size_from(self, index: int) -> int:
+        """Bytes of the entries from the one on that holds an index; 0 at the end."""
+        index = max(index, self.first_index)
+        if index >= self.end_index:
+            return 0
+        at = bisect_right(self._first_indexes, index) - 1
+        ledger, files = self._ledgers[at], self._owner.files
+        size = ledger.size_bytes - ledger.offset_of(ledger.entry_with(index, files), files)
+        return size + sum(one.size_bytes - HEADER_SIZE for one in self._ledgers[at + 1 :])
 
     @property
     def entry_count(self) -> int:

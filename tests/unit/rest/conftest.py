@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from stage.fixtures import make_stage, stage
-from stage.http import Answer, Request, call
+from stage.http import Answer, Request, Web, call
+from stage.stage import Stage
 
 from milepost.broker.broker import Broker
 from milepost.broker.settings import Settings
@@ -55,3 +56,8 @@ def ask(tmp_path: Path) -> Ask:
         return asyncio.run(run(*requests, **settings))
 
     return ask
+
+
+@pytest.fixture
+def web(stage: Stage) -> Web:
+    return Web(stage)

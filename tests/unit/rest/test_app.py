@@ -23,7 +23,9 @@ def test_the_interface_describes_itself(ask: Ask) -> None:
     (answer,) = ask("GET /openapi.json")
     paths = answer.json["paths"]
     assert set(paths["/admin/v2/{domain}/{tenant}/{namespace}/{topic}/partitions"]) == {
+        "delete",
         "get",
+        "post",
         "put",
     }
     assert "/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}" in paths

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from stage.frames import message
+from stage.http import Web
 
 from rest.conftest import Ask, Request
 
@@ -14,8 +16,15 @@ def put(body: bytes, path: str = PATH) -> Request:
 
 
 def test_a_topic_without_partitions_has_none(ask: Ask) -> None:
-    (answer,) = ask(f"GET {PATH}")
-    assert (answer.status, answer.json) == (200, {"partitions": 0, "deleted": False})
+    topic = PATH.removesuffix("/partitions")
+    missing, may_be, _, found = ask(
+        f"GET {PATH}",
+        f"GET {PATH}?checkAllowAutoCreation=true",
+        Request("PUT", topic),
+        f"GET {PATH}",
+    )
+    assert missing.status == 404
+    assert may_be.json == found.json == {"partitions": 0, "deleted": False}
 
 
 def test_a_partitioned_topic_is_made_once(ask: Ask) -> None:
@@ -31,21 +40,127 @@ def test_asking_may_create_as_the_settings_say(ask: Ask) -> None:
     without, asked, found = ask(
         f"GET {PATH}", f"GET {PATH}?checkAllowAutoCreation=true", f"GET {PATH}", **settings
     )
-    assert [one.json["partitions"] for one in (without, asked, found)] == [0, 3, 3]
+    assert without.status == 404
+    assert [one.json["partitions"] for one in (asked, found)] == [3, 3]
 
 
 @pytest.mark.parametrize(
-    "body",
-    [b"", b"0", b"-1", b"10001", b"4.5", b'"4"', b"true", b"null", b"NaN", b"{", b"[" * 10_000],
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"0", 406),
+        (b"-1", 406),
+        (b"10001", 406),
+        (b"4.5", 400),
+        (b'"4"', 400),
+        (b"true", 400),
+        (b"null", 400),
+        (b"NaN", 400),
+        (b"{", 400),
+        (b"{}", 400),
+        (b"[" * 10_000, 400),
+    ],
 )
-def test_a_body_that_is_no_number_of_partitions_is_refused(ask: Ask, body: bytes) -> None:
+def test_a_body_that_is_no_number_of_partitions_is_refused(
+    ask: Ask, body: bytes, status: int
+) -> None:
     answer, found = ask(put(body), f"GET {PATH}")
-    assert answer.status == 400, answer
+    assert answer.status == status, answer
     assert answer.reason
-    assert found.json["partitions"] == 0
+    assert found.status == 404
 
 
 def test_a_partition_has_no_partitions(ask: Ask) -> None:
     path = "/admin/v2/persistent/public/default/orders-partition-1/partitions"
     (answer,) = ask(put(b"4", path))
     assert answer.status == 400
+
+
+def test_a_topic_is_made_listed_and_deleted(web: Web) -> None:
+    assert web.statuses("PUT t", "PUT t") == [204, 409]
+    assert web("GET /admin/v2/persistent/public/default").json == ["persistent://public/default/t"]
+    assert web("GET /admin/v2/non-persistent/public/default").json == []
+    assert web.statuses("DELETE t", "DELETE t", "GET /admin/v2/persistent/public/none") == [
+        204,
+        404,
+        404,
+    ]
+
+
+def test_partitions_grow_and_never_shrink(web: Web) -> None:
+    web("PUT many/partitions", 2)
+    assert web("POST many/partitions", 4).status == 204
+    assert web("POST many/partitions", 3).status == 422
+    assert web("POST none/partitions", 3).status == 409
+    assert web("GET many/partitions").json["partitions"] == 4
+    assert web("GET partitioned").json == ["persistent://public/default/many"]
+    assert len(web("GET /admin/v2/persistent/public/default").json) == 4
+    again = Web(web.stage.restarted())
+    assert again("GET many/partitions").json["partitions"] == 4
+
+
+def test_a_partitioned_topic_may_have_properties(web: Web) -> None:
+    kind = "application/vnd.partitioned-topic-metadata+json"
+    body = {"partitions": 2, "properties": {"team": "blue"}}
+    assert web("PUT many/partitions", body, content_type=kind).status == 204
+    assert web("GET many/partitions").json == {**body, "deleted": False}
+    assert web("GET many/properties").json == {"team": "blue"}
+
+
+def test_names_that_would_be_partitions_of_nothing_are_refused(web: Web) -> None:
+    """As upstream: 412 without a partitioned topic of that name, 409 for one that is there."""
+    web("PUT many/partitions", 2)
+    assert web.statuses("PUT lone-partition-2", "PUT many-partition-1", "PUT many-partition-2") == [
+        412,
+        409,
+        412,
+    ]
+    assert web.statuses("PUT many", "PUT t", "DELETE many", "DELETE t/partitions") == [
+        409,
+        204,
+        409,
+        409,
+    ]
+    assert web.statuses("DELETE none", "DELETE none/partitions") == [404, 404]
+
+
+def test_a_partitioned_topic_is_deleted_as_a_whole_or_not_at_all(web: Web) -> None:
+    stage = web.stage
+    web("PUT many/partitions", 3)
+    topic = stage.topic("persistent://public/default/many-partition-1")
+    stage.publish(stage.producer(topic), message(0))
+    lost = web("DELETE many/partitions?dryRun=true").json
+    assert (lost["messages"], lost["ledgers"], lost["subscriptions"]) == (1, 1, 0)
+    refused = web("DELETE many/partitions")
+    assert refused.status == 412
+    assert "1 producers" in refused.reason
+    assert web("GET many/partitions").json["partitions"] == 3
+    assert web("DELETE many/partitions?force=true").status == 204
+    assert web("GET /admin/v2/persistent/public/default").json == []
+    assert web("PUT many").status == 204
+
+
+def test_properties_of_a_topic(web: Web) -> None:
+    assert web("PUT t", {"a": "1"}).status == 204
+    assert web("PUT t/properties", {"b": "2"}).status == 204
+    assert web("GET t/properties").json == {"a": "1", "b": "2"}
+    assert web("DELETE t/properties?key=a").status == 204
+    assert Web(web.stage.restarted())("GET t/properties").json == {"b": "2"}
+
+
+def test_what_is_in_use_is_deleted_by_force_only(web: Web) -> None:
+    stage = web.stage
+    topic = stage.topic()
+    stage.publish(stage.producer(topic), message(0), message(1))
+    consumer = stage.consumer(stage.subscription(topic), permits=5)
+    dry = web("DELETE t?dryRun=true")
+    assert (dry.status, dry.json["messages"], dry.json["subscriptions"]) == (200, 2, 1)
+    assert web("DELETE t").status == 412
+    assert web("DELETE t?force=true").status == 204
+    assert consumer.is_closed
+    assert not stage.broker.topics
+    # Made again it is another topic: nothing of the old one is in it.
+    again = stage.topic()
+    assert again.log.end_index == 0
+    assert again.row.topic_id != topic.row.topic_id
+    assert Web(stage.restarted())("GET t/subscriptions").json == []

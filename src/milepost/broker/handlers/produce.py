@@ -44,6 +44,7 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
     session.opening[key] = command
     try:
         topic = await broker.topic(TopicName.parse(command.topic))
+        topic.check_published_to()
         if initial and initial not in topic.subscriptions:
             with suppress(AlreadyExists):  # two producers at once: the other one was first
                 await broker.create_subscription(topic, initial, topic.log.first_index)
@@ -53,6 +54,7 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
         if session.opening.get(key) is not command:
             return  # closed meanwhile, or the connection is gone
         _make_way(session, made)  # somebody may have come meanwhile
+        topic.check_published_to()
         # From here on nothing waits until the producer is in.
         admission = _admit(command, made)
         made.waiting_request_id = command.request_id

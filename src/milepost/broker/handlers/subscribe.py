@@ -63,10 +63,12 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
             TopicName.parse(command.topic), create=command.force_topic_creation
         )
         while True:
+            topic.check_open()
             subscription = await _subscription(session, topic, command)
             settled = asyncio.Event()
             subscription.after_seeks(settled.set)
             await settled.wait()
+            topic.check_open()
             if topic.subscriptions.get(command.subscription) is subscription:
                 break  # else somebody has unsubscribed it meanwhile
         if session.opening.get(key) is not command:

@@ -1,0 +1,114 @@
+"""Statistics: the numbers of a subscription or a topic at one moment. Reads, and changes nothing.
+
+What is counted as things pass is in `tally.py` and `rates.py`; here is what follows from where a cursor
+stands: backlog in messages (exact, cheap) and in entries (what upstream means by `msgBacklog`), its size
+and age, and positions as upstream prints them.
+
+    backlog = await backlog_of(subscription)      # Backlog(messages=30, entries=3, …)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from milepost.broker.inspection import entry_number
+from milepost.broker.subscription import Subscription
+from milepost.broker.topic import Topic
+from milepost.positions.ids import Position
+from milepost.positions.ranges import IndexRanges
+from milepost.storage.log import Log
+
+# Ranges counted in one go, before others have their turn.
+STEP_RANGES = 500
+# Ranges that a text of individual acks shows.
+SHOWN_RANGES_MAX = 1000
+
+
+class Backlog(NamedTuple):
+    """What is not acked."""
+
+    messages: int
+    entries: int
+    """Entries of which anything is not acked."""
+    size_bytes: int
+    """From the first of them to the end of the log: what cannot be trimmed for its sake."""
+    first_index: int
+    """The first message that is not acked; the end index if all are."""
+    oldest_ms: int
+    """When that one came; 0 if all are acked."""
+
+
+async def backlog_of(subscription: Subscription) -> Backlog:
+    """The numbers are of the moment of the call, also where counting them takes a while."""
+    log, cursor = subscription.topic.log, subscription.cursor
+    first = cursor.mark_delete_index + 1
+    ranges = cursor.backlog_ranges()
+    is_empty = first >= cursor.end
+    return Backlog(
+        ranges.count,
+        await entries_in(log, ranges),
+        log.size_from(first),
+        first,
+        0 if is_empty else log.locate(max(first, log.first_index)).timestamp_ms,
+    )
+
+
+async def entries_in(log: Log, ranges: IndexRanges) -> int:
+    """How many entries hold any of these indexes."""
+    count = behind = 0
+    for number, (first, end) in enumerate(ranges, 1):
+        begin = max(entry_number(log, first), behind)
+        behind = max(entry_number(log, end - 1) + 1, behind)
+        count += max(behind - begin, 0)
+        if number % STEP_RANGES == 0:
+            await asyncio.sleep(0)
+    return count
+
+
+def slowest(topic: Topic) -> tuple[Subscription, int] | None:
+    """The durable subscription whose first message that is not acked is the oldest, and its index."""
+    found = [
+        (one.cursor.mark_delete_index + 1, name)
+        for name, one in topic.subscriptions.items()
+        if one.is_durable and one.cursor.backlog
+    ]
+    if not found:
+        return None
+    index, name = min(found)
+    return topic.subscriptions[name], index
+
+
+# -- positions, as upstream prints them --------------------------------------------------------------
+
+
+def mark_delete_position(subscription: Subscription) -> Position:
+    return subscription.topic.acked_position(subscription.cursor.mark_delete_index)
+
+
+def read_position(subscription: Subscription) -> Position:
+    """Where the first message lies that was never with a consumer in this epoch."""
+    topic, cursor = subscription.topic, subscription.cursor
+    ready = cursor.next_ready()
+    index = cursor.end if ready is None else ready[0]
+    if index < topic.log.end_index:
+        return topic.log.locate(max(index, topic.log.first_index)).position
+    ledgers = topic.log.ledgers
+    return Position(ledgers[-1].ledger_id, ledgers[-1].entries) if ledgers else Position(-1, -1)
+
+
+def individually_acked(subscription: Subscription) -> tuple[str, int]:
+    """Whole entries acked behind the mark-delete position, `[(1:3..1:5],(1:7..1:9]]`, and how many
+    ranges of messages that are; of many the first."""
+    topic, cursor = subscription.topic, subscription.cursor
+    holes = cursor.ack_holes(SHOWN_RANGES_MAX + 1)
+    texts = []
+    for number, (_, end) in enumerate(holes[:SHOWN_RANGES_MAX]):
+        following = holes[number + 1][0] if number + 1 < len(holes) else None
+        if following is None:
+            behind = cursor.backlog_ranges().next_index(end)
+            following = cursor.end if behind is None else behind
+        lower, upper = topic.acked_position(end - 1), topic.acked_position(following - 1)
+        if lower != upper:
+            texts.append(f"({lower}..{upper}]")
+    return f"[{','.join(texts)}]", len(holes)

@@ -1,0 +1,250 @@
+"""Upkeep: what operators do to topics. Create, unload, terminate, truncate, trim, delete.
+
+A topic that is closed, for good or to be opened again, is drained first: its producers are told to go,
+what they sent is answered, acks are on disk; only then its states are closed. Meanwhile nobody opens it.
+
+    close_topic(topic)  ─▶ producers out ─▶ journal empty ─▶ consumers out ─▶ states closed
+    delete_topic(name)  ─▶ the same ─▶ catalog and files
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from milepost.broker import ending
+from milepost.broker.subscription import Subscription
+from milepost.broker.topic import Topic
+from milepost.errors import (
+    AlreadyExists,
+    NotPersistent,
+    PersistenceError,
+    PreconditionFailed,
+    ServiceNotReady,
+    TopicNotFound,
+)
+from milepost.positions.ids import Position
+from milepost.positions.names import TopicName
+from milepost.wire import replies
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+
+
+class Loss(NamedTuple):
+    """What a topic loses, or would lose."""
+
+    messages: int
+    size_bytes: int
+    ledgers: int
+    subscriptions: int
+
+
+# -- making ------------------------------------------------------------------------------------------
+
+
+async def create_topic(broker: Broker, name: TopicName, properties: dict[str, str]) -> None:
+    directory = broker.directory
+    directory.check_namespace(name)
+    if not name.is_persistent:
+        raise NotPersistent(f"{name} is not persistent")
+    if directory.exists(name):
+        raise AlreadyExists(f"topic {name} exists")
+    if name.partition >= 0:
+        raise PreconditionFailed(
+            f"{name} would be a partition of {name.base}, which is not partitioned"
+            if directory.partitions(name.base) is None
+            else f"{name.base} has no partition {name.partition}: give it more partitions"
+        )
+    await directory.create_topic(name, {"properties": properties} if properties else {})
+
+
+async def set_subscription_properties(
+    broker: Broker, subscription: Subscription, properties: dict[str, str]
+) -> None:
+    state_id, before = subscription.state_id, subscription.properties
+    subscription.properties = properties
+    if state_id is None:
+        return
+    doc = subscription.doc()
+    try:
+        await broker.engine.catalog(lambda catalog: catalog.set_state(state_id, doc))
+    except BaseException:
+        subscription.properties = before
+        raise
+
+
+# -- closing -----------------------------------------------------------------------------------------
+
+
+async def close_topic(broker: Broker, topic: Topic) -> None:
+    """Unload: everyone is told to go, and the next who comes opens it again."""
+    async with _closed(broker, topic):
+        pass
+
+
+@asynccontextmanager
+async def _closed(broker: Broker, topic: Topic) -> AsyncIterator[None]:
+    """The topic is drained and closed; while the block runs, nobody opens it again."""
+    name = str(topic.name)
+    topic.check_open()
+    if name in broker.opening or broker.topics.get(name) is not topic:
+        raise ServiceNotReady(f"{name} is being opened or closed")
+    gate: asyncio.Future[Topic] = asyncio.get_running_loop().create_future()
+    broker.opening[name] = gate
+    del broker.topics[name]
+    topic.is_closed = True
+    try:
+        await _drain(broker, topic)
+        _close_states(broker, topic)
+        yield
+    finally:
+        del broker.opening[name]
+        # Clients that waited come back, and find what there is then.
+        gate.set_exception(ServiceNotReady(f"{name} was being closed"))
+        gate.exception()
+
+
+async def _drain(broker: Broker, topic: Topic) -> None:
+    await _flush(broker)  # so that what was sent so far gets its receipts
+    put_out_producers(broker, topic)
+    # What was sent is stored or refused, and the log has nothing on its way: or it would become
+    # visible to cursors that nobody asks any more.
+    await _flush(broker)
+    for subscription in list(topic.subscriptions.values()):
+        for consumer in list(subscription.consumers):
+            broker.close_consumer(consumer)
+        subscription.flush_acks()
+    await _flush(broker)
+
+
+async def _flush(broker: Broker) -> None:
+    # Whoever waits for what is refused has been told; what is closed is as the journal has it.
+    with suppress(PersistenceError):
+        await broker.engine.flush()
+
+
+def _close_states(broker: Broker, topic: Topic) -> None:
+    """What is known of its subscriptions is the store's again. A read may still come back: nothing of
+    it is for anybody."""
+    for subscription in topic.subscriptions.values():
+        subscription.dispatcher = subscription.journal = None
+        if subscription.state_id is not None:
+            broker.store.close_state(subscription.state_id)
+    if topic.dedup_state_id is not None:
+        broker.store.close_state(topic.dedup_state_id)
+
+
+def put_out_producers(broker: Broker, topic: Topic) -> None:
+    for producer in list(topic.producers.values()):
+        broker.remove_producer(producer)
+        producer.peer.write((replies.close_producer(producer.producer_id),))
+
+
+# -- ending ------------------------------------------------------------------------------------------
+
+
+async def terminate(broker: Broker, topic: Topic) -> Position:
+    """No more messages, ever; what is there can be read. Returns the last position."""
+    if not topic.is_terminated:
+        doc = {**topic.row.doc, "terminated": True}
+        topic.row = await broker.directory.set_doc(topic.row, doc)
+    put_out_producers(broker, topic)
+    await broker.engine.flush()
+    for subscription in topic.subscriptions.values():
+        ending.tell(subscription)
+    ledgers = topic.log.ledgers
+    return topic.log.last_position() or Position(ledgers[-1].ledger_id if ledgers else -1, -1)
+
+
+def check_unused(topic: Topic) -> None:
+    """`PreconditionFailed` while anybody is connected."""
+    producers = len(topic.producers)
+    consumers = sum(len(one.consumers) for one in topic.subscriptions.values())
+    if producers or consumers:
+        raise PreconditionFailed(
+            f"{topic.name} has {producers} producers and {consumers} consumers connected; close "
+            "them first, or say force"
+        )
+
+
+async def delete_topic(broker: Broker, topic: Topic, *, force: bool) -> None:
+    """With everything in it."""
+    if not force:
+        check_unused(topic)
+    async with _closed(broker, topic):
+        await broker.engine.delete_topic(topic.row, topic.log)
+        broker.directory.forget_topic(topic.name)
+
+
+async def delete_partitioned(broker: Broker, name: TopicName, *, force: bool) -> None:
+    """All partitions or, while one is in use, none."""
+    partitions = broker.directory.partitions(name)
+    if partitions is None:
+        if broker.directory.exists(name):
+            raise AlreadyExists(f"{name} is not partitioned; delete it as a topic")
+        raise TopicNotFound(f"partitioned topic {name} does not exist")
+    topics = []
+    for number in range(partitions):
+        partition = name.partition_name(number)
+        if broker.directory.row(partition) is not None:
+            topics.append(await broker.topic(partition, create=False))
+    if not force:
+        for topic in topics:
+            check_unused(topic)
+    for topic in topics:
+        await delete_topic(broker, topic, force=force)
+    await broker.directory.delete_partitioned(name)
+
+
+# -- trimming ----------------------------------------------------------------------------------------
+
+
+async def truncate(broker: Broker, topic: Topic) -> None:
+    """Drop all messages, read or not; every subscription is at the end."""
+    log = topic.log
+    if log.next_index == log.first_index:
+        return
+    rolled = asyncio.get_running_loop().create_future()
+
+    def done(error: PersistenceError | None) -> None:
+        if not rolled.done():
+            rolled.set_exception(error) if error else rolled.set_result(None)
+
+    log.roll(topic.now_ms(), done)
+    await rolled
+    end_index = log.ledgers[-1].first_index
+    for subscription in topic.subscriptions.values():
+        subscription.trim(end_index)
+        subscription.flush_acks()
+    await broker.engine.flush()
+    await broker.engine.trim(log, end_index)
+
+
+async def trim(broker: Broker, topic: Topic) -> int:
+    """Drop ledgers that no durable subscription needs any more; returns how many. What nobody
+    subscribes to, nobody needs."""
+    before = trimmable_index(topic)
+    dropped = await broker.engine.trim(topic.log, before)
+    for subscription in topic.subscriptions.values():
+        subscription.trim(topic.log.first_index)
+    return dropped
+
+
+def trimmable_index(topic: Topic) -> int:
+    needed = [
+        one.cursor.mark_delete_index + 1 for one in topic.subscriptions.values() if one.is_durable
+    ]
+    return min(needed, default=topic.log.end_index)
+
+
+def loss_of(topic: Topic, before_index: int, *, subscriptions: bool = False) -> Loss:
+    """What is lost when everything below an index goes."""
+    log = topic.log
+    ledgers = [one for one in log.ledgers if one.entries and one.end_index <= before_index]
+    messages = sum(one.end_index - one.first_index for one in ledgers)
+    size = log.size_from(log.first_index) - log.size_from(log.first_index + messages)
+    durable = sum(one.is_durable for one in topic.subscriptions.values())
+    return Loss(messages, size, len(ledgers), durable if subscriptions else 0)

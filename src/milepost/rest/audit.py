@@ -1,0 +1,21 @@
+"""The audit log: one line for everything that an operator changes, with what was before and after.
+
+The logger is called `milepost.audit`, so that it can be kept apart. A line has names and numbers, never
+what a message says.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from fastapi import Request
+
+from milepost.rest.reset import who
+
+logger = logging.getLogger("milepost.audit")
+
+
+def note(request: Request, action: str, what: object, **values: object) -> None:
+    """Somebody did something to something; `values` say where it stood and stands."""
+    told = "".join(f" {name}={value}" for name, value in values.items())
+    logger.info("%s %s by %s%s", action, what, who(request), told)

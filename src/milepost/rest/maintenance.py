@@ -1,0 +1,116 @@
+"""Maintenance of a topic over REST: unload, terminate, truncate, trim, and what a backlog weighs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Request, Response
+from pydantic import BaseModel, Field
+
+from milepost.broker import upkeep
+from milepost.broker.auth.operations import Operation
+from milepost.broker.topic import Topic
+from milepost.positions.ids import Position
+from milepost.rest import audit
+from milepost.rest.message_ids import LONG_MAX, MessageIdData, message_id
+from milepost.rest.permission import needs
+from milepost.rest.request import (
+    TOPIC,
+    AskedBroker,
+    AskedTopic,
+    DryRun,
+    OpenParts,
+    OpenTopic,
+    no_content,
+    open_topic,
+)
+from milepost.rest.topics import WouldLose
+
+router = APIRouter(tags=["maintenance"], dependencies=[needs(Operation.ADMINISTER_TOPIC)])
+
+Long = Annotated[int, Field(ge=-1, le=LONG_MAX)]
+
+
+class GivenPosition(BaseModel):
+    """A message id in a body; of its fields only the position counts."""
+
+    ledgerId: Long
+    entryId: Long
+    partitionIndex: int = -1
+
+    @property
+    def position(self) -> Position:
+        return Position(self.ledgerId, self.entryId)
+
+
+@router.put(f"{TOPIC}/unload", status_code=204)
+async def unload(request: Request, broker: AskedBroker, topics: OpenParts) -> None:
+    """Close the topic; its clients are told, come back, and open it again."""
+    for topic in topics:
+        await upkeep.close_topic(broker, topic)
+        audit.note(request, "unload", topic.name)
+
+
+@router.post(f"{TOPIC}/terminate")
+async def terminate(request: Request, broker: AskedBroker, topic: OpenTopic) -> MessageIdData:
+    """Let nobody publish to the topic any more; answers the last message's id."""
+    position = await upkeep.terminate(broker, topic)
+    audit.note(request, "terminate", topic.name, last=position)
+    return message_id(topic, position)
+
+
+@router.post(f"{TOPIC}/terminate/partitions")
+async def terminate_partitions(
+    request: Request, broker: AskedBroker, name: AskedTopic
+) -> dict[int, MessageIdData]:
+    """The same for all partitions; answers each one's last id."""
+    last: dict[int, MessageIdData] = {}
+    partitions = broker.directory.partitioned_doc(name)["partitions"]
+    for number in range(partitions):
+        topic = await open_topic(request, name.partition_name(number))
+        last[number] = await terminate(request, broker, topic)
+    return last
+
+
+@router.delete(f"{TOPIC}/truncate", status_code=204, responses={200: {"model": WouldLose}})
+async def truncate(
+    request: Request, broker: AskedBroker, topics: OpenParts, dry_run: DryRun = False
+) -> Response:
+    """Drop all messages, read or not."""
+    losses = [upkeep.loss_of(one, one.log.end_index) for one in topics]
+    if dry_run:
+        return WouldLose.of(losses).response()
+    for topic, loss in zip(topics, losses, strict=True):
+        await upkeep.truncate(broker, topic)
+        audit.note(request, "truncate", topic.name, **loss._asdict())
+    return no_content()
+
+
+@router.post(f"{TOPIC}/trim", responses={200: {"model": WouldLose}})
+async def trim(
+    request: Request, broker: AskedBroker, topics: OpenParts, dry_run: DryRun = False
+) -> Response:
+    """Drop ledgers that every subscription is done with; answers what went, or would."""
+    losses = []
+    for topic in topics:
+        before = min(upkeep.trimmable_index(topic), _open_ledger_index(topic))
+        losses.append(upkeep.loss_of(topic, before))
+        if not dry_run:
+            await upkeep.trim(broker, topic)
+            audit.note(request, "trim", topic.name, **losses[-1]._asdict())
+    return WouldLose.of(losses).response()
+
+
+def _open_ledger_index(topic: Topic) -> int:
+    """The ledger that is being written to stays."""
+    ledgers = topic.log.ledgers
+    return ledgers[-1].first_index if ledgers else 0
+
+
+@router.put(f"{TOPIC}/backlogSize")
+async def get_backlog_size(topic: OpenTopic, after: Annotated[GivenPosition, Body()]) -> int:
+    """Bytes of what lies behind a position; of everything behind the earliest one, -1:-1."""
+    log = topic.log
+    if after.ledgerId < 0:
+        return log.size_from(log.first_index)
+    return log.size_from(log.index_from(Position(after.ledgerId, after.entryId + 1)))

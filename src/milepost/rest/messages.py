@@ -1,0 +1,87 @@
+"""Messages over REST, without consuming them: by id, by count, and the next ones of a subscription.
+
+The body is the entry's payload, unpacked; a batch stays one. Everything else is in headers, by upstream's
+names. Peeking reads data: it needs the right to consume.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+
+from milepost.broker import entry_view, inspection
+from milepost.broker.auth.operations import Operation
+from milepost.broker.broker import Broker
+from milepost.broker.topic import Topic
+from milepost.errors import PreconditionFailed
+from milepost.positions.ids import Position
+from milepost.rest.message_ids import LONG_MAX
+from milepost.rest.permission import needs
+from milepost.rest.request import TOPIC, AskedBroker, OpenTopic, subscription_of
+
+router = APIRouter(tags=["messages"], dependencies=[needs(Operation.CONSUME)])
+
+BYTES = "application/octet-stream"
+_MESSAGE: dict[int | str, dict[str, object]] = {
+    200: {
+        "description": "The payload; what else is known of it is in `X-Pulsar-…` headers.",
+        "content": {BYTES: {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+
+
+@router.get(
+    f"{TOPIC}/ledger/{{ledgerId}}/entry/{{entryId}}",
+    response_class=Response,
+    responses=_MESSAGE,
+)
+async def get_message(
+    broker: AskedBroker,
+    topic: OpenTopic,
+    ledger_id: Annotated[int, Path(alias="ledgerId", ge=-LONG_MAX, le=LONG_MAX)],
+    entry_id: Annotated[int, Path(alias="entryId", ge=-LONG_MAX, le=LONG_MAX)],
+) -> Response:
+    """The entry at a position."""
+    return await _entry(broker, topic, Position(ledger_id, entry_id))
+
+
+@router.get(f"{TOPIC}/examinemessage", response_class=Response, responses=_MESSAGE)
+async def examine_message(
+    broker: AskedBroker,
+    topic: OpenTopic,
+    initial_position: Annotated[str, Query(alias="initialPosition")] = "latest",
+    count: Annotated[int, Query(alias="messagePosition", ge=-LONG_MAX, le=LONG_MAX)] = 1,
+) -> Response:
+    """The n-th entry from the `earliest` or the `latest` on; the farthest if there are fewer."""
+    if not topic.log.entry_count:
+        raise PreconditionFailed(f"{topic.name} is empty")
+    located = inspection.examined(topic.log, initial_position == "earliest", count)
+    return await _entry(broker, topic, located.position)
+
+
+@router.get(
+    f"{TOPIC}/subscription/{{subscription:path}}/position/{{messagePosition}}",
+    response_class=Response,
+    responses=_MESSAGE,
+)
+async def peek_message(
+    broker: AskedBroker,
+    topic: OpenTopic,
+    subscription: str,
+    count: Annotated[int, Path(alias="messagePosition", ge=1, le=LONG_MAX)],
+) -> Response:
+    """The n-th entry, from 1, that the subscription has not acked."""
+    backlog = subscription_of(topic, subscription).cursor.backlog_ranges()
+    located = inspection.nth_in_backlog(topic.log, iter(backlog), count)
+    return await _entry(broker, topic, located.position)
+
+
+async def _entry(broker: Broker, topic: Topic, position: Position) -> Response:
+    (entry,) = await broker.read(topic.log.plan_read(position, entries_max=1))
+    shown = entry_view.view(
+        entry,
+        with_index=broker.settings.broker_entry_metadata,
+        payload_size_max=broker.settings.max_message_size,
+    )
+    return Response(shown.payload, media_type=BYTES, headers=shown.headers)
