@@ -38,6 +38,8 @@
     │   ├── IncompatibleSchema
     │   ├── TopicTerminated
     │   └── ConsumerAssignError
+    ├── NotAuthenticated        who is asking cannot be told; `reason` is a counter's label
+    ├── NotAuthorized           … or can, and has not the right
     ├── PersistenceError        the disk said no; what was not answered is not stored
     │   ├── OutcomeUnknown      … or may be stored: nobody can say until the next start
     │   └── DiskFull
@@ -243,6 +245,31 @@ class ConsumerAssignError(NotAllowed):
     """Key ranges that a Key_Shared consumer cannot have: out of bounds, overlapping, or none."""
 
     wire_code = 19
+
+
+class NotAuthenticated(MilepostError):
+    """Credentials that are missing or do not hold. The message never repeats them.
+
+    `reason` is a short label for counting ("token_expired").
+    """
+
+    wire_code = 3
+    http_status = 401
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(reason, message)  # both, so that it survives pickling
+        self.reason = reason
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class NotAuthorized(MilepostError):
+    """A role without the right; the message names the role, the right and the object."""
+
+    wire_code = 4
+    http_status = 403
 
 
 class PersistenceError(MilepostError):

@@ -136,7 +136,7 @@ def test_a_port_in_use_is_refused_and_the_directory_given_back(
 @pytest.mark.parametrize(
     ("flags", "line"),
     [
-        (["--port", "eighty"], "--port: port = 'eighty': expected a whole number from 0 to 65535"),
+        (["--port", "eighty"], "--port: port = 'eighty': expected a whole number from -1 to 65535"),
         (["--prot", "1"], None),
         (["--set", "journal_size=1"], None),
         (["--config", "missing.toml"], "missing.toml: cannot be read: No such file or directory"),
@@ -190,10 +190,10 @@ def test_checking_the_settings_starts_nothing(tmp_path: Path, data: Path) -> Non
     good = milepost("serve", *flags)
     assert (good.returncode, good.stdout) == (0, "the settings are good\n")
     assert good.stderr == "milepost: not used here, from broker.conf: zookeeperServers\n"
-    toml.write_text("\nport = -1\n", "utf-8")
+    toml.write_text("\nport = -2\n", "utf-8")
     bad = milepost("serve", *flags)
     assert bad.returncode == USAGE
-    assert the_line(bad) == ("milepost.toml:2: port = -1: expected a whole number from 0 to 65535")
+    assert the_line(bad) == ("milepost.toml:2: port = -2: expected a whole number from -1 to 65535")
     assert not data.exists()
 
 

@@ -64,6 +64,15 @@ PURE = (
     "broker/subscription.py",
     "broker/dispatch.py",
     "broker/dedup.py",
+    "broker/auth/operations.py",
+    "broker/auth/roles.py",
+    "broker/auth/keys.py",
+    "broker/auth/tokens.py",
+    "broker/auth/passwords.py",
+    "broker/auth/certificates.py",
+    "broker/auth/credentials.py",
+    "broker/auth/grants.py",
+    "broker/auth/authorizer.py",
     "client/inbox.py",
     "client/acks.py",
     "spark/offsets.py",
@@ -88,6 +97,7 @@ OPENS_FILES = {
     "storage/engine.py": "makes the data directory, before there is a seam to go through",
     "storage/lock.py": "the lock on the data directory is held by the open file itself",
     "broker/settings.py": "reads the operator's configuration before there is a data directory",
+    "broker/auth/files.py": "reads the operator's keys, passwords and certificates",
     "cli/": "reads and writes the user's own files",
 }
 # fmt: off

@@ -18,8 +18,9 @@ from milepost.broker import dedup_state, notices
 from milepost.broker.access import Admission, ProducerAccess
 from milepost.broker.consumer import Consumer
 from milepost.broker.counters import Counters
-from milepost.broker.directory import Directory
+from milepost.broker.directory import Directory, fetch_topic
 from milepost.broker.feed import Feed, LastRead
+from milepost.broker.guard import Guard
 from milepost.broker.limits import Limits
 from milepost.broker.pressure import Pressure
 from milepost.broker.producer import Producer
@@ -48,7 +49,7 @@ from milepost.positions.names import TopicName
 from milepost.storage.catalog import Catalog, Snapshot, StateRow
 from milepost.storage.engine import StorageEngine
 from milepost.storage.entry import Entry
-from milepost.storage.ledger import LedgerRow, ReadPlan
+from milepost.storage.ledger import ReadPlan
 from milepost.wire import replies
 
 logger = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ class Broker:
         self.sessions: set[Session] = set()
         self.topics: dict[str, Topic] = {}
         self.host, self.port, self.http_port = settings.host, settings.port, settings.http_port
+        self.tls_port, self.https_port = settings.tls_port, settings.https_port
         self.read_entries_max = settings.dispatch_read_entries
         self.read_size_max = settings.dispatch_read_size
         self.last_read, self.rates = LastRead(), RateBoard()
@@ -85,6 +87,7 @@ class Broker:
         )
         self.watchers = TopicWatchers(lambda tell: asyncio.get_running_loop().call_soon(tell))
         self.directory.on_topics = self.watchers.changed
+        self.guard = Guard(self)
         self._tasks: set[asyncio.Task[None]] = set()
         # Readers' subscriptions that a seek has emptied, and until when they are kept.
         self._orphans: dict[Subscription, float] = {}
@@ -110,6 +113,7 @@ class Broker:
     async def start(self) -> None:
         """Read what exists. Nothing is opened until somebody asks for it."""
         await self.directory.load()
+        await self.guard.load()
         self._ticker = self._loop.call_later(TICK_S, self._tick)
 
     async def close(self) -> None:
@@ -146,6 +150,7 @@ class Broker:
             self._last_keep_alive = now
         for session in list(self.sessions):
             session.tick(keep_alive=keep_alive)
+        self.guard.tick(now)
         self.pressure.resume_reading()
         self.pressure.end_stalled()
         for topic in self.topics.values():
@@ -160,8 +165,10 @@ class Broker:
     # -- names -------------------------------------------------------------------------------------
 
     def lookup_url(self) -> str:
-        host = self.settings.advertised_host
-        return f"pulsar://{f'[{host}]' if ':' in host else host}:{self.port}"
+        return self.settings.url("pulsar", self.port)
+
+    def lookup_url_tls(self) -> str:
+        return self.settings.url("pulsar+ssl", self.tls_port)
 
     async def partitions_of(self, name: TopicName, *, create: bool = False) -> int:
         """How many partitions a topic has; 0 for one that is not partitioned, or not there."""
@@ -240,7 +247,7 @@ class Broker:
             # What was read is only good if no checkpoint was recorded meanwhile.
             checkpoints = self.store.checkpoints
             ledgers, states = await self.engine.catalog(
-                lambda catalog: _fetch(catalog, row.topic_id)
+                lambda catalog: fetch_topic(catalog, row.topic_id)
             )
             if checkpoints == self.store.checkpoints:
                 break
@@ -392,7 +399,8 @@ class Broker:
         """End a consumer from this side; its client subscribes again."""
         self.remove_consumer(consumer)
         # With the address the client comes back at once, without it after a pause.
-        frame = replies.close_consumer(consumer.consumer_id, url=self.lookup_url())
+        urls = self.lookup_url(), self.lookup_url_tls()
+        frame = replies.close_consumer(consumer.consumer_id, replies.UNSOLICITED, *urls)
         consumer.peer.write((frame,))
 
     def tell_closed(self, consumer: Consumer) -> None:
@@ -486,10 +494,3 @@ class Broker:
     async def health(self) -> None:
         """Return when a fact has gone to the disk and back; raise if it cannot."""
         await self.engine.flush()
-
-
-def _fetch(
-    catalog: Catalog, topic_id: int
-) -> tuple[list[LedgerRow], list[tuple[StateRow, Snapshot]]]:
-    states = [(state, catalog.snapshot(state.state_id)) for state in catalog.states(topic_id)]
-    return catalog.ledgers(topic_id), states

@@ -51,6 +51,12 @@ class Counters:
     frames_refused: Reasons = _by_reason("Frames that were not the protocol; each cost its peer.")
     lookups: int = _count("Lookups answered, over the wire and over HTTP.")
 
+    # Rights.
+    authentications_refused: Reasons = _by_reason("Credentials that did not hold.")
+    authentications_renewed: int = _count("Credentials that a connected client has renewed.")
+    authorizations_refused: Reasons = _by_reason("Operations that a role had not the right to.")
+    rights_ended: Reasons = _by_reason("Producers and consumers closed when their right was gone.")
+
     # Publishing.
     entries_in: int = _count("Entries stored: messages, batches and chunks.")
     messages_in: int = _count("Messages stored.")

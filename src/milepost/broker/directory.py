@@ -20,7 +20,8 @@ from milepost.errors import (
     TopicNotFound,
 )
 from milepost.positions.names import NamespaceName, TopicName
-from milepost.storage.catalog import Catalog, Doc, TopicRow
+from milepost.storage.catalog import Catalog, Doc, Snapshot, StateRow, TopicRow
+from milepost.storage.ledger import LedgerRow
 
 T = TypeVar("T")
 ChangeCatalog = Callable[[Callable[[Catalog], Any]], Coroutine[Any, Any, Any]]
@@ -56,6 +57,11 @@ class Directory:
     def check_namespace(self, name: TopicName) -> None:
         if str(name.namespace) not in self._namespaces:
             raise TopicNotFound(f"namespace {name.namespace} of topic {name} does not exist")
+
+    def admins_of(self, tenant: str) -> list[str]:
+        """The roles that administer a tenant; none for one that is not there."""
+        roles: list[str] = self._tenants.get(tenant, {}).get("adminRoles", [])
+        return roles
 
     def check_partition(self, name: TopicName) -> None:
         """Refuse the name of a whole partitioned topic, and of a partition that it has not."""
@@ -243,6 +249,14 @@ class Directory:
         await self._change(lambda catalog: catalog.set_topic(row.topic_id, doc))
         changed = self._rows[row.name] = row._replace(doc=doc)
         return changed
+
+
+def fetch_topic(
+    catalog: Catalog, topic_id: int
+) -> tuple[list[LedgerRow], list[tuple[StateRow, Snapshot]]]:
+    """What has to be known to open a topic: its ledgers, and its states as they were stored."""
+    states = [(state, catalog.snapshot(state.state_id)) for state in catalog.states(topic_id)]
+    return catalog.ledgers(topic_id), states
 
 
 def _load(

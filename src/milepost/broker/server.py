@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import socket
+import ssl
 from collections import Counter
 from collections.abc import Sequence
 from typing import cast
@@ -47,7 +49,14 @@ class Connection(asyncio.Protocol):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         high = broker.settings.write_buffer_size
         self._transport.set_write_buffer_limits(high=high, low=high // 2)
-        self._session = Session(broker, self, f"{self._host}:{port}")
+        tls = transport.get_extra_info("ssl_object")
+        self._session = Session(
+            broker,
+            self,
+            f"{self._host}:{port}",
+            certificate=tls.getpeercert() if tls is not None else None,
+            is_confidential=tls is not None or is_this_machine(self._host),
+        )
         broker.sessions.add(self._session)
         broker.counters.connections_opened += 1
 
@@ -95,13 +104,21 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
 
+def is_this_machine(host: str) -> bool:
+    """Do packets to or from this address stay inside the machine?"""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 class RunningBroker:
     """A broker that listens."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.connections: Counter[str] = Counter()
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
 
     @property
     def port(self) -> int:
@@ -109,11 +126,27 @@ class RunningBroker:
 
     async def listen(self) -> None:
         settings = self.broker.settings
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: Connection(self), settings.host, settings.port, backlog=BACKLOG
+        if settings.port >= 0:
+            self.broker.port = await self._listen(settings.port, None)
+        if settings.tls_port >= 0:
+            self.broker.tls_port = await self._listen(
+                settings.tls_port, self.broker.guard.security.tls
+            )
+
+    async def _listen(self, port: int, tls: ssl.SSLContext | None) -> int:
+        """Listen on a port, 0 for a free one; which one it is."""
+        settings = self.broker.settings
+        server = await asyncio.get_running_loop().create_server(
+            lambda: Connection(self),
+            settings.host,
+            port,
+            backlog=BACKLOG,
+            ssl=tls,
+            ssl_handshake_timeout=None if tls is None else settings.handshake_timeout_s,
         )
-        self.broker.port = self._server.sockets[0].getsockname()[1]
+        self._servers.append(server)
+        bound: int = server.sockets[0].getsockname()[1]
+        return bound
 
     def refusal(self, host: str) -> str | None:
         """Why one more connection from a host is too many."""
@@ -133,8 +166,8 @@ class RunningBroker:
 
     async def close(self) -> None:
         """Accept nothing more, drain, and give the data directory back."""
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
         await self.broker.close()
 
 
@@ -150,10 +183,15 @@ async def run_broker(settings: Settings, *, clock: Clock | None = None) -> Runni
         journal_size_max=settings.journal_size_max,
         tail_size_max=settings.tail_cache_size,
     )
-    broker = Broker(settings, StorageEngine(store, lock), clock)
+    engine = StorageEngine(store, lock)
+    try:
+        broker = Broker(settings, engine, clock)
+    except BaseException:
+        await engine.close()
+        raise
+    running = RunningBroker(broker)
     try:
         await broker.start()
-        running = RunningBroker(broker)
         await running.listen()
     except BaseException:
         await broker.close()

@@ -12,6 +12,8 @@ from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from milepost.broker.addresses import distinct
+from milepost.broker.auth.certificates import Certificate
+from milepost.broker.auth.credentials import Verdict
 from milepost.broker.consumer import Consumer
 from milepost.broker.counters import error_name
 from milepost.broker.handlers import HANDLERS
@@ -32,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 # Producers that were closed while their sends were under way: those are dropped, not an offence.
 RECENTLY_CLOSED_MAX = 1000
+# What a challenge says that only asks for newer credentials, as upstream says it.
+REFRESH = b"PulsarAuthRefresh"
 # How long a client may take to read the last bytes it was sent.
 LINGER_S = 5.0
 
@@ -48,9 +52,23 @@ class Transport(Protocol):
 
 
 class Session:
-    def __init__(self, broker: Broker, transport: Transport, address: str) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        transport: Transport,
+        address: str,
+        *,
+        certificate: Certificate | None = None,
+        is_confidential: bool = False,
+    ) -> None:
+        """`certificate` is the client's, verified; `is_confidential`: nobody else can read along."""
         self.broker = broker
         self.address = address
+        self.certificate = certificate
+        self.is_confidential = is_confidential
+        self.credentials = broker.guard.security.credentials()
+        # Why everything that the client asks is refused; None as long as it is known, or need not be.
+        self.refusal: MilepostError | None = None
         self.protocol = ServerProtocol(
             server_version=broker.server_version,
             max_message_size=broker.settings.max_message_size,
@@ -179,7 +197,11 @@ class Session:
         if handler is None:
             self.refuse(command, MilepostError(f"command {command.kind} has no handler"))
             return
+        if self.refusal is not None:
+            self.refuse(command, self.refusal)
+            return
         try:
+            self.broker.guard.check_command(self, handler.needs, command.message)
             work = handler.handle(self, command.message)
         except Exception as error:
             self._failed(command, error)
@@ -198,6 +220,14 @@ class Session:
             logger.exception("%s: %s failed", self, type(command.message).__name__)
             error = MilepostError(f"internal error: {type(error).__name__}")
         self.refuse(command, error)
+
+    def turn_away(self, error: MilepostError) -> None:
+        """Nobody that is known: say so, and end the connection."""
+        self.broker.guard.refused(self, error)
+        self.refusal = error
+        if not self.is_closed:
+            self.protocol.refuse(error.wire_code, str(error))
+            self.close()
 
     def refuse(self, command: Command, error: MilepostError) -> None:
         """Answer a request that failed, in the reply that its kind of request waits for."""
@@ -300,6 +330,27 @@ class Session:
         self.broker.sessions.discard(self)
         self.broker.watchers.forget(self)
 
+    def _judge_credentials(self) -> None:
+        """Ask for new credentials when the old ones expire, and end whoever gives none."""
+        identity, peer = self.credentials.identity, self.protocol.peer
+        if identity is None or peer is None:
+            return
+        now_ms = self.broker.clock.wall_ms()
+        if not self._is_reading:
+            self.credentials.excuse(now_ms)
+        can_refresh = peer.refreshes_auth and self.broker.guard.security.can_refresh(identity)
+        verdict = self.credentials.judge(now_ms, can_refresh=can_refresh)
+        if verdict is Verdict.CHALLENGE:
+            self.protocol.write(
+                replies.auth_challenge(
+                    self.broker.server_version, peer.protocol_version, identity.method, REFRESH
+                )
+            )
+            self.flush()
+        elif verdict is Verdict.END:
+            self.broker.counters.connections_closed["credentials_expired"] += 1
+            self.fail(f"the credentials of role {identity} have expired")
+
     def tick(self, *, keep_alive: bool) -> None:
         """Once a second: is the handshake done? And with `keep_alive`: is anybody there?"""
         now = self.broker.clock.monotonic()
@@ -312,6 +363,7 @@ class Session:
                 self.broker.counters.connections_closed["handshake_timeout"] += 1
                 self.close()
             return
+        self._judge_credentials()
         if not keep_alive:
             return
         if self.protocol.heard or not self._is_reading:

@@ -20,6 +20,9 @@ KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
 
+# Stands where a secret would be shown.
+HIDDEN = "(hidden)"
+
 Value = bool | int | float | str | Path
 
 _UNITS = {"": 1, "B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB}
@@ -46,6 +49,9 @@ class Alias(NamedTuple):
     # One of the key's units in ours: a key in megabytes has MIB, one in minutes 60.
     unit: float = 1
 
+    # What the key means when it is there without a value; None: the default, as upstream mostly has it.
+    empty: Value | None = None
+
     # The key holds class names; any at all switch the setting on, none says nothing.
     names_classes: bool = False
 
@@ -63,6 +69,9 @@ class Setting:
 
     # May a running broker take a new value?
     live: bool = False
+
+    # May the value be a secret? Then it is shown nowhere.
+    secret: bool = False
 
     # What is lost when this switch is off; said in one warning at start.
     weakens: str = ""
@@ -137,6 +146,8 @@ class Setting:
         """As a person would write it in a file; `parse` reads it back."""
         if isinstance(value, bool):
             return "true" if value else "false"
+        if self.secret and value and not str(value).startswith(("file:", "/", ".")):
+            return HIDDEN  # it holds the secret itself, not the name of its file
         if self.kind is Kind.SIZE:
             return show_size(_number(value))
         return f"{value:g}" if isinstance(value, float) else str(value)
@@ -197,4 +208,4 @@ def _row(kind: Kind, default: Value, doc: str, pulsar: Pulsar, **more: Any) -> A
     aliases = tuple(key if isinstance(key, Alias) else Alias(str(key)) for key in keys)
     setting = Setting("", kind, default, doc, aliases=aliases, **more)
     assert setting.accepts(default), f"{doc}: the default {default!r} is not {setting.allowed}"
-    return field(default=default, metadata={"setting": setting})
+    return field(default=default, repr=not setting.secret, metadata={"setting": setting})

@@ -12,7 +12,7 @@ embeds the broker gives values. Either way a value out of its range does not get
     >>> Settings(port=70000)
     Traceback (most recent call last):
     ...
-    milepost.errors.InvalidSetting: port = 70000: expected a whole number from 0 to 65535
+    milepost.errors.InvalidSetting: port = 70000: expected a whole number from -1 to 65535
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ import os
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from milepost.broker.security_settings import SecuritySettings
 from milepost.broker.setting import (
     GIB,
+    HIDDEN,
     KIB,
     MIB,
     Alias,
@@ -42,7 +44,7 @@ _DAY_S = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(SecuritySettings):
     """What one broker was told. Every value is within its range, however it was made."""
 
     # Where it lives and listens.
@@ -53,10 +55,18 @@ class Settings:
         "127.0.0.1", "The address to listen on; `0.0.0.0` for every interface.", "bindAddress"
     )
     port: int = count(
-        6650, 0, 65535, "Where clients connect; 0 takes a free port.", "brokerServicePort"
+        6650,
+        -1,
+        65535,
+        "Where clients connect; 0 takes a free port, -1 has none but `tls_port`.",
+        Alias("brokerServicePort", empty=-1),
     )
     http_port: int = count(
-        8080, 0, 65535, "REST, HTTP lookup and metrics; 0 takes a free port.", "webServicePort"
+        8080,
+        -1,
+        65535,
+        "REST, HTTP lookup and metrics; 0 takes a free port, -1 has none but `https_port`.",
+        Alias("webServicePort", empty=-1),
     )
     advertised_address: str = text(
         "",
@@ -302,7 +312,11 @@ class Settings:
         for name, setting in TABLE.items():
             value = getattr(self, name)
             if not setting.accepts(value):
-                raise InvalidSetting(f"{name} = {value!r}: expected {setting.allowed}")
+                shown = HIDDEN if setting.secret else repr(value)
+                raise InvalidSetting(f"{name} = {shown}: expected {setting.allowed}")
+        for plain, encrypted in (("port", "tls_port"), ("http_port", "https_port")):
+            if getattr(self, plain) < 0 and getattr(self, encrypted) < 0:
+                raise InvalidSetting(f"{plain} and {encrypted} are -1: nobody could connect")
 
     @property
     def advertised_host(self) -> str:
@@ -312,15 +326,23 @@ class Settings:
             return self.advertised_address
         return "localhost" if self.host in ("0.0.0.0", "::", "") else self.host  # noqa: S104
 
+    def url(self, scheme: str, port: int) -> str:
+        """Where clients find a port of ours; empty if there is none."""
+        host = self.advertised_host
+        return "" if port < 0 else f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
     @property
     def memory_limit(self) -> int:
         """`max_memory`, with 0 resolved for this machine."""
         return self.max_memory or _memory_of_the_machine() // 4
 
 
-# Setting's name → its row, in the order of the table.
+# Setting's name → its row, in the order of the table: those of security, which come from the base, last.
 TABLE: dict[str, Setting] = {
-    one.name: replace(one.metadata["setting"], name=one.name) for one in fields(Settings)
+    one.name: replace(one.metadata["setting"], name=one.name)
+    for one in sorted(
+        fields(Settings), key=lambda one: one.name in SecuritySettings.__annotations__
+    )
 }
 
 # The first setting of each group, for the documentation.
@@ -332,6 +354,9 @@ GROUPS = {
     "allow_auto_topic_creation": "Topics and subscriptions",
     "max_unacked_messages_per_consumer": "Dispatch",
     "journal_size_max": "Storage",
+    "authentication": "Security: who is let in",
+    "authorization": "Security: what they may do",
+    "tls_port": "Security: how the bytes are protected",
 }
 assert set(GROUPS) <= set(TABLE)
 

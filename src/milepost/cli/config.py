@@ -52,7 +52,7 @@ def lines(loaded: Loaded, *, origin: bool) -> list[str]:
 
 def _is_bare(value: str) -> bool:
     """Numbers and switches stand as they are in TOML; a size with a unit is text."""
-    return value in ("true", "false") or value.replace(".", "", 1).isdecimal()
+    return value in ("true", "false") or value.removeprefix("-").replace(".", "", 1).isdecimal()
 
 
 def _quote(value: str) -> str:

@@ -135,7 +135,7 @@ def _announce(
     took_ms: float,
     ready_file: Path | None,
 ) -> None:
-    pulsar_url = running.broker.lookup_url()
+    pulsar_url = running.broker.lookup_url() or running.broker.lookup_url_tls()
     http_url = http.url
     recovered = running.broker.store.report
     if ready_file is not None:
@@ -144,6 +144,8 @@ def _announce(
             "host": settings.host,
             "port": running.port,
             "http_port": http.port,
+            "tls_port": running.broker.tls_port,
+            "https_port": running.broker.https_port,
             "pulsar_url": pulsar_url,
             "http_url": http_url,
             "data": str(settings.data.absolute()),

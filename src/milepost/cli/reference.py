@@ -28,8 +28,9 @@ and that the default. `milepost config show --origin` prints every value and whe
   allowed. In a TOML file an unknown key is an error, and the nearest name is suggested. So is one
   setting given two different values in one place.
 - Of a Pulsar conf file (`broker.conf`, `standalone.conf`) the keys below are honoured; the others
-  are listed once at start. A key without a value asks for the default. `PULSAR_PREFIX_<key>` in the
-  environment is read as the Pulsar images read it, and ranks with the environment.
+  are listed once at start. A key without a value asks for the default; a port without one, for none.
+  `PULSAR_PREFIX_<key>` in the environment is read as the Pulsar images read it, and ranks with the
+  environment.
 - Conf files copied from Pulsar may switch off what Milepost has on: batch index acks and the
   exposure of broker entry metadata are honoured as written, with a warning at start. For
   `brokerEntryMetadataInterceptors` an empty list is no decision: only `broker_entry_metadata =

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from milepost.broker.setting import Setting, Value
+from milepost.broker.setting import HIDDEN, Setting, Value
 from milepost.broker.settings import PULSAR_KEYS, TABLE, Settings
 from milepost.cli import conf_text
 from milepost.errors import InvalidSetting
@@ -72,11 +72,12 @@ class _Draft:
         self, setting: Setting, value: Value | None, where: str, key: str, shown: object
     ) -> None:
         name = setting.name
+        shown = HIDDEN if setting.secret else shown
         if value is None:
             raise InvalidSetting(f"{where}: {key} = {shown}: expected {setting.allowed}")
         if name in self._given and self.values[name] != value:
             raise InvalidSetting(
-                f"{where}: {key} = {shown}: {self.origins[name]} says {self.values[name]}; "
+                f"{where}: {key} = {shown}: {self.origins[name]} says {setting.show(self.values[name])}; "
                 "keep one of them"
             )
         self._given.add(name)
@@ -84,12 +85,15 @@ class _Draft:
         self.origins[name] = where
 
     def put_pulsar(self, where: str, key: str, written: str) -> None:
-        """A key of `broker.conf`. Written without a value, it asks for the default, as upstream."""
+        """A key of `broker.conf`. Written without a value, it mostly asks for the default, as upstream."""
         if key not in PULSAR_KEYS:
             self.unused.append(Unused(where, key))
-        elif written.strip():
-            setting, alias = PULSAR_KEYS[key]
+            return
+        setting, alias = PULSAR_KEYS[key]
+        if written.strip():
             self.put(setting, setting.parse(written, alias), where, key, ascii(written.strip()))
+        elif alias.empty is not None:
+            self.put(setting, alias.empty, where, key, "")
 
 
 def load(

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from milepost import __version__
-from milepost.errors import MilepostError
+from milepost.errors import MilepostError, NotAuthenticated
 from milepost.rest import (
     brokers,
     cursors,
@@ -97,7 +97,9 @@ def reason(status: int, text: str, headers: dict[str, str] | None = None) -> JSO
 
 async def _refused(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, MilepostError)
-    return reason(error.http_status, str(error))
+    # A 401 has to say what would be taken.
+    headers = {"www-authenticate": "Bearer"} if isinstance(error, NotAuthenticated) else None
+    return reason(error.http_status, str(error), headers)
 
 
 async def _elsewhere(request: Request, error: Exception) -> JSONResponse:

@@ -1,12 +1,10 @@
 """HTTP lookup: which broker serves a topic, for clients given an `http://` service URL.
 
-There is one broker, so the answer is always this one. `brokerUrlTls` and `httpUrlTls` are there and
-empty: the C++ client, and the Python client on it, fail when the first is missing.
+There is one broker, so the answer is always this one. `brokerUrlTls` and `httpUrlTls` are there also
+where there is no TLS: the C++ client, and the Python client on it, fail when the first is missing.
 """
 
 from __future__ import annotations
-
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter
 from pydantic import BaseModel
@@ -37,15 +35,24 @@ async def look_up(broker: AskedBroker, name: AskedTopic) -> LookupData:
     broker.directory.check_namespace(name)
     broker.counters.lookups += 1
     url = broker.lookup_url()
-    return LookupData(brokerUrl=url, httpUrl=http_url(broker), nativeUrl=url)
+    return LookupData(
+        brokerUrl=url,
+        brokerUrlTls=broker.lookup_url_tls(),
+        httpUrl=http_url(broker),
+        httpUrlTls=https_url(broker),
+        nativeUrl=url,
+    )
 
 
 def http_url(broker: Broker) -> str:
     """Where this edge is reached: the host that clients are told, and the HTTP port."""
-    host = urlsplit(broker.lookup_url()).hostname or ""
-    return f"http://{f'[{host}]' if ':' in host else host}:{broker.http_port}"
+    return broker.settings.url("http", broker.http_port)
+
+
+def https_url(broker: Broker) -> str:
+    return broker.settings.url("https", broker.https_port)
 
 
 def broker_name(broker: Broker) -> str:
     """Host and HTTP port: how brokers are called."""
-    return http_url(broker).removeprefix("http://")
+    return (http_url(broker) or https_url(broker)).partition("://")[2]

@@ -1,7 +1,9 @@
 """The HTTP listener: the application on a socket, inside the broker's own loop.
 
-Uvicorn carries the bytes. It is told nothing about signals, which belong to whoever runs the
-process, and it is given sockets that are already bound, so that a port in use is an ordinary error.
+Uvicorn carries the bytes. It is told nothing about signals, which belong to whoever runs the process,
+and it is given sockets that are already bound, so that a port in use is an ordinary error. With TLS there
+is a second listener for the same application, which leaves a client's verified certificate in the scope
+of its requests.
 """
 
 from __future__ import annotations
@@ -10,12 +12,16 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from milepost.broker.auth.certificates import Certificate
 from milepost.rest.app import create_app
-from milepost.rest.lookup import http_url
+from milepost.rest.lookup import http_url, https_url
+from milepost.rest.permission import CERTIFICATE
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
@@ -24,6 +30,21 @@ BACKLOG = 1024
 IDLE_TIMEOUT_S = 30
 # Requests under way get this long when the server closes.
 CLOSE_TIMEOUT_S = 2
+
+
+class _TlsProtocol(HttpToolsProtocol):
+    """HTTP by TLS, which knows its client's certificate."""
+
+    _certificate: Certificate | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        tls = transport.get_extra_info("ssl_object")
+        self._certificate = tls.getpeercert() if tls is not None else None
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        cast("dict[str, object]", self.scope)[CERTIFICATE] = self._certificate
 
 
 class _Server(uvicorn.Server):
@@ -43,51 +64,71 @@ class _Server(uvicorn.Server):
 class HttpServer:
     """An HTTP edge that listens."""
 
-    def __init__(self, server: _Server, port: int, broker: Broker) -> None:
-        self.port = port
-        self._server = server
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._task: asyncio.Task[None] | None = None
+        self._running: list[tuple[_Server, asyncio.Task[None]]] = []
+
+    @property
+    def port(self) -> int:
+        return self._broker.http_port
 
     @property
     def url(self) -> str:
-        return http_url(self._broker)
+        return http_url(self._broker) or https_url(self._broker)
 
-    async def start(self, sockets: list[socket.socket]) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._server.serve(sockets))
-        up = asyncio.create_task(self._server.up.wait())
-        await asyncio.wait((self._task, up), return_when=asyncio.FIRST_COMPLETED)
+    async def start(self, server: _Server, sockets: list[socket.socket]) -> None:
+        task = asyncio.get_running_loop().create_task(server.serve(sockets))
+        self._running.append((server, task))
+        up = asyncio.create_task(server.up.wait())
+        await asyncio.wait((task, up), return_when=asyncio.FIRST_COMPLETED)
         up.cancel()
-        if self._task.done():
-            self._task.result()
+        if task.done():
+            task.result()
 
     async def close(self) -> None:
         """Stop listening, and let requests under way end."""
-        self._server.should_exit = True
-        if self._task is not None:
-            await self._task
+        for server, _ in self._running:
+            server.should_exit = True
+        for _, task in self._running:
+            await task
 
 
 async def start_http(broker: Broker, host: str, port: int) -> HttpServer:
-    """Listen on a host and port, 0 for a free one; return when requests are answered."""
-    sockets = await _bind(host, port)
-    config = uvicorn.Config(
-        create_app(broker),
+    """Listen on a host and port, 0 for a free one, and with TLS on the one that the settings name; return
+    when requests are answered."""
+    app = create_app(broker)
+    http = HttpServer(broker)
+    try:
+        if port >= 0:
+            sockets = await _bind(host, port)
+            broker.http_port = sockets[0].getsockname()[1]
+            await http.start(_Server(_config(app)), sockets)
+        if broker.settings.https_port >= 0:
+            sockets = await _bind(host, broker.settings.https_port)
+            broker.https_port = sockets[0].getsockname()[1]
+            config = _config(app, _TlsProtocol)
+            config.load()
+            config.ssl = broker.guard.security.tls
+            await http.start(_Server(config), sockets)
+    except BaseException:
+        await http.close()
+        raise
+    return http
+
+
+def _config(app: FastAPI, protocol: type[HttpToolsProtocol] = HttpToolsProtocol) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
         log_config=None,
         access_log=False,
         lifespan="off",
-        http="httptools",
+        http=protocol,
         ws="none",
         server_header=False,
         timeout_keep_alive=IDLE_TIMEOUT_S,
         timeout_graceful_shutdown=CLOSE_TIMEOUT_S,
         backlog=BACKLOG,
     )
-    bound: int = sockets[0].getsockname()[1]
-    broker.http_port = bound
-    http = HttpServer(_Server(config), bound, broker)
-    await http.start(sockets)
-    return http
 
 
 async def _bind(host: str, port: int) -> list[socket.socket]:

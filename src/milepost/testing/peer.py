@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
+from milepost.broker.auth.certificates import Certificate
 from milepost.broker.broker import Broker
 from milepost.broker.peer import Buffer
 from milepost.broker.session import Session
@@ -114,8 +115,11 @@ class Loopback(_Record):
         protocol_version: int = PROTOCOL_VERSION,
         handshake: bool = True,
         write_buffer_size: int = 64 * 1024,
+        certificate: Certificate | None = None,
+        **connect: Any,
     ) -> None:
-        """`write_buffer_size`: unsent bytes above which the session counts as not writable."""
+        """`write_buffer_size`: unsent bytes above which the session counts as not writable.
+        `certificate` is the client's; `connect` are more fields of its CONNECT."""
         super().__init__()
         self._loop = asyncio.get_running_loop()
         self._write_buffer_size = write_buffer_size
@@ -128,14 +132,17 @@ class Loopback(_Record):
         self.is_closing = False
         """The broker has ended the connection; its last bytes may still be on their way."""
         self.is_lost = False
-        self.session = Session(broker, self, address)
+        self.session = Session(broker, self, address, certificate=certificate, is_confidential=True)
         broker.sessions.add(self.session)
         if handshake:
             self._protocol.connect(
                 pb.CommandConnect(
                     client_version=client_version,
                     protocol_version=protocol_version,
-                    feature_flags=pb.FeatureFlags(supports_broker_entry_metadata=True),
+                    feature_flags=pb.FeatureFlags(
+                        supports_broker_entry_metadata=True, supports_auth_refresh=True
+                    ),
+                    **connect,
                 )
             )
             self.say()

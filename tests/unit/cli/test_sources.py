@@ -99,11 +99,36 @@ def test_unknown_keys_of_a_conf_file_are_listed_once(write) -> None:
     ]
 
 
-@pytest.mark.parametrize("key", PULSAR_KEYS)
+@pytest.mark.parametrize("key", [key for key, (_, alias) in PULSAR_KEYS.items() if not alias.empty])
 def test_a_key_without_a_value_asks_for_the_default(write, key: str) -> None:
     loaded = load(conf=write("broker.conf", f"{key}=\n"))
     assert loaded.settings == Settings()
     assert set(loaded.origins.values()) == {"default"}
+
+
+def test_a_plain_port_without_a_value_is_no_port(write) -> None:
+    text = (
+        "brokerServicePort=\nbrokerServicePortTls=6651\nwebServicePort=\nwebServicePortTls=8443\n"
+    )
+    settings = load(conf=write("broker.conf", text)).settings
+    assert (settings.port, settings.tls_port) == (-1, 6651)
+    assert (settings.http_port, settings.https_port) == (-1, 8443)
+
+
+def test_a_broker_that_nobody_could_connect_to_is_refused(write) -> None:
+    with pytest.raises(InvalidSetting, match="port and tls_port are -1"):
+        load(conf=write("broker.conf", "brokerServicePort=\n"))
+
+
+def test_a_secret_is_in_no_message(write) -> None:
+    conf = write(
+        "broker.conf", "tokenSecretKey=data:;base64,QUFB\ntokenSecretKey=data:;base64,QkJC\n"
+    )
+    with pytest.raises(InvalidSetting) as refused:
+        load(conf=conf)
+    assert "tokenSecretKey" in str(refused.value)
+    assert "QUFB" not in str(refused.value)
+    assert "QkJC" not in str(refused.value)
 
 
 def test_interceptors_keep_broker_entry_metadata_on(write) -> None:
@@ -146,17 +171,17 @@ def test_one_setting_with_two_values_is_refused(write) -> None:
     [
         (
             "port = 70000",
-            "m.toml:1: port = 70000: expected a whole number from 0 to 65535",
+            "m.toml:1: port = 70000: expected a whole number from -1 to 65535",
         ),
         (
             '\n\nport = "6650"',
-            "m.toml:3: port = '6650': expected a whole number from 0 to 65535",
+            "m.toml:3: port = '6650': expected a whole number from -1 to 65535",
         ),
         ("deduplication = 1", "m.toml:1: deduplication = 1: expected true or false"),
-        ("port = [1]", "m.toml:1: port = a list: expected a whole number from 0 to 65535"),
+        ("port = [1]", "m.toml:1: port = a list: expected a whole number from -1 to 65535"),
         (
             "port" + ".a" * 5000 + " = 1",
-            "m.toml:1: port = a dict: expected a whole number from 0 to 65535",
+            "m.toml:1: port = a dict: expected a whole number from -1 to 65535",
         ),
         ("prot = 1", "m.toml:1: prot: there is no such setting; did you mean port?"),
         (
@@ -180,7 +205,7 @@ def test_a_toml_file_is_read_strictly(write, text: str, message: str) -> None:
     [
         (
             {"environ": {"MILEPOST_PORT": "x"}},
-            "MILEPOST_PORT: port = 'x': expected a whole number from 0 to 65535",
+            "MILEPOST_PORT: port = 'x': expected a whole number from -1 to 65535",
         ),
         (
             {"environ": {"PULSAR_PREFIX_maxMessageSize": "1"}},
@@ -188,8 +213,8 @@ def test_a_toml_file_is_read_strictly(write, text: str, message: str) -> None:
             "number with KiB, MiB or GiB) from 1 KiB to 512 MiB",
         ),
         (
-            {"flags": [("--port", "port", "-1")]},
-            "--port: port = '-1': expected a whole number from 0 to 65535",
+            {"flags": [("--port", "port", "-2")]},
+            "--port: port = '-2': expected a whole number from -1 to 65535",
         ),
         (
             {"flags": [("--set", "hots", "x")]},
@@ -203,7 +228,7 @@ def test_variables_and_flags_are_named(sources: dict[str, object], message: str)
 
 def test_a_conf_file_names_its_line(write) -> None:
     assert refused(conf=write("broker.conf", "a=b\nwebServicePort=eighty\n")) == (
-        "broker.conf:2: webServicePort = 'eighty': expected a whole number from 0 to 65535"
+        "broker.conf:2: webServicePort = 'eighty': expected a whole number from -1 to 65535"
     )
 
 

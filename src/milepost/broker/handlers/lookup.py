@@ -32,8 +32,10 @@ async def partitioned_metadata(
 
 @handles(Kind.LOOKUP, needs=Operation.LOOK_UP)
 def lookup(session: Session, command: pb.CommandLookupTopic) -> Work:
-    """Which broker serves a topic: always this one, authoritatively."""
+    """Which broker serves a topic: always this one, authoritatively, with its address for TLS if it has
+    one."""
     session.broker.directory.check_namespace(TopicName.parse(command.topic))
     session.broker.counters.lookups += 1
-    session.write((replies.lookup_connect(command.request_id, session.broker.lookup_url()),))
+    urls = session.broker.lookup_url(), session.broker.lookup_url_tls()
+    session.write((replies.lookup_connect(command.request_id, *urls),))
     return None

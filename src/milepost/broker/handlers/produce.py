@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from milepost.broker.access import Admission, Standing
+from milepost.broker.auth.authorizer import Target
 from milepost.broker.auth.operations import Operation
 from milepost.broker.handlers.registry import handles
 from milepost.broker.labels import check_label
@@ -41,6 +42,9 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
     initial = command.initial_subscription_name
     check_label("producer", command.producer_name)
     check_label("subscription", initial)
+    if initial:
+        target = Target.of_topic(TopicName.parse(command.topic), initial)
+        broker.guard.check(session.credentials.identity, Operation.CONSUME, target)
     session.opening[key] = command
     try:
         topic = await broker.topic(TopicName.parse(command.topic))

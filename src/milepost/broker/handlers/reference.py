@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import textwrap
 
+from milepost.broker.auth.operations import Operation
 from milepost.broker.handlers import HANDLERS
 from milepost.wire.commands import FROM_BROKER, FROM_CLIENT, Kind, kind_name
 
@@ -70,6 +71,8 @@ def page() -> str:
     parts = [INTRODUCTION]
     for kind in sorted(FROM_CLIENT):
         where, text = _entry(kind)
+        if kind in HANDLERS and HANDLERS[kind].needs is not Operation.OPEN:
+            text += f" Needs {HANDLERS[kind].needs.meaning}."
         source = f" (`{where}`)" if where else ""
         parts.append(f"### {kind_name(kind)}{source}\n\n{_paragraph(text)}\n\n")
     sent = ", ".join(kind_name(kind) for kind in sorted(FROM_BROKER))

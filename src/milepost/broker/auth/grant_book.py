@@ -1,0 +1,65 @@
+"""The grant book: the grants of every namespace, in memory and in the catalog.
+
+A judgement asks nobody but this; a change is in the catalog before it is here, and whoever watches is
+told which namespace it was, so that clients whose right is gone are found.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from milepost.broker.auth.grants import Grants
+from milepost.positions.names import NamespaceName
+from milepost.storage.catalog import Catalog
+
+ChangeCatalog = Callable[[Callable[[Catalog], Any]], Coroutine[Any, Any, Any]]
+
+GRANTS = "grants"
+
+_NONE = Grants()
+
+
+class GrantBook:
+    def __init__(self, change: ChangeCatalog) -> None:
+        """`change` runs something in a transaction of the catalog."""
+        self._change = change
+        # Namespace → its grants. Invariant: none that are empty.
+        self._grants: dict[str, Grants] = {}
+        # Edits run to their end even if whoever asked has gone: what is stored must hold here as well.
+        self._edits: set[asyncio.Task[None]] = set()
+        self.on_change: Callable[[NamespaceName], None] = lambda namespace: None
+
+    async def load(self) -> None:
+        documents = await self._change(lambda catalog: catalog.docs(GRANTS))
+        self._grants = {name: Grants.read(document) for name, document in documents.items()}
+
+    def of(self, namespace: NamespaceName) -> Grants:
+        return self._grants.get(str(namespace), _NONE)
+
+    async def edit(self, namespace: NamespaceName, change: Callable[[Grants], Grants]) -> None:
+        """Change what is granted in a namespace. Two edits at once are one after the other."""
+        edit = asyncio.get_running_loop().create_task(self._edit(namespace, change))
+        self._edits.add(edit)
+        edit.add_done_callback(self._edits.discard)
+        await asyncio.shield(edit)
+
+    async def _edit(self, namespace: NamespaceName, change: Callable[[Grants], Grants]) -> None:
+        name = str(namespace)
+
+        def store(catalog: Catalog) -> Grants:
+            # Read where it is written: another edit may have been stored since this one was asked for.
+            grants = change(Grants.read(catalog.doc(GRANTS, name) or {}))
+            if grants == _NONE:
+                catalog.delete_doc(GRANTS, name)
+            else:
+                catalog.put_doc(GRANTS, name, grants.document())
+            return grants
+
+        grants = await self._change(store)
+        if grants == _NONE:
+            self._grants.pop(name, None)
+        else:
+            self._grants[name] = grants
+        self.on_change(namespace)

@@ -1,0 +1,256 @@
+"""Security: the authenticator, the authorizer and TLS of one broker, made from its settings.
+
+A set-up that looks protected and is not does not start: authorisation without authentication, a way in
+that is not set up, an anonymous superuser, a secret that can be guessed. What is merely unwise is a line
+in `warnings`, said once.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import TypeVar
+
+from milepost.broker.auth import certificates, tokens
+from milepost.broker.auth.authenticator import BASIC, Authenticator, Presented
+from milepost.broker.auth.authorizer import Authorizer
+from milepost.broker.auth.credentials import Credentials
+from milepost.broker.auth.files import (
+    WatchedFile,
+    is_open_to_others,
+    path_of,
+    read_reference,
+)
+from milepost.broker.auth.grant_book import GrantBook
+from milepost.broker.auth.keys import Key, public_key, secret_key
+from milepost.broker.auth.passwords import PasswordTable
+from milepost.broker.auth.roles import Identity, check_role
+from milepost.broker.auth.tls import ListenerContext, TlsFiles
+from milepost.broker.auth.tokens import TokenVerifier
+from milepost.broker.security_settings import SecuritySettings
+from milepost.errors import InvalidInput, InvalidSetting, NotAuthenticated, NotAuthorized
+
+T = TypeVar("T")
+
+_PROVIDERS = {
+    "AuthenticationProviderToken": tokens.METHOD,
+    "AuthenticationProviderBasic": BASIC,
+    "AuthenticationProviderTls": certificates.METHOD,
+}
+
+
+class Security:
+    def __init__(
+        self,
+        settings: SecuritySettings,
+        grants: GrantBook,
+        *,
+        now_ms: Callable[[], int],
+        admins_of: Callable[[str], Collection[str]],
+        on_tls_failure: Callable[[ssl.SSLError], None],
+    ) -> None:
+        self._settings = settings
+        self.grants = grants
+        self.warnings: list[str] = []
+        superusers = frozenset(_list(settings.superuser_roles))
+        self.authorizer = Authorizer(
+            is_enabled=settings.authorization,
+            admins_of=admins_of,
+            grants_of=grants.of,
+            superusers=superusers,
+            proxies=frozenset(_list(settings.proxy_roles)),
+            wildcards=settings.wildcard_roles,
+        )
+        self.tls = self._tls(on_tls_failure)
+        self.authenticator = self._authenticator(now_ms)
+        self._check(superusers)
+
+    # -- who ---------------------------------------------------------------------------------------
+
+    def credentials(self) -> Credentials:
+        """For one connection."""
+        return Credentials(int(self._settings.authentication_refresh_s * 1000))
+
+    async def identify(
+        self,
+        presented: Presented,
+        *,
+        original_role: str = "",
+        original: Presented | None = None,
+        over_http: bool = False,
+    ) -> Identity:
+        """Who shows this, and for whom; `NotAuthenticated` or `NotAuthorized` if that cannot be."""
+        identity = await self.authenticator.authenticate(presented)
+        if original_role and self._settings.authenticate_original_credentials and not over_http:
+            known = await self.authenticator.authenticate(original or Presented("none"))
+            original_role = known.role
+            # Upstream asks whoever is behind the proxy for new credentials, never the proxy.
+            identity = identity._replace(method=known.method, expires_at_ms=known.expires_at_ms)
+        if original_role:
+            identity = identity._replace(original_role=check_role(original_role))
+        fault = None
+        if self.authorizer.is_enabled:
+            fault = self.authorizer.fault_of_proxy(identity, same_is_fine=over_http)
+        if fault is not None:
+            raise NotAuthorized(fault)
+        if identity.role not in self.authorizer.proxies:
+            identity = identity._replace(original_role="")
+        return identity
+
+    def can_refresh(self, identity: Identity) -> bool:
+        """Could the client behind a connection give new credentials? Not if only a proxy's are known."""
+        return not identity.original_role or self._settings.authenticate_original_credentials
+
+    def reload(self) -> None:
+        """Take files that have changed."""
+        self.authenticator.reload()
+        if self.tls is not None:
+            self.tls.reload()
+
+    # -- the set-up --------------------------------------------------------------------------------
+
+    def _authenticator(self, now_ms: Callable[[], int]) -> Authenticator:
+        settings = self._settings
+        if not settings.authentication:
+            return Authenticator(now_ms)
+        key = self._token_key()
+        table, file = self._passwords()
+        ready = {
+            tokens.METHOD: key is not None,
+            BASIC: table is not None,
+            certificates.METHOD: self.tls is not None and bool(settings.tls_trust_certs_file),
+        }
+        named = [_method(name) for name in _list(settings.authentication_providers)]
+        for method in named:
+            if not ready[method]:
+                raise InvalidSetting(
+                    f"authentication_providers names {method}, which is not set up"
+                )
+        wanted = {method for method in ready if ready[method] and (not named or method in named)}
+        claim = settings.token_audience_claim or ("aud" if settings.token_audience else "")
+        if claim and not settings.token_audience:
+            raise InvalidSetting("token_audience_claim is set, and token_audience is not")
+        return Authenticator(
+            now_ms,
+            is_enabled=True,
+            tokens=None
+            if key is None or tokens.METHOD not in wanted
+            else TokenVerifier(
+                key,
+                settings.token_role_claim or "sub",
+                claim,
+                settings.token_audience,
+                settings.token_clock_skew_s * 1000,
+            ),
+            passwords=table if BASIC in wanted else None,
+            password_file=file if BASIC in wanted else None,
+            takes_certificates=certificates.METHOD in wanted,
+            anonymous_role=settings.anonymous_role,
+            confidential_only=settings.require_tls_for_credentials,
+        )
+
+    def _token_key(self) -> Key | None:
+        settings = self._settings
+        # As upstream: with both, the secret counts.
+        if settings.token_secret_key:
+            key = _read("token_secret_key", settings.token_secret_key, secret_key)
+            self._warn_if_open(path_of(settings.token_secret_key), "can sign any token")
+            return key
+        if settings.token_public_key:
+            return _read("token_public_key", settings.token_public_key, public_key)
+        return None
+
+    def _passwords(self) -> tuple[PasswordTable | None, WatchedFile | None]:
+        reference = self._settings.basic_auth_file
+        if not reference:
+            return None, None
+        table = _read("basic_auth_file", reference, lambda data: PasswordTable.parse(data.decode()))
+        if table.weak:
+            self.warnings.append(
+                f"basic_auth_file: {len(table.weak)} of the passwords are hashed by SHA or MD5, which "
+                "is quick to guess from; `htpasswd -B` makes better ones"
+            )
+        path = path_of(reference)
+        self._warn_if_open(path, "can guess passwords")
+        if path is None:
+            return table, None
+        file = WatchedFile(path)
+        file.read()
+        return table, file
+
+    def _tls(self, on_failure: Callable[[ssl.SSLError], None]) -> ListenerContext | None:
+        settings = self._settings
+        if settings.tls_port < 0 and settings.https_port < 0:
+            return None
+        if not settings.tls_certificate_file or not settings.tls_key_file:
+            raise InvalidSetting("TLS needs tls_certificate_file and tls_key_file")
+        if settings.tls_require_client_certificate and not settings.tls_trust_certs_file:
+            raise InvalidSetting("tls_require_client_certificate needs tls_trust_certs_file")
+        trusted = settings.tls_trust_certs_file
+        files = TlsFiles(
+            Path(settings.tls_certificate_file),
+            Path(settings.tls_key_file),
+            Path(trusted) if trusted else None,
+            settings.tls_require_client_certificate,
+        )
+        context = ListenerContext(files, on_failure)
+        self._warn_if_open(files.key, "can pass for this broker")
+        return context
+
+    def _check(self, superusers: frozenset[str]) -> None:
+        settings = self._settings
+        if not settings.authentication:
+            if settings.authorization:
+                raise InvalidSetting(
+                    "authorization is on, and authentication is off: turn it on too"
+                )
+            return
+        for name in ("superuser_roles", "proxy_roles", "anonymous_role"):
+            for role in _list(getattr(settings, name)):
+                try:
+                    check_role(role)
+                except NotAuthenticated as error:
+                    raise InvalidSetting(f"{name}: {error}") from None
+        if not self.authenticator.methods and not settings.anonymous_role:
+            raise InvalidSetting(
+                "authentication is on, and nothing is set up to prove a role by: set token_secret_key, "
+                "token_public_key, basic_auth_file, or TLS with tls_trust_certs_file"
+            )
+        if settings.anonymous_role and settings.anonymous_role in superusers:
+            raise InvalidSetting(
+                f"anonymous_role {settings.anonymous_role} is a superuser: anyone could do anything"
+            )
+        if settings.authorization and not superusers:
+            self.warnings.append(
+                "superuser_roles is empty: nobody can make tenants, or grant anything first"
+            )
+
+    def _warn_if_open(self, path: Path | None, then: str) -> None:
+        if path is not None and is_open_to_others(path):
+            self.warnings.append(
+                f"{path}: others on this machine may read or change it, and whoever does {then}; "
+                f"`chmod 600` it"
+            )
+
+
+def _list(text: str) -> list[str]:
+    return [one.strip() for one in text.split(",") if one.strip()]
+
+
+def _method(name: str) -> str:
+    method = _PROVIDERS.get(name.rpartition(".")[2], name.lower())
+    if method not in _PROVIDERS.values():
+        raise InvalidSetting(
+            f"authentication_providers: {name} is not supported; there are "
+            f"{', '.join(_PROVIDERS.values())}"
+        )
+    return method
+
+
+def _read(setting: str, reference: str, parse: Callable[[bytes], T]) -> T:
+    try:
+        return parse(read_reference(reference))
+    except (InvalidInput, UnicodeDecodeError) as error:
+        why = str(error) if isinstance(error, InvalidInput) else "not UTF-8"
+        raise InvalidSetting(f"{setting}: {why}") from None
