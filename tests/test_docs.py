@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from milepost import errors
+from milepost.cli import manual
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -121,6 +122,13 @@ def test_links_between_pages_lead_somewhere(name: str) -> None:
         and not (ROOT / name).parent.joinpath(link.partition("#")[0]).exists()
     ]
     assert broken == []
+
+
+# Pages that are made.
+
+
+def test_the_page_about_the_command_line_is_made_from_the_commands() -> None:
+    assert page("docs/cli.md") == manual.page(), "run `make docs`"
 
 
 # The tests of the tests: what the helpers must see.

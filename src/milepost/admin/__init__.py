@@ -27,6 +27,7 @@ from milepost.admin.errors import (
     Unauthorized,
     Unreachable,
 )
+from milepost.admin.resets import Move, ResetOutcome
 from milepost.admin.transport import Credentials, Tls
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ __all__ = [
     "Credentials",
     "Tls",
     "StoredMessage",
+    "Move",
+    "ResetOutcome",
     "AdminError",
     "Unreachable",
     "BadAnswer",

@@ -6,7 +6,7 @@ faces. A new call is a script in one of those files and a line here.
 
 from __future__ import annotations
 
-from milepost.admin import messages, namespaces, subscriptions, tenants, topics
+from milepost.admin import messages, namespaces, resets, subscriptions, tenants, topics
 from milepost.admin.face import call
 
 
@@ -60,13 +60,19 @@ class Calls:
     reset_cursor_to_time = call(subscriptions.reset_cursor_to_time)
     analyze_subscription_backlog = call(subscriptions.analyze_subscription_backlog)
 
+    # What Pulsar has no path for.
+    reset_subscription = call(resets.reset_subscription)
+    get_resets = call(resets.get_resets)
+
     # Messages and positions.
     get_message_id_by_index = call(messages.get_message_id_by_index)
+    get_index_by_message_id = call(messages.get_index_by_message_id)
     get_message_id_by_timestamp = call(messages.get_message_id_by_timestamp)
     get_last_message_id = call(messages.get_last_message_id)
     get_backlog_size = call(messages.get_backlog_size)
     get_message_by_id = call(messages.get_message_by_id)
     examine_message = call(messages.examine_message)
+    peek_entry = call(messages.peek_entry)
     peek_messages = call(messages.peek_messages)
 
     # Namespaces.

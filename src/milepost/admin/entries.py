@@ -41,8 +41,13 @@ class StoredMessage:
     marker_type: int | None = None
 
 
-def messages_of_entry(answer: Answer, position: MessageId | None = None) -> list[StoredMessage]:
-    """The messages of one entry, in order. `BadAnswer` if the body is not what the headers say."""
+def messages_of_entry(
+    answer: Answer, position: MessageId | None = None, *, partition: int = -1
+) -> list[StoredMessage]:
+    """The messages of one entry, in order. `BadAnswer` if the body is not what the headers say.
+
+    The headers do not say which partition of a topic was asked; whoever asked knows.
+    """
     headers = answer.headers
     text = headers.get("x-pulsar-message-id")
     try:
@@ -51,6 +56,8 @@ def messages_of_entry(answer: Answer, position: MessageId | None = None) -> list
         raise answer.bad(f"about no message: X-Pulsar-Message-ID is {text!a}") from None
     if message_id is None:
         raise answer.bad("about no message: X-Pulsar-Message-ID is missing")
+    if message_id.partition < 0:
+        message_id = MessageId(message_id.ledger_id, message_id.entry_id, partition)
     whole = StoredMessage(
         message_id,
         answer.body,

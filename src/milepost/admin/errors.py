@@ -9,7 +9,7 @@
     ├── Missing                 404; also a NotFound
     ├── Refused                 405, 406; also a NotAllowed
     ├── Conflict                409: it exists, or somebody else has it
-    ├── PreconditionFailed      412: not in its present state
+    ├── PreconditionFailed      412: not in its present state; also milepost.errors' own
     └── ServerFault             5xx
 
 What has a meaning in `milepost.errors` is that error too, so that one `except NotFound` serves the
@@ -75,7 +75,7 @@ class Conflict(AdminError):
     pass
 
 
-class PreconditionFailed(AdminError):
+class PreconditionFailed(AdminError, errors.PreconditionFailed):
     pass
 
 

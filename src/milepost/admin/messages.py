@@ -7,6 +7,7 @@ from milepost.admin.errors import Missing
 from milepost.admin.request import Script, get, put, subscription_path, topic_path
 from milepost.admin.subscriptions import position_json
 from milepost.positions.ids import EARLIEST, MessageId
+from milepost.positions.names import TopicName
 
 
 def get_message_id_by_index(topic: str, index: int, *, precise: bool = False) -> Script[MessageId]:
@@ -17,6 +18,21 @@ def get_message_id_by_index(topic: str, index: int, *, precise: bool = False) ->
     """
     path = topic_path(topic, "getMessageIdByIndex")
     return (yield get(path, index=index, precise=precise or None)).message_id()
+
+
+def get_index_by_message_id(topic: str, message_id: MessageId) -> Script[int]:
+    """The way back. Of an id without a batch index: the first index of its entry.
+
+    A Milepost broker knows it; Apache Pulsar has no such call.
+    """
+    path = topic_path(topic, "getIndexByMessageId")
+    answer = yield get(
+        path,
+        ledgerId=message_id.ledger_id,
+        entryId=message_id.entry_id,
+        batchIndex=message_id.batch_index,
+    )
+    return answer.number_in(answer.object(), "index")
 
 
 def get_message_id_by_timestamp(topic: str, timestamp_ms: int) -> Script[MessageId]:
@@ -36,7 +52,9 @@ def get_backlog_size(topic: str, position: MessageId = EARLIEST) -> Script[int]:
 def get_message_by_id(topic: str, ledger_id: int, entry_id: int) -> Script[list[StoredMessage]]:
     """The messages of one entry: one, or those of a batch."""
     answer = yield get(topic_path(topic, "ledger", ledger_id, "entry", entry_id))
-    return messages_of_entry(answer, MessageId(ledger_id, entry_id))
+    return messages_of_entry(
+        answer, MessageId(ledger_id, entry_id), partition=TopicName.parse(topic).partition
+    )
 
 
 def examine_message(
@@ -48,7 +66,13 @@ def examine_message(
         initialPosition=initial_position,
         messagePosition=message_position,
     )
-    return messages_of_entry(answer)
+    return messages_of_entry(answer, partition=TopicName.parse(topic).partition)
+
+
+def peek_entry(topic: str, subscription: str, place: int) -> Script[list[StoredMessage]]:
+    """The messages of the n-th entry that a subscription has not acked, from 1."""
+    answer = yield get(subscription_path(topic, subscription, "position", place))
+    return messages_of_entry(answer, partition=TopicName.parse(topic).partition)
 
 
 def peek_messages(topic: str, subscription: str, count: int = 1) -> Script[list[StoredMessage]]:
@@ -68,7 +92,7 @@ def peek_messages(topic: str, subscription: str, count: int = 1) -> Script[list[
             if place == 1 and not (yield from _exists(topic, subscription)):
                 raise
             break
-        found += messages_of_entry(answer)
+        found += messages_of_entry(answer, partition=TopicName.parse(topic).partition)
     return found[:count]
 
 

@@ -82,10 +82,13 @@ class Answer:
         return document
 
     def number(self) -> int:
-        document = self.json()
-        if not isinstance(document, int) or isinstance(document, bool):
-            raise self.bad("not a whole number")
-        return document
+        return self.number_in({"": self.json()}, "")
+
+    def number_in(self, document: Json, name: str) -> int:
+        value = document.get(name)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise self.bad(f"without a whole number {name}".rstrip())
+        return value
 
     def text(self) -> str:
         """Plain text; a JSON string gives what is in it."""

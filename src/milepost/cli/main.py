@@ -1,37 +1,44 @@
 """The `milepost` command: finds the command that was asked for, and loads only that one.
 
-The table below is all that help needs: a command's own module (and with it the broker, the web
-framework or protobuf) is imported when the command runs. Errors become one line and an exit code.
+Errors become one line and an exit code. `milepost admin …` is `pulsar-admin …`: the same commands,
+and like there every failure is a 1.
 """
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import logging
 import os
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from milepost import __version__
 from milepost.cli.exits import Exit, explain
+from milepost.cli.groups import Lazy, LazyGroup
 
 logger = logging.getLogger(__name__)
-
-
-class Lazy(NamedTuple):
-    """Where a command lives, and its line in the help."""
-
-    target: str
-    summary: str
-
 
 COMMANDS = {
     "serve": Lazy("milepost.cli.serve:serve", "Run the broker."),
     "standalone": Lazy("milepost.cli.serve:serve", "The same, by the name Pulsar has for it."),
+    "topics": Lazy("milepost.cli.topics_group:topics", "Topics, as `pulsar-admin topics`."),
+    "subscriptions": Lazy(
+        "milepost.cli.subscriptions:subscriptions", "Subscriptions and their progress."
+    ),
+    "namespaces": Lazy("milepost.cli.namespaces:namespaces", "Namespaces and their policies."),
+    "tenants": Lazy("milepost.cli.tenants:tenants", "Tenants."),
+    "clusters": Lazy("milepost.cli.tenants:clusters", "Clusters.", is_hidden=True),
+    "brokers": Lazy("milepost.cli.tenants:brokers", "The broker's health and version."),
+    "peek": Lazy("milepost.cli.peek:peek", "Look at messages without consuming them."),
+    "explain": Lazy("milepost.cli.explain:explain", "Decode an id or an index; say where it lies."),
+    "seek": Lazy("milepost.cli.seek:seek", "Move a subscription, and say what that does."),
+    "verify": Lazy("milepost.cli.verify:verify", "Check a data directory, without a broker."),
+    "context": Lazy("milepost.cli.context:context", "Names for the brokers that you work with."),
     "config": Lazy("milepost.cli.config:config", "Show the settings and where they come from."),
+    "admin": Lazy(
+        "milepost.cli.admin_group:admin", "The same as pulsar-admin: exit codes 0 and 1."
+    ),
     "demo": Lazy("milepost.cli.demo:demo", "A short tour: crash the broker, lose nothing."),
     "version": Lazy("milepost.cli.version:version", "Print the version."),
 }
@@ -41,33 +48,22 @@ class _PipeClosed(Exception):
     """Whoever read our output has left. Not an OSError, which click would answer in its own way."""
 
 
-class LazyGroup(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+class _Root(LazyGroup):
+    # The first word of the command line that is being run.
+    called = ""
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        lazy = COMMANDS.get(cmd_name)
-        if lazy is None:
-            return None
-        module, _, attribute = lazy.target.partition(":")
-        command = getattr(importlib.import_module(module), attribute)
-        assert isinstance(command, click.Command)
-        return command
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        from milepost.cli.connection import connection_options
+        from milepost.cli.output import output_option
+
+        self.params += [*connection_options(hidden=False), output_option()]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if name not in COMMANDS and not name.startswith("-"):
-            near = difflib.get_close_matches(name, COMMANDS, n=1)
-            ctx.fail(
-                f"there is no command {name!a}" + (f"; did you mean {near[0]}?" if near else "")
-            )
+        self.called = args[0]
         return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, lazy.summary) for name, lazy in COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -77,12 +73,14 @@ class LazyGroup(click.Group):
 
 
 @click.group(
-    cls=LazyGroup,
+    cls=_Root,
+    table=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Milepost: a message broker for official Apache Pulsar clients in which every position "
     "is exact.",
-    epilog="Exit codes: 0 done, 1 a bug, 2 usage or settings, 3 cannot connect, 4 not permitted, "
-    "5 not found, 6 taken by somebody else, 7 damaged or newer data, 8 disk.",
+    epilog="Options about the broker may stand before or after the command. Exit codes: 0 done, "
+    "1 a bug, 2 usage or settings, 3 cannot connect, 4 not permitted, 5 not found, 6 taken by "
+    "somebody else, 7 damaged or newer data, 8 disk.",
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def milepost() -> None:
@@ -91,6 +89,14 @@ def milepost() -> None:
 
 def run(args: list[str]) -> int:
     """Run one command line; the answer is the exit code."""
+    milepost.called = ""
+    code = _run(args)
+    if milepost.called == "admin" and Exit.OK < code < Exit.INTERRUPTED:
+        return Exit.FAILED
+    return code
+
+
+def _run(args: list[str]) -> int:
     try:
         result = milepost.main(args, prog_name="milepost", standalone_mode=False)
         sys.stdout.flush()

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from milepost.broker.setting import HIDDEN, Setting, Value
 from milepost.broker.settings import PULSAR_KEYS, TABLE, Settings
 from milepost.cli import conf_text
+from milepost.cli.connection import OF_THE_COMMAND_LINE
 from milepost.errors import InvalidSetting
 
 ENVIRONMENT = "MILEPOST_"
@@ -140,6 +141,8 @@ def _load_environment(draft: _Draft, environ: Mapping[str, str]) -> None:
             continue
         setting = TABLE.get(variable.removeprefix(ENVIRONMENT).lower())
         written = environ[variable]
+        if setting is None and variable in OF_THE_COMMAND_LINE:
+            continue
         if setting is None:
             draft.unused.append(Unused("environment", variable))
         else:

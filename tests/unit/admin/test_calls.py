@@ -155,10 +155,11 @@ def test_a_call_is_this_request(
 ELSEWHERE = {
     "list_topics", "list_partitioned_topics", "lookup_partitioned_topic",
     "terminate_topic", "terminate_partitioned_topic",
-    "get_subscriptions", "get_message_id_by_index", "get_message_id_by_timestamp",
+    "get_subscriptions", "get_message_id_by_index", "get_message_id_by_timestamp", "get_index_by_message_id",
     "get_last_message_id", "get_backlog_size", "get_message_by_id", "examine_message",
     "peek_messages", "list_namespaces", "get_namespace_topics", "list_tenants", "create_tenant",
     "update_tenant", "list_clusters", "list_brokers",
+    "peek_entry", "reset_subscription", "get_resets",
 }  # fmt: skip
 
 

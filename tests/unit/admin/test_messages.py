@@ -34,6 +34,17 @@ def test_precisely() -> None:
     assert transport.asked[0].target.endswith("?index=1&precise=true")
 
 
+def test_an_id_becomes_an_index() -> None:
+    transport = Played({"index": 12, "entryFirstIndex": 10, "entryLastIndex": 14}, {"index": "x"})
+    asked = messages.get_index_by_message_id(TOPIC, MessageId(3, 7, -1, 2))
+    assert SyncFace(transport).run(asked) == 12
+    assert transport.asked[0].target == (
+        "/admin/v2/persistent/a/b/c/getIndexByMessageId?ledgerId=3&entryId=7&batchIndex=2"
+    )
+    with pytest.raises(BadAnswer, match="without a whole number index"):
+        SyncFace(transport).run(messages.get_index_by_message_id(TOPIC, MessageId(3, 7)))
+
+
 def test_times_ends_and_sizes() -> None:
     face = SyncFace(Played(ID, ID, b"4096"))
     assert face.run(messages.get_message_id_by_timestamp(TOPIC, 1700)) == MessageId(3, 7)

@@ -18,8 +18,8 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     shown = capsys.readouterr().out
     for name, lazy in COMMANDS.items():
-        assert f"  {name} " in shown
-        assert lazy.summary in shown
+        assert (f"  {name} " in shown) != lazy.is_hidden
+        assert (lazy.summary in shown) != lazy.is_hidden
 
 
 @pytest.mark.parametrize("name", COMMANDS)

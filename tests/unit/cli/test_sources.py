@@ -262,3 +262,8 @@ def test_any_values_end_in_settings_or_in_one_error(given_values: dict[str, str]
             assert setting.kind is Kind.DURATION or isinstance(
                 getattr(loaded.settings, name), type(setting.default)
             )
+
+
+def test_variables_of_the_command_line_are_no_settings() -> None:
+    environ = {"MILEPOST_ADMIN_URL": "x", "MILEPOST_CONTEXT": "x", "MILEPOST_CONTEXTS": "x"}
+    assert load(environ=environ).unused == ()

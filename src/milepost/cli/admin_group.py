@@ -1,0 +1,16 @@
+"""`milepost admin`: what `pulsar-admin` has, by its names. `main.py` sees to the exit codes."""
+
+from __future__ import annotations
+
+from milepost.cli.groups import Lazy, LazyGroup
+
+TABLE = {
+    "topics": Lazy("milepost.cli.topics_group:topics", "Topics, subscriptions, messages."),
+    "persistent": Lazy("milepost.cli.topics_group:topics", "The same.", is_hidden=True),
+    "namespaces": Lazy("milepost.cli.namespaces:namespaces", "Namespaces and their policies."),
+    "tenants": Lazy("milepost.cli.tenants:tenants", "Tenants."),
+    "clusters": Lazy("milepost.cli.tenants:clusters", "Clusters."),
+    "brokers": Lazy("milepost.cli.tenants:brokers", "The broker's health and version."),
+}
+
+admin = LazyGroup("admin", table=TABLE, help="`pulsar-admin` by another name.")

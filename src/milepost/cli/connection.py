@@ -1,0 +1,248 @@
+"""Which broker a command talks to, and as whom: flags, environment, client.conf, contexts.
+
+Each value comes from the first that has it: a flag, the context that `--context` names, `MILEPOST_…`
+variables, the `client.conf` of `$MILEPOST_CLIENT_CONF` or `$PULSAR_CLIENT_CONF`, the current context,
+the default. Owns that order; it never opens a connection itself before somebody calls `admin()`.
+
+    @click.command(cls=RemoteCommand)
+    def health() -> None:
+        with connection().admin() as admin:
+            click.echo(admin.check_health())
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from milepost.cli.contexts import FIELDS, load_contexts
+from milepost.cli.contexts import VARIABLE as CONTEXTS_VARIABLE
+from milepost.errors import InvalidInput, InvalidSetting
+
+if TYPE_CHECKING:
+    from milepost.admin import Admin, Credentials, Tls
+
+DEFAULT_ADMIN_URL = "http://localhost:8080"
+DEFAULT_TIMEOUT_S = 60.0
+
+# Read by the command line, and by no broker.
+VARIABLES = {
+    "MILEPOST_ADMIN_URL": "admin_url",
+    "MILEPOST_URL": "url",
+    "MILEPOST_TOKEN": "token",
+    "MILEPOST_TOKEN_FILE": "token_file",
+}
+CONTEXT_VARIABLE = "MILEPOST_CONTEXT"
+CONF_VARIABLES = ("MILEPOST_CLIENT_CONF", "PULSAR_CLIENT_CONF")
+OF_THE_COMMAND_LINE = {*VARIABLES, *CONF_VARIABLES, CONTEXT_VARIABLE, CONTEXTS_VARIABLE}
+
+# Keys of Pulsar's client.conf; auth comes apart.
+CONF_KEYS = {
+    "webServiceUrl": "admin_url",
+    "brokerServiceUrl": "url",
+    "tlsTrustCertsFilePath": "tls_trust_certs",
+    "tlsCertificateFilePath": "tls_certificate",
+    "tlsKeyFilePath": "tls_key",
+}
+
+_KEPT = "milepost.connection"
+
+
+def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """An option may stand before or after the command's name; the later one holds."""
+    if value not in (None, False):
+        ctx.find_root().meta.setdefault(_KEPT, {})[param.name] = value
+
+
+def connection_options(*, hidden: bool) -> list[click.Option]:
+    def option(*names: str, **more: Any) -> click.Option:
+        return click.Option(names, expose_value=False, callback=_keep, hidden=hidden, **more)
+
+    return [
+        option("--admin-url", metavar="URL", help=f"The HTTP port.  [{DEFAULT_ADMIN_URL}]"),
+        option(
+            "--url",
+            metavar="URL",
+            help="The binary port, pulsar://host:port.  [as the HTTP port tells it]",
+        ),
+        option("--context", metavar="NAME", help="Take what is missing from that context."),
+        option("--token", metavar="JWT", help="Who you are."),
+        option("--token-file", metavar="FILE", help="The same, kept in a file."),
+        option("--auth-plugin", metavar="NAME", help="As pulsar-admin's: token, basic or tls."),
+        option(
+            "--auth-params", metavar="TEXT", help="As pulsar-admin's: token:…, file:///…, JSON."
+        ),
+        option("--tls-trust-cert-path", "tls_trust_certs", metavar="FILE", help="Whom to trust."),
+        option("--tls-cert", "tls_certificate", metavar="FILE", help="A certificate of your own."),
+        option("--tls-key", "tls_key", metavar="FILE", help="The key of that certificate."),
+        option("--tls-allow-insecure", is_flag=True, help="Trust anybody."),
+        # Milepost always verifies names; the flag of pulsar-admin asks for nothing else.
+        click.Option(
+            ["--tls-enable-hostname-verification"], is_flag=True, hidden=True, expose_value=False
+        ),
+        option("--request-timeout", type=click.FloatRange(min=0.001), metavar="SECONDS"),
+    ]
+
+
+@dataclass(frozen=True)
+class Connection:
+    admin_url: str = DEFAULT_ADMIN_URL
+    # None: as the HTTP port tells it.
+    url: str | None = None
+    token: str | None = None
+    token_file: str | None = None
+    user: str | None = None
+    password: str | None = None
+    tls_trust_certs: str | None = None
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+    tls_allow_insecure: bool = False
+    timeout_s: float = DEFAULT_TIMEOUT_S
+
+    def read_token(self) -> str | None:
+        if self.token or not self.token_file:
+            return self.token
+        path = Path(self.token_file)
+        try:
+            return path.read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "not text"
+            raise InvalidSetting(f"token file {path}: cannot be read: {why}") from None
+
+    def credentials(self) -> Credentials:
+        from milepost.admin import Credentials
+
+        return Credentials(token=self.read_token(), user=self.user, password=self.password)
+
+    def tls(self) -> Tls:
+        from milepost.admin import Tls
+
+        return Tls(
+            trust_certs=self.tls_trust_certs,
+            certificate=self.tls_certificate,
+            key=self.tls_key,
+            allow_insecure=self.tls_allow_insecure,
+        )
+
+    def admin(self) -> Admin:
+        from milepost.admin import Admin
+
+        return Admin(
+            self.admin_url,
+            credentials=self.credentials(),
+            tls=self.tls(),
+            timeout_s=self.timeout_s,
+        )
+
+
+def connection() -> Connection:
+    """The connection of this command line."""
+    flags = click.get_current_context().find_root().meta.get(_KEPT, {})
+    return resolve(flags, os.environ)
+
+
+def resolve(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Connection:
+    """Each value from the first source that has it."""
+    contexts = load_contexts()
+    asked = flags.get("context")
+    sources: list[Mapping[str, Any]] = [flags, _auth("--auth-params", **_auth_of(flags))]
+    if asked:
+        sources.append(contexts.get(asked))
+    sources.append(
+        {name: environ[variable] for variable, name in VARIABLES.items() if environ.get(variable)}
+    )
+    conf = next((environ[name] for name in CONF_VARIABLES if environ.get(name)), None)
+    if conf:
+        sources.append(_client_conf(Path(conf)))
+    current = environ.get(CONTEXT_VARIABLE) or contexts.current
+    if current and not asked:
+        sources.append(contexts.get(current))
+    values: dict[str, Any] = {}
+    for source in sources:
+        for name in _new_names(source, values):
+            values[name] = source[name]
+    if "request_timeout" in flags:
+        values["timeout_s"] = flags["request_timeout"]
+    return Connection(**values)
+
+
+def _new_names(source: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:
+    """Names that this source gives first. Who one is, is taken from one source as a whole."""
+    who = ("token", "token_file", "user", "password")
+    known = any(name in values for name in who)
+    for name in FIELDS:
+        if source.get(name) and name not in values and not (known and name in who):
+            yield name
+
+
+def _client_conf(file: Path) -> dict[str, Any]:
+    from milepost.cli import conf_text
+
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not text"
+        raise InvalidSetting(f"{file}: cannot be read: {why}") from None
+    read = {key: value for _, key, value in conf_text.conf_lines(text, file.name)}
+    values: dict[str, Any] = {name: read[key] for key, name in CONF_KEYS.items() if read.get(key)}
+    if read.get("tlsAllowInsecureConnection", "").lower() == "true":
+        values["tls_allow_insecure"] = True
+    auth = _auth(file.name, plugin=read.get("authPlugin", ""), params=read.get("authParams", ""))
+    return {**values, **auth}
+
+
+def _auth_of(flags: Mapping[str, Any]) -> dict[str, str]:
+    return {"plugin": flags.get("auth_plugin", ""), "params": flags.get("auth_params", "")}
+
+
+def _auth(where: str, *, plugin: str, params: str) -> dict[str, str]:
+    """Pulsar's plugin and parameters: class names are known by the word in them."""
+    if not params:
+        return {}
+    kind = next((one for one in _PLUGINS if one in plugin.lower()), None)
+    if plugin and kind is None:
+        raise InvalidInput(f"{where}: plugin {plugin!a}: expected one for token, basic or tls")
+    try:
+        return _PLUGINS[kind or _kind_of(params)](params)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InvalidInput(f"{where}: the parameters are not what the plugin takes") from None
+
+
+def _kind_of(params: str) -> str:
+    if params.startswith("{"):
+        return "basic" if "userId" in json.loads(params) else "token"
+    return "tls" if params.startswith("tls") else "token"
+
+
+def _token(params: str) -> dict[str, str]:
+    if params.startswith("file:"):
+        return {"token_file": params.removeprefix("file:").replace("//", "", 1)}
+    if params.startswith("{"):
+        return {"token": json.loads(params)["token"]}
+    return {"token": params.removeprefix("token:")}
+
+
+def _basic(params: str) -> dict[str, str]:
+    if params.startswith("{"):
+        document = json.loads(params)
+        return {"user": document["userId"], "password": document["password"]}
+    user, _, password = params.partition(":")
+    return {"user": user, "password": password}
+
+
+def _tls(params: str) -> dict[str, str]:
+    pairs = dict(pair.split(":", 1) for pair in params.split(","))
+    return {"tls_certificate": pairs["tlsCertFile"], "tls_key": pairs["tlsKeyFile"]}
+
+
+_PLUGINS: dict[str, Callable[[str], dict[str, str]]] = {
+    "token": _token,
+    "basic": _basic,
+    "tls": _tls,
+}

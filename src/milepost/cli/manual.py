@@ -1,0 +1,133 @@
+"""The page about the command line, made from the commands themselves.
+
+`python -m milepost.cli.manual > docs/cli.md` makes it again. What every command shares is written
+here; the rest is each command's own help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from milepost.cli.main import milepost
+
+INTRODUCTION = """\
+# Command line
+
+`milepost` runs the broker and operates it, or an Apache Pulsar cluster: both speak the same admin API.
+This page is made from the commands (`make docs`); `milepost COMMAND --help` prints the same.
+
+## Coming from pulsar-admin
+
+`milepost topics …`, `namespaces …` and `tenants …` speak `pulsar-admin`'s grammar: the same commands,
+options and output, so that a script moves over by the name of the program. Differences:
+
+- exit codes tell failures apart (below); `milepost admin topics …` has 0 and 1 only, as the original;
+- a message that is peeked out of a batch shows its own index, not that of the batch's last message;
+- `-m`, `--messageId` takes every *place* (below), an index among them;
+- `-sbs` is always on, and host names are always verified with TLS;
+- commands that lose or move something have `--dry-run`: it prints from where to where, how many messages
+  would be delivered again and how many skipped, and changes nothing. Only a Milepost broker can count
+  that.
+
+## Which broker
+
+Options about the broker (`--admin-url`, `--token`, …) stand before the command or behind it. What is not
+given comes from the first of these that has it:
+
+1. the context that `--context` names;
+2. `MILEPOST_ADMIN_URL`, `MILEPOST_URL`, `MILEPOST_TOKEN`, `MILEPOST_TOKEN_FILE`;
+3. a `client.conf` of Pulsar, named by `MILEPOST_CLIENT_CONF` or `PULSAR_CLIENT_CONF`;
+4. the current context (`milepost context use`, or `MILEPOST_CONTEXT`);
+5. `http://localhost:8080`, and the binary address that the broker tells.
+
+Contexts are kept in `~/.config/milepost/contexts.json` (or `$MILEPOST_CONTEXTS`), readable by you only:
+
+```sh
+milepost context add staging --admin-url http://broker:8080 --token-file ~/.milepost/token
+milepost context use staging
+```
+
+## Places
+
+A place in a topic, wherever one is asked for:
+
+| written | means |
+| --- | --- |
+| `earliest`, `latest` | the first message that is kept; behind the last |
+| `120`, `idx:120` | the message with that index |
+| `-10`, `idx:-10` | ten before the end |
+| `3:7`, `3:7:0`, `3:7:-1:2`, `(3,7,-1,2)` | a message id, as Java or C++ prints it |
+| `2026-11-15T14:00:00Z`, `@1700000000000`, `-10m` | a time: the first message not before it |
+
+## Output
+
+`-o json` and `-o csv` are for programs, and stable; `-o table` is for people. Without `-o` a list is a name
+a line and an object is indented JSON, as `pulsar-admin` prints them; Milepost's own reports are tables. A
+table that is wider than the terminal is turned: one field a line. Results go to standard output, everything
+else to standard error. There are no colours.
+
+## Exit codes
+
+| code | meaning |
+| --- | --- |
+| 0 | done |
+| 1 | something Milepost did not foresee, or the broker failed |
+| 2 | a wrong command, option, value, setting or file of settings |
+| 3 | the broker cannot be reached |
+| 4 | no valid credentials, or not the right |
+| 5 | not found |
+| 6 | it exists, is in use, or is not in the state that was asked for |
+| 7 | damaged data, or of a newer format |
+| 8 | the disk or the file system said no |
+| 130, 141 | interrupted; whoever read the output has left |
+
+An error is one line: the command, the object, the reason, the next step. There is never a traceback.
+
+## Commands
+"""
+
+
+def page() -> str:
+    # With the settings of a real run: a command keeps the help option that it made first.
+    ctx = click.Context(milepost, info_name="milepost", **milepost.context_settings)
+    return INTRODUCTION + "".join(_sections(milepost, ctx))
+
+
+def _sections(command: click.Command, ctx: click.Context) -> Iterator[str]:
+    if isinstance(command, click.Group):
+        for name in command.list_commands(ctx):
+            inner = command.get_command(ctx, name)
+            # `admin` is what was shown already, under another name.
+            if inner is None or name in ("admin", "standalone") or inner.hidden:
+                continue
+            below = click.Context(inner, info_name=name, parent=ctx)
+            if isinstance(inner, click.Group):
+                yield f"\n### `{below.command_path}`\n\n{_words(inner)}\n"
+            yield from _sections(inner, below)
+        return
+    usage = " ".join(command.collect_usage_pieces(ctx))
+    depth = "####" if ctx.parent is not None and ctx.parent.parent is not None else "###"
+    yield f"\n{depth} `{ctx.command_path}`\n\n{_words(command)}\n\n"
+    yield f"```\n{ctx.command_path} {usage}\n```\n"
+    rows = [
+        record
+        for parameter in command.params
+        if isinstance(parameter, click.Option)
+        and parameter.name != "output"  # on nearly every command; said above
+        and (record := parameter.get_help_record(ctx)) is not None
+    ]
+    if rows:
+        yield "\n| option | |\n| --- | --- |\n"
+        for names, text in rows:
+            yield f"| `{names.replace('|', '/')}` | {text.replace('|', '/')} |\n"
+
+
+def _words(command: click.Command) -> str:
+    text = " ".join((command.help or "").split())
+    return text if text.endswith((".", "`")) else f"{text}."
+
+
+if __name__ == "__main__":
+    click.echo(page(), nl=False)

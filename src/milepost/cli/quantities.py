@@ -1,0 +1,94 @@
+"""Durations, sizes and times as people write them on a command line.
+
+>>> duration_s("3h"), duration_s("90")
+(10800, 90)
+>>> size_bytes("10M")
+10485760
+>>> time_ms("2026-11-15T14:00:00Z", now_ms=0), time_ms("-10m", now_ms=600_000)
+(1794751200000, 0)
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Any
+
+import click
+
+from milepost.errors import InvalidInput
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "y": 31_536_000}
+_UNITS_BYTES = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_DURATION = re.compile(r"(-?[0-9]{1,18})([smhdwy]?)", re.IGNORECASE)
+_SIZE = re.compile(r"(-?[0-9]{1,18})([kmgt]?)(?:i?b)?", re.IGNORECASE)
+
+
+def duration_s(text: str) -> int:
+    """Seconds: `90`, `100m`, `3h`, `2d`, `5w`, `1y`."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise InvalidInput(f"{text!a}: expected a time like 90, 100m, 3h, 2d or 5w")
+    return int(match[1]) * _UNITS_S[match[2].lower() or "s"]
+
+
+def size_bytes(text: str) -> int:
+    """Bytes: `4096`, `10M`, `16G`, `3T`."""
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise InvalidInput(f"{text!a}: expected a size like 4096, 10M, 16G or 3T")
+    return int(match[1]) * _UNITS_BYTES.get(match[2].lower(), 1)
+
+
+def time_ms(text: str, *, now_ms: int) -> int:
+    """A moment in milliseconds: ISO 8601 (in UTC unless it says), `@1700000000000`, or `-10m`."""
+    if text.startswith("@") and text[1:].isdecimal():
+        return int(text[1:])
+    if text.startswith("-") and _DURATION.fullmatch(text):
+        return now_ms + duration_s(text) * 1000
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(
+            f"{text!a}: expected a time like 2026-11-15T14:00:00Z, @1700000000000 or -10m"
+        ) from None
+    if moment.tzinfo is None:
+        moment = datetime.fromisoformat(f"{moment.isoformat()}+00:00")
+    return round(moment.timestamp() * 1000)
+
+
+class _Read(click.ParamType):  # type: ignore[type-arg]  # not generic before 8.4
+    """A click type around one of the functions above."""
+
+    def __init__(self, name: str, read: Any) -> None:
+        self.name = name
+        self._read = read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._read(value)
+        except (InvalidInput, OverflowError) as error:
+            self.fail(str(error), param, ctx)
+
+
+DURATION = _Read("time", duration_s)
+SIZE = _Read("size", size_bytes)
+
+
+class Property(click.ParamType):  # type: ignore[type-arg]  # not generic before 8.4
+    """`key=value`."""
+
+    name = "key=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        key, equals, text = str(value).partition("=")
+        if not equals or not key:
+            self.fail(f"{value!a}: expected key=value", param, ctx)
+        return key, text
+
+
+def split_names(texts: tuple[str, ...]) -> list[str]:
+    """Options that may be repeated, and hold names behind commas."""
+    return [name.strip() for text in texts for name in text.split(",") if name.strip()]

@@ -1,0 +1,102 @@
+"""`milepost tenants`: the grammar of `pulsar-admin tenants`; and clusters and brokers, as far as a
+single broker has them."""
+
+from __future__ import annotations
+
+import click
+
+from milepost.cli.connection import connection
+from milepost.cli.groups import Group
+from milepost.cli.output import show_names, show_object
+from milepost.cli.quantities import split_names
+from milepost.cli.remote import RemoteCommand
+
+ROLES = click.option("-r", "--admin-roles", multiple=True, help="Roles that administer it.")
+CLUSTERS = click.option("-c", "--allowed-clusters", multiple=True, help="All of them if left out.")
+
+
+@click.group(cls=Group, help="Tenants: the words of `pulsar-admin tenants`.")
+def tenants() -> None:
+    pass
+
+
+@tenants.command("list", cls=RemoteCommand, help="Names of the tenants.")
+def list_tenants() -> None:
+    with connection().admin() as admin:
+        show_names(admin.list_tenants(), "tenant")
+
+
+@tenants.command(cls=RemoteCommand, help="Roles and clusters of a tenant.")
+@click.argument("tenant")
+def get(tenant: str) -> None:
+    with connection().admin() as admin:
+        show_object(admin.get_tenant(tenant))
+
+
+@tenants.command(cls=RemoteCommand, help="Create a tenant.")
+@click.argument("tenant")
+@ROLES
+@CLUSTERS
+def create(tenant: str, admin_roles: tuple[str, ...], allowed_clusters: tuple[str, ...]) -> None:
+    with connection().admin() as admin:
+        admin.create_tenant(
+            tenant,
+            admin_roles=split_names(admin_roles),
+            allowed_clusters=split_names(allowed_clusters),
+        )
+
+
+@tenants.command(cls=RemoteCommand, help="Change a tenant; what is left out stays.")
+@click.argument("tenant")
+@ROLES
+@CLUSTERS
+def update(tenant: str, admin_roles: tuple[str, ...], allowed_clusters: tuple[str, ...]) -> None:
+    with connection().admin() as admin:
+        admin.update_tenant(
+            tenant,
+            admin_roles=split_names(admin_roles) if admin_roles else None,
+            allowed_clusters=split_names(allowed_clusters) if allowed_clusters else None,
+        )
+
+
+@tenants.command(cls=RemoteCommand, help="Delete a tenant.")
+@click.argument("tenant")
+@click.option("-f", "--force", is_flag=True, help="With all its namespaces.")
+def delete(tenant: str, force: bool) -> None:
+    with connection().admin() as admin:
+        admin.delete_tenant(tenant, force=force)
+
+
+@click.group(cls=Group, help="Clusters: a Milepost broker is one.")
+def clusters() -> None:
+    pass
+
+
+@clusters.command("list", cls=RemoteCommand, help="Names of the clusters.")
+def list_clusters() -> None:
+    with connection().admin() as admin:
+        show_names(admin.list_clusters(), "cluster")
+
+
+@click.group(cls=Group, help="The broker itself.")
+def brokers() -> None:
+    pass
+
+
+@brokers.command(cls=RemoteCommand, help="Is it well? A round trip through its storage.")
+def healthcheck() -> None:
+    with connection().admin() as admin:
+        click.echo(admin.check_health())
+
+
+@brokers.command("list", cls=RemoteCommand, help="Addresses of the brokers of a cluster.")
+@click.argument("cluster")
+def list_brokers(cluster: str) -> None:
+    with connection().admin() as admin:
+        show_names(admin.list_brokers(cluster), "broker")
+
+
+@brokers.command(cls=RemoteCommand, help="The version of the broker.")
+def version() -> None:
+    with connection().admin() as admin:
+        click.echo(admin.get_version())

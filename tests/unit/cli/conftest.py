@@ -1,0 +1,64 @@
+"""A command line whose broker is played: what it asks, and what it prints."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.admin.conftest import Played
+
+from milepost.admin.calls import Calls
+from milepost.admin.face import SyncFace
+from milepost.cli.connection import Connection
+from milepost.cli.main import run
+
+
+class Face(Calls, SyncFace):
+    pass
+
+
+class Line:
+    """One command line at a time: `code`, `out`, `err`, and the requests it made."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+        self.transport = Played()
+        self.code = 0
+        self.out = ""
+        self.err = ""
+
+    def __call__(self, *args: str, answers: tuple[Any, ...] = ()) -> str:
+        """Run it; returns what it printed."""
+        self.transport = Played(*answers)
+        self.code = run(list(args))
+        self.out, self.err = self._capsys.readouterr()
+        return self.out
+
+    @property
+    def asked(self) -> list[str]:
+        return [f"{one.method} {one.target}" for one in self.transport.asked]
+
+    @property
+    def body(self) -> Any:
+        """Of the last request."""
+        return json.loads(self.transport.asked[-1].body or b"null")
+
+
+@pytest.fixture(autouse=True)
+def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No context and no variable of whoever runs the tests."""
+    for name in list(os.environ):
+        if name.startswith(("MILEPOST_", "PULSAR_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("MILEPOST_CONTEXTS", str(tmp_path / "contexts.json"))
+    return tmp_path
+
+
+@pytest.fixture
+def line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Line:
+    made = Line(capsys)
+    monkeypatch.setattr(Connection, "admin", lambda self: Face(made.transport))
+    return made

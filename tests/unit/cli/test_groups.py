@@ -1,0 +1,47 @@
+"""Groups: nothing is loaded for help, and a wrong name is answered with a near one."""
+
+from __future__ import annotations
+
+import pytest
+from unit.cli.conftest import Line
+
+from milepost.cli import admin_group, main, topics_group
+from milepost.cli.groups import Lazy, LazyGroup
+
+TABLES = {"milepost": main.COMMANDS, "admin": admin_group.TABLE, "topics": topics_group.TABLE}
+
+
+def every_row() -> list[tuple[str, str]]:
+    return [(group, name) for group, table in TABLES.items() for name in table]
+
+
+@pytest.mark.parametrize(("group", "name"), every_row())
+def test_every_row_leads_to_a_command(group: str, name: str) -> None:
+    table = TABLES[group]
+    command = LazyGroup(group, table=table).get_command(None, name)  # type: ignore[arg-type]
+    assert command is not None
+    help_line = command.get_short_help_str(limit=200)
+    assert table[name].summary
+    assert help_line
+
+
+@pytest.mark.parametrize(
+    ("args", "near"),
+    [
+        (("topics", "lst"), "list"),
+        (("namespaces", "lst"), "list"),
+        (("admin", "topic"), "topics"),
+        (("topics", "get-message-id-by-indx"), "get-message-id-by-index"),
+    ],
+)
+def test_a_wrong_name_is_answered_with_a_near_one(
+    line: Line, args: tuple[str, ...], near: str
+) -> None:
+    line(*args)
+    assert f"there is no command {args[-1]!a}; did you mean {near}?" in line.err
+
+
+def test_hidden_rows_are_not_in_the_help(line: Line) -> None:
+    assert "persistent " not in line("admin", "--help")
+    assert "  topics" in line.out
+    assert Lazy("m:a", "s").is_hidden is False

@@ -1,0 +1,72 @@
+"""A broker's refusal: one line with the object, the reason and the next step, and its exit code."""
+
+from __future__ import annotations
+
+import pytest
+from unit.cli.conftest import Line
+
+from milepost.cli.exits import Exit
+from milepost.cli.main import run
+
+TOPIC = "persistent://acme/shop/orders"
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "code", "end"),
+    [
+        (("topics", "stats", TOPIC), 401, Exit.AUTH, "say who you are with --token or a context"),
+        (("topics", "stats", TOPIC, "--token", "x"), 401, Exit.AUTH, "get a new token"),
+        (("topics", "stats", TOPIC), 403, Exit.AUTH, "ask an administrator for the right"),
+        (("topics", "stats", TOPIC), 404, Exit.NOT_FOUND,
+         "`milepost topics list acme/shop` shows what there is"),
+        (
+            ("topics", "unsubscribe", TOPIC, "-s", "b"),
+            404,
+            Exit.NOT_FOUND,
+            f"`milepost topics subscriptions {TOPIC}` shows what there is",
+        ),
+        (
+            ("topics", "get-message-id-by-index", "--index", "-1", TOPIC),
+            404,
+            Exit.NOT_FOUND,
+            f"`milepost topics last-message-id {TOPIC}` shows the end",
+        ),
+        (("namespaces", "policies", "acme/shop"), 404, Exit.NOT_FOUND,
+         "`milepost namespaces list acme` shows what there is"),
+        (("tenants", "get", "acme"), 404, Exit.NOT_FOUND, "`milepost tenants list` shows what there is"),
+        (("topics", "delete", TOPIC), 412, Exit.CONFLICT, "close what uses it, or say --force"),
+        (("topics", "create", TOPIC), 409, Exit.CONFLICT, "played"),
+        (("topics", "peek-messages", TOPIC, "-s", "b"), 405, Exit.USAGE, "played"),
+        (("topics", "unload", TOPIC), 400, Exit.USAGE, "played"),
+        (("topics", "unload", TOPIC), 500, Exit.FAILED,
+         "the log of the broker at http://played:8080 has more"),
+    ],
+)  # fmt: skip
+def test_a_refusal(line: Line, args: tuple[str, ...], status: int, code: Exit, end: str) -> None:
+    line(*args, answers=(status, status))
+    assert line.code == code
+    assert line.out == ""
+    assert line.err.count("\n") == 1
+    assert line.err.startswith(f"milepost: {args[0]} {args[1]} ")
+    assert line.err.rstrip("\n").endswith(end)
+    assert "played" in line.err
+
+
+def test_nobody_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--admin-url", "http://127.0.0.1:1", "tenants", "list"]) == Exit.CONNECT
+    assert capsys.readouterr().err == (
+        "milepost: tenants list: cannot reach http://127.0.0.1:1: connection refused: nothing "
+        "listens there; start a broker with `milepost serve`, or name another with --admin-url or "
+        "--context\n"
+    )
+
+
+def test_pulsar_admin_fails_with_1(line: Line) -> None:
+    line("admin", "topics", "stats", TOPIC, answers=(404,))
+    assert line.code == 1
+    line("admin", "topics", "stats")
+    assert line.code == 1
+    assert line("admin", "tenants", "list", answers=(["a"],)) == "a\n"
+    assert line.code == 0
+    line("topics", "stats", TOPIC, answers=(404,))
+    assert line.code == 5

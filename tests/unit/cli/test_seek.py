@@ -1,0 +1,79 @@
+"""`milepost seek`: what it asks, what it says, and Apache Pulsar."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from unit.cli.conftest import Line
+from unit.cli.test_topic_subscriptions import RESET, TOPIC, S, outcome
+
+SEEK = ("seek", TOPIC, "billing")
+
+
+@pytest.mark.parametrize(
+    ("words", "body"),
+    [
+        (("--to", "idx:40"), {"index": 40}),
+        (("--to", "earliest"), {"position": "earliest"}),
+        (("--to", "3:7:-1:2", "--after"), {"id": "3:7:-1:2", "after": True}),
+        (("--to", "@5"), {"time": 5}),
+        (("--by", "-10"), {"by": -10}),
+        (("--to", "0", "--expected", "100"), {"index": 0, "expected": 100}),
+        (("--to", "0", "--dry-run"), {"index": 0, "dry_run": True}),
+    ],
+)
+def test_it_asks_for_this(line: Line, words: tuple[str, ...], body: dict[str, Any]) -> None:
+    line(*SEEK, *words, answers=(outcome(),))
+    assert (line.code, line.err) == (0, "")
+    assert line.asked == [f"POST {RESET}"]
+    assert line.body == {"after": False, "dry_run": False, **body}
+
+
+def test_it_says_what_it_did(line: Line) -> None:
+    done = {**outcome(note="index 40 is part of a chunked message"), "dry_run": False}
+    assert line(*SEEK, "--to", "42", answers=(done,)) == (
+        f"{TOPIC} billing: from index 100 to 40 of [0, 200): 60 delivered again, 0 skipped "
+        "(index 40 is part of a chunked message)\n"
+    )
+    shown = line(*SEEK, "--to", "42", "-o", "csv", answers=(done,))
+    assert shown.splitlines() == [
+        "topic,subscription,from,to,first,end,redelivered,skipped,note",
+        f"{TOPIC},billing,100,40,0,200,60,0,index 40 is part of a chunked message",
+    ]
+
+
+def test_before_the_end(line: Line) -> None:
+    last = {"ledgerId": 3, "entryId": 7}
+    line(*SEEK, "--to", "-10", answers=(last, {"index": 199}, outcome()))
+    assert line.body["index"] == 190
+    line(*SEEK, "--to", "-10", answers=({"ledgerId": 3, "entryId": -1}, outcome()))
+    assert line.body["index"] == 0
+
+
+def test_apache_pulsar_moves_and_does_not_count(line: Line) -> None:
+    gone = (404, ["billing"])
+    assert (
+        line(*SEEK, "--to", "3:7", answers=(*gone, {})) == f"{TOPIC} billing: moved to id 3:7:-1\n"
+    )
+    assert line.asked[-1] == f"POST {S}/resetcursor"
+    line(*SEEK, "--to", "@5", answers=(*gone, {}))
+    assert line.asked[-1] == f"POST {S}/resetcursor/5"
+    for more in (("--dry-run",), ("--expected", "3")):
+        line(*SEEK, "--to", "3:7", *more, answers=gone)
+        assert line.code == 2
+    line(*SEEK, "--by", "3", answers=gone)
+    assert line.code == 2
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("--to", "0", "--by", "1"), ("--to", "soon"), ("--expected", "-1")]
+)
+def test_lines_that_make_no_sense(line: Line, words: tuple[str, ...]) -> None:
+    line(*SEEK, *words)
+    assert (line.code, line.asked) == (2, [])
+
+
+def test_a_check_that_fails_is_a_conflict(line: Line) -> None:
+    line(*SEEK, "--to", "0", "--expected", "1", answers=(412,))
+    assert line.code == 6

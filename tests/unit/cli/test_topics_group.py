@@ -1,0 +1,25 @@
+"""The names of `pulsar-admin topics` that scripts use are all there."""
+
+from __future__ import annotations
+
+from milepost.cli.topics_group import TABLE
+
+UPSTREAM = {
+    "list", "list-partitioned-topics", "permissions", "grant-permission", "revoke-permission",
+    "lookup", "partitioned-lookup", "bundle-range", "delete", "truncate", "unload",
+    "subscriptions", "unsubscribe", "create-subscription", "update-subscription-properties",
+    "get-subscription-properties", "stats", "stats-internal", "info-internal", "partitioned-stats",
+    "partitioned-stats-internal", "skip", "clear-backlog", "expire-messages",
+    "expire-messages-all-subscriptions", "create-partitioned-topic", "create-missed-partitions",
+    "create", "update-partitioned-topic", "get-partitioned-topic-metadata", "get-properties",
+    "update-properties", "remove-properties", "delete-partitioned-topic", "peek-messages",
+    "examine-messages", "get-message-by-id", "get-message-id", "reset-cursor", "terminate",
+    "partitioned-terminate", "compact", "compaction-status", "last-message-id", "get-backlog-size",
+    "analyze-backlog", "trim-topic", "get-message-id-by-index",
+}  # fmt: skip
+
+OURS = {"get-index-by-message-id"}
+
+
+def test_every_name() -> None:
+    assert set(TABLE) == UPSTREAM | OURS
