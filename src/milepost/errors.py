@@ -46,6 +46,14 @@
     ├── CorruptData             bytes on disk are not what was written; names file and offset
     │   └── UnknownFormat       written by a newer version: refused, untouched
     ├── DataDirectoryLocked     another process owns the data directory
+    ├── ClientError             a client gave up, or was asked for what it cannot do
+    │   ├── Timeout             no answer within the time given; it may still have happened
+    │   ├── ConnectError        the connection failed or was lost
+    │   ├── AlreadyClosed       used after close
+    │   ├── MessageTooBig       more than the broker takes, and chunking is off
+    │   ├── ProducerQueueIsFull
+    │   ├── WrongContext        another event loop, or a process forked after connecting
+    │   └── BrokerError         the broker refused with a code that has no class of its own
     └── ProtocolError           a peer's bytes are not the protocol; `reason` is a counter's label
 
 An error knows how the two edges say it: `wire_code` is Pulsar's ServerError number, `http_status`
@@ -297,6 +305,54 @@ class UnknownFormat(CorruptData):
 
 class DataDirectoryLocked(MilepostError):
     http_status = 409
+
+
+class ClientError(MilepostError):
+    """This side of a connection: nothing is known of the other."""
+
+
+class Timeout(ClientError, TimeoutError):
+    """Nobody answered in time. What was asked may have been done all the same."""
+
+    http_status = 504
+
+
+class ConnectError(ClientError, ConnectionError):
+    """No broker there, or the connection broke before the answer."""
+
+    wire_code = 6
+    http_status = 503
+
+
+class AlreadyClosed(ClientError):
+    """The client, producer, consumer or reader was closed, by its user or by an error it told of."""
+
+
+class MessageTooBig(ClientError):
+    wire_code = 22
+    http_status = 413
+
+
+class ProducerQueueIsFull(ClientError):
+    """More messages wait for their receipt than `max_pending_messages` allows."""
+
+    http_status = 429
+
+
+class WrongContext(ClientError):
+    """A client belongs to the event loop and the process in which it was made."""
+
+
+class BrokerError(ClientError):
+    """A refusal by its number: `code` is Pulsar's ServerError."""
+
+    def __init__(self, message: str, code: int = 0) -> None:
+        super().__init__(message, code)
+        self.message = message
+        self.code = code
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class ProtocolError(MilepostError, ValueError):

@@ -52,6 +52,7 @@ MAY_IMPORT = {
     "cli": ANYTHING_BUT_TESTING,
     "__init__": ANYTHING_BUT_TESTING,  # milepost/__init__.py re-exports the public names
     "__main__": ANYTHING_BUT_TESTING,
+    "aio": {"client"},  # the asyncio client under a short name
     "testing": {*ANYTHING_BUT_TESTING, "testing"},
 }
 

@@ -10,12 +10,14 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from milepost.errors import MilepostError, NotFound, TooManyRequests
+from milepost.errors import IndexNotFound, MilepostError, NotFound, TooManyRequests
 from milepost.positions.ackset import AckSet
 from milepost.positions.ids import EARLIEST, LATEST, Position
 from milepost.positions.ranges import Range
-from milepost.storage.entry import CHUNK, LAST_CHUNK
+from milepost.storage.entry import BATCH, CHUNK, LAST_CHUNK, MARKER
+from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import WireId
+from milepost.wire.replies import message_id_data
 
 if TYPE_CHECKING:
     from milepost.broker.topic import Topic
@@ -161,9 +163,43 @@ def start_index(
 def start_index_at(topic: Topic, time_ms: int) -> int:
     """Where to start for a time: with the first message that came not before it. A chunked message
     came when its last chunk did, and begins with its first."""
-    index = topic.log.index_at(max(time_ms, 0))
+    return _whole(topic, topic.log.index_at(max(time_ms, 0)))
+
+
+def index_start(topic: Topic, index: int) -> int:
+    """Where to start for an index: there, or with the first chunk of the message that it is in."""
+    if not 0 <= index <= topic.log.end_index:
+        raise IndexNotFound(f"{topic.name}: index {index} is not in [0, {topic.log.end_index}]")
+    return _whole(topic, max(index, topic.log.first_index))
+
+
+def _whole(topic: Topic, index: int) -> int:
     if index < topic.log.end_index:
         position, _, _, flags = topic.log.locate(index)
         if flags & CHUNK:
             return topic.first_chunk_index(*position)
     return index
+
+
+def id_at(topic: Topic, index: int) -> pb.MessageIdData:
+    """The id of the message with an index, as PIP-415 has it.
+
+    Trimmed: the earliest id. A marker's: the message behind it. Not published yet: `IndexNotFound`.
+    """
+    log = topic.log
+    if not 0 <= index < log.end_index:
+        raise IndexNotFound(f"{topic.name}: index {index} is not in [0, {log.end_index})")
+    if index < log.first_index:
+        return message_id_data(*EARLIEST.position)
+    position, span, _, flags = log.locate(index)
+    while flags & MARKER:
+        index = span.end_index
+        position, span, _, flags = log.locate(index)
+    found = message_id_data(*position, topic.name.partition)
+    if flags & BATCH:
+        found.batch_index = index - span.first_index
+        found.batch_size = span.count
+    elif flags & LAST_CHUNK:
+        first, _, _, _ = log.locate(topic.first_chunk_index(*position))
+        found.first_chunk_message_id.CopyFrom(message_id_data(*first, topic.name.partition))
+    return found

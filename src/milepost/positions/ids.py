@@ -27,7 +27,7 @@ no dependencies and the message has seven fields; the bytes are those of the off
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 from milepost.errors import InvalidMessageId
 
@@ -100,6 +100,10 @@ class MessageId(_Order):
 
     # Messages in the batch; 0 if unknown or not a batch. In the instance only when it is not 0.
     batch_size: int = 0
+
+    # EARLIEST and LATEST below, by the official client's names.
+    earliest: ClassVar[MessageId]
+    latest: ClassVar[MessageId]
 
     def __new__(
         cls,
@@ -260,6 +264,10 @@ EARLIEST = MessageId(-1, -1)
 
 LATEST = MessageId(INT64_MAX, INT64_MAX)
 """After every message; a seek to it goes to the end."""
+
+# As official clients name them. Set here because they are of the class itself.
+MessageId.earliest = EARLIEST
+MessageId.latest = LATEST
 
 
 # --- text -------------------------------------------------------------------------------------

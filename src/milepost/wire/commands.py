@@ -77,6 +77,7 @@ FROM_CLIENT: Final = frozenset(
         Kind.CLOSE_CONSUMER,
         Kind.GET_SCHEMA,
         Kind.GET_OR_CREATE_SCHEMA,
+        Kind.GET_MESSAGE_ID_BY_INDEX,
     )
 )
 """What a broker hears."""
@@ -109,6 +110,7 @@ FROM_BROKER: Final = frozenset(
         Kind.TOPIC_MIGRATED,
         Kind.GET_SCHEMA_RESPONSE,
         Kind.GET_OR_CREATE_SCHEMA_RESPONSE,
+        Kind.GET_MESSAGE_ID_BY_INDEX_RESPONSE,
     )
 )
 """What a client hears."""

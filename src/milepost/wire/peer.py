@@ -58,6 +58,8 @@ class Peer(NamedTuple):
     """Whether a MESSAGE may carry broker entry metadata (PIP-90)."""
     refreshes_auth: bool = False
     """Whether it answers AUTH_CHALLENGE after the handshake."""
+    finds_indexes: bool = False
+    """Whether it takes an index in a seek, and gives the id for one: a Milepost broker."""
 
     def understands(self, kind: int) -> bool:
         """Whether a client may be sent this command unasked without dropping the connection."""
@@ -78,4 +80,5 @@ def peer_of(software: str, version: int, flags: pb.FeatureFlags) -> Peer:
         protocol_version,
         flags.supports_broker_entry_metadata and protocol_version >= _BROKER_ENTRY_SINCE,
         flags.supports_auth_refresh,
+        flags.supports_message_index,
     )

@@ -89,9 +89,11 @@ _MESSAGE: Final[int] = Kind.MESSAGE
 _SEND_RECEIPT: Final[int] = Kind.SEND_RECEIPT
 
 # Java clients need them to ask for a topic's partitions without creating it, and to watch a pattern
-# instead of asking again and again; the rest is the broker's.
+# instead of asking again and again; our own asks for indexes; the rest is the broker's.
 DEFAULT_FLAGS: Final = pb.FeatureFlags(
-    supports_get_partitioned_metadata_without_auto_creation=True, supports_topic_watchers=True
+    supports_get_partitioned_metadata_without_auto_creation=True,
+    supports_topic_watchers=True,
+    supports_message_index=True,
 )
 
 

@@ -254,6 +254,15 @@ def last_message_id(
     )
 
 
+def message_id_by_index(request_id: int, message_id: pb.MessageIdData) -> bytes:
+    """GET_MESSAGE_ID_BY_INDEX_RESPONSE, to Milepost's own client."""
+    return reply(
+        pb.CommandGetMessageIdByIndexResponse(
+            request_id=unsigned64(request_id), message_id=message_id
+        )
+    )
+
+
 def message_id_data(
     ledger_id: int, entry_id: int, partition: int = -1, batch_index: int = -1
 ) -> pb.MessageIdData:
@@ -361,6 +370,10 @@ def refusal(command: Command, code: int, message: str) -> bytes | None:
             )
         case pb.CommandConsumerStats():
             answer = pb.CommandConsumerStatsResponse(
+                request_id=request.request_id, error_code=_code(code), error_message=message
+            )
+        case pb.CommandGetMessageIdByIndex():
+            answer = pb.CommandGetMessageIdByIndexResponse(
                 request_id=request.request_id, error_code=_code(code), error_message=message
             )
         case pb.CommandAck() if request.HasField("request_id"):

@@ -371,6 +371,7 @@ BROKER_SAYS: dict[int, Message] = {
     ),
     Kind.GET_SCHEMA_RESPONSE: pb.CommandGetSchemaResponse(request_id=1),
     Kind.GET_OR_CREATE_SCHEMA_RESPONSE: pb.CommandGetOrCreateSchemaResponse(request_id=1),
+    Kind.GET_MESSAGE_ID_BY_INDEX_RESPONSE: pb.CommandGetMessageIdByIndexResponse(request_id=1),
 }
 
 

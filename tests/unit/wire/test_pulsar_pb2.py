@@ -25,7 +25,12 @@ def test_a_command_has_the_number_of_its_type() -> None:
     kinds = dict(pb.BaseCommand.Type.items())
     fields = {field.number for field in base.fields} - {1}
     assert fields == set(kinds.values())
-    assert len(kinds) == 44
+    assert len([number for number in kinds.values() if number < 1000]) == 44
+    # Milepost's own, far from where the protocol grows.
+    assert {name for name, number in kinds.items() if number >= 1000} == {
+        "GET_MESSAGE_ID_BY_INDEX",
+        "GET_MESSAGE_ID_BY_INDEX_RESPONSE",
+    }
     assert all(base.fields_by_number[n].message_type.name.startswith("Command") for n in fields)
 
 

@@ -8,6 +8,7 @@ error of ours that it raises becomes the refusal that its command's clients unde
 from milepost.broker.handlers import (  # noqa: F401  # importing them registers them
     close,
     connect,
+    id_by_index,
     last_id,
     lookup,
     produce,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.broker.addresses import start_index, start_index_at
+from milepost.broker.addresses import index_start, start_index, start_index_at
 from milepost.broker.auth.operations import Operation
 from milepost.broker.handlers.registry import Work, handles
 from milepost.broker.reset import obeyed
@@ -27,10 +27,12 @@ def seek(session: Session, command: pb.CommandSeek) -> Work:
     """Moves the subscription to a message id, or to the first message not before a time. Exact inside a
     batch when the client says where (`batch_index`, or `ack_set` as Java does); a chunked message's id
     means its first chunk; earliest and latest, and ids that are no longer there, go to the nearest that
-    is. With `consumer_epoch` (PIP-194) the consumer stays, its permits start again at its next FLOW, and
-    every message from now on carries the new epoch, which must be higher than the old one. Without it
-    the consumers that share the cursor are closed and come back at the target, and never get a message
-    after the close. SUCCESS means that the new position is on disk.
+    is. `index` (Milepost's own field) is the dense index itself: one that is trimmed means the first that
+    is not, the end means what comes next, one behind it is an error. With `consumer_epoch` (PIP-194) the
+    consumer stays, its permits start again at its next FLOW, and every message from now on carries the
+    new epoch, which must be higher than the old one. Without it the consumers that share the cursor are
+    closed and come back at the target, and never get a message after the close. SUCCESS means that the
+    new position is on disk.
 
     A consumer that subscribed with a `consumer_epoch` and the property `milepost.reset=in-place` is not
     closed when somebody else moves its cursor: the broker sends it SEEK with its new epoch, at once. It
@@ -97,4 +99,6 @@ def _target(topic: Topic, command: pb.CommandSeek) -> int:
         )
     if command.HasField("message_publish_time"):
         return start_index_at(topic, signed64(command.message_publish_time))
-    raise InvalidInput("a seek to neither a message id nor a time")
+    if command.HasField("index"):
+        return index_start(topic, signed64(command.index))
+    raise InvalidInput("a seek to neither a message id, a time nor an index")

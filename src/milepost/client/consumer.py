@@ -1,0 +1,422 @@
+"""One consumer of one topic that is not partitioned (or of one partition): what its user calls.
+
+The subscription (subscription.py) brings messages and takes acks to the broker; here is who waits for
+them, what an ack of a message means, and what is asked for again.
+
+    consumer = await client.subscribe("orders", "billing")
+    message = await consumer.receive()
+    await consumer.acknowledge(message)         # returns when the ack is on disk
+
+All of it belongs to one event loop, and every wait may be cancelled: a message that nobody took stays in
+the inbox, an ack on its way goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from milepost.client.acks import cumulative_data
+from milepost.client.context import Context
+from milepost.client.inbox import Start, Verdict
+from milepost.client.message import Message
+from milepost.client.options import ConsumerOptions
+from milepost.client.redelivery import Redeliveries
+from milepost.client.statistics import ConsumerStatistics
+from milepost.client.subscription import Subscription
+from milepost.client.targets import Target
+from milepost.client.waiters import Waiters
+from milepost.errors import InvalidInput, InvalidMessageId, NotAllowed, Timeout
+from milepost.positions import EARLIEST, MessageId, Position, TopicName, signed64
+from milepost.wire import pulsar_pb2 as pb
+
+if TYPE_CHECKING:
+    from milepost.client.dead_letters import DeadLetters
+
+Acked = Message | MessageId
+
+
+class Consumer:
+    def __init__(
+        self,
+        context: Context,
+        topic: TopicName,
+        options: ConsumerOptions,
+        *,
+        start: Start | None = None,
+        target: Target | None = None,
+        dead_letters: DeadLetters | None = None,
+    ) -> None:
+        self.stats = ConsumerStatistics()
+        self._context = context
+        self._options = options
+        self._dead_letters = dead_letters
+        self._subscription = Subscription(
+            context, topic, options, self, self, start=start, target=target
+        )
+        self._inbox = self._subscription.inbox
+        self._acks = self._subscription.acks
+        self._waiters = Waiters()
+        # Negative acks that wait out their delay, and messages whose ack is overdue by then.
+        self._later = Redeliveries()
+        self._overdue = Redeliveries()
+        self._timer: asyncio.TimerHandle | None = None
+        # Called with the number of messages that came, by who reads several consumers as one.
+        self.on_arrival: Waiters = self._waiters
+
+    # -- what it is ----------------------------------------------------------------------------------
+
+    def topic(self) -> str:
+        return str(self._subscription.topic)
+
+    def subscription_name(self) -> str:
+        return self._options.subscription_name
+
+    def consumer_name(self) -> str:
+        return self._subscription.consumer_name
+
+    def is_connected(self) -> bool:
+        return self._subscription.is_connected
+
+    @property
+    def is_active(self) -> bool:
+        """Of a Failover subscription: whether this consumer is the one that gets messages."""
+        return self._subscription.is_active
+
+    @property
+    def has_reached_end(self) -> bool:
+        """The topic is terminated, and everything was delivered."""
+        return self._subscription.has_reached_end
+
+    # -- open and close ------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        await self._subscription.open()
+
+    async def close(self) -> None:
+        """Send what is acked, leave the subscription; closing twice changes nothing."""
+        await self._subscription.close()
+
+    async def unsubscribe(self, force: bool = False) -> None:
+        """Delete the subscription, and close."""
+        self._subscription.check()
+        await self._subscription.unsubscribe(force=force)
+
+    async def __aenter__(self) -> Consumer:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    # -- what the subscription tells -----------------------------------------------------------------
+
+    def arrived(self, count: int) -> None:
+        self.on_arrival.wake(count)
+
+    def obey(self, verdict: Verdict) -> None:
+        if verdict.unreadable is not None:
+            self.stats.unreadable += 1
+        if verdict.released:
+            delay_ms = self._options.negative_ack_redelivery_delay_ms
+            self._ask_later(verdict.released[0], delay_ms, verdict.released)
+        if self._options.is_durable:
+            # A seek behind a message: it is done with, on the broker too.
+            for message in verdict.skipped:
+                self._settle(message)
+        if verdict.dead:
+            assert self._dead_letters is not None
+            self.stats.dead_letters += len(verdict.dead)
+            self._dead_letters.bury(self, verdict.dead)
+
+    def moved(self) -> None:
+        self._later.clear()
+        self._overdue.clear()
+
+    def ended(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self.on_arrival.wake_all()
+
+    # -- receive -------------------------------------------------------------------------------------
+
+    async def receive(self, timeout_millis: int | None = None) -> Message:
+        """The next message; `Timeout` if there is none in time."""
+        if self._inbox.queue and not self._waiters:
+            self._subscription.check()
+            return self._take()
+        timeout_s = None if timeout_millis is None else timeout_millis / 1000
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._next()
+        except TimeoutError:
+            raise Timeout(f"no message of {self.topic()} in {timeout_millis} ms") from None
+
+    def receive_nowait(self) -> Message | None:
+        """The next message if one is here; None if not."""
+        self._subscription.check()
+        return self._take() if self._inbox.queue else None
+
+    async def _next(self) -> Message:
+        while True:
+            self._subscription.check()
+            if self._inbox.queue:
+                return self._take()
+            if self._options.receiver_queue_size == 0:
+                self._subscription.ask_for_one()
+            await self._waiters.wait(lambda: bool(self._inbox.queue))
+
+    def _take(self) -> Message:
+        message = self._inbox.pop()
+        stats = self.stats
+        stats.messages_received += 1
+        stats.bytes_received += len(message.data())
+        self._subscription.return_permits()
+        if self._options.unacked_messages_timeout_ms is not None:
+            due_s = self._now_s() + self._options.unacked_messages_timeout_ms / 1000
+            self._overdue.add(message.entry.position, due_s, message.entry.chunks)
+            self._arm()
+        return message
+
+    async def batch_receive(self) -> list[Message]:
+        """Messages as the batch receive policy has it; none if its time is up before one came."""
+        policy = self._options.batch_receive_policy
+        taken: list[Message] = []
+        size = 0
+        timeout_s = policy.timeout_ms / 1000 if policy.timeout_ms > 0 else None
+        try:
+            async with asyncio.timeout(timeout_s):
+                while True:
+                    message = await self._next()
+                    taken.append(message)
+                    size += len(message.data())
+                    if 0 < policy.max_num_message <= len(taken):
+                        return taken
+                    if 0 < policy.max_num_bytes <= size:
+                        return taken
+        except TimeoutError:
+            return taken
+
+    def __aiter__(self) -> Consumer:
+        return self
+
+    async def __anext__(self) -> Message:
+        return await self.receive()
+
+    # -- acknowledge ---------------------------------------------------------------------------------
+
+    async def acknowledge(self, message: Acked | Iterable[Acked]) -> None:
+        """Ack a message, an id, or many of them; returns when that is on disk.
+
+        Acking twice changes nothing, and neither does acking what was received before a seek.
+        """
+        await asyncio.shield(self.acknowledge_nowait(message))
+
+    def acknowledge_nowait(self, message: Acked | Iterable[Acked]) -> asyncio.Future[None]:
+        """Ack without waiting. The future is done when it is on disk; it is shared, so shield it."""
+        self._subscription.check()
+        if isinstance(message, Message | MessageId):
+            self._acknowledge(message)
+        else:
+            for one in message:
+                self._acknowledge(one)
+        self._acks.enough()
+        return self._acks.receipt()
+
+    def _acknowledge(self, message: Acked) -> None:
+        self.stats.acks += 1
+        if isinstance(message, Message):
+            if message.entry.consumer is not self:
+                raise InvalidMessageId(
+                    f"{message.message_id()} of {message.entry.topic} was not received by this"
+                    f" consumer of {self.topic()}"
+                )
+            self._settle(message)
+        else:
+            self._check_id(message)
+            self._acks.gather().add_id(message)
+            self._forget(message.position)
+
+    def _settle(self, message: Message) -> None:
+        entry = message.entry
+        bit = 1 << message.batch_index if message.batch_index > 0 else 1
+        if not entry.pending & bit or entry.epoch < self._inbox.seek_epoch:
+            return
+        entry.pending &= ~bit
+        if not entry.pending:
+            self._forget(entry.position)
+        elif not self._options.batch_index_ack_enabled:
+            return  # nothing is said of a batch before all of it is acked
+        self._acks.gather().add(entry)
+
+    async def acknowledge_cumulative(
+        self, message: Acked | None = None, *, index: int | None = None
+    ) -> None:
+        """Ack everything up to and with a message, an id or an index; returns when that is on disk."""
+        self._subscription.check()
+        if self._options.is_shared:
+            kind = self._options.consumer_type.name
+            raise NotAllowed(f"{self.subscription_name()} is {kind}: it takes no cumulative acks")
+        if (message is None) == (index is None):
+            raise InvalidInput("a cumulative ack names a message or an index: give one")
+        seek_epoch = self._inbox.seek_epoch
+        if isinstance(message, Message):
+            seek_epoch = message.entry.epoch
+            message = message.message_id()
+        elif index is not None:
+            message = await self._context.id_by_index(self._subscription.topic, index)
+        assert message is not None
+        if seek_epoch < self._inbox.seek_epoch or message == EARLIEST:
+            return  # a seek was later, or nothing up to there is left
+        self._check_id(message)
+        data = cumulative_data(message, batch_index_ack=self._options.batch_index_ack_enabled)
+        self.stats.acks += 1
+        self._acks.gather().add_cumulative(data)
+        await asyncio.shield(self._acks.receipt())
+
+    def _check_id(self, message_id: object) -> None:
+        """A partition's number tells an id of another partition; no number tells it of another topic."""
+        if not isinstance(message_id, MessageId):
+            raise InvalidMessageId(f"{type(message_id).__name__} is no message and no message id")
+        partition = self._subscription.topic.partition
+        if message_id.partition not in (-1, partition):
+            raise InvalidMessageId(
+                f"{message_id} is of partition {message_id.partition}, not of {self.topic()}"
+            )
+
+    # -- redelivery ----------------------------------------------------------------------------------
+
+    def negative_acknowledge(self, message: Acked) -> None:
+        """Ask for a message again, after the delay: all of it, were it chunked."""
+        self._subscription.check()
+        self.stats.negative_acks += 1
+        delay_ms = self._options.negative_ack_redelivery_delay_ms
+        if not isinstance(message, Message):
+            self._check_id(message)
+            self._ask_later(message.position, delay_ms, ())
+            return
+        entry = message.entry
+        if entry.epoch < self._inbox.seek_epoch:
+            return
+        if self._options.negative_ack_backoff is not None:
+            delay_ms = self._options.negative_ack_backoff.delay_ms(entry.redelivery_count)
+        self._ask_later(entry.position, delay_ms, entry.chunks)
+
+    def redeliver_unacknowledged_messages(self) -> None:
+        """Ask for everything again that was received and not acked."""
+        self._subscription.check()
+        self.moved()
+        self._subscription.redeliver_all()
+
+    def _ask_later(
+        self, position: Position, delay_ms: int, positions: tuple[Position, ...]
+    ) -> None:
+        self._overdue.discard(position)
+        self._later.add(position, self._now_s() + delay_ms / 1000, positions)
+        self._arm()
+
+    def _forget(self, position: Position) -> None:
+        if len(self._later):
+            self._later.discard(position)
+        if len(self._overdue):
+            self._overdue.discard(position)
+
+    def _now_s(self) -> float:
+        return self._context.clock.monotonic()
+
+    def _arm(self) -> None:
+        """Wake when the next one is due."""
+        dues = [
+            due_s
+            for due_s in (self._later.next_due_s, self._overdue.next_due_s)
+            if due_s is not None
+        ]
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if dues:
+            delay_s = max(min(dues) - self._now_s(), 0.0)
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._redeliver_due)
+
+    def _redeliver_due(self) -> None:
+        self._timer = None
+        now_s = self._now_s()
+        positions = self._later.take_due(now_s) + self._overdue.take_due(now_s)
+        if positions:
+            self.stats.redeliveries_asked += len(positions)
+            if not self._options.is_shared:
+                # One consumer in order: to have one message again is to have all behind it again.
+                self.moved()
+            self._subscription.redeliver(positions)
+        self._arm()
+
+    # -- positions -----------------------------------------------------------------------------------
+
+    async def seek(
+        self,
+        messageid: MessageId | int | None = None,
+        *,
+        timestamp: int | None = None,
+        index: int | None = None,
+    ) -> None:
+        """Go to a message id, a publish time in milliseconds, or an index; exact inside a batch.
+
+        An id means behind its message, unless the consumer was made with
+        `start_message_id_inclusive`; a time means the first message not before it, an index the
+        message that has it. Returns when the new position is on disk.
+        """
+        inclusive = self._options.start_message_id_inclusive
+        target = Target.of(messageid, timestamp=timestamp, index=index, inclusive=inclusive)
+        await self._subscription.seek(target)
+
+    async def get_last_message_id(self) -> MessageId:
+        """The newest message of the topic; −1:−1 if there is none."""
+        return (await self._last_ids())[0]
+
+    async def has_message_available(self) -> bool:
+        """Whether there is something to receive between here and the end of the topic."""
+        self._subscription.check()
+        if self._inbox.queue:
+            return True
+        last, mark_delete = await self._last_ids()
+        if last.entry_id < 0:
+            return False
+        taken = self._inbox.last_taken
+        if taken is not None:
+            at = Start(taken.message_id(), False)
+        elif self._inbox.start is not None:
+            at = self._inbox.start
+        elif mark_delete is None:
+            return True
+        else:
+            return last.position > mark_delete
+        if at.message_id == EARLIEST:
+            return True
+        return at.admits(last.ledger_id, last.entry_id, last.batch_index)
+
+    async def _last_ids(self) -> tuple[MessageId, Position | None]:
+        self._subscription.check()
+        answer: pb.CommandGetLastMessageIdResponse = await self._subscription.request(
+            pb.CommandGetLastMessageId(consumer_id=self._subscription.consumer_id, request_id=0)
+        )
+        last = answer.last_message_id
+        size = last.batch_size or (last.batch_index + 1 if last.batch_index >= 0 else 0)
+        message_id = MessageId(
+            signed64(last.ledgerId),
+            signed64(last.entryId),
+            self._subscription.topic.partition,
+            last.batch_index,
+            size,
+        )
+        if not answer.HasField("consumer_mark_delete_position"):
+            return message_id, None
+        mark = answer.consumer_mark_delete_position
+        return message_id, Position(signed64(mark.ledgerId), signed64(mark.entryId))
+
+    async def broker_stats(self) -> pb.CommandConsumerStatsResponse:
+        """The broker's view of this consumer: backlog, unacked messages, permits."""
+        self._subscription.check()
+        answer: pb.CommandConsumerStatsResponse = await self._subscription.request(
+            pb.CommandConsumerStats(consumer_id=self._subscription.consumer_id, request_id=0)
+        )
+        return answer

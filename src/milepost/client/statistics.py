@@ -1,0 +1,41 @@
+"""What a producer or consumer has done so far, in numbers that only grow.
+
+    consumer.stats.messages_received, producer.stats.receipts
+
+Read at any time; rates are the reader's business, from two readings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class ProducerStatistics:
+    messages_sent: int = 0
+    """Messages that were given a sequence id."""
+    bytes_sent: int = 0
+    """Payloads as the user gave them."""
+    entries_sent: int = 0
+    """SEND commands, the first time: messages, batches or chunks."""
+    receipts: int = 0
+    """Messages that are stored."""
+    failures: int = 0
+    """Messages that were refused or timed out."""
+
+
+@dataclass(slots=True)
+class ConsumerStatistics:
+    messages_received: int = 0
+    """Messages that a user took."""
+    bytes_received: int = 0
+    """Their payloads."""
+    acks: int = 0
+    """Acks asked for, before they are grouped."""
+    negative_acks: int = 0
+    redeliveries_asked: int = 0
+    """Entries asked for again."""
+    unreadable: int = 0
+    """Entries with a wrong checksum, batch or compression."""
+    dead_letters: int = 0
+    """Messages sent to the dead letter topic."""
