@@ -10,31 +10,31 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Coroutine
-from functools import partial
 from typing import Any
 
 from milepost import __version__
-from milepost.broker import dedup_state, notices
+from milepost.broker import membership, opening
 from milepost.broker.access import Admission, ProducerAccess
+from milepost.broker.broadcast import BROADCAST, BroadcastGroup, MemberSubscription
 from milepost.broker.consumer import Consumer
 from milepost.broker.counters import Counters
 from milepost.broker.directory import Directory, fetch_topic
-from milepost.broker.feed import Feed, LastRead
+from milepost.broker.feed import LastRead
 from milepost.broker.guard import Guard
 from milepost.broker.limits import Limits
 from milepost.broker.pressure import Pressure
 from milepost.broker.producer import Producer
 from milepost.broker.progress import sample
 from milepost.broker.rates import RateBoard
-from milepost.broker.reset_history import ResetHistory
 from milepost.broker.session import Session
 from milepost.broker.settings import Settings
 from milepost.broker.subscription import Subscription
 from milepost.broker.topic import Topic
 from milepost.broker.watchers import TopicWatchers
 from milepost.clock import Clock
-from milepost.cursor import facts, snapshot
+from milepost.cursor import snapshot
 from milepost.cursor.cursor import Cursor
+from milepost.cursor.group import Start
 from milepost.errors import (
     AlreadyExists,
     MilepostError,
@@ -46,15 +46,13 @@ from milepost.errors import (
     TopicNotFound,
 )
 from milepost.positions.names import TopicName
-from milepost.storage.catalog import Catalog, Snapshot, StateRow
+from milepost.storage.catalog import Catalog, Doc, Snapshot, StateRow
 from milepost.storage.engine import StorageEngine
 from milepost.storage.entry import Entry
 from milepost.storage.ledger import ReadPlan
 from milepost.wire import replies
 
 logger = logging.getLogger(__name__)
-
-CURSOR_STATE = "cursor"
 
 TICK_S = 1.0
 # How long a reader may take to come back after a seek closed it.
@@ -78,6 +76,8 @@ class Broker:
         self.last_read, self.rates = LastRead(), RateBoard()
         self.opening: dict[str, asyncio.Future[Topic]] = {}
         """Topics that are being opened, or closed (upkeep.py): whoever wants one waits."""
+        # Reads under way, by ledger, first entry and how many.
+        self._reading: dict[tuple[int, int, int], asyncio.Task[list[Entry]]] = {}
         # Subscriptions on their way to the catalog, by topic: they count as those that are there.
         self._being_made: defaultdict[str, set[str]] = defaultdict(set)
         self.directory = Directory(
@@ -155,7 +155,10 @@ class Broker:
         self.pressure.end_stalled()
         for topic in self.topics.values():
             for subscription in topic.subscriptions.values():
-                sample(subscription, int(now * 1000))
+                for part in subscription.parts():
+                    sample(part, int(now * 1000))
+                if isinstance(subscription, BroadcastGroup):
+                    membership.tick(self, subscription)
         self.rates.tick(now, self.topics.values())
         for subscription, until in list(self._orphans.items()):
             if subscription.consumers or now >= until:
@@ -259,64 +262,19 @@ class Broker:
             now_ms=self.clock.wall_ms,
             counters=self.counters,
         )
-        await self._open_states(topic, states)
+        await opening.open_states(self, topic, states)
         return topic
-
-    async def _open_states(self, topic: Topic, states: list[tuple[StateRow, Snapshot]]) -> None:
-        dedup: tuple[StateRow, Snapshot] | None = None
-        try:
-            for state, stored in states:
-                if state.kind == CURSOR_STATE:
-                    self._open_cursor(topic, state, stored)
-                elif state.kind == dedup_state.KIND:
-                    dedup = (state, stored)
-            if self.settings.deduplication:
-                state, stored = dedup or await dedup_state.begin(topic, self.engine)
-                await dedup_state.restore(topic, state, stored, self.engine, self.clock.wall_ms())
-        except BaseException:
-            for subscription in topic.subscriptions.values():
-                assert subscription.state_id is not None
-                self.store.close_state(subscription.state_id)
-            raise
-
-    def _open_cursor(self, topic: Topic, state: StateRow, stored: Snapshot) -> Subscription:
-        cell: list[Cursor] = []
-        found = self.store.open_state(state.state_id, lambda: snapshot.encode(cell[0]), stored)
-        assert found.data is not None, f"subscription {state.name} was made without a snapshot"
-        try:
-            cursor = snapshot.decode(found.data)
-            for fact in found.facts:
-                cursor.replay(facts.decode(fact))
-        except MilepostError:
-            self.store.put_back_state(state.state_id, found)
-            raise
-        cursor.extend(max(cursor.end, topic.log.end_index))
-        cursor.trim(topic.log.first_index)
-        cell.append(cursor)
-        return self._attach(
-            Subscription(
-                topic,
-                state.name,
-                cursor,
-                limits=self.limits,
-                state_id=state.state_id,
-                journal=self.store,
-                properties=state.doc.get("properties"),
-                resets=ResetHistory.from_doc(state.doc.get("resets", ())),
-            )
-        )
-
-    def _attach(self, subscription: Subscription) -> Subscription:
-        subscription.tell_active = partial(notices.tell_active, self._loop)
-        subscription.tell_sought = notices.tell_sought
-        Feed(subscription, self)
-        subscription.topic.subscriptions[subscription.name] = subscription
-        return subscription
 
     # -- subscriptions -----------------------------------------------------------------------------
 
     async def create_subscription(
-        self, topic: Topic, name: str, index: int, properties: dict[str, str] | None = None
+        self,
+        topic: Topic,
+        name: str,
+        index: int,
+        properties: dict[str, str] | None = None,
+        *,
+        broadcast: Start | None = None,
     ) -> Subscription:
         """A durable subscription at an index; the one that exists if there is one."""
         limit = self.settings.max_subscriptions_per_topic
@@ -327,10 +285,12 @@ class Broker:
         sequence = self.store.journal.last_sequence
         data = snapshot.encode(cursor)
 
+        doc: Doc = {"properties": properties or {}}
+        if broadcast is not None:
+            doc[BROADCAST] = {"start": broadcast.value}
+
         def create(catalog: Catalog) -> StateRow:
-            row = catalog.create_state(
-                topic.row.topic_id, CURSOR_STATE, name, {"properties": properties or {}}
-            )
+            row = catalog.create_state(topic.row.topic_id, opening.CURSOR_STATE, name, doc)
             catalog.put_snapshot(row.state_id, Snapshot(sequence, data, []))
             return row
 
@@ -341,13 +301,13 @@ class Broker:
             being_made.discard(name)
         if name in topic.subscriptions:
             raise AlreadyExists(f"subscription {name} of {topic.name} exists")
-        return self._open_cursor(topic, state, Snapshot(sequence, data, []))
+        return opening.open_subscription(self, topic, state, Snapshot(sequence, data, []))
 
     def create_reader(self, topic: Topic, name: str, index: int) -> Subscription:
         """A subscription that is not durable."""
         cursor = Cursor(topic.log.first_index, topic.log.end_index, at=index)
-        return self._attach(
-            Subscription(topic, name, cursor, limits=self.limits, state_id=None, journal=None)
+        return opening.attach(
+            self, Subscription(topic, name, cursor, limits=self.limits, state_id=None, journal=None)
         )
 
     def drop_reader(self, subscription: Subscription) -> None:
@@ -366,22 +326,31 @@ class Broker:
             self.close_consumer(consumer)
         if topic.subscriptions.get(subscription.name) is subscription:
             del topic.subscriptions[subscription.name]
-        state_id, journal = subscription.state_id, subscription.journal
-        if state_id is None:
+        if not subscription.is_durable:
             return
         subscription.flush_acks()
-        # A read may still come back: nothing of it is for anybody, and behind the tombstone a fact
-        # would be taken for damage.
-        subscription.dispatcher = subscription.journal = None
+        journals = {part: part.journal for part in subscription.parts()}
+        for part in journals:
+            # A read may still come back: nothing of it is for anybody, and behind the tombstone a
+            # fact would be taken for damage.
+            part.dispatcher = part.journal = None
         sequence = self.store.journal.last_sequence
+        state_ids = [part.state_id for part in journals if part.state_id is not None]
+
+        def delete(catalog: Catalog) -> None:
+            for state_id in state_ids:
+                catalog.delete_state(state_id, sequence)
+
         try:
-            await self.engine.catalog(lambda catalog: catalog.delete_state(state_id, sequence))
+            await self.engine.catalog(delete)
         except BaseException:
-            subscription.journal = journal
+            for part, journal in journals.items():
+                part.journal = journal
             topic.subscriptions[subscription.name] = subscription
             subscription.extend(topic.log.end_index)
             raise
-        self.store.forget_state(state_id)
+        for state_id in state_ids:
+            self.store.forget_state(state_id)
 
     # -- producers and consumers -------------------------------------------------------------------
 
@@ -394,6 +363,16 @@ class Broker:
         subscription.remove_consumer(consumer)
         if not keep:
             self.drop_reader(subscription)
+
+    async def join_group(self, group: BroadcastGroup, member: str) -> MemberSubscription:
+        return await membership.join(self, group, member)
+
+    async def forget_member(self, member: MemberSubscription) -> None:
+        await membership.forget(self, member)
+
+    def member_left(self, member: MemberSubscription) -> None:
+        """A member of a broadcast group has no consumer any more."""
+        membership.remember(self, member)
 
     def close_consumer(self, consumer: Consumer) -> None:
         """End a consumer from this side; its client subscribes again."""
@@ -486,7 +465,13 @@ class Broker:
     # -- what feeds need ---------------------------------------------------------------------------
 
     async def read(self, plan: ReadPlan) -> list[Entry]:
-        return await self.engine.read(plan)
+        """Members of a group, and others in step, want the same at once: it is read once for all."""
+        key = (plan.ledger.ledger_id, plan.first_entry_id, len(plan.offsets))
+        reading = self._reading.get(key)
+        if reading is None:
+            reading = self._reading[key] = self._loop.create_task(self.engine.read(plan))
+            reading.add_done_callback(lambda _: self._reading.pop(key, None))
+        return await asyncio.shield(reading)
 
     def perform(self, plan: ReadPlan) -> list[Entry]:
         return plan.perform(self.store.files)

@@ -245,6 +245,12 @@ class Settings(SecuritySettings):
     )
 
     # Dispatch.
+    broadcast_member_expiry_s: float = duration(
+        _DAY_S,
+        1,
+        3650 * _DAY_S,
+        "A member of a broadcast group that left this long ago is forgotten; one that is connected never.",
+    )
     max_unacked_messages_per_consumer: int = count(
         50_000,
         0,

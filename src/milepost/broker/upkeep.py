@@ -130,9 +130,10 @@ def _close_states(broker: Broker, topic: Topic) -> None:
     """What is known of its subscriptions is the store's again. A read may still come back: nothing of
     it is for anybody."""
     for subscription in topic.subscriptions.values():
-        subscription.dispatcher = subscription.journal = None
-        if subscription.state_id is not None:
-            broker.store.close_state(subscription.state_id)
+        for part in subscription.parts():
+            part.dispatcher = part.journal = None
+            if part.state_id is not None:
+                broker.store.close_state(part.state_id)
     if topic.dedup_state_id is not None:
         broker.store.close_state(topic.dedup_state_id)
 
