@@ -13,8 +13,9 @@ from collections.abc import Coroutine
 from typing import Any
 
 from milepost import __version__
-from milepost.broker import membership, opening
-from milepost.broker.access import Admission, ProducerAccess
+from milepost.broker import membership, opening, volatile
+from milepost.broker.access import ProducerAccess
+from milepost.broker.admissions import Admissions
 from milepost.broker.broadcast import BROADCAST, BroadcastGroup, MemberSubscription
 from milepost.broker.consumer import Consumer
 from milepost.broker.counters import Counters
@@ -23,13 +24,13 @@ from milepost.broker.feed import LastRead
 from milepost.broker.guard import Guard
 from milepost.broker.limits import Limits
 from milepost.broker.pressure import Pressure
-from milepost.broker.producer import Producer
 from milepost.broker.progress import sample
 from milepost.broker.rates import RateBoard
 from milepost.broker.session import Session
 from milepost.broker.settings import Settings
 from milepost.broker.subscription import Subscription
 from milepost.broker.topic import Topic
+from milepost.broker.volatile import VolatileTopic
 from milepost.broker.watchers import TopicWatchers
 from milepost.clock import Clock
 from milepost.cursor import snapshot
@@ -37,10 +38,8 @@ from milepost.cursor.cursor import Cursor
 from milepost.cursor.group import Start
 from milepost.errors import (
     AlreadyExists,
-    MilepostError,
-    NotPersistent,
+    NotAllowed,
     PersistenceError,
-    ProducerFenced,
     ServiceNotReady,
     TooManyRequests,
     TopicNotFound,
@@ -85,6 +84,7 @@ class Broker:
             topics_per_namespace_max=settings.max_topics_per_namespace,
             partitions_max=settings.max_partitions_per_topic,
         )
+        self.admissions = Admissions(self)
         self.watchers = TopicWatchers(lambda tell: asyncio.get_running_loop().call_soon(tell))
         self.directory.on_topics = self.watchers.changed
         self.guard = Guard(self)
@@ -160,6 +160,8 @@ class Broker:
                 if isinstance(subscription, BroadcastGroup):
                     membership.tick(self, subscription)
         self.rates.tick(now, self.topics.values())
+        for idle in volatile.idle(self.topics.values()):
+            del self.topics[str(idle.name)]
         for subscription, until in list(self._orphans.items()):
             if subscription.consumers or now >= until:
                 del self._orphans[subscription]
@@ -196,7 +198,10 @@ class Broker:
         await self.directory.create_partitioned(name, partitions)
 
     async def topics_of_namespace(self, namespace: str, mode: str = "PERSISTENT") -> list[str]:
-        return [] if mode == "NON_PERSISTENT" else self.directory.topics(namespace)
+        stored = [] if mode == "NON_PERSISTENT" else self.directory.topics(namespace)
+        return (
+            stored if mode == "PERSISTENT" else [*volatile.names(self.topics, namespace), *stored]
+        )
 
     def new_producer_name(self) -> str:
         """A name that no producer of this broker, now or after a restart, is given again."""
@@ -235,9 +240,13 @@ class Broker:
 
     async def _open(self, name: TopicName, create: bool) -> Topic:
         self.directory.check_namespace(name)
-        if not name.is_persistent:
-            raise NotPersistent(f"{name} is not persistent")
         self.directory.check_partition(name)
+        if not name.is_persistent:
+            if not self.settings.enable_non_persistent_topics:
+                raise NotAllowed(f"{name}: non-persistent topics are switched off")
+            return VolatileTopic(
+                name, self._loop.call_soon, now_ms=self.clock.wall_ms, counters=self.counters
+            )
         row = self.directory.row(name)
         if row is None:
             if not create or not (
@@ -305,6 +314,8 @@ class Broker:
 
     def create_reader(self, topic: Topic, name: str, index: int) -> Subscription:
         """A subscription that is not durable."""
+        if isinstance(topic, VolatileTopic):
+            return opening.attach(self, topic.subscribe(name, self.limits))
         cursor = Cursor(topic.log.first_index, topic.log.end_index, at=index)
         return opening.attach(
             self, Subscription(topic, name, cursor, limits=self.limits, state_id=None, journal=None)
@@ -397,70 +408,6 @@ class Broker:
         # needs that: C++ clients hear of their seek's success late and then empty their queue
         # (docs/decisions/0007-a-pause-after-a-seek.md).
         consumer.peer.write((replies.close_consumer(consumer.consumer_id),))
-
-    def remove_producer(self, producer: Producer) -> None:
-        if producer.is_closed:
-            return
-        producer.is_closed = True
-        topic = producer.topic
-        if topic.producers.get(producer.name) is producer:
-            del topic.producers[producer.name]
-            if topic.dedup is not None:
-                topic.dedup.closed(producer.name, self.clock.wall_ms())
-        session = producer.peer
-        if isinstance(session, Session):
-            session.forget_producer(producer)
-        for decided in topic.access.leave(producer):
-            if decided.error is not None:
-                self._refuse_waiting(decided.producer, decided.error)
-            else:
-                self.spawn(self._promote(topic, decided))
-
-    async def _promote(self, topic: Topic, admission: Admission[Producer]) -> None:
-        """Whoever waited for exclusive access has its turn."""
-        try:
-            await self.grant(topic, admission)
-        except MilepostError as error:
-            self._refuse_waiting(admission.producer, error)
-
-    def put_out(self, admission: Admission[Producer]) -> None:
-        """Producers that another one displaces: they, or those in line, are told."""
-        for producer in admission.to_close:
-            self.remove_producer(producer)
-            producer.peer.write((replies.close_producer(producer.producer_id),))
-        for producer in admission.to_refuse:
-            self._refuse_waiting(producer, ProducerFenced(f"{admission.producer.name} came first"))
-
-    def _refuse_waiting(self, producer: Producer, error: MilepostError) -> None:
-        self.remove_producer(producer)
-        if producer.waiting_request_id is not None:
-            producer.peer.write(
-                (replies.error(producer.waiting_request_id, error.wire_code, str(error)),)
-            )
-
-    async def grant(self, topic: Topic, admission: Admission[Producer]) -> None:
-        """Tell a producer that it may publish, once the topic epoch it got is durable."""
-        producer = admission.producer
-        if admission.epoch_to_store is not None:
-            try:
-                topic.row = await self.directory.set_doc(
-                    topic.row, {**topic.row.doc, "epoch": admission.epoch_to_store}
-                )
-            except BaseException:
-                self.remove_producer(producer)
-                raise
-        request_id, producer.waiting_request_id = producer.waiting_request_id, None
-        if request_id is not None and not producer.is_closed:
-            frame = self.producer_success(request_id, producer, admission.epoch)
-            producer.peer.write((frame,))
-
-    def producer_success(self, request_id: int, producer: Producer, epoch: int | None) -> bytes:
-        return replies.producer_success(
-            request_id,
-            producer.name,
-            last_sequence_id=producer.topic.last_sequence_id(producer.name),
-            topic_epoch=epoch,
-        )
 
     # -- what feeds need ---------------------------------------------------------------------------
 

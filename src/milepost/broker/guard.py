@@ -109,7 +109,7 @@ class Guard:
                 ):
                     self._broker.counters.rights_ended["produce"] += 1
                     logger.info("%s: role %s may no longer produce to %s", session, identity, name)
-                    self._broker.remove_producer(producer)
+                    self._broker.admissions.remove(producer)
                     session.write((replies.close_producer(producer.producer_id),))
             for consumer in list(session.consumers.values()):
                 name, label = consumer.subscription.topic.name, consumer.subscription.name

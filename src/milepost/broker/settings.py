@@ -188,6 +188,11 @@ class Settings(SecuritySettings):
         "allowAutoSubscriptionCreation",
         live=True,
     )
+    enable_non_persistent_topics: bool = switch(
+        True,
+        "Allow topics whose messages are not stored.",
+        "enableNonPersistentTopics",
+    )
     subscription_pattern_length_max: int = count(
         50,
         1,

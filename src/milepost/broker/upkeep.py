@@ -140,7 +140,7 @@ def _close_states(broker: Broker, topic: Topic) -> None:
 
 def put_out_producers(broker: Broker, topic: Topic) -> None:
     for producer in list(topic.producers.values()):
-        broker.remove_producer(producer)
+        broker.admissions.remove(producer)
         producer.peer.write((replies.close_producer(producer.producer_id),))
 
 

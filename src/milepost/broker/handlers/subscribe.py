@@ -146,12 +146,14 @@ async def _plain(
     broker = session.broker
     name = command.subscription
     found = topic.subscriptions.get(name)
+    if found is not None and not topic.name.is_persistent:
+        return found
     if found is not None:
         if found.is_durable != command.durable:
             kind = "durable" if found.is_durable else "not durable"
             raise NotAllowed(f"subscription {name} of {topic.name} is {kind}")
         return found
-    if not command.durable:
+    if not command.durable or not topic.name.is_persistent:
         return broker.create_reader(topic, name, _reader_start(topic, command))
     if not broker.settings.allow_auto_subscription_creation:
         raise SubscriptionNotFound(f"subscription {name} of {topic.name} does not exist")
