@@ -175,6 +175,8 @@ async def delete_topic(broker: Broker, topic: Topic, *, force: bool) -> None:
     """With everything in it."""
     if not force:
         check_unused(topic)
+    # First, so that whatever happens no later topic of that name inherits them.
+    await broker.guard.forget_topic(topic.name)
     async with _closed(broker, topic):
         await broker.engine.delete_topic(topic.row, topic.log)
         broker.directory.forget_topic(topic.name)
@@ -197,6 +199,7 @@ async def delete_partitioned(broker: Broker, name: TopicName, *, force: bool) ->
             check_unused(topic)
     for topic in topics:
         await delete_topic(broker, topic, force=force)
+    await broker.guard.forget_topic(name)
     await broker.directory.delete_partitioned(name)
 
 

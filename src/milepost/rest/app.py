@@ -28,6 +28,7 @@ from milepost.rest import (
     messages,
     metrics,
     namespaces,
+    permissions,
     progress,
     reset,
     stats,
@@ -55,6 +56,7 @@ RESOURCES = (
     maintenance,
     topics,
     namespaces,
+    permissions,
     brokers,
     metrics,
 )
