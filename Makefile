@@ -43,6 +43,7 @@ check: $(READY) ## format, lint, types, tidy, unit, property, scenarios, proposa
 test: check ## everything that CI runs
 	$(BIN)/python -m pytest -q -n $(JOBS) -m "slow" tests/unit tests/property
 	$(BIN)/python -m pytest -q -n $(JOBS) tests/crash tests/compat tests/e2e tests/fuzz
+	$(BIN)/python -m pytest -q tests/spark
 
 fuzz: $(READY) ## every fuzz target for SECONDS=60, all in about 14 minutes
 	MILEPOST_FUZZ_SECONDS=$(SECONDS) $(BIN)/python -m pytest -q -n $(JOBS) tests/fuzz

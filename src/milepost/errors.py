@@ -9,6 +9,8 @@
     │   ├── InvalidPartitions
     │   │   └── FewerPartitions
     │   ├── InvalidSetting
+    │   ├── InvalidOption
+    │   ├── InvalidCheckpoint
     │   ├── UnknownCompression
     │   ├── InvalidSchema
     │   ├── SchemaMismatch      a value that its schema has no room for
@@ -20,7 +22,8 @@
     │   ├── SubscriptionNotFound
     │   ├── SchemaNotFound
     │   ├── LedgerNotFound
-    │   └── IndexNotFound
+    │   ├── IndexNotFound
+    │   └── DataLoss            what was to be read is there no more; names the range
     ├── AlreadyExists
     ├── Busy                    somebody else has it; may work later
     │   ├── ConsumerBusy
@@ -54,6 +57,7 @@
     │   ├── ProducerQueueIsFull
     │   ├── WrongContext        another event loop, or a process forked after connecting
     │   └── BrokerError         the broker refused with a code that has no class of its own
+    ├── Undecodable             a stored entry or value that cannot be read as what it claims to be
     └── ProtocolError           a peer's bytes are not the protocol; `reason` is a counter's label
 
 An error knows how the two edges say it: `wire_code` is Pulsar's ServerError number, `http_status`
@@ -109,6 +113,14 @@ class InvalidSetting(InvalidInput):
     """A setting that cannot be used; the message has file and line, key, value and what is allowed."""
 
 
+class InvalidOption(InvalidInput):
+    """An option of the Spark source or sink that is unknown or has no such value."""
+
+
+class InvalidCheckpoint(InvalidInput):
+    """Offsets of a checkpoint or a manifest that are none, or of other topics."""
+
+
 class UnknownCompression(InvalidInput):
     """A compression type that no client of this protocol knows."""
 
@@ -161,6 +173,10 @@ class LedgerNotFound(NotFound):
 
 class IndexNotFound(NotFound):
     """An index below the first retained or at or past the end."""
+
+
+class DataLoss(NotFound):
+    """Messages that a query still had to read were trimmed, or their topic was deleted."""
 
 
 class AlreadyExists(MilepostError):
@@ -353,6 +369,13 @@ class BrokerError(ClientError):
 
     def __str__(self) -> str:
         return self.message
+
+
+class Undecodable(MilepostError, ValueError):
+    """An entry or a value whose bytes are not what its metadata or schema says."""
+
+    wire_code = 9  # ChecksumError
+    http_status = 422
 
 
 class ProtocolError(MilepostError, ValueError):

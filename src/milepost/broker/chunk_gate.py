@@ -177,3 +177,13 @@ class ChunkGate:
         for index in message.indexes:
             self.held.discard(index, index + 1)
         return tuple(message.indexes)
+
+
+class OpenGate(ChunkGate):
+    """For who reads a part of a topic and puts messages together itself: every chunk where it lies,
+    also those of messages that began before that part."""
+
+    __slots__ = ()
+
+    def meet(self, entry: Entry) -> Met:
+        return Met(entry.last_index)

@@ -322,7 +322,7 @@ class Session:
         self.protocol.close()
         self.opening.clear()
         for producer in list(self.producers.values()):
-            self.broker.admissions.remove(producer)
+            self.broker.remove_producer(producer)
         for consumer in list(self.consumers.values()):
             self.broker.remove_consumer(consumer)
         self.producers.clear()

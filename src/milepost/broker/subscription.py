@@ -13,7 +13,7 @@ Nothing here suspends. Reading entries, which may, is feed.py's.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from milepost.broker import addresses, tally
 from milepost.broker.ack_journal import AckJournal, Done, Journaling
@@ -24,7 +24,6 @@ from milepost.broker.dispatch import Dispatcher, make_dispatcher
 from milepost.broker.limits import Limits
 from milepost.broker.outbox import Outbox
 from milepost.broker.pace import Pace
-from milepost.broker.parts import Parts
 from milepost.broker.peer import Buffer
 from milepost.broker.rates import Rates
 from milepost.broker.reset_history import ResetHistory
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
 _NO_CONSUMER = 0
 
 
-class Subscription(Parts):
+class Subscription:
     def __init__(
         self,
         topic: Topic,
@@ -106,6 +105,10 @@ class Subscription(Parts):
     @property
     def is_durable(self) -> bool:
         return self.state_id is not None
+
+    def doc(self) -> dict[str, Any]:
+        """What the catalog keeps of it beside the cursor."""
+        return {"properties": self.properties, "resets": self.resets.to_doc()}
 
     # -- consumers ---------------------------------------------------------------------------------
 

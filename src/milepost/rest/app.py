@@ -28,7 +28,6 @@ from milepost.rest import (
     messages,
     metrics,
     namespaces,
-    permissions,
     progress,
     reset,
     stats,
@@ -56,7 +55,6 @@ RESOURCES = (
     maintenance,
     topics,
     namespaces,
-    permissions,
     brokers,
     metrics,
 )

@@ -1,0 +1,51 @@
+"""Topics as Spark tables: the only package that imports pyspark. It never imports the broker.
+
+    import milepost.spark
+
+    milepost.spark.register(spark)
+    spark.read.format("milepost").option("topic", "events").load()
+
+Importing it needs neither Spark nor Java; what does is imported when it is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["register", "follow"]
+
+PUSH_DOWN_CONF: Final = "spark.sql.python.filterPushdown.enabled"
+
+
+def register(spark: SparkSession, *, push_filters: bool = False) -> None:
+    """Make `format("milepost")` known to a session, which finds it by itself where the wheel is installed.
+
+    `push_filters` lets Spark offer filters to Python sources, which it does not by default; the
+    source takes them with its option `pushFilters`.
+    """
+    from milepost.spark.source import MilepostSource
+
+    spark.dataSource.register(MilepostSource)
+    if push_filters:
+        spark.conf.set(PUSH_DOWN_CONF, "true")
+
+
+def follow(spark: SparkSession, **options: Any) -> None:
+    """Write the last progress of streaming queries to their subscription when they end.
+
+    `options` are those of the queries: `serviceUrl`, `adminUrl`, `token` and `subscription`. What is
+    committed while a query runs, the query writes itself; Spark does not tell it of its last batch.
+    """
+    from milepost.errors import InvalidOption
+    from milepost.spark.listener import ProgressListener
+    from milepost.spark.options import read_options
+
+    found = read_options(
+        {"topicsPattern": ".*", **{name: str(one) for name, one in options.items()}}
+    )
+    if found.subscription is None:
+        raise InvalidOption("option subscription says whose progress is written, and is missing")
+    spark.streams.addListener(ProgressListener(found.connection, found.subscription))

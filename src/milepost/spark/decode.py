@@ -1,0 +1,258 @@
+"""Decoding: entries of a partition to Arrow batches, by the compiled reader where it can be had.
+
+    decoder = Decoder("persistent://public/default/t", columns=("index", "value"))
+    for batch in decoder.batches(raw_entries, first_index=10, end_index=500): ...
+
+Chunked messages are put together on the way (chunks.py) and stand where their last chunk does; markers are
+dropped, and so are messages outside the range. Decompression is done entry by entry by its own libraries;
+checksums are compared for every entry. What the compiled reader does not take is read plainly, which gives
+the same rows or an `Undecodable` that names the entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from milepost.errors import Undecodable
+from milepost.positions.names import TopicName
+from milepost.spark import scan
+from milepost.spark.chunks import Chunk, SliceChunks, is_chunk
+from milepost.spark.columns import COLUMNS, Row, arrow_schema, to_batch
+from milepost.spark.entries import (
+    RawEntry,
+    chunked_row,
+    entry_rows,
+    inflate,
+    last_index,
+    read_entry,
+)
+from milepost.spark.scan import Field
+from milepost.wire.frames import crc32c
+from milepost.wire.metadata import is_marker
+
+# Arrow counts the bytes of a column in 32 bits.
+ARRAY_SIZE_MAX: Final = (1 << 31) - 1
+# What a message's id can take: five tags and varints of 10, 10, 5, 5 and 5 bytes.
+_ID_SIZE_MAX: Final = 40
+# A KeyValue takes six bytes at least.
+_PAIR_SIZE_MIN: Final = 6
+# SingleMessageMetadata, its size in front of it: what a message of a batch takes at least.
+_SINGLE_SIZE_MIN: Final = 6
+
+_NUMBERS: Final = (
+    "index",
+    "ledger_id",
+    "entry_id",
+    "publish_time",
+    "event_time",
+    "sequence_id",
+    "batch_index",
+)
+_TEXTS: Final = ("key", "value", "message_id", "producer", "schema_version", "properties")
+_FLAGS: Final = {"key": 0, "value": 1, "event_time": 2, "schema_version": 3}
+
+
+class Decoder:
+    """Turns entries of one partition into batches of the columns that are wanted."""
+
+    def __init__(
+        self,
+        topic: str,
+        columns: Sequence[str] = COLUMNS,
+        chunks: SliceChunks | None = None,
+    ) -> None:
+        """`chunks` puts chunked messages together; without it they are passed over."""
+        self.topic = topic
+        self.partition = TopicName.parse(topic).partition
+        self.columns = tuple(columns)
+        self.schema = arrow_schema(self.columns)
+        self._wants = np.array([name in self.columns for name in _TEXTS])
+        self._chunks = chunks
+
+    def batches(
+        self, entries: Sequence[RawEntry], first_index: int, end_index: int
+    ) -> Iterator[pa.RecordBatch]:
+        """The messages of the entries that lie in the range, in order, none of them empty batches."""
+        while entries:
+            batch, taken = self._compiled(entries, first_index, end_index)
+            if batch is not None and batch.num_rows:
+                yield batch
+            if taken < len(entries):
+                rows = self._plain(entries[taken], first_index, end_index)
+                if rows:
+                    yield to_batch(rows, self.columns)
+                taken += 1
+            entries = entries[taken:]
+
+    def _plain(self, entry: RawEntry, first_index: int, end_index: int) -> list[Row]:
+        """What is unusual: chunks, markers, and entries that the compiled reader does not take."""
+        parts = read_entry(entry)
+        if is_marker(parts.metadata):
+            return []
+        if not is_chunk(parts):
+            return entry_rows(self.topic, self.partition, entry, first_index, end_index)
+        whole = self._chunks.add(Chunk(entry, parts)) if self._chunks is not None else None
+        if whole is None or not first_index <= last_index(parts, entry) < end_index:
+            return []
+        return [chunked_row(self.topic, self.partition, *whole)]
+
+    def _compiled(
+        self, entries: Sequence[RawEntry], first_index: int, end_index: int
+    ) -> tuple[pa.RecordBatch | None, int]:
+        """A batch of the first entries, and how many they are."""
+        data = np.frombuffer(b"".join([entry.data for entry in entries]), np.uint8)
+        bounds = np.zeros(len(entries) + 1, np.int64)
+        np.cumsum([len(entry.data) for entry in entries], out=bounds[1:])
+        heads = np.empty((len(entries), Field.COUNT_OF), np.int64)
+        unusual = scan.scan_entries(data, bounds, heads)
+        count = len(entries) if unusual == scan.DONE else int(unusual)
+        special = np.flatnonzero(heads[:count, Field.SPECIAL])
+        if len(special):
+            count = int(special[0])
+        count = _fitting(heads[:count], bounds)
+        heads = heads[:count]
+        if not count:
+            return None, 0
+        _check(entries[:count], heads, bounds)
+        payloads = _payloads(entries[:count], data, heads)
+        return self._rows(entries[:count], data, payloads, heads, first_index, end_index)
+
+    def _rows(
+        self,
+        entries: Sequence[RawEntry],
+        data: Any,
+        payloads: Any,
+        heads: Any,
+        first_index: int,
+        end_index: int,
+    ) -> tuple[pa.RecordBatch, int]:
+        sizes = heads[:, Field.PAYLOAD_END] - heads[:, Field.PAYLOAD_AT]
+        # A batch may state what it likes; what its bytes can hold is what room is made for.
+        stated = np.maximum(heads[:, Field.BATCH], 1)
+        counts = np.minimum(stated, sizes // _SINGLE_SIZE_MIN + 1)
+        room = int(counts.sum())
+        place = np.array([(entry.ledger_id, entry.entry_id) for entry in entries], np.int64)
+        bytes_max = len(data) + int(sizes.sum())
+        numbers = np.empty((len(_NUMBERS), room), np.int64)
+        flags = np.empty((len(_FLAGS), room), np.bool_)
+        ends = np.empty((len(_TEXTS), room + 1), np.int32)
+        wants = dict(zip(_TEXTS, self._wants, strict=True))
+        pairs_max = bytes_max // _PAIR_SIZE_MIN if wants["properties"] else 0
+        pair_ends = np.empty((2, pairs_max + 1), np.int32)
+        ends[:, 0] = pair_ends[:, 0] = 0
+        producers = int((heads[:, Field.PRODUCER_SIZE] * counts).sum())
+        schemas = int((np.maximum(heads[:, Field.SCHEMA_SIZE], 0) * counts).sum())
+        texts = (
+            np.empty(bytes_max if wants["key"] else 0, np.uint8),
+            np.empty(int(sizes.sum()) if wants["value"] else 0, np.uint8),
+            np.empty(_ID_SIZE_MAX * room if wants["message_id"] else 0, np.uint8),
+            np.empty(producers if wants["producer"] else 0, np.uint8),
+            np.empty(schemas if wants["schema_version"] else 0, np.uint8),
+            np.empty(bytes_max if wants["properties"] else 0, np.uint8),
+            np.empty(bytes_max if wants["properties"] else 0, np.uint8),
+        )
+        rows, unusual = scan.scan_rows(
+            data,
+            payloads,
+            heads,
+            place,
+            first_index,
+            end_index,
+            self.partition,
+            self._wants,
+            numbers,
+            flags,
+            ends,
+            pair_ends,
+            texts,
+        )
+        taken = len(entries) if unusual == scan.DONE else int(unusual)
+        arrays = [
+            self._array(name, int(rows), numbers, flags, ends, pair_ends, texts)
+            for name in self.columns
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema), taken
+
+    def _array(
+        self, name: str, rows: int, numbers: Any, flags: Any, ends: Any, pair_ends: Any, texts: Any
+    ) -> pa.Array:
+        kind = self.schema.field(name).type
+        nulls = None
+        if name in _FLAGS:
+            flag = flags[_FLAGS[name], :rows]
+            if not flag.all():
+                nulls = pa.py_buffer(np.packbits(flag, bitorder="little"))
+        if name == "topic":
+            return pa.repeat(pa.scalar(self.topic, kind), rows)
+        if name == "partition":
+            return pa.repeat(pa.scalar(self.partition, kind), rows)
+        if name == "first_chunk_id":
+            return pa.nulls(rows, kind)
+        if name == "batch_index":
+            values = numbers[_NUMBERS.index(name), :rows].astype(np.int32)
+            return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(values)])
+        if name in _NUMBERS:
+            values = numbers[_NUMBERS.index(name), :rows]
+            return pa.Array.from_buffers(kind, rows, [nulls, pa.py_buffer(values)])
+        column = _TEXTS.index(name)
+        column_ends = ends[column, : rows + 1]
+        if name != "properties":
+            return _bytes_array(kind, rows, column_ends, texts[column], nulls)
+        pairs = int(column_ends[rows])
+        names = _bytes_array(pa.string(), pairs, pair_ends[0, : pairs + 1], texts[column], None)
+        items = _bytes_array(pa.string(), pairs, pair_ends[1, : pairs + 1], texts[column + 1], None)
+        both = pa.StructArray.from_arrays([names, items], fields=[kind.key_field, kind.item_field])
+        return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(column_ends)], children=[both])
+
+
+def _bytes_array(kind: pa.DataType, rows: int, ends: Any, data: Any, nulls: Any) -> pa.Array:
+    # Only what was written: the room that was made is larger, and must not be kept.
+    written = data[: int(ends[rows])].copy()
+    return pa.Array.from_buffers(kind, rows, [nulls, pa.py_buffer(ends), pa.py_buffer(written)])
+
+
+def _fitting(heads: Any, bounds: Any) -> int:
+    """How many entries from the first on stay below what one array may hold; one may be unusual."""
+    repeated = np.maximum(heads[:, Field.PRODUCER_SIZE], heads[:, Field.SCHEMA_SIZE])
+    sizes = np.diff(bounds[: len(heads) + 1])
+    payloads = np.maximum(sizes, np.minimum(heads[:, Field.UNCOMPRESSED_SIZE], 1 << 32))
+    rows = np.minimum(np.maximum(heads[:, Field.BATCH], 1), payloads // _SINGLE_SIZE_MIN + 1)
+    largest = np.maximum(sizes + payloads, rows * np.maximum(repeated, _ID_SIZE_MAX))
+    return int(np.searchsorted(np.cumsum(largest), ARRAY_SIZE_MAX, "right"))
+
+
+def _check(entries: Sequence[RawEntry], heads: Any, bounds: Any) -> None:
+    """Compare the checksums."""
+    starts = (heads[:, Field.CHECKED_AT] - bounds[: len(entries)]).tolist()
+    checked = (heads[:, Field.CHECKED_AT] >= 0).tolist()
+    for entry, begin, is_checked, stated in zip(
+        entries, starts, checked, heads[:, Field.CHECKSUM].tolist(), strict=True
+    ):
+        if is_checked and crc32c(entry.data[begin:]) != stated:
+            raise Undecodable(f"entry {entry.place}: its checksum is not {stated:#010x}")
+
+
+def _payloads(entries: Sequence[RawEntry], data: Any, heads: Any) -> Any:
+    """Where the payloads lie when they are decompressed; `heads` is changed to say so."""
+    compressed = np.flatnonzero(heads[:, Field.COMPRESSION])
+    if not len(compressed):
+        return data
+    parts, end = [data], len(data)
+    for number in compressed.tolist():
+        head = heads[number]
+        payload = data[head[Field.PAYLOAD_AT] : head[Field.PAYLOAD_END]]
+        found = inflate(
+            int(head[Field.COMPRESSION]),
+            int(head[Field.UNCOMPRESSED_SIZE]),
+            memoryview(payload),
+            entries[number],
+        )
+        parts.append(np.frombuffer(found, np.uint8))
+        head[Field.PAYLOAD_AT] = end
+        end += len(found)
+        head[Field.PAYLOAD_END] = end
+    return np.concatenate(parts)

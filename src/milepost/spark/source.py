@@ -1,0 +1,256 @@
+"""The data source `milepost`: where Spark's contract meets the rest of this package.
+
+    spark.read.format("milepost").option("topic", "events").load()
+    spark.readStream.format("milepost").option("topic", "events").option("subscription", "etl").load()
+
+Spark makes these objects in several processes and pickles them between: they hold options and nothing that
+is open, but for what the one process keeps that plans a streaming query. Spark's names stay at this border.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from milepost.clock import SystemClock
+from milepost.errors import InvalidOption, InvalidRange
+from milepost.positions.names import TopicName
+from milepost.spark.columns import COLUMNS, check_columns, ddl, simple_type
+from milepost.spark.fetch import fetch
+from milepost.spark.offsets import (
+    Offsets,
+    Slice,
+    admit,
+    check_resume,
+    checked,
+    count,
+    is_held_back,
+    slices,
+)
+from milepost.spark.options import ReadOptions, read_options
+from milepost.spark.pin import Pin
+from milepost.spark.pushdown import Predicates, taken
+from milepost.spark.survey import Survey
+
+# A task for less is more trouble than help, unless more tasks are asked for.
+SLICE_MESSAGES_MIN: Final = 10_000
+
+
+class MilepostSource(DataSource):
+    """`format("milepost")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "milepost"
+
+    def schema(self) -> str:
+        options = read_options(self.options)
+        if options.decode != "raw":
+            raise InvalidOption(f"option decode is {options.decode!a}; only raw is there yet")
+        return ddl(check_columns(options.columns or COLUMNS))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        options = read_options(self.options)
+        kind = PushingReader if options.push_filters else TopicReader
+        return kind(options, _columns(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return TopicStreamReader(read_options(self.options), _columns(schema))
+
+
+def _columns(schema: StructType) -> tuple[str, ...]:
+    """The columns of a schema that may be the user's: a subset of ours, with our types."""
+    names = check_columns(field.name for field in schema.fields)
+    for field in schema.fields:
+        given, own = field.dataType.simpleString(), simple_type(field.name)
+        if given != own:
+            raise InvalidOption(
+                f"column {field.name} is {own}, the schema has {given}: cast it behind the source"
+            )
+    return names
+
+
+class SlicePartition(InputPartition):
+    """One task."""
+
+    def __init__(self, part: Slice) -> None:
+        super().__init__(part)
+
+
+class _Reads:
+    """What both kinds of reader do in an executor."""
+
+    def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
+        self._options = options
+        self._columns = tuple(columns)
+        self._predicates = Predicates()
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        part = partition.value
+        if part is None:
+            return  # Spark's own, when there is nothing to read
+        options = self._options
+        for batch in fetch(
+            options.connection,
+            part,
+            self._columns,
+            fail_on_data_loss=options.fail_on_data_loss,
+        ):
+            yield self._predicates.apply(batch)
+
+    def _slices(self, start: Offsets, end: Offsets) -> list[SlicePartition]:
+        options = self._options
+        tasks = options.partitions_min
+        if tasks is None:
+            tasks = min(os.cpu_count() or 1, -(-count(start, end) // SLICE_MESSAGES_MIN))
+        found = slices(start, end, partitions_min=max(tasks, 1), messages_max=options.slice_max)
+        return [SlicePartition(one) for one in found]
+
+
+class TopicReader(_Reads, DataSourceReader):
+    """A batch: a range of every partition, decided when it is planned."""
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        survey = Survey(options)
+        try:
+            topics = survey.topics()
+            start = survey.resolve(options.starting, topics)
+            end = survey.resolve(options.ending, topics)
+            ends = survey.ends(topics)
+        finally:
+            survey.close()
+        for topic in topics:
+            if end[topic] > ends[topic] or start[topic] > end[topic]:
+                raise InvalidRange(
+                    f"{topic}: [{start[topic]}, {end[topic]}) is to be read, it ends at {ends[topic]}"
+                )
+            start[topic], end[topic] = self._predicates.narrow(start[topic], end[topic])
+            if not self._predicates.admits(TopicName.parse(topic).partition):
+                end[topic] = start[topic]
+        return self._slices(start, end)
+
+
+class PushingReader(TopicReader):
+    """The same where Spark may offer filters: it fails queries that have such a reader while
+    `spark.sql.python.filterPushdown.enabled` is false."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self._predicates, left = taken(filters)
+        return left
+
+
+class TopicStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream. One process of a query keeps one of these; tasks have copies that only read."""
+
+    def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
+        super().__init__(options, columns)
+        if options.starting.default.kind == "latest" and options.subscription is None:
+            raise InvalidOption(
+                "startingIndex=latest needs option subscription: Spark asks for the start again when "
+                "the first batch is replayed, and a later answer would leave messages out"
+            )
+        self._survey: Survey | None = None
+        self._made_pin: Pin | None = None
+        # Where AvailableNow ends; None for other triggers.
+        self._target: Offsets | None = None
+        self._is_resumed = False
+        self._held_since: float | None = None
+
+    @property
+    def survey(self) -> Survey:
+        if self._survey is None:
+            self._survey = Survey(self._options)
+        return self._survey
+
+    @property
+    def _pin(self) -> Pin | None:
+        options = self._options
+        if self._made_pin is None and options.subscription is not None:
+            self._made_pin = Pin(options.connection, options.subscription)
+        return self._made_pin
+
+    def initialOffset(self) -> dict[str, int]:
+        topics = self.survey.topics()
+        start = self.survey.resolve(self._options.starting, topics)
+        if self._pin is not None:
+            for topic in topics:
+                at_end = self._options.starting.of(topic).kind == "latest"
+                pinned = self._pin.hold(topic, at_end=at_end)
+                if at_end:
+                    start[topic] = pinned
+        return start
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        options = self._options
+        if options.messages_max is not None:
+            return ReadMaxRows(options.messages_max)
+        if options.bytes_max is not None:
+            return ReadMaxBytes(options.bytes_max)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self.survey.ends()
+
+    def reportLatestOffset(self) -> dict[str, int]:
+        return self._target or self.survey.ends()
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        begin = checked(start)
+        end = self.survey.ends() if self._target is None else self._target
+        if not self._is_resumed:
+            check_resume(begin, end)
+            if self._pin is not None:
+                for topic in end:
+                    self._pin.hold(topic)
+            self._is_resumed = True
+        everything = isinstance(limit, ReadAllAvailable)
+        if not everything and self._target is None and self._holds_back(count(begin, end)):
+            return begin
+        self._held_since = None
+        new = [topic for topic in end if topic not in begin]
+        bytes_max = None if everything else self._options.bytes_max
+        return admit(
+            begin,
+            end,
+            messages_max=limit.max_rows if isinstance(limit, ReadMaxRows) else None,
+            bytes_max=bytes_max,
+            mean_sizes=self.survey.mean_sizes(end) if bytes_max is not None else None,
+            firsts=self.survey.firsts(new) if new else None,
+        )
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        return self._slices(checked(start), checked(end))
+
+    def commit(self, end: dict[str, int]) -> None:
+        if self._pin is not None:
+            self._pin.advance(checked(end))
+
+    def _holds_back(self, available: int) -> bool:
+        options = self._options
+        now = SystemClock().monotonic()
+        if self._held_since is None:
+            self._held_since = now
+        return is_held_back(
+            available,
+            messages_min=options.messages_min,
+            waited_s=now - self._held_since,
+            delay_max_s=options.delay_max_s,
+        )

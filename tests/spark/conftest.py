@@ -1,0 +1,167 @@
+"""One Spark session and one broker for all tests; a topic for each."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pulsar
+import pytest
+from compat.broker_process import BrokerProcess
+from pyspark.sql import DataFrameReader, SparkSession
+from pyspark.sql.streaming import DataStreamReader
+
+import milepost.spark
+
+SOURCES = Path(milepost.__file__).parent.parent
+JAVA_VERSION_MIN = 17
+# Small, so that chunked messages need not be large.
+MESSAGE_SIZE_MAX = 64 * 1024
+
+_numbers = itertools.count()
+
+
+def java_version() -> int:
+    """0: there is none."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java is None:
+        return 0
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    return int(found[1]) if found else 0
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    if java_version() < JAVA_VERSION_MIN:
+        pytest.skip(
+            "Spark needs Java 17 or newer: install openjdk-17-jre-headless, or set JAVA_HOME"
+        )
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(SOURCES), str(Path(__file__).parent.parent)])
+    session = (
+        SparkSession.builder.master("local[2,3]")
+        .appName("milepost-tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    milepost.spark.register(session)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(
+        tmp_path_factory.mktemp("broker"), max_message_size=MESSAGE_SIZE_MAX
+    ) as process:
+        yield process
+        assert not process.complaints()
+
+
+@pytest.fixture(scope="session")
+def client(broker: BrokerProcess) -> Iterator[pulsar.Client]:
+    client = pulsar.Client(broker.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    name = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name)
+    return f"persistent://public/default/{name}{next(_numbers)}"
+
+
+@pytest.fixture
+def reading(
+    spark: SparkSession, broker: BrokerProcess, topic: str
+) -> Callable[..., DataFrameReader]:
+    """A batch read of the test's topic, with more options."""
+
+    def make(**options: Any) -> DataFrameReader:
+        return _with(spark.read.format("milepost"), broker, topic, options)
+
+    return make
+
+
+@pytest.fixture
+def streaming(
+    spark: SparkSession, broker: BrokerProcess, topic: str
+) -> Callable[..., DataStreamReader]:
+    """The same as a stream."""
+
+    def make(**options: Any) -> DataStreamReader:
+        return _with(spark.readStream.format("milepost"), broker, topic, options)
+
+    return make
+
+
+def _with(reader: Any, broker: BrokerProcess, topic: str, options: dict[str, Any]) -> Any:
+    given = {"serviceUrl": broker.url, **options}
+    if not {"topics", "topicsPattern"} & set(given):
+        given.setdefault("topic", topic)
+    return reader.options(**given)
+
+
+class Publisher:
+    """Publishes with the official client and remembers what every index holds."""
+
+    def __init__(self, client: pulsar.Client, topic: str) -> None:
+        self._client = client
+        self._topic = topic
+        self.values: list[bytes] = []
+        """Of the messages, in order; a chunked one once."""
+
+    def batches(self, count: int, of: int) -> None:
+        """Messages in batches of `of`; what is left over at the end is a smaller batch."""
+        producer = self._client.create_producer(
+            self._topic,
+            batching_enabled=True,
+            batching_max_messages=of,
+            batching_max_publish_delay_ms=60_000,
+            block_if_queue_full=True,
+        )
+        for number in range(count):
+            value = b"%d-%d" % (len(self.values), number)
+            self.values.append(value)
+            producer.send_async(value, None, partition_key=str(number % 7))
+        producer.flush()
+        producer.close()
+
+    def singles(self, count: int) -> None:
+        producer = self._client.create_producer(self._topic, batching_enabled=False)
+        for number in range(count):
+            value = b"single-%d-%d" % (len(self.values), number)
+            self.values.append(value)
+            producer.send_async(value, None, properties={"n": str(number)}, event_timestamp=1000)
+        producer.flush()
+        producer.close()
+
+    def chunked(self, size: int) -> None:
+        producer = self._client.create_producer(
+            self._topic, batching_enabled=False, chunking_enabled=True
+        )
+        value = (b"chunked-%d-" % len(self.values)).ljust(size, b"x")
+        self.values.append(value)
+        producer.send(value)
+        producer.close()
+
+
+@pytest.fixture
+def publisher(client: pulsar.Client, topic: str) -> Publisher:
+    return Publisher(client, topic)
