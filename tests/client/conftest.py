@@ -12,6 +12,7 @@ import inspect
 import itertools
 import os
 import re
+import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,6 +20,8 @@ import pytest
 
 import milepost.testing
 from milepost.aio import Client
+from milepost.positions import TopicName
+from milepost.testing.broker import BrokerForTest
 
 _numbers = itertools.count()
 
@@ -47,13 +50,40 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 @pytest.fixture(scope="session")
-def service() -> Iterator[str]:
-    """The URL of the broker that tests share."""
+def running() -> Iterator[BrokerForTest | None]:
+    """The Milepost that tests share; None where they run against an Apache Pulsar."""
     if PULSAR_URL is not None:
-        yield PULSAR_URL
+        yield None
         return
-    with milepost.testing.broker() as running:
-        yield running.url
+    with milepost.testing.broker() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def service(running: BrokerForTest | None) -> str:
+    """The URL of the broker that tests share."""
+    return PULSAR_URL if running is None else running.url
+
+
+@pytest.fixture
+def partition(running: BrokerForTest | None) -> Callable[[str, int], None]:
+    """Makes a topic partitioned."""
+
+    def make(topic: str, count: int) -> None:
+        if running is not None:
+            name = TopicName.parse(topic)
+            running.run(running.running.broker.create_partitioned_topic(name, count))
+            return
+        path = topic.replace("://", "/")
+        request = urllib.request.Request(
+            f"{PULSAR_ADMIN_URL}/admin/v2/{path}/partitions",
+            data=b"%d" % count,
+            headers={"Content-Type": "application/json"},
+            method="PUT",
+        )
+        urllib.request.urlopen(request, timeout=20).close()
+
+    return make
 
 
 @pytest.fixture

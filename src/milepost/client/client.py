@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import asyncio
 import re
+import weakref
 from typing import Any, Protocol, TypeVar
 
 from milepost.client.auth import Authentication
 from milepost.client.backoff import FIRST_S, MAX_S
-from milepost.client.consumer import Consumer
+from milepost.client.consumers import AnyConsumer, ConsumerMaker, Topics
 from milepost.client.context import Context, ForkGuard
 from milepost.client.lookup import Lookup
-from milepost.client.options import ConsumerOptions, ProducerOptions, check
-from milepost.client.policies import ConsumerType
+from milepost.client.options import ConsumerOptions, ProducerOptions, check, made_of
+from milepost.client.partitioned_producer import PartitionedProducer
+from milepost.client.policies import ConsumerType, RegexSubscriptionMode
 from milepost.client.pool import ConnectionPool
 from milepost.client.producer import Producer
 from milepost.client.reader import Reader
@@ -41,6 +43,7 @@ class _Made(Protocol):
 
 
 Made = TypeVar("Made", bound=_Made)
+AnyProducer = Producer | PartitionedProducer
 
 
 class Client:
@@ -94,40 +97,62 @@ class Client:
         # Made on the loop of the first call.
         self._pool: ConnectionPool | None = None
         self._shared: Context | None = None
-        self._made: dict[_Made, None] = {}
+        # Weakly: what was closed and forgotten need not be closed again.
+        self._made: weakref.WeakSet[_Made] = weakref.WeakSet()
         self._is_closed = False
 
     # -- make ----------------------------------------------------------------------------------------
 
     async def create_producer(
         self, topic: str, producer_name: str | None = None, **options: Any
-    ) -> Producer:
+    ) -> AnyProducer:
         """A producer. Options are those of the official package, by name (`ProducerOptions`)."""
         context = self._context()
         options.setdefault("batching_enabled", not options.get("chunking_enabled", False))
-        made = Producer(
-            context,
-            TopicName.parse(topic),
-            _options(ProducerOptions, producer_name=producer_name, **options),
-        )
-        return await self._opened(made)
+        chosen = made_of(ProducerOptions, producer_name=producer_name, **options)
+        name = TopicName.parse(topic)
+        partitions = await context.lookup.partitions(str(name))
+        if partitions:
+            return await self._opened(PartitionedProducer(context, name, partitions, chosen))
+        return await self._opened(Producer(context, name, chosen))
 
     async def subscribe(
         self,
-        topic: str,
+        topic: Topics,
         subscription_name: str,
         consumer_type: ConsumerType = ConsumerType.Exclusive,
+        *,
+        pattern_auto_discovery_period: float = 60,
+        regex_subscription_mode: RegexSubscriptionMode = RegexSubscriptionMode.PersistentOnly,
+        is_pattern_topic: bool = False,
         **options: Any,
-    ) -> Consumer:
-        """A consumer. Options are those of the official package, by name (`ConsumerOptions`)."""
+    ) -> AnyConsumer:
+        """A consumer of a topic, a list of topics, or all that match a compiled pattern.
+
+        Options are those of the official package, by name (`ConsumerOptions`).
+        """
         context = self._context()
-        chosen = _options(
+        chosen = made_of(
             ConsumerOptions,
             subscription_name=subscription_name,
             consumer_type=ConsumerType(consumer_type),
             **options,
         )
-        return await self._opened(Consumer(context, TopicName.parse(topic), chosen))
+        if is_pattern_topic and isinstance(topic, str):
+            topic = re.compile(topic)
+        maker = ConsumerMaker(context, chosen, self._letter_producer)
+        return await self._keep(
+            await maker.make(
+                topic,
+                pattern_period_s=pattern_auto_discovery_period,
+                mode=regex_subscription_mode,
+            )
+        )
+
+    async def _letter_producer(self, topic: str, subscription: str | None) -> AnyProducer:
+        return await self.create_producer(
+            topic, batching_enabled=False, initial_subscription_name=subscription
+        )
 
     async def create_reader(
         self,
@@ -152,7 +177,7 @@ class Client:
         name = f"reader-{context.random_name()}"
         if subscription_role_prefix:
             name = f"{subscription_role_prefix}-{name}"
-        chosen = _options(
+        chosen = made_of(
             ConsumerOptions,
             subscription_name=name,
             consumer_name=reader_name,
@@ -161,26 +186,19 @@ class Client:
             ack_receipt_enabled=False,
             **options,
         )
-        consumer = Consumer(
-            context,
-            TopicName.parse(topic),
-            chosen,
-            start=target.start,
-            target=None if target.start is not None else target,
-        )
-        await self._opened(consumer)
-        return Reader(consumer)
+        maker = ConsumerMaker(context, chosen, self._letter_producer, target=target)
+        return Reader(await self._keep(await maker.make(topic)))
 
     async def _opened(self, made: Made) -> Made:
-        self._made[made] = None
-        try:
-            await made.open()
-        except BaseException:
-            del self._made[made]
-            raise
+        await made.open()
+        return await self._keep(made)
+
+    async def _keep(self, made: Made) -> Made:
+        """Close it with the client; at once, if that is closed already."""
         if self._is_closed:
             await made.close()
             raise AlreadyClosed("the client was closed meanwhile")
+        self._made.add(made)
         return made
 
     # -- ask -----------------------------------------------------------------------------------------
@@ -220,8 +238,7 @@ class Client:
         if self._is_closed or self._fork.is_forked:
             return
         self._is_closed = True
-        made, self._made = list(self._made), {}
-        await asyncio.gather(*(one.close() for one in made), return_exceptions=True)
+        await asyncio.gather(*(one.close() for one in self._made), return_exceptions=True)
         if self._pool is not None:
             await self._pool.close()
 
@@ -288,22 +305,3 @@ def _check_ignored(options: dict[str, Any]) -> None:
     for name in options:
         if not _IGNORED.fullmatch(name):
             raise TypeError(f"Client() has no option {name!r}")
-
-
-def _options(kind: Any, **given: Any) -> Any:
-    """Options as their class; a name that it does not have is a `TypeError`, as of any call."""
-    known = kind.__dataclass_fields__
-    for name, value in list(given.items()):
-        if name in _WITHOUT_EFFECT:
-            del given[name]
-        elif name not in known:
-            raise TypeError(f"there is no option {name!r}")
-        elif value is None and known[name].default is not None:
-            del given[name]  # None is the official package's word for the default
-    try:
-        return kind(**given)
-    except (TypeError, AttributeError) as error:
-        raise InvalidInput(str(error)) from error
-
-
-_WITHOUT_EFFECT = frozenset(("broker_consumer_stats_cache_time_ms",))

@@ -14,7 +14,7 @@ the inbox, an ack on its way goes on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 from milepost.client.acks import cumulative_data
@@ -22,12 +22,12 @@ from milepost.client.context import Context
 from milepost.client.inbox import Start, Verdict
 from milepost.client.message import Message
 from milepost.client.options import ConsumerOptions
+from milepost.client.receiving import Receiving
 from milepost.client.redelivery import Redeliveries
 from milepost.client.statistics import ConsumerStatistics
 from milepost.client.subscription import Subscription
 from milepost.client.targets import Target
-from milepost.client.waiters import Waiters
-from milepost.errors import InvalidInput, InvalidMessageId, NotAllowed, Timeout
+from milepost.errors import InvalidInput, InvalidMessageId, NotAllowed
 from milepost.positions import EARLIEST, MessageId, Position, TopicName, signed64
 from milepost.wire import pulsar_pb2 as pb
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Acked = Message | MessageId
 
 
-class Consumer:
+class Consumer(Receiving):
     def __init__(
         self,
         context: Context,
@@ -48,6 +48,7 @@ class Consumer:
         target: Target | None = None,
         dead_letters: DeadLetters | None = None,
     ) -> None:
+        super().__init__(options.batch_receive_policy)
         self.stats = ConsumerStatistics()
         self._context = context
         self._options = options
@@ -57,13 +58,11 @@ class Consumer:
         )
         self._inbox = self._subscription.inbox
         self._acks = self._subscription.acks
-        self._waiters = Waiters()
         # Negative acks that wait out their delay, and messages whose ack is overdue by then.
         self._later = Redeliveries()
         self._overdue = Redeliveries()
         self._timer: asyncio.TimerHandle | None = None
-        # Called with the number of messages that came, by who reads several consumers as one.
-        self.on_arrival: Waiters = self._waiters
+        self._closers: list[Callable[[], Awaitable[None]]] = []
 
     # -- what it is ----------------------------------------------------------------------------------
 
@@ -94,8 +93,15 @@ class Consumer:
     async def open(self) -> None:
         await self._subscription.open()
 
+    def closes(self, close: Callable[[], Awaitable[None]]) -> None:
+        """Have something closed with this consumer."""
+        self._closers.append(close)
+
     async def close(self) -> None:
         """Send what is acked, leave the subscription; closing twice changes nothing."""
+        closers, self._closers = self._closers, []
+        for close in closers:
+            await close()
         await self._subscription.close()
 
     async def unsubscribe(self, force: bool = False) -> None:
@@ -103,16 +109,10 @@ class Consumer:
         self._subscription.check()
         await self._subscription.unsubscribe(force=force)
 
-    async def __aenter__(self) -> Consumer:
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self.close()
-
     # -- what the subscription tells -----------------------------------------------------------------
 
     def arrived(self, count: int) -> None:
-        self.on_arrival.wake(count)
+        self.waiters.wake(count)
 
     def obey(self, verdict: Verdict) -> None:
         if verdict.unreadable is not None:
@@ -136,37 +136,19 @@ class Consumer:
     def ended(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self.on_arrival.wake_all()
+        self.waiters.wake_all()
 
     # -- receive -------------------------------------------------------------------------------------
 
-    async def receive(self, timeout_millis: int | None = None) -> Message:
-        """The next message; `Timeout` if there is none in time."""
-        if self._inbox.queue and not self._waiters:
-            self._subscription.check()
-            return self._take()
-        timeout_s = None if timeout_millis is None else timeout_millis / 1000
-        try:
-            async with asyncio.timeout(timeout_s):
-                return await self._next()
-        except TimeoutError:
-            raise Timeout(f"no message of {self.topic()} in {timeout_millis} ms") from None
-
-    def receive_nowait(self) -> Message | None:
-        """The next message if one is here; None if not."""
+    def check(self) -> None:
         self._subscription.check()
-        return self._take() if self._inbox.queue else None
 
-    async def _next(self) -> Message:
-        while True:
-            self._subscription.check()
-            if self._inbox.queue:
-                return self._take()
-            if self._options.receiver_queue_size == 0:
-                self._subscription.ask_for_one()
-            await self._waiters.wait(lambda: bool(self._inbox.queue))
+    def is_ready(self) -> bool:
+        return bool(self._inbox.queue)
 
-    def _take(self) -> Message:
+    def poll(self) -> Message | None:
+        if not self._inbox.queue:
+            return None
         message = self._inbox.pop()
         stats = self.stats
         stats.messages_received += 1
@@ -178,30 +160,9 @@ class Consumer:
             self._arm()
         return message
 
-    async def batch_receive(self) -> list[Message]:
-        """Messages as the batch receive policy has it; none if its time is up before one came."""
-        policy = self._options.batch_receive_policy
-        taken: list[Message] = []
-        size = 0
-        timeout_s = policy.timeout_ms / 1000 if policy.timeout_ms > 0 else None
-        try:
-            async with asyncio.timeout(timeout_s):
-                while True:
-                    message = await self._next()
-                    taken.append(message)
-                    size += len(message.data())
-                    if 0 < policy.max_num_message <= len(taken):
-                        return taken
-                    if 0 < policy.max_num_bytes <= size:
-                        return taken
-        except TimeoutError:
-            return taken
-
-    def __aiter__(self) -> Consumer:
-        return self
-
-    async def __anext__(self) -> Message:
-        return await self.receive()
+    def demand(self) -> None:
+        if self._options.receiver_queue_size == 0:
+            self._subscription.ask_for_one()
 
     # -- acknowledge ---------------------------------------------------------------------------------
 
@@ -307,6 +268,14 @@ class Consumer:
         self._subscription.check()
         self.moved()
         self._subscription.redeliver_all()
+
+    async def reconsume_later(self, message: Message, delay_ms: int) -> None:
+        """Send a message to the retry topic, to come again after a delay, and ack it here; with
+        `retry_enabled` this consumer reads that topic too."""
+        self._subscription.check()
+        if self._dead_letters is None or not self._options.retry_enabled:
+            raise NotAllowed(f"{self.subscription_name()} was made without retry_enabled")
+        await self._dead_letters.send_later(self, message, delay_ms)
 
     def _ask_later(
         self, position: Position, delay_ms: int, positions: tuple[Position, ...]

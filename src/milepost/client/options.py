@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, TypeVar
 
 from milepost.client.policies import (
     BatchingType,
@@ -52,7 +52,6 @@ class ProducerOptions:
     chunk_max_size: int = 0
     message_routing_mode: PartitionsRoutingMode = PartitionsRoutingMode.RoundRobinDistribution
     message_router: Callable[[Any, int], int] | None = None
-    lazy_start_partitioned_producers: bool = False
     properties: dict[str, str] = field(default_factory=dict)
     access_mode: ProducerAccessMode = ProducerAccessMode.Shared
     # For dead letter topics: a subscription that is made before the first message.
@@ -102,6 +101,8 @@ class ConsumerOptions:
     # An ack is answered when it is on disk; False: sent within a tenth of a second, never answered.
     ack_receipt_enabled: bool = True
     dead_letter_policy: ConsumerDeadLetterPolicy | None = None
+    # Whether `reconsume_later` may be used: the consumer then also reads its retry topic.
+    retry_enabled: bool = False
     priority_level: int = 0
     # Readers: a cursor that the broker forgets.
     is_durable: bool = True
@@ -121,3 +122,28 @@ class ConsumerOptions:
     def is_shared(self) -> bool:
         """Several consumers get messages at once, and each is acked for itself."""
         return self.consumer_type in (ConsumerType.Shared, ConsumerType.KeyShared)
+
+
+Options = TypeVar("Options", ProducerOptions, ConsumerOptions)
+
+# Of the official package: every partition is opened at once, nothing is cached, nothing encrypted.
+_WITHOUT_EFFECT: Final = frozenset(
+    (
+        "broker_consumer_stats_cache_time_ms",
+        "lazy_start_partitioned_producers",
+        "crypto_failure_action",
+    )
+)
+
+
+def made_of(kind: type[Options], **given: Any) -> Options:
+    """Options as their class; a name that it does not have is a `TypeError`, as of any call."""
+    known = {one.name: one for one in fields(kind)}
+    for name, value in list(given.items()):
+        if name in _WITHOUT_EFFECT:
+            del given[name]
+        elif name not in known:
+            raise TypeError(f"there is no option {name!r}")
+        elif value is None and known[name].default is not None:
+            del given[name]  # None is the official package's word for the default
+    return kind(**given)

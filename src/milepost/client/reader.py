@@ -10,14 +10,14 @@ that the broker need not remember it; after a reconnect it goes on behind the la
 
 from __future__ import annotations
 
-from milepost.client.consumer import Consumer
+from milepost.client.consumers import AnyConsumer
 from milepost.client.message import Message
 from milepost.client.statistics import ConsumerStatistics
 from milepost.positions import MessageId
 
 
 class Reader:
-    def __init__(self, consumer: Consumer) -> None:
+    def __init__(self, consumer: AnyConsumer) -> None:
         self._consumer = consumer
 
     def topic(self) -> str:

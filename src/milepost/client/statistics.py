@@ -7,7 +7,9 @@ Read at any time; rates are the reader's business, from two readings.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import TypeVar
 
 
 @dataclass(slots=True)
@@ -39,3 +41,14 @@ class ConsumerStatistics:
     """Entries with a wrong checksum, batch or compression."""
     dead_letters: int = 0
     """Messages sent to the dead letter topic."""
+
+
+Statistics = TypeVar("Statistics", ProducerStatistics, ConsumerStatistics)
+
+
+def total(empty: Statistics, parts: Iterable[Statistics]) -> Statistics:
+    """The sum of what several have done, added to `empty`."""
+    for part in parts:
+        for field in fields(part):
+            setattr(empty, field.name, getattr(empty, field.name) + getattr(part, field.name))
+    return empty

@@ -20,18 +20,16 @@ from typing import Any
 
 from milepost.client import client as aio
 from milepost.client.consumer import Acked
-from milepost.client.consumer import Consumer as AsyncConsumer
+from milepost.client.consumers import AnyConsumer
 from milepost.client.loop_thread import LoopThread
 from milepost.client.message import Message
 from milepost.client.outgoing import Sent
 from milepost.client.policies import ConsumerType
-from milepost.client.producer import Producer as AsyncProducer
 from milepost.client.reader import Reader as AsyncReader
 from milepost.client.results import Result, result_of
 from milepost.client.statistics import ConsumerStatistics, ProducerStatistics
 from milepost.errors import AlreadyClosed, MilepostError
 from milepost.positions import MessageId
-from milepost.wire import pulsar_pb2 as pb
 
 Callback = Callable[[Result, MessageId | None], object]
 MessageListener = Callable[["Consumer", Message], object]
@@ -119,7 +117,7 @@ class Client:
 
 class Producer:
     def __init__(
-        self, inner: AsyncProducer, loop: LoopThread, room: threading.Semaphore | None
+        self, inner: aio.AnyProducer, loop: LoopThread, room: threading.Semaphore | None
     ) -> None:
         self._inner = inner
         self._loop = loop
@@ -244,7 +242,7 @@ class _Listening:
 
 
 class Consumer(_Listening):
-    def __init__(self, inner: AsyncConsumer, loop: LoopThread) -> None:
+    def __init__(self, inner: AnyConsumer, loop: LoopThread) -> None:
         super().__init__()
         self._inner = inner
         self._loop = loop
@@ -301,8 +299,8 @@ class Consumer(_Listening):
     def get_last_message_id(self) -> MessageId:
         return self._loop.run(self._inner.get_last_message_id())
 
-    def broker_stats(self) -> pb.CommandConsumerStatsResponse:
-        return self._loop.run(self._inner.broker_stats())
+    def reconsume_later(self, message: Message, delay_ms: int) -> None:
+        self._loop.run(self._inner.reconsume_later(message, delay_ms))
 
     def unsubscribe(self, force: bool = False) -> None:
         self._loop.run(self._inner.unsubscribe(force))

@@ -26,6 +26,7 @@ no dependencies and the message has seven fields; the bytes are those of the off
 
 from __future__ import annotations
 
+import copy
 import re
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
@@ -101,6 +102,9 @@ class MessageId(_Order):
     # Messages in the batch; 0 if unknown or not a batch. In the instance only when it is not 0.
     batch_size: int = 0
 
+    # The topic that it is of, where somebody said so; never compared. In the instance only then.
+    topic_name: str = ""
+
     # EARLIEST and LATEST below, by the official client's names.
     earliest: ClassVar[MessageId]
     latest: ClassVar[MessageId]
@@ -140,8 +144,12 @@ class MessageId(_Order):
         return _parse_one(text, text)
 
     @classmethod
-    def deserialize(cls, data: bytes | bytearray | memoryview) -> MessageId:
+    def deserialize(
+        cls, data: bytes | bytearray | memoryview, topic: str | None = None
+    ) -> MessageId:
         """Read an id that this or an official client serialised; `InvalidMessageId` if none did.
+
+        The bytes do not say of which topic it is: who consumes several adds it with `topic`.
 
         Bytes with a first chunk come back as a `ChunkMessageId`; bytes from before PIP-107 as a
         plain id. Fields that are not known here are skipped. A number too large for its field loses
@@ -149,7 +157,14 @@ class MessageId(_Order):
         """
         if len(data) > MESSAGE_ID_SIZE_BYTES_MAX:
             raise _not_bytes(0, f"{len(data)} bytes, the limit is {MESSAGE_ID_SIZE_BYTES_MAX}")
-        return _decode(bytes(data), 0, len(data), inside_chunk_id=False)
+        found = _decode(bytes(data), 0, len(data), inside_chunk_id=False)
+        return found if topic is None else found.of_topic(topic)
+
+    def of_topic(self, topic: str) -> MessageId:
+        """The same id, knowing its topic: for consumers of several topics."""
+        named = copy.copy(self)
+        named.__dict__["topic_name"] = topic
+        return named
 
     def serialize(self) -> bytes:
         """The bytes that the official client writes for this id."""

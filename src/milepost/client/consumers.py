@@ -1,0 +1,180 @@
+"""Which consumers a subscription needs: one, one a partition, one a topic, or as many as match.
+
+    made = await ConsumerMaker(context, options, create_producer).make(topic)
+
+A topic that is not partitioned, asked for by its name, gets a plain `Consumer`; everything else a
+`MultiConsumer`, which grows as partitions and topics are added.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from milepost.client.consumer import Consumer
+from milepost.client.context import Context
+from milepost.client.dead_letters import CreateProducer, DeadLetters, retry_topic
+from milepost.client.inbox import Start
+from milepost.client.multi_consumer import MultiConsumer
+from milepost.client.options import ConsumerOptions
+from milepost.client.patterns import MODES, TopicPattern
+from milepost.client.policies import (
+    ConsumerDeadLetterPolicy,
+    InitialPosition,
+    RegexSubscriptionMode,
+)
+from milepost.client.poller import Poller
+from milepost.client.targets import Target
+from milepost.errors import InvalidInput, NotAllowed
+from milepost.positions import EARLIEST, LATEST, TopicName
+
+PARTITIONS_PERIOD_S: Final = 60.0
+
+# How often a message may be sent to the retry topic, when no dead letter policy says.
+RECONSUME_MAX: Final = 16
+
+Topics = str | list[str] | re.Pattern[str]
+AnyConsumer = Consumer | MultiConsumer
+
+
+class ConsumerMaker:
+    def __init__(
+        self,
+        context: Context,
+        options: ConsumerOptions,
+        create_producer: CreateProducer,
+        *,
+        target: Target | None = None,
+    ) -> None:
+        self._context = context
+        self._options = options
+        self._create_producer = create_producer
+        self._target = target
+        # Retry topics, each with the topic that its messages are of.
+        self._origins: dict[TopicName, TopicName] = {}
+
+    async def make(
+        self,
+        topic: Topics,
+        *,
+        pattern_period_s: float = 60.0,
+        mode: RegexSubscriptionMode = RegexSubscriptionMode.PersistentOnly,
+    ) -> AnyConsumer:
+        """Made and opened."""
+        if isinstance(topic, re.Pattern):
+            return await self._by_pattern(TopicPattern.parse(topic), pattern_period_s, mode)
+        if isinstance(topic, str):
+            names = [TopicName.parse(topic)]
+        elif topic:
+            names = [TopicName.parse(one) for one in topic]
+        else:
+            raise InvalidInput("a subscription to no topic")
+        if self._options.retry_enabled:
+            subscription = self._options.subscription_name
+            for origin in list(names):
+                retry = TopicName.parse(retry_topic(self._policy(), origin, subscription))
+                self._origins[retry] = origin
+                names.append(retry)
+        counts = {name: await self._context.lookup.partitions(str(name)) for name in names}
+        if len(names) == 1 and not counts[names[0]]:
+            letters = self._letters(names[0])
+            consumer = self._consumer(names[0], letters, 1)
+            if letters is not None:
+                consumer.closes(letters.close)
+            await consumer.open()
+            return consumer
+        return await self._many(counts)
+
+    async def _many(self, counts: dict[TopicName, int]) -> MultiConsumer:
+        many = MultiConsumer(", ".join(map(str, counts)), self._options)
+        try:
+            await many.add(self._consumers(many, counts))
+        except BaseException:
+            await many.close()
+            raise
+
+        async def grow() -> None:
+            await self._take_in(many, counts)
+
+        poller = Poller(f"partitions of {many.topic()}", grow, PARTITIONS_PERIOD_S)
+        many.closes(poller.stop)
+        poller.start()
+        return many
+
+    async def _by_pattern(
+        self, pattern: TopicPattern, period_s: float, mode: RegexSubscriptionMode
+    ) -> MultiConsumer:
+        many = MultiConsumer(pattern.expression.pattern, self._options)
+
+        async def discover() -> None:
+            topics = await self._context.lookup.topics(pattern.namespace, MODES[mode])
+            names = [TopicName.parse(topic) for topic in pattern.select(topics)]
+            await self._take_in(many, names)
+            found = {str(name) for name in names}
+            gone = [topic for topic in many.topics if str(TopicName.parse(topic).base) not in found]
+            await many.remove(gone)
+
+        try:
+            await discover()
+        except BaseException:
+            await many.close()
+            raise
+        poller = Poller(f"topics like {many.topic()}", discover, period_s)
+        many.closes(poller.stop)
+        poller.start()
+        return many
+
+    async def _take_in(self, many: MultiConsumer, names: Iterable[TopicName]) -> None:
+        """Consume whatever of these topics is not consumed yet, from their beginning: nothing was
+        acked there before."""
+        counts = {name: await self._context.lookup.partitions(str(name)) for name in names}
+        if many.topics:
+            self._options = replace(self._options, initial_position=InitialPosition.Earliest)
+        await many.add(self._consumers(many, counts))
+
+    def _consumers(self, many: MultiConsumer, counts: dict[TopicName, int]) -> list[Consumer]:
+        known = set(many.topics)
+        total = sum(max(count, 1) for count in counts.values())
+        made: list[Consumer] = []
+        for name, count in counts.items():
+            letters = self._letters(name)
+            if letters is not None:
+                many.closes(letters.close)
+            parts = [name.partition_name(number) for number in range(count)] or [name]
+            made += [
+                self._consumer(part, letters, total) for part in parts if str(part) not in known
+            ]
+        return made
+
+    def _consumer(self, topic: TopicName, letters: DeadLetters | None, total: int) -> Consumer:
+        options = self._options
+        room = max(options.max_total_receiver_queue_size_across_partitions // total, 1)
+        if options.receiver_queue_size > room:
+            options = replace(options, receiver_queue_size=room)
+        start, target = self._begin(total)
+        return Consumer(
+            self._context, topic, options, start=start, target=target, dead_letters=letters
+        )
+
+    def _begin(self, total: int) -> tuple[Start | None, Target | None]:
+        """Where a reader begins: an id or an index is of one topic, its ends and times of all."""
+        target = self._target
+        if target is None:
+            return None, None
+        if total > 1 and target.timestamp is None:
+            is_edge = target.start is not None and target.start.message_id in (EARLIEST, LATEST)
+            if not is_edge:
+                raise NotAllowed(f"{target} is of one partition: read that one by itself")
+        return target.start, None if target.start is not None else target
+
+    def _policy(self) -> ConsumerDeadLetterPolicy:
+        return self._options.dead_letter_policy or ConsumerDeadLetterPolicy(RECONSUME_MAX)
+
+    def _letters(self, topic: TopicName) -> DeadLetters | None:
+        options = self._options
+        if options.dead_letter_policy is None and not options.retry_enabled:
+            return None
+        topic = self._origins.get(topic, topic)
+        return DeadLetters(self._policy(), topic, options.subscription_name, self._create_producer)

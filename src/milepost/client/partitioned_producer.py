@@ -1,0 +1,113 @@
+"""A producer of a partitioned topic: one producer for each partition, and a router between them.
+
+The number of partitions may grow while it runs: it looks every minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any, Final, Self
+
+from milepost.client.context import Context
+from milepost.client.options import ProducerOptions
+from milepost.client.outgoing import Sent
+from milepost.client.poller import Poller
+from milepost.client.producer import Producer
+from milepost.client.routing import RoutedMessage, Router
+from milepost.client.statistics import ProducerStatistics, total
+from milepost.errors import AlreadyClosed
+from milepost.positions import MessageId, TopicName
+
+PARTITIONS_PERIOD_S: Final = 60.0
+
+
+class PartitionedProducer:
+    def __init__(
+        self, context: Context, topic: TopicName, partitions: int, options: ProducerOptions
+    ) -> None:
+        self._context = context
+        self._topic = topic
+        self._options = options
+        # Invariant: one for each partition that is known, in order.
+        self._producers = [self._producer(number) for number in range(partitions)]
+        self._is_closed = False
+        batching = options.batching_enabled
+        self._router = Router(
+            options.message_routing_mode,
+            random=Random(),  # noqa: S311  # spreads load, keeps no secret
+            custom=options.message_router,
+            stays_for=options.batching_max_messages if batching else 1,
+            stays_s=options.batching_max_publish_delay_ms / 1000 if batching else 0.0,
+        )
+        self._poller = Poller(f"partitions of {topic}", self._grow, PARTITIONS_PERIOD_S)
+
+    def _producer(self, number: int) -> Producer:
+        return Producer(self._context, self._topic.partition_name(number), self._options)
+
+    async def open(self) -> None:
+        try:
+            # A group: when one is refused, the others are not left half open.
+            async with asyncio.TaskGroup() as group:
+                for producer in self._producers:
+                    group.create_task(producer.open())
+        except BaseExceptionGroup as failures:
+            await self.close()
+            raise failures.exceptions[0] from None
+        except BaseException:
+            await self.close()
+            raise
+        self._poller.start()
+
+    async def _grow(self) -> None:
+        partitions = await self._context.lookup.partitions(str(self._topic))
+        for number in range(len(self._producers), partitions):
+            producer = self._producer(number)
+            await producer.open()
+            self._producers.append(producer)
+
+    async def close(self) -> None:
+        self._is_closed = True
+        await self._poller.stop()
+        await asyncio.gather(*(one.close() for one in self._producers))
+
+    def topic(self) -> str:
+        return str(self._topic)
+
+    def producer_name(self) -> str:
+        return self._producers[0].producer_name()
+
+    def last_sequence_id(self) -> int:
+        return max(one.last_sequence_id() for one in self._producers)
+
+    def is_connected(self) -> bool:
+        return all(one.is_connected() for one in self._producers)
+
+    @property
+    def stats(self) -> ProducerStatistics:
+        return total(ProducerStatistics(), (one.stats for one in self._producers))
+
+    async def send(self, content: Any, **fields: Any) -> MessageId:
+        return await (await self.enqueue(content, **fields))
+
+    async def enqueue(self, content: Any, **fields: Any) -> Sent:
+        return await self._producers[self._route(content, fields)].enqueue(content, **fields)
+
+    def send_nowait(self, content: Any, **fields: Any) -> Sent:
+        return self._producers[self._route(content, fields)].send_nowait(content, **fields)
+
+    def _route(self, content: Any, fields: dict[str, Any]) -> int:
+        if self._is_closed:
+            raise AlreadyClosed(f"the producer of {self._topic} is closed")
+        self._context.check()
+        now_s = self._context.clock.monotonic()
+        return self._router.route(RoutedMessage(content, fields), len(self._producers), now_s)
+
+    async def flush(self) -> None:
+        await asyncio.gather(*(one.flush() for one in self._producers))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()

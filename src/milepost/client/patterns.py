@@ -1,0 +1,54 @@
+"""Topics by pattern: all of a namespace whose names match, now and later.
+
+A pattern is a regular expression for full names (`persistent://public/default/orders-.*`), or for the
+names in the default namespace. It is compared with topics, not with their partitions.
+
+    pattern = TopicPattern.parse(re.compile("persistent://public/default/orders-.*"))
+    pattern.namespace, pattern.matches("persistent://public/default/orders-eu")
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from milepost.client.policies import RegexSubscriptionMode
+from milepost.errors import InvalidInput
+from milepost.positions import NamespaceName, TopicName
+
+_PREFIX = re.compile(r"(?:(persistent|non-persistent)://)?([\w.=:-]+)/([\w.=:-]+)/(.+)", re.DOTALL)
+
+
+class TopicPattern(NamedTuple):
+    namespace: str
+    expression: re.Pattern[str]
+    """Of a name without its domain: `public/default/orders-.*`."""
+
+    @staticmethod
+    def parse(pattern: re.Pattern[str] | str) -> TopicPattern:
+        text = pattern if isinstance(pattern, str) else pattern.pattern
+        found = _PREFIX.fullmatch(text)
+        tenant, namespace, rest = ("public", "default", text)
+        if found is not None:
+            tenant, namespace, rest = found[2], found[3], found[4]
+        name = str(NamespaceName.parse(f"{tenant}/{namespace}"))
+        try:
+            return TopicPattern(name, re.compile(f"{re.escape(name)}/(?:{rest})"))
+        except re.error as error:
+            raise InvalidInput(f"pattern {text!r}: {error}") from None
+
+    def matches(self, topic: str) -> bool:
+        return self.expression.fullmatch(topic.partition("://")[2]) is not None
+
+    def select(self, topics: list[str]) -> list[str]:
+        """Topics that match, each once, whatever partitions they have."""
+        bases = {str(TopicName.parse(topic).base) for topic in topics}
+        return sorted(base for base in bases if self.matches(base))
+
+
+MODES = {
+    RegexSubscriptionMode.PersistentOnly: 0,
+    RegexSubscriptionMode.NonPersistentOnly: 1,
+    RegexSubscriptionMode.AllTopics: 2,
+}
+"""As CommandGetTopicsOfNamespace.Mode numbers them."""
