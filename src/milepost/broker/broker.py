@@ -490,7 +490,3 @@ class Broker:
 
     def perform(self, plan: ReadPlan) -> list[Entry]:
         return plan.perform(self.store.files)
-
-    async def health(self) -> None:
-        """Return when a fact has gone to the disk and back; raise if it cannot."""
-        await self.engine.flush()

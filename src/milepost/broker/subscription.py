@@ -302,7 +302,9 @@ class Subscription:
             # To nobody: but an ack without a delivery might be one from before a seek.
             self.cursor.deliver(first, end, _NO_CONSUMER)
         if ranges:
-            self._note(self.cursor.ack(ranges, _NO_CONSUMER))
+            acked = self.cursor.ack(ranges, _NO_CONSUMER)
+            self._note(acked)
+            self.tally.messages_acked -= acked.count
 
     def pass_over_unreadable(self, index: int) -> None:
         """The entry with this index is damaged or gone: it stays unacked, and is not tried again

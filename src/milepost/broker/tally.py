@@ -89,6 +89,6 @@ def settled(subscription: Subscription, acked: Acked) -> None:
         topic.counters.stale_dropped["ack"] += acked.ignored
     if acked.count:
         now_ms = tally.settled_ms = topic.now_ms()
-        tally.messages_acked += acked.count - acked.taken.get(0, 0)
+        tally.messages_acked += acked.count
         if acked.ranges[0][0] <= subscription.cursor.mark_delete_index:
             tally.mark_delete_ms = now_ms

@@ -18,9 +18,11 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from milepost import __version__
+from milepost.broker.health import Health
 from milepost.errors import MilepostError, NotAuthenticated
 from milepost.rest import (
     brokers,
+    clusters,
     cursors,
     lookup,
     maintenance,
@@ -32,6 +34,7 @@ from milepost.rest import (
     reset,
     stats,
     subscriptions,
+    tenants,
     topics,
 )
 from milepost.rest.edge import Edge
@@ -54,7 +57,9 @@ RESOURCES = (
     subscriptions,
     maintenance,
     topics,
+    tenants,
     namespaces,
+    clusters,
     brokers,
     metrics,
 )
@@ -77,6 +82,7 @@ def create_app(broker: Broker) -> FastAPI:
     # The documentation pages that come with the framework load scripts from elsewhere.
     app = FastAPI(title="Milepost", version=__version__, docs_url=None, redoc_url=None)
     app.state.broker = broker
+    app.state.health = Health(broker)
     app.state.registry = metrics.registry_of(broker)
     # Which other broker has a topic; with one broker, none.
     app.state.owner_of = lambda name: None

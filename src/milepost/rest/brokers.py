@@ -1,22 +1,29 @@
-"""Is this broker well? For people, probes and load balancers."""
+"""Brokers over REST: which there are, and whether this one is well, for people and load balancers."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from pydantic import BaseModel
 
+from milepost import __version__
 from milepost.broker.auth.operations import Operation
+from milepost.broker.health import Health
 from milepost.errors import MilepostError
+from milepost.rest.lookup import broker_name, http_url
 from milepost.rest.permission import needs
 from milepost.rest.request import AskedBroker
 
-logger = logging.getLogger(__name__)
 router = APIRouter(tags=["brokers"])
 
 HEALTH_TIMEOUT_S = 2.0
+
+
+class LeaderBroker(BaseModel):
+    serviceUrl: str
+    brokerId: str
 
 
 @router.get(
@@ -24,13 +31,15 @@ HEALTH_TIMEOUT_S = 2.0
     response_class=PlainTextResponse,
     dependencies=[needs(Operation.SUPERUSER)],
 )
-async def get_health(broker: AskedBroker) -> Response:
-    """`ok` once a fact has gone to the disk and back; 503 if that fails or takes too long."""
+async def get_health(request: Request) -> Response:
+    """`ok` once a message was published, stored, delivered and acked; 503 if that fails or takes too
+    long."""
+    health: Health = request.app.state.health
     try:
         async with asyncio.timeout(HEALTH_TIMEOUT_S):
-            await broker.health()
+            await health.check()
     except (MilepostError, TimeoutError) as error:
-        why = str(error) or f"the disk did not answer within {HEALTH_TIMEOUT_S:g} s"
+        why = str(error) or f"no message came through within {HEALTH_TIMEOUT_S:g} s"
         return JSONResponse({"reason": why}, 503)
     return PlainTextResponse("ok")
 
@@ -45,6 +54,27 @@ async def get_ready(broker: AskedBroker) -> Response:
     if broker.is_closing:
         return JSONResponse({"reason": "the broker is shutting down"}, 503)
     return PlainTextResponse("ok")
+
+
+@router.get(
+    "/admin/v2/brokers/version",
+    response_class=PlainTextResponse,
+    dependencies=[needs(Operation.IDENTIFIED)],
+)
+async def get_version() -> Response:
+    return PlainTextResponse(__version__)
+
+
+@router.get("/admin/v2/brokers/leaderBroker", dependencies=[needs(Operation.SUPERUSER)])
+async def get_leader(broker: AskedBroker) -> LeaderBroker:
+    return LeaderBroker(serviceUrl=http_url(broker), brokerId=broker_name(broker))
+
+
+@router.get("/admin/v2/brokers", dependencies=[needs(Operation.SUPERUSER)])
+@router.get("/admin/v2/brokers/{cluster}", dependencies=[needs(Operation.SUPERUSER)])
+async def get_brokers(broker: AskedBroker) -> list[str]:
+    """Host and port of each: there is one. The cluster in the path changes nothing, as upstream."""
+    return [broker_name(broker)]
 
 
 @router.get("/status.html", response_class=PlainTextResponse, dependencies=[needs(Operation.OPEN)])

@@ -1,16 +1,24 @@
-"""Namespaces over REST. So far their topics, which HTTP-lookup clients with a pattern ask for."""
+"""Namespaces over REST: lists, making, deleting, and what is known of one."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Body, Request
+from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
+from milepost.errors import NotAllowed
+from milepost.rest import audit
 from milepost.rest.permission import needs
-from milepost.rest.request import AskedBroker, AskedNamespace
+from milepost.rest.request import ADMIN, AskedBroker, AskedNamespace
+from milepost.rest.tenants import AskedTenant
 
-router = APIRouter(prefix="/admin/v2/namespaces", tags=["namespaces"])
+router = APIRouter(prefix=f"{ADMIN}/namespaces", tags=["namespaces"])
+
+# Upstream divides a namespace among brokers by bundles; of one broker, one has it all.
+BUNDLE = ("0x00000000", "0xffffffff")
 
 
 class Mode(StrEnum):
@@ -19,9 +27,73 @@ class Mode(StrEnum):
     ALL = "ALL"
 
 
+class Bundles(BaseModel):
+    boundaries: list[str] = list(BUNDLE)
+    numBundles: int = 1
+
+
+class Policies(BaseModel):
+    """What every namespace has."""
+
+    replication_clusters: list[str]
+    bundles: Bundles = Bundles()
+    deleted: bool = False
+    properties: dict[str, str] = {}
+
+
+@router.get("/{tenant}", dependencies=[needs(Operation.ADMINISTER_TENANT)])
+async def get_namespaces(broker: AskedBroker, tenant: AskedTenant) -> list[str]:
+    """As `tenant/namespace`."""
+    return broker.directory.namespaces(tenant)
+
+
+@router.get("/{tenant}/{namespace}", dependencies=[needs(Operation.ADMINISTER_NAMESPACE)])
+async def get_policies(broker: AskedBroker, name: AskedNamespace) -> Policies:
+    doc = broker.directory.namespace(name)
+    return Policies(
+        replication_clusters=[broker.settings.cluster_name], properties=doc.get("properties", {})
+    )
+
+
+@router.put(
+    "/{tenant}/{namespace}", status_code=204, dependencies=[needs(Operation.ADMINISTER_TENANT)]
+)
+async def create_namespace(
+    request: Request,
+    broker: AskedBroker,
+    name: AskedNamespace,
+    policies: Annotated[dict[str, Any] | None, Body()] = None,
+) -> None:
+    """Create a namespace. Of the policies in the body those are kept that Milepost has."""
+    properties = (policies or {}).get("properties")
+    doc = {"properties": properties} if isinstance(properties, dict) else {}
+    await broker.directory.create_namespace(name, doc)
+    audit.note(request, "create-namespace", name)
+
+
+@router.delete(
+    "/{tenant}/{namespace}", status_code=204, dependencies=[needs(Operation.ADMINISTER_TENANT)]
+)
+async def delete_namespace(
+    request: Request, broker: AskedBroker, name: AskedNamespace, force: bool = False
+) -> None:
+    """Delete a namespace that has no topics."""
+    if force:
+        raise NotAllowed("namespaces are not deleted by force: delete their topics first")
+    await broker.directory.delete_namespace(name)
+    audit.note(request, "delete-namespace", name)
+
+
 @router.get("/{tenant}/{namespace}/topics", dependencies=[needs(Operation.LIST_TOPICS)])
 async def get_topics(
     broker: AskedBroker, name: AskedNamespace, mode: Mode = Mode.PERSISTENT
 ) -> list[str]:
     """Full names; each partition by its own."""
+    broker.directory.namespace(name)
     return await broker.topics_of_namespace(str(name), mode.value)
+
+
+@router.get("/{tenant}/{namespace}/bundles", dependencies=[needs(Operation.ADMINISTER_NAMESPACE)])
+async def get_bundles(broker: AskedBroker, name: AskedNamespace) -> Bundles:
+    broker.directory.namespace(name)
+    return Bundles()

@@ -299,20 +299,6 @@ def test_work_that_waits_at_the_end_is_given_up(stage: Stage) -> None:
     assert stage.broker._tasks == set()
 
 
-def test_it_is_well_when_a_fact_goes_to_the_disk_and_back(stage: Stage) -> None:
-    stage.run(stage.broker.health())
-    stage.topic()
-    stage.files.faults.fail("sync", forever=True, under="journal")
-    client = stage.client()
-    produce(stage, client)
-    stage.engine.holds_journal = True
-    client.say(message(0))
-    checking = stage.loop.begin(stage.broker.health())
-    stage.engine.holds_journal = False
-    stage.turn()
-    assert isinstance(checking.exception(), PersistenceError)
-
-
 # -- where it is ---------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from stage.http import Web
+
 from rest.conftest import Ask, Request
 
 TOPICS = "GET /admin/v2/namespaces/public/default/topics"
@@ -24,3 +26,35 @@ def test_a_mode_or_name_that_is_none_is_refused(ask: Ask) -> None:
     mode, name = ask(f"{TOPICS}?mode=SOME", "GET /admin/v2/namespaces/public/$/topics")
     assert mode.status == name.status == 400
     assert "mode" in mode.reason
+
+
+NAMESPACES = "/admin/v2/namespaces"
+
+
+def test_a_namespace_is_made_and_deleted(web: Web) -> None:
+    assert web(f"GET {NAMESPACES}/public").json == ["public/default"]
+    assert web(f"PUT {NAMESPACES}/public/shop").status == 204
+    assert web(f"PUT {NAMESPACES}/public/shop", {"bundles": {"numBundles": 4}}).status == 409
+    assert web(f"GET {NAMESPACES}/public").json == ["public/default", "public/shop"]
+    assert web(f"GET {NAMESPACES}/public/shop").json["replication_clusters"] == ["standalone"]
+    assert web("PUT /admin/v2/persistent/public/shop/t").status == 204
+    again = Web(web.stage.restarted())
+    assert again(f"DELETE {NAMESPACES}/public/shop").status == 409
+    assert again("DELETE /admin/v2/persistent/public/shop/t").status == 204
+    assert again(f"DELETE {NAMESPACES}/public/shop?force=true").status == 405
+    assert again(f"DELETE {NAMESPACES}/public/shop").status == 204
+    assert again(f"DELETE {NAMESPACES}/public/shop").status == 404
+    assert again("PUT /admin/v2/persistent/public/shop/t").status == 404
+
+
+def test_what_is_not_there_is_not_found(web: Web) -> None:
+    assert (
+        web.statuses(
+            f"GET {NAMESPACES}/nobody",
+            f"PUT {NAMESPACES}/nobody/shop",
+            f"GET {NAMESPACES}/public/none",
+            f"GET {NAMESPACES}/public/none/topics",
+            f"GET {NAMESPACES}/public/none/bundles",
+        )
+        == [404] * 5
+    )

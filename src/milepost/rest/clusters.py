@@ -1,0 +1,33 @@
+"""Clusters over REST: there is one, and this broker is it."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from milepost.broker.auth.operations import Operation
+from milepost.errors import NotFound
+from milepost.rest.lookup import http_url
+from milepost.rest.permission import needs
+from milepost.rest.request import ADMIN, AskedBroker
+
+router = APIRouter(prefix=f"{ADMIN}/clusters", tags=["clusters"])
+
+
+class ClusterData(BaseModel):
+    serviceUrl: str
+    brokerServiceUrl: str
+    brokerClientTlsEnabled: bool = False
+    tlsAllowInsecureConnection: bool = False
+
+
+@router.get("", dependencies=[needs(Operation.IDENTIFIED)])
+async def get_clusters(broker: AskedBroker) -> list[str]:
+    return [broker.settings.cluster_name]
+
+
+@router.get("/{cluster}", dependencies=[needs(Operation.SUPERUSER)])
+async def get_cluster(broker: AskedBroker, cluster: str) -> ClusterData:
+    if cluster != broker.settings.cluster_name:
+        raise NotFound(f"cluster {cluster[:80]!a} does not exist")
+    return ClusterData(serviceUrl=http_url(broker), brokerServiceUrl=broker.lookup_url())

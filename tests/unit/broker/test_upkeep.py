@@ -1,0 +1,126 @@
+"""Upkeep where it is hard: while others are at it, and when the disk says no."""
+
+from __future__ import annotations
+
+import pytest
+from stage.frames import batch, message
+from stage.heard import got
+from stage.stage import TOPIC, Stage
+from stage.talk import error_of, produce, subscribe
+
+from milepost.broker import upkeep
+from milepost.errors import AlreadyExists, PreconditionFailed, ServiceNotReady, TopicNotFound
+from milepost.positions.names import TopicName
+from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.events import Receipt, WireId
+
+NAME = TopicName.parse(TOPIC)
+
+
+def test_what_was_sent_before_an_unload_gets_its_receipt(stage: Stage) -> None:
+    client = stage.client()
+    produce(stage, client)
+    topic = stage.topic()
+    stage.engine.holds_journal = True
+    client.say(message(0), message(1))
+    closing = stage.loop.begin(upkeep.close_topic(stage.broker, topic))
+    stage.turn()
+    assert not closing.done()
+    stage.engine.holds_journal = False
+    stage.turn()
+    assert closing.exception() is None
+    heard = client.take()
+    kinds = [type(one) for one in heard]
+    assert kinds.count(Receipt) == 2
+    assert kinds[-1] is pb.CommandCloseProducer
+
+
+def test_nobody_opens_what_is_being_closed(stage: Stage) -> None:
+    topic = stage.topic()
+    stage.engine.holds_journal = True
+    closing = stage.loop.begin(upkeep.close_topic(stage.broker, topic))
+    stage.turn()
+    client = stage.client()
+    opened = stage.loop.begin(stage.broker.topic(NAME))
+    stage.turn()
+    assert not opened.done()
+    stage.engine.holds_journal = False
+    stage.turn()
+    assert closing.exception() is None
+    assert isinstance(opened.exception(), ServiceNotReady)
+    assert error_of(subscribe(stage, client)) == ""
+    assert stage.topic() is not topic
+    with pytest.raises(ServiceNotReady):
+        stage.run(upkeep.close_topic(stage.broker, topic))
+
+
+def test_a_cursor_survives_an_unload_to_the_batch_index(stage: Stage) -> None:
+    topic = stage.topic()
+    stage.publish(stage.producer(topic), message(0), batch(1, 4), message(5))
+    consumer = stage.consumer(stage.subscription(topic), permits=10)
+    stage.ack(consumer, WireId(1, 1, ack_set=(0b1001,)))
+    before = topic.subscriptions["s"].cursor.state()
+    stage.run(upkeep.close_topic(stage.broker, topic))
+    again = stage.topic().subscriptions["s"]
+    assert again.cursor.state() == before
+    assert got(stage.consumer(again, permits=10)) == ["0", "1.0", "1.3", "5"]
+
+
+def test_sequence_ids_survive_an_unload(make_stage: type[Stage]) -> None:
+    stage = make_stage(deduplication=True)
+    topic = stage.topic()
+    stage.publish(stage.producer(topic), message(0), message(1))
+    stage.run(upkeep.close_topic(stage.broker, topic))
+    topic = stage.topic()
+    assert topic.last_sequence_id("p") == 1
+    stage.publish(stage.producer(topic), message(1), message(2))
+    assert topic.log.end_index == 3
+    stage.checkpoint()
+
+
+def test_a_failed_deletion_leaves_everything(stage: Stage) -> None:
+    topic = stage.topic()
+    stage.publish(stage.producer(topic), message(0))
+    stage.subscription(topic)
+
+    async def refuse(*_: object) -> None:
+        raise OSError("no")
+
+    delete, stage.engine.delete_topic = stage.engine.delete_topic, refuse  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="no"):
+        stage.run(upkeep.delete_topic(stage.broker, topic, force=True))
+    stage.engine.delete_topic = delete  # type: ignore[method-assign]
+    again = stage.topic()
+    assert (again.log.end_index, list(again.subscriptions)) == (1, ["s"])
+    stage.run(upkeep.delete_topic(stage.broker, again, force=False))
+    assert stage.broker.directory.row(NAME) is None
+
+
+def test_a_publish_during_a_truncation_is_kept(stage: Stage) -> None:
+    topic = stage.topic()
+    producer = stage.producer(topic)
+    stage.publish(producer, message(0), message(1))
+    subscription = stage.subscription(topic)
+    stage.engine.holds_journal = True
+    truncating = stage.loop.begin(upkeep.truncate(stage.broker, topic))
+    stage.loop.turn()
+    topic.publish(producer, [])
+    stage.publish(producer, message(2))
+    stage.engine.holds_journal = False
+    stage.turn()
+    assert truncating.exception() is None
+    assert (topic.log.first_index, topic.log.end_index) == (2, 3)
+    assert subscription.cursor.counts().ready == 1
+
+
+def test_names_are_checked(stage: Stage) -> None:
+    broker = stage.broker
+    with pytest.raises(TopicNotFound, match="does not exist"):
+        stage.run(upkeep.delete_partitioned(broker, NAME, force=False))
+    stage.run(upkeep.create_topic(broker, NAME, {}))
+    with pytest.raises(AlreadyExists, match="not partitioned"):
+        stage.run(upkeep.delete_partitioned(broker, NAME, force=False))
+    with pytest.raises(AlreadyExists):
+        stage.run(upkeep.create_topic(broker, NAME, {}))
+    with pytest.raises(PreconditionFailed, match="which is not partitioned"):
+        stage.run(upkeep.create_topic(broker, TopicName.parse(f"{TOPIC}-partition-0"), {}))

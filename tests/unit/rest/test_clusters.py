@@ -1,0 +1,13 @@
+"""Clusters over REST."""
+
+from __future__ import annotations
+
+from stage.http import Web
+
+
+def test_there_is_one_cluster(web: Web) -> None:
+    assert web("GET /admin/v2/clusters").json == ["standalone"]
+    found = web("GET /admin/v2/clusters/standalone").json
+    assert found["brokerServiceUrl"] == "pulsar://127.0.0.1:6650"
+    assert found["serviceUrl"] == "http://127.0.0.1:8080"
+    assert web("GET /admin/v2/clusters/nowhere").status == 404
