@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from typing import Any
 
+from milepost.broker.handlers import HANDLERS
 from milepost.positions import unsigned64
 from milepost.testing.peer import Loopback
 from milepost.wire import pulsar_pb2 as pb
@@ -113,3 +115,29 @@ def ack_command(
 def seek_command(target: pb.MessageIdData | None = None, **fields: Any) -> pb.CommandSeek:
     fields.setdefault("consumer_id", 0)
     return pb.CommandSeek(request_id=0, message_id=target, **fields)
+
+
+def minimal(kind: int) -> Any:
+    """A command with every field that it must have, about things that exist."""
+    annotation = inspect.signature(HANDLERS[kind].handle).parameters["command"].annotation
+    command = getattr(pb, annotation.removeprefix("pb."))()
+    values = {"topic": TOPIC, "namespace": "public/default", "subscription": "s"}
+    for field in command.DESCRIPTOR.fields:
+        if field.name in values:
+            setattr(command, field.name, values[field.name])
+        elif field.is_required and field.message_type is not None:
+            # A schema: its own fields are filled in by their kind.
+            for inner in field.message_type.fields:
+                if inner.is_required:
+                    setattr(getattr(command, field.name), inner.name, _value(inner))
+        elif field.is_required:
+            setattr(command, field.name, _value(field))
+    return command
+
+
+def _value(field: Any) -> Any:
+    if field.enum_type is not None:
+        return field.enum_type.values[0].number
+    if field.type == field.TYPE_BYTES:
+        return b""
+    return "x" if field.type == field.TYPE_STRING else 77

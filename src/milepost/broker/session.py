@@ -222,10 +222,20 @@ class Session:
         self.refuse(command, error)
 
     def turn_away(self, error: MilepostError) -> None:
-        """Nobody that is known: say so, and end the connection."""
+        """Nobody that is known: say so, and end the connection.
+
+        A client that would not hear it yet is let in first, to be told at whatever it asks; nothing
+        that it says is heard, and the connection ends when a handshake would have had to.
+        """
         self.broker.guard.refused(self, error)
         self.refusal = error
-        if not self.is_closed:
+        if self.is_closed:
+            return
+        peer = self.protocol.peer
+        if self.protocol.state is State.CONNECTING and peer and not peer.hears_handshake_errors:
+            self.protocol.accept()
+            self.flush()
+        else:
             self.protocol.refuse(error.wire_code, str(error))
             self.close()
 
@@ -358,7 +368,7 @@ class Session:
             if now - self._closed_at >= LINGER_S:
                 self.abort("it does not read what it was sent last")
             return
-        if self.protocol.state is not State.READY:
+        if self.protocol.state is not State.READY or self.refusal is not None:
             if now - self.opened_at >= self.broker.settings.handshake_timeout_s:
                 self.broker.counters.connections_closed["handshake_timeout"] += 1
                 self.close()

@@ -67,6 +67,12 @@ class Peer(NamedTuple):
             return False
         return self.protocol_version >= _SINCE.get(kind, 0)
 
+    @property
+    def hears_handshake_errors(self) -> bool:
+        """Whether ERROR in place of CONNECTED is understood. C++ takes it for a broken connection, tries
+        again until its time is up, and tells its user of a timeout."""
+        return not self.software.startswith(_CPP)
+
     def error_code(self, code: int) -> int:
         """The `ServerError` to refuse a request with, so that the client takes it as it is meant."""
         return _FINAL_FOR_CPP.get(code, code) if self.software.startswith(_CPP) else code

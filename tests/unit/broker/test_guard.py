@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from stage.security import SECURED, shown
 from stage.stage import TOPIC, Stage
-from stage.talk import ask, error_of, produce, subscribe
+from stage.talk import ask, error_of, minimal, produce, subscribe
 
 from milepost.broker.auth.grants import Grants
 from milepost.broker.auth.operations import Action, Operation, Scope
@@ -54,32 +52,6 @@ def secured(make_stage: MakeStage) -> Stage:
 
 def grant(stage: Stage, change: Callable[[Grants], Grants]) -> None:
     stage.run(stage.broker.guard.grants.edit(NAMESPACE, change))
-
-
-def minimal(kind: int) -> Any:
-    """A command with every field that it must have, about things that exist."""
-    annotation = inspect.signature(HANDLERS[kind].handle).parameters["command"].annotation
-    command = getattr(pb, annotation.removeprefix("pb."))()
-    values = {"topic": TOPIC, "namespace": str(NAMESPACE), "subscription": "s"}
-    for field in command.DESCRIPTOR.fields:
-        if field.name in values:
-            setattr(command, field.name, values[field.name])
-        elif field.is_required and field.message_type is not None:
-            # A schema: its own fields are filled in by their kind.
-            for inner in field.message_type.fields:
-                if inner.is_required:
-                    setattr(getattr(command, field.name), inner.name, _value(inner))
-        elif field.is_required:
-            setattr(command, field.name, _value(field))
-    return command
-
-
-def _value(field: Any) -> Any:
-    if field.enum_type is not None:
-        return field.enum_type.values[0].number
-    if field.type == field.TYPE_BYTES:
-        return b""
-    return "x" if field.type == field.TYPE_STRING else 77
 
 
 JUDGED = [kind for kind in HANDLERS if HANDLERS[kind].needs is not Operation.OPEN]

@@ -10,11 +10,13 @@ import pytest
 from stage.certificates import Authority
 from stage.security import SECURED, shown, token
 from stage.stage import Stage
-from stage.talk import produce
+from stage.talk import error_of, minimal, produce
 
 from milepost.broker.auth.roles import Identity
+from milepost.broker.handlers import HANDLERS
 from milepost.testing.peer import Loopback
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.commands import Kind
 
 
 def test_connected_says_what_may_be_sent(make_stage: Callable[..., Stage]) -> None:
@@ -210,4 +212,28 @@ def test_a_client_that_cannot_refresh_ends_when_its_token_does(secured: Stage) -
     secured.tick(9)
     assert not client.is_closing
     secured.tick(1)
+    assert client.is_lost
+
+
+def test_a_client_that_hears_no_error_in_the_handshake_is_told_at_its_first_request(
+    secured: Stage,
+) -> None:
+    """The C++ client takes an ERROR before CONNECTED for a broken connection, and tries on."""
+    client = secured.client(client_version="Pulsar-CPP-v4.2.0", **shown("root", exp=1))
+    assert not client.is_closing
+    for kind, handler in HANDLERS.items():
+        if kind in (Kind.CONNECT, Kind.AUTH_RESPONSE):
+            continue
+        client.say(minimal(kind))
+        secured.turn()
+        errors = {error_of(heard) for heard in client.take()}
+        # Where there is no answer to carry it, there is none.
+        assert errors <= {"AuthenticationError"}, handler
+    assert not client.session.producers
+    assert not client.session.consumers
+    assert secured.broker.counters.lookups == 0
+    client.say(_answer(token("root")))  # too late: nobody asked
+    secured.turn()
+    assert client.session.credentials.identity is None
+    secured.tick(10)
     assert client.is_lost
