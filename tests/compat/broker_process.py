@@ -34,6 +34,7 @@ class BrokerProcess:
         self.settings = settings
         self.port = 0
         self.http_port = 0
+        self.tls_port = self.https_port = -1
         self._ready_file = directory / "ready.json"
         self._process: subprocess.Popen[bytes] | None = None
         self._log_read = 0
@@ -67,6 +68,7 @@ class BrokerProcess:
         self._await_announcement()
         ready = json.loads(self._ready_file.read_text())
         self.port, self.http_port = ready["port"], ready["http_port"]
+        self.tls_port, self.https_port = ready["tls_port"], ready["https_port"]
 
     def kill(self) -> None:
         """`kill -9`: nothing is flushed, nobody is told."""
@@ -96,12 +98,15 @@ class BrokerProcess:
         at = min((at for at in map(text.find, (" ERROR ", "Traceback")) if at >= 0), default=-1)
         return "" if at < 0 else text[text.rfind("\n", 0, at) + 1 :][:4000]
 
-    def rest(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+    def rest(
+        self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
         """One call of the REST interface: status, and the answer if it is JSON."""
         connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=10)
         try:
             data = None if body is None else json.dumps(body)
-            connection.request(method, path, data, {"Content-Type": "application/json"})
+            sent = {"Content-Type": "application/json", **(headers or {})}
+            connection.request(method, path, data, sent)
             response = connection.getresponse()
             text = response.read()
         finally:

@@ -35,6 +35,7 @@ COMMANDS = {
     "seek": Lazy("milepost.cli.seek:seek", "Move a subscription, and say what that does."),
     "verify": Lazy("milepost.cli.verify:verify", "Check a data directory, without a broker."),
     "context": Lazy("milepost.cli.context:context", "Names for the brokers that you work with."),
+    "tokens": Lazy("milepost.cli.tokens:tokens", "Keys, and tokens signed with them."),
     "config": Lazy("milepost.cli.config:config", "Show the settings and where they come from."),
     "admin": Lazy(
         "milepost.cli.admin_group:admin", "The same as pulsar-admin: exit codes 0 and 1."
