@@ -82,7 +82,7 @@ def load_contexts() -> Contexts:
         known = isinstance(named, dict) and all(isinstance(one, dict) for one in named.values())
         if not known or not isinstance(current, str | None):
             raise ValueError
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return Contexts()
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise CommandFailed(

@@ -7,7 +7,9 @@ A line says what failed, on which object, why, and what to do next. Scripts may 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
+from functools import partial
 
 from milepost import errors
 
@@ -59,15 +61,41 @@ _ROWS: tuple[tuple[type[Exception], Exit, str], ...] = (
     ),
     (errors.DiskFull, Exit.STORAGE, "free some space and start again"),
     (errors.PersistenceError, Exit.STORAGE, "look at the disk, then start again"),
+    (errors.NotAuthenticated, Exit.AUTH, "say who you are with --token or a context"),
+    (errors.NotAuthorized, Exit.AUTH, "ask an administrator for the right"),
+    (
+        errors.ConnectError,
+        Exit.CONNECT,
+        "start a broker with `milepost serve`, or name another with --url or --context",
+    ),
+    (
+        errors.Timeout,
+        Exit.CONNECT,
+        "look whether the broker is well: `milepost brokers healthcheck`",
+    ),
+    (errors.MessageTooBig, Exit.USAGE, "--chunking cuts it into chunks"),
+    (errors.TopicTerminated, Exit.CONFLICT, ""),
+    (errors.PreconditionFailed, Exit.CONFLICT, ""),
+    (errors.Busy, Exit.CONFLICT, ""),
+    (errors.NotAllowed, Exit.USAGE, ""),
     (errors.MilepostError, Exit.FAILED, ""),
     (OSError, Exit.STORAGE, ""),
 )
+
+
+# A broker's refusal on the wire, by Pulsar's number for it.
+_REFUSED_ROLES: dict[int, Callable[[str], errors.MilepostError]] = {
+    errors.NotAuthenticated.wire_code: partial(errors.NotAuthenticated, "wire"),
+    errors.NotAuthorized.wire_code: errors.NotAuthorized,
+}
 
 
 def explain(error: BaseException) -> tuple[str, Exit]:
     """One line for a person, without the program's name, and the code to exit with."""
     if isinstance(error, CommandFailed):
         return _one_line(str(error)), error.code
+    if isinstance(error, errors.BrokerError) and error.code in _REFUSED_ROLES:
+        error = _REFUSED_ROLES[error.code](error.message)
     for kind, code, remedy in _ROWS:
         if isinstance(error, kind):
             what = _os_error(error) if isinstance(error, OSError) else str(error)

@@ -39,7 +39,7 @@ def explain(place: str, topic: str | None) -> None:
     With a TOPIC, say which message that is, and how far the subscriptions are.
     """
     read = read_place(place)
-    rows = list(facts_of(read))
+    rows = list(facts_of(read)) if read.message_id or not topic else []
     if topic:
         with connection().admin() as admin:
             rows += facts_in(admin, topic, read)

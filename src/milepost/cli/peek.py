@@ -35,7 +35,7 @@ def peek(topic: str, subscription: str | None, begin: str | None, count: int) ->
         raise click.UsageError("give either --subscription or --from")
     with connection().admin() as admin:
         if subscription:
-            found = admin.peek_messages(topic, subscription, count)
+            found = next_of(admin, topic, subscription, count)
         else:
             place = parse_place(begin or "earliest")
             found = list(islice(messages_from(admin, topic, place), count))
@@ -54,6 +54,20 @@ def peek(topic: str, subscription: str | None, begin: str | None, count: int) ->
             for one in found
         ],
     )
+
+
+def next_of(admin: Admin, topic: str, subscription: str, count: int) -> list[StoredMessage]:
+    """The next messages of a subscription. Of a batch that is acked in part, a broker shows the
+    whole: what it says is acked up to is left out here."""
+    found = admin.peek_messages(topic, subscription, count)
+    if not found or found[0].batch_size == 0:
+        return found
+    stats = admin.get_stats(topic).get("subscriptions", {}).get(subscription, {})
+    acked = stats.get("markDeleteIndex", -1)
+    done = sum(1 for one in found if one.index is not None and one.index <= acked)
+    if done:
+        found = admin.peek_messages(topic, subscription, count + done)
+    return [one for one in found if one.index is None or one.index > acked]
 
 
 def messages_from(admin: Admin, topic: str, place: Place) -> Iterator[StoredMessage]:

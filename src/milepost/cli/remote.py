@@ -82,8 +82,10 @@ def _next_step(code: Exit, ctx: click.Context, where: Connection, error: AdminEr
             known = where.token or where.token_file or where.user
             return "get a new token" if known else "say who you are with --token or a context"
         return "ask an administrator for the right"
+    if code is Exit.NOT_FOUND and error.reason.startswith("there is nothing at /"):
+        return "this broker does not have this call"
     if code is Exit.NOT_FOUND:
-        return _where_to_look(ctx, topic)
+        return _where_to_look(ctx, topic, error.reason)
     if code is Exit.CONFLICT and "delete" in (ctx.info_name or ""):
         return "close what uses it, or say --force"
     if code is Exit.FAILED:
@@ -91,13 +93,13 @@ def _next_step(code: Exit, ctx: click.Context, where: Connection, error: AdminEr
     return ""
 
 
-def _where_to_look(ctx: click.Context, topic: str) -> str:
+def _where_to_look(ctx: click.Context, topic: str, reason: str) -> str:
     from milepost.errors import InvalidInput
     from milepost.positions.names import TopicName
 
     if topic and ctx.params.get("index") is not None:
         return f"`milepost topics last-message-id {topic}` shows the end"
-    if topic and ctx.params.get("subscription"):
+    if topic and ctx.params.get("subscription") and "subscription" in reason.lower():
         return f"`milepost topics subscriptions {topic}` shows what there is"
     if topic:
         try:

@@ -50,10 +50,10 @@ def report_row(name: str, stats: dict[str, Any]) -> tuple[Any, ...]:
         name,
         stats.get("type") or "",
         len(stats.get("consumers", [])),
-        stats.get("backlogMessages", stats.get("msgBacklog", 0)),
-        stats.get("readyMessages"),
-        stats.get("inflightMessages", stats.get("unackedMessages")),
-        stats.get("msgDelayed", 0),
+        stats.get("messagesBacklog", stats.get("msgBacklog", 0)),
+        stats.get("messagesReady"),
+        stats.get("messagesInflight", stats.get("unackedMessages")),
+        stats.get("messagesDelayed", stats.get("msgDelayed", 0)),
         float(stats.get("msgRateOut", 0.0)),
     )
 

@@ -178,7 +178,7 @@ def _would_lose(topic: str, stats: dict[str, Any]) -> None:
     """What deleting or truncating a topic would take away."""
     subscriptions = stats.get("subscriptions", {})
     for name, one in subscriptions.items():
-        skipped = one.get("msgBacklogMessages", one.get("msgBacklog", 0))
+        skipped = one.get("messagesBacklog", one.get("msgBacklog", 0))
         click.echo(f"{topic} {name}: {skipped} not acked would be lost")
     producers = len(stats.get("publishers", []))
     consumers = sum(len(one.get("consumers", [])) for one in subscriptions.values())

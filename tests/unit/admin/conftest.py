@@ -12,7 +12,8 @@ URL = "http://played:8080"
 
 
 class Played:
-    """Answers in the order in which they were given; an int is a refusal with that status."""
+    """Answers in the order in which they were given; an int is a refusal with that
+    status, an error is raised."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -22,6 +23,8 @@ class Played:
     def exchange(self, request: Request) -> Answer:
         self.asked.append(request)
         answer = self.answers.pop(0) if self.answers else {}
+        if isinstance(answer, Exception):
+            raise answer
         if isinstance(answer, int):
             raise error_of(str(request), URL, answer, b'{"reason": "played"}')
         headers: dict[str, str] = {}

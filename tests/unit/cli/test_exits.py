@@ -34,6 +34,15 @@ README = Path(__file__).parents[3] / "README.md"
         (PermissionError(13, "Permission denied", "d"), "d: Permission denied", Exit.STORAGE),
         (OSError(5, "Input/output error"), "Input/output error", Exit.STORAGE),
         (CommandFailed("no", Exit.CONNECT), "no", Exit.CONNECT),
+        (
+            errors.BrokerError("no credentials", 3),
+            "no credentials; say who you are with --token or a context",
+            Exit.AUTH,
+        ),
+        (errors.BrokerError("x", 4), "x; ask an administrator for the right", Exit.AUTH),
+        (errors.BrokerError("x", 99), "x", Exit.FAILED),
+        (errors.ProducerBusy("x"), "x", Exit.CONFLICT),
+        (errors.MessageTooBig("x"), "x; --chunking cuts it into chunks", Exit.USAGE),
     ],
 )
 def test_a_failure_is_explained(error: Exception, line: str, code: Exit) -> None:

@@ -66,3 +66,17 @@ def test_by_subscription(line: Line) -> None:
     assert line.asked == [f"GET {T}/subscription/billing/position/1"]
     line("peek", TOPIC, "-s", "billing", "--from", "0")
     assert line.code == 2
+
+
+def test_what_is_acked_of_a_batch_is_left_out(line: Line) -> None:
+    headers = {
+        "x-pulsar-message-id": "3:0",
+        "x-pulsar-num-batch-message": "3",
+        "x-pulsar-broker-entry-metadata-index": "2",
+    }
+    batch = (headers, b"".join(b"\0\0\0\2\x18\x01" + data for data in (b"a", b"b", b"c")))
+    stats = {"subscriptions": {"billing": {"markDeleteIndex": 1}}}
+    shown = line(
+        "peek", TOPIC, "-s", "billing", "-n", "2", "-o", "csv", answers=(batch, stats, batch, 404)
+    )
+    assert shown.splitlines()[1:] == ["3:0:-1:2,2,,0,c"]

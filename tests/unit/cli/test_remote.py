@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from unit.cli.conftest import Line
 
+from milepost.admin.errors import error_of
 from milepost.cli.exits import Exit
 from milepost.cli.main import run
 
@@ -19,12 +20,6 @@ TOPIC = "persistent://acme/shop/orders"
         (("topics", "stats", TOPIC), 403, Exit.AUTH, "ask an administrator for the right"),
         (("topics", "stats", TOPIC), 404, Exit.NOT_FOUND,
          "`milepost topics list acme/shop` shows what there is"),
-        (
-            ("topics", "unsubscribe", TOPIC, "-s", "b"),
-            404,
-            Exit.NOT_FOUND,
-            f"`milepost topics subscriptions {TOPIC}` shows what there is",
-        ),
         (
             ("topics", "get-message-id-by-index", "--index", "-1", TOPIC),
             404,
@@ -50,6 +45,27 @@ def test_a_refusal(line: Line, args: tuple[str, ...], status: int, code: Exit, e
     assert line.err.startswith(f"milepost: {args[0]} {args[1]} ")
     assert line.err.rstrip("\n").endswith(end)
     assert "played" in line.err
+
+
+@pytest.mark.parametrize(
+    ("reason", "step"),
+    [
+        (b"Subscription not found", f"`milepost topics subscriptions {TOPIC}` shows what there is"),
+        (b"Topic not found", "`milepost topics list acme/shop` shows what there is"),
+    ],
+)
+def test_what_is_missing_is_looked_for_where_it_would_be(
+    line: Line, reason: bytes, step: str
+) -> None:
+    line("topics", "unsubscribe", TOPIC, "-s", "b", answers=(error_of("GET /x", "u", 404, reason),))
+    assert line.err.endswith(f"{step}\n")
+
+
+def test_a_call_that_the_broker_does_not_have(line: Line) -> None:
+    line("tenants", "list", answers=(error_of("GET /x", "u", 404, b"there is nothing at /x"),))
+    assert line.err == (
+        "milepost: tenants list: there is nothing at /x; this broker does not have this call\n"
+    )
 
 
 def test_nobody_there(capsys: pytest.CaptureFixture[str]) -> None:

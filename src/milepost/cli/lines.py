@@ -1,0 +1,95 @@
+"""What `milepost produce` sends: arguments, files, or lines of standard input.
+
+    orders,k1:one coffee                 with --key-separator :
+    {"key": "k1", "data": "one coffee"}  with --json
+
+Owns the cutting of bytes into messages; it knows no client.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from milepost.errors import InvalidInput
+
+
+class Line(NamedTuple):
+    """One message that is to be published."""
+
+    data: bytes
+    key: str | None = None
+    properties: dict[str, str] | None = None
+    event_time: int | None = None
+
+
+class Cutter:
+    """Cuts a stream of bytes at a delimiter, however the bytes arrive."""
+
+    def __init__(self, delimiter: bytes) -> None:
+        assert delimiter
+        self._delimiter = delimiter
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The pieces that are whole now."""
+        *whole, self._rest = (self._rest + data).split(self._delimiter)
+        return whole
+
+    def end(self) -> list[bytes]:
+        """What was left behind the last delimiter, if anything."""
+        rest, self._rest = self._rest, b""
+        return [rest] if rest else []
+
+
+def read_line(data: bytes, *, key_separator: str | None = None, is_json: bool = False) -> Line:
+    """A piece as a message; `InvalidInput` names what is wrong with it."""
+    if is_json:
+        return _from_json(data)
+    if key_separator:
+        key, found, rest = data.partition(key_separator.encode())
+        if found:
+            return Line(rest, _decoded(key))
+    return Line(data)
+
+
+def _from_json(data: bytes) -> Line:
+    shown = ascii(data[:60].decode("utf-8", "replace"))
+    try:
+        document: Any = json.loads(data)
+        if not isinstance(document, dict):
+            raise ValueError
+        if "data_base64" in document:
+            payload = base64.b64decode(document["data_base64"], validate=True)
+        else:
+            value = document["data"]
+            payload = value.encode() if isinstance(value, str) else json.dumps(value).encode()
+        properties = {str(k): str(v) for k, v in (document.get("properties") or {}).items()}
+        key = document.get("key")
+        event_time = document.get("event_time")
+        return Line(
+            payload,
+            None if key is None else str(key),
+            properties,
+            int(event_time) if event_time else None,
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise InvalidInput(
+            f'line {shown}: expected a JSON object with "data" or "data_base64"'
+        ) from None
+
+
+def repeated(lines: Iterable[Line], times: int) -> Iterator[Line]:
+    """All of them in order, so many times."""
+    kept = list(lines)
+    for _ in range(times):
+        yield from kept
+
+
+def _decoded(key: bytes) -> str:
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        raise InvalidInput(f"key {key[:60]!r}: not UTF-8") from None

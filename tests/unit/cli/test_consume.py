@@ -1,0 +1,137 @@
+"""What `milepost consume` wants, where it begins, and how it prints and acks."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from typing import Any, cast
+
+import pytest
+from unit.admin.conftest import Played
+from unit.cli.conftest import Face, Line
+from unit.cli.test_templates import message
+
+from milepost.cli.connection import Connection
+from milepost.cli.consume import Left, Printer, is_past, resolve
+from milepost.cli.places import Kind, Place, parse_place
+from milepost.positions import EARLIEST, LATEST, MessageId
+
+TOPIC = "persistent://public/default/orders"
+
+
+def resolved(monkeypatch: pytest.MonkeyPatch, begin: str, until: str | None, *answers: Any) -> Any:
+    monkeypatch.setattr(Connection, "admin", lambda self: Face(Played(*answers)))
+    return resolve(Connection(), "orders", begin, until)
+
+
+NONE = {"partitions": 0}
+AT = {"ledgerId": 3, "entryId": 7, "batchIndex": 2}
+
+
+@pytest.mark.parametrize(
+    ("begin", "answers", "at"),
+    [
+        ("earliest", (), EARLIEST),
+        ("latest", (), LATEST),
+        ("3:7", (), MessageId(3, 7)),
+        ("idx:5", (AT,), MessageId(3, 7, -1, 2)),
+        ("idx:5", (404,), LATEST),
+        ("@5", (AT,), MessageId(3, 7, -1, 2)),
+        ("-10", (AT, {"index": 99}, AT), MessageId(3, 7, -1, 2)),
+    ],
+)
+def test_where_it_begins(
+    monkeypatch: pytest.MonkeyPatch, begin: str, answers: tuple[Any, ...], at: MessageId
+) -> None:
+    partitions, begins, ends = resolved(monkeypatch, begin, None, NONE, *answers)
+    assert partitions == [TOPIC]
+    assert begins == {TOPIC: at}
+    assert ends == {TOPIC: None}
+
+
+def test_where_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert resolved(monkeypatch, "earliest", "idx:9", NONE)[2] == {TOPIC: Place(Kind.INDEX, 9)}
+    end = resolved(monkeypatch, "earliest", "latest", NONE, AT, {"index": 99})[2]
+    assert end == {TOPIC: Place(Kind.INDEX, 100)}
+
+
+def test_every_partition_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    partitions, begins, _ = resolved(monkeypatch, "idx:5", None, {"partitions": 2}, AT, 404)
+    assert begins == dict(zip(partitions, [MessageId(3, 7, -1, 2), LATEST], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("end", "is_it"),
+    [
+        ("42", False),
+        ("41", True),
+        ("@1701", False),
+        ("@1700", True),
+        ("3:8", False),
+        ("3:7:1:2", True),
+    ],
+)
+def test_the_first_that_is_not_wanted(end: str, is_it: bool) -> None:
+    assert is_past(message(), parse_place(end)) is is_it
+
+
+def test_so_many_over_all_partitions() -> None:
+    left = Left(2)
+    assert [left.take(), left.is_none.is_set(), left.take(), left.is_none.is_set(), left.take()] == [
+        True, False, True, True, False,
+    ]  # fmt: skip
+    assert all(Left(0).take() for _ in range(9))
+
+
+def test_a_message_is_acked_when_it_has_been_flushed() -> None:
+    class Out(io.BytesIO):
+        flushed = 0
+
+        def flush(self) -> None:
+            self.flushed += 1
+
+    async def tried() -> list[int]:
+        out, acked = Out(), []
+        printer = Printer(out)
+
+        def ack() -> asyncio.Future[None]:
+            acked.append(out.flushed)
+            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            done.set_result(None)
+            return done
+
+        printer.print(b"x", ack)
+        assert acked == []
+        await printer.close()
+        assert out.getvalue() == b"x"
+        return acked
+
+    assert asyncio.run(tried()) == [1]
+
+
+def test_a_closed_pipe_ends_the_printer() -> None:
+    class Closed(io.BytesIO):
+        def flush(self) -> None:
+            raise BrokenPipeError
+
+    async def tried() -> None:
+        printer = Printer(cast("Any", Closed()))
+        printer.print(b"x", None)
+        await printer.run()
+
+    with pytest.raises(BrokenPipeError):
+        asyncio.run(tried())
+
+
+def test_a_subscription_begins_where_it_stands(line: Line) -> None:
+    line("consume", "orders", "-s", "billing", "--from", "0")
+    assert line.code == 2
+    assert "`milepost seek` moves it" in line.err
+
+
+@pytest.mark.parametrize(
+    "words", [("-f", "%z"), ("--from", "soon"), ("-t", "Private"), ("-n", "-1")]
+)
+def test_lines_that_make_no_sense(line: Line, words: tuple[str, ...]) -> None:
+    line("consume", "orders", *words)
+    assert (line.code, line.asked, line.err.count("\n")) == (2, [], 1)
