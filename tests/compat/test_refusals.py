@@ -88,11 +88,6 @@ def test_a_subscription_that_may_not_be_made(own_broker: Any, connect: Any, topi
     client.create_reader(topic, pulsar.MessageId.earliest)
 
 
-def test_a_topic_that_is_not_persistent(client: pulsar.Client) -> None:
-    with pytest.raises(pulsar.NotAllowedError):
-        client.create_producer("non-persistent://public/default/t")
-
-
 def test_a_message_that_is_too_big(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s")
     producer = client.create_producer(topic)

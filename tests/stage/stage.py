@@ -19,6 +19,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from milepost.broker.broadcast import BroadcastGroup
 from milepost.broker.broker import Broker
 from milepost.broker.consumer import NO_EPOCH, Consumer
 from milepost.broker.dispatch import EXCLUSIVE
@@ -244,7 +245,8 @@ class Stage:
     def check(self) -> None:
         for topic in self.broker.topics.values():
             for subscription in topic.subscriptions.values():
-                check_subscription(subscription)
+                for part in subscription.parts():
+                    check_subscription(part)
 
 
 def check_subscription(subscription: Subscription) -> None:
@@ -254,13 +256,17 @@ def check_subscription(subscription: Subscription) -> None:
     assert min(counts) >= 0, counts
     assert sum(counts) == cursor.end - cursor.first, counts
     assert cursor.end == log.end_index, (cursor.end, log.end_index)
+    if isinstance(subscription, BroadcastGroup):
+        assert subscription.position > cursor.mark_delete_index, subscription
+        assert counts.inflight == 0, counts
+        return  # its consumers are its members'
     held = 0
     for consumer in subscription.consumers:
         assert not consumer.is_closed, consumer
         inflight = cursor.inflight_of(consumer.holder).count
         assert consumer.unacked == inflight, (consumer, consumer.unacked, inflight)
         held += inflight
-    assert counts.inflight == held, (counts, held)
+    assert counts.inflight == held == subscription.unacked, (counts, held, subscription.unacked)
     if subscription.dispatcher is not None:
         assert sorted(c.holder for c in subscription.dispatcher.consumers) == sorted(
             c.holder for c in subscription.consumers

@@ -10,51 +10,48 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Coroutine
-from functools import partial
 from typing import Any
 
 from milepost import __version__
-from milepost.broker import dedup_state, notices
-from milepost.broker.access import Admission, ProducerAccess
+from milepost.broker import membership, opening, volatile
+from milepost.broker.access import ProducerAccess
+from milepost.broker.admissions import Admissions
+from milepost.broker.broadcast import BROADCAST, BroadcastGroup, MemberSubscription
 from milepost.broker.consumer import Consumer
 from milepost.broker.counters import Counters
 from milepost.broker.directory import Directory, fetch_topic
-from milepost.broker.feed import Feed, LastRead
+from milepost.broker.feed import LastRead
 from milepost.broker.guard import Guard
 from milepost.broker.limits import Limits
 from milepost.broker.pressure import Pressure
-from milepost.broker.producer import Producer
 from milepost.broker.progress import sample
 from milepost.broker.rates import RateBoard
-from milepost.broker.reset_history import ResetHistory
 from milepost.broker.session import Session
 from milepost.broker.settings import Settings
 from milepost.broker.subscription import Subscription
 from milepost.broker.topic import Topic
+from milepost.broker.volatile import VolatileTopic
 from milepost.broker.watchers import TopicWatchers
 from milepost.clock import Clock
-from milepost.cursor import facts, snapshot
+from milepost.cursor import snapshot
 from milepost.cursor.cursor import Cursor
+from milepost.cursor.group import Start
 from milepost.errors import (
     AlreadyExists,
-    MilepostError,
-    NotPersistent,
+    NotAllowed,
     PersistenceError,
-    ProducerFenced,
     ServiceNotReady,
     TooManyRequests,
     TopicNotFound,
 )
 from milepost.positions.names import TopicName
-from milepost.storage.catalog import Catalog, Snapshot, StateRow
+from milepost.storage.catalog import Catalog, Doc, Snapshot, StateRow
 from milepost.storage.engine import StorageEngine
 from milepost.storage.entry import Entry
 from milepost.storage.ledger import ReadPlan
 from milepost.wire import replies
 
 logger = logging.getLogger(__name__)
-
-CURSOR_STATE = "cursor"
 
 TICK_S = 1.0
 # How long a reader may take to come back after a seek closed it.
@@ -78,6 +75,8 @@ class Broker:
         self.last_read, self.rates = LastRead(), RateBoard()
         self.opening: dict[str, asyncio.Future[Topic]] = {}
         """Topics that are being opened, or closed (upkeep.py): whoever wants one waits."""
+        # Reads under way, by ledger, first entry and how many.
+        self._reading: dict[tuple[int, int, int], asyncio.Task[list[Entry]]] = {}
         # Subscriptions on their way to the catalog, by topic: they count as those that are there.
         self._being_made: defaultdict[str, set[str]] = defaultdict(set)
         self.directory = Directory(
@@ -85,6 +84,7 @@ class Broker:
             topics_per_namespace_max=settings.max_topics_per_namespace,
             partitions_max=settings.max_partitions_per_topic,
         )
+        self.admissions = Admissions(self)
         self.watchers = TopicWatchers(lambda tell: asyncio.get_running_loop().call_soon(tell))
         self.directory.on_topics = self.watchers.changed
         self.guard = Guard(self)
@@ -155,8 +155,13 @@ class Broker:
         self.pressure.end_stalled()
         for topic in self.topics.values():
             for subscription in topic.subscriptions.values():
-                sample(subscription, int(now * 1000))
+                for part in subscription.parts():
+                    sample(part, int(now * 1000))
+                if isinstance(subscription, BroadcastGroup):
+                    membership.tick(self, subscription)
         self.rates.tick(now, self.topics.values())
+        for idle in volatile.idle(self.topics.values()):
+            del self.topics[str(idle.name)]
         for subscription, until in list(self._orphans.items()):
             if subscription.consumers or now >= until:
                 del self._orphans[subscription]
@@ -193,7 +198,10 @@ class Broker:
         await self.directory.create_partitioned(name, partitions)
 
     async def topics_of_namespace(self, namespace: str, mode: str = "PERSISTENT") -> list[str]:
-        return [] if mode == "NON_PERSISTENT" else self.directory.topics(namespace)
+        stored = [] if mode == "NON_PERSISTENT" else self.directory.topics(namespace)
+        return (
+            stored if mode == "PERSISTENT" else [*volatile.names(self.topics, namespace), *stored]
+        )
 
     def new_producer_name(self) -> str:
         """A name that no producer of this broker, now or after a restart, is given again."""
@@ -232,9 +240,13 @@ class Broker:
 
     async def _open(self, name: TopicName, create: bool) -> Topic:
         self.directory.check_namespace(name)
-        if not name.is_persistent:
-            raise NotPersistent(f"{name} is not persistent")
         self.directory.check_partition(name)
+        if not name.is_persistent:
+            if not self.settings.enable_non_persistent_topics:
+                raise NotAllowed(f"{name}: non-persistent topics are switched off")
+            return VolatileTopic(
+                name, self._loop.call_soon, now_ms=self.clock.wall_ms, counters=self.counters
+            )
         row = self.directory.row(name)
         if row is None:
             if not create or not (
@@ -259,64 +271,19 @@ class Broker:
             now_ms=self.clock.wall_ms,
             counters=self.counters,
         )
-        await self._open_states(topic, states)
+        await opening.open_states(self, topic, states)
         return topic
-
-    async def _open_states(self, topic: Topic, states: list[tuple[StateRow, Snapshot]]) -> None:
-        dedup: tuple[StateRow, Snapshot] | None = None
-        try:
-            for state, stored in states:
-                if state.kind == CURSOR_STATE:
-                    self._open_cursor(topic, state, stored)
-                elif state.kind == dedup_state.KIND:
-                    dedup = (state, stored)
-            if self.settings.deduplication:
-                state, stored = dedup or await dedup_state.begin(topic, self.engine)
-                await dedup_state.restore(topic, state, stored, self.engine, self.clock.wall_ms())
-        except BaseException:
-            for subscription in topic.subscriptions.values():
-                assert subscription.state_id is not None
-                self.store.close_state(subscription.state_id)
-            raise
-
-    def _open_cursor(self, topic: Topic, state: StateRow, stored: Snapshot) -> Subscription:
-        cell: list[Cursor] = []
-        found = self.store.open_state(state.state_id, lambda: snapshot.encode(cell[0]), stored)
-        assert found.data is not None, f"subscription {state.name} was made without a snapshot"
-        try:
-            cursor = snapshot.decode(found.data)
-            for fact in found.facts:
-                cursor.replay(facts.decode(fact))
-        except MilepostError:
-            self.store.put_back_state(state.state_id, found)
-            raise
-        cursor.extend(max(cursor.end, topic.log.end_index))
-        cursor.trim(topic.log.first_index)
-        cell.append(cursor)
-        return self._attach(
-            Subscription(
-                topic,
-                state.name,
-                cursor,
-                limits=self.limits,
-                state_id=state.state_id,
-                journal=self.store,
-                properties=state.doc.get("properties"),
-                resets=ResetHistory.from_doc(state.doc.get("resets", ())),
-            )
-        )
-
-    def _attach(self, subscription: Subscription) -> Subscription:
-        subscription.tell_active = partial(notices.tell_active, self._loop)
-        subscription.tell_sought = notices.tell_sought
-        Feed(subscription, self)
-        subscription.topic.subscriptions[subscription.name] = subscription
-        return subscription
 
     # -- subscriptions -----------------------------------------------------------------------------
 
     async def create_subscription(
-        self, topic: Topic, name: str, index: int, properties: dict[str, str] | None = None
+        self,
+        topic: Topic,
+        name: str,
+        index: int,
+        properties: dict[str, str] | None = None,
+        *,
+        broadcast: Start | None = None,
     ) -> Subscription:
         """A durable subscription at an index; the one that exists if there is one."""
         limit = self.settings.max_subscriptions_per_topic
@@ -327,10 +294,12 @@ class Broker:
         sequence = self.store.journal.last_sequence
         data = snapshot.encode(cursor)
 
+        doc: Doc = {"properties": properties or {}}
+        if broadcast is not None:
+            doc[BROADCAST] = {"start": broadcast.value}
+
         def create(catalog: Catalog) -> StateRow:
-            row = catalog.create_state(
-                topic.row.topic_id, CURSOR_STATE, name, {"properties": properties or {}}
-            )
+            row = catalog.create_state(topic.row.topic_id, opening.CURSOR_STATE, name, doc)
             catalog.put_snapshot(row.state_id, Snapshot(sequence, data, []))
             return row
 
@@ -341,13 +310,15 @@ class Broker:
             being_made.discard(name)
         if name in topic.subscriptions:
             raise AlreadyExists(f"subscription {name} of {topic.name} exists")
-        return self._open_cursor(topic, state, Snapshot(sequence, data, []))
+        return opening.open_subscription(self, topic, state, Snapshot(sequence, data, []))
 
     def create_reader(self, topic: Topic, name: str, index: int) -> Subscription:
         """A subscription that is not durable."""
+        if isinstance(topic, VolatileTopic):
+            return opening.attach(self, topic.subscribe(name, self.limits))
         cursor = Cursor(topic.log.first_index, topic.log.end_index, at=index)
-        return self._attach(
-            Subscription(topic, name, cursor, limits=self.limits, state_id=None, journal=None)
+        return opening.attach(
+            self, Subscription(topic, name, cursor, limits=self.limits, state_id=None, journal=None)
         )
 
     def drop_reader(self, subscription: Subscription) -> None:
@@ -366,22 +337,31 @@ class Broker:
             self.close_consumer(consumer)
         if topic.subscriptions.get(subscription.name) is subscription:
             del topic.subscriptions[subscription.name]
-        state_id, journal = subscription.state_id, subscription.journal
-        if state_id is None:
+        if not subscription.is_durable:
             return
         subscription.flush_acks()
-        # A read may still come back: nothing of it is for anybody, and behind the tombstone a fact
-        # would be taken for damage.
-        subscription.dispatcher = subscription.journal = None
+        journals = {part: part.journal for part in subscription.parts()}
+        for part in journals:
+            # A read may still come back: nothing of it is for anybody, and behind the tombstone a
+            # fact would be taken for damage.
+            part.dispatcher = part.journal = None
         sequence = self.store.journal.last_sequence
+        state_ids = [part.state_id for part in journals if part.state_id is not None]
+
+        def delete(catalog: Catalog) -> None:
+            for state_id in state_ids:
+                catalog.delete_state(state_id, sequence)
+
         try:
-            await self.engine.catalog(lambda catalog: catalog.delete_state(state_id, sequence))
+            await self.engine.catalog(delete)
         except BaseException:
-            subscription.journal = journal
+            for part, journal in journals.items():
+                part.journal = journal
             topic.subscriptions[subscription.name] = subscription
             subscription.extend(topic.log.end_index)
             raise
-        self.store.forget_state(state_id)
+        for state_id in state_ids:
+            self.store.forget_state(state_id)
 
     # -- producers and consumers -------------------------------------------------------------------
 
@@ -394,6 +374,16 @@ class Broker:
         subscription.remove_consumer(consumer)
         if not keep:
             self.drop_reader(subscription)
+
+    async def join_group(self, group: BroadcastGroup, member: str) -> MemberSubscription:
+        return await membership.join(self, group, member)
+
+    async def forget_member(self, member: MemberSubscription) -> None:
+        await membership.forget(self, member)
+
+    def member_left(self, member: MemberSubscription) -> None:
+        """A member of a broadcast group has no consumer any more."""
+        membership.remember(self, member)
 
     def close_consumer(self, consumer: Consumer) -> None:
         """End a consumer from this side; its client subscribes again."""
@@ -419,74 +409,16 @@ class Broker:
         # (docs/decisions/0007-a-pause-after-a-seek.md).
         consumer.peer.write((replies.close_consumer(consumer.consumer_id),))
 
-    def remove_producer(self, producer: Producer) -> None:
-        if producer.is_closed:
-            return
-        producer.is_closed = True
-        topic = producer.topic
-        if topic.producers.get(producer.name) is producer:
-            del topic.producers[producer.name]
-            if topic.dedup is not None:
-                topic.dedup.closed(producer.name, self.clock.wall_ms())
-        session = producer.peer
-        if isinstance(session, Session):
-            session.forget_producer(producer)
-        for decided in topic.access.leave(producer):
-            if decided.error is not None:
-                self._refuse_waiting(decided.producer, decided.error)
-            else:
-                self.spawn(self._promote(topic, decided))
-
-    async def _promote(self, topic: Topic, admission: Admission[Producer]) -> None:
-        """Whoever waited for exclusive access has its turn."""
-        try:
-            await self.grant(topic, admission)
-        except MilepostError as error:
-            self._refuse_waiting(admission.producer, error)
-
-    def put_out(self, admission: Admission[Producer]) -> None:
-        """Producers that another one displaces: they, or those in line, are told."""
-        for producer in admission.to_close:
-            self.remove_producer(producer)
-            producer.peer.write((replies.close_producer(producer.producer_id),))
-        for producer in admission.to_refuse:
-            self._refuse_waiting(producer, ProducerFenced(f"{admission.producer.name} came first"))
-
-    def _refuse_waiting(self, producer: Producer, error: MilepostError) -> None:
-        self.remove_producer(producer)
-        if producer.waiting_request_id is not None:
-            producer.peer.write(
-                (replies.error(producer.waiting_request_id, error.wire_code, str(error)),)
-            )
-
-    async def grant(self, topic: Topic, admission: Admission[Producer]) -> None:
-        """Tell a producer that it may publish, once the topic epoch it got is durable."""
-        producer = admission.producer
-        if admission.epoch_to_store is not None:
-            try:
-                topic.row = await self.directory.set_doc(
-                    topic.row, {**topic.row.doc, "epoch": admission.epoch_to_store}
-                )
-            except BaseException:
-                self.remove_producer(producer)
-                raise
-        request_id, producer.waiting_request_id = producer.waiting_request_id, None
-        if request_id is not None and not producer.is_closed:
-            frame = self.producer_success(request_id, producer, admission.epoch)
-            producer.peer.write((frame,))
-
-    def producer_success(self, request_id: int, producer: Producer, epoch: int | None) -> bytes:
-        return replies.producer_success(
-            request_id,
-            producer.name,
-            last_sequence_id=producer.topic.last_sequence_id(producer.name),
-            topic_epoch=epoch,
-        )
-
     # -- what feeds need ---------------------------------------------------------------------------
 
     async def read(self, plan: ReadPlan) -> list[Entry]:
-        return await self.engine.read(plan)
+        """Members of a group, and others in step, want the same at once: it is read once for all."""
+        key = (plan.ledger.ledger_id, plan.first_entry_id, len(plan.offsets))
+        reading = self._reading.get(key)
+        if reading is None:
+            reading = self._reading[key] = self._loop.create_task(self.engine.read(plan))
+            reading.add_done_callback(lambda _: self._reading.pop(key, None))
+        return await asyncio.shield(reading)
 
     def perform(self, plan: ReadPlan) -> list[Entry]:
         return plan.perform(self.store.files)

@@ -70,6 +70,9 @@ class Counters:
     messages_out: int = _count("Messages sent to consumers, those sent again included.")
     bytes_out: int = _count("Bytes of the entries sent to consumers.")
     messages_redelivered: int = _count("Messages sent to a consumer more than once.")
+    messages_dropped: int = _count(
+        "Messages of non-persistent topics that a subscription's consumers were too slow for."
+    )
     acks: int = _count("Acknowledgements applied, in commands.")
     acks_refused: Reasons = _by_reason("Acknowledgements answered with an error.")
     seeks: int = _count("Seeks and resets that took effect.")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from milepost.broker.auth import certificates
 from milepost.broker.auth.authorizer import BROKER, Target
 from milepost.broker.auth.grant_book import GrantBook
+from milepost.broker.auth.grants import Grants
 from milepost.broker.auth.operations import Operation, Scope
 from milepost.broker.auth.roles import Identity
 from milepost.broker.auth.security import Security
@@ -93,6 +94,16 @@ class Guard:
         self._broker.counters.connections_refused["tls_handshake"] += 1
         logger.info("a TLS handshake failed: %s", error.reason or type(error).__name__)
 
+    async def forget_topic(self, name: TopicName) -> None:
+        """A topic is being deleted, and its grants with it."""
+        if str(name) in self.grants.of(name.namespace).topics:
+            await self.grants.edit(name.namespace, lambda grants: grants.without_topic(name))
+
+    async def forget_namespace(self, name: NamespaceName) -> None:
+        """A namespace is being deleted, and its grants with it."""
+        if self.grants.of(name) != Grants():
+            await self.grants.edit(name, lambda grants: Grants())
+
     # -- may they still? ---------------------------------------------------------------------------
 
     def recheck(self, namespace: NamespaceName | None = None) -> None:
@@ -109,7 +120,7 @@ class Guard:
                 ):
                     self._broker.counters.rights_ended["produce"] += 1
                     logger.info("%s: role %s may no longer produce to %s", session, identity, name)
-                    self._broker.remove_producer(producer)
+                    self._broker.admissions.remove(producer)
                     session.write((replies.close_producer(producer.producer_id),))
             for consumer in list(session.consumers.values()):
                 name, label = consumer.subscription.topic.name, consumer.subscription.name

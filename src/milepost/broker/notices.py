@@ -7,11 +7,14 @@ to consumers that asked for it when they subscribed.
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING, cast
 
 from milepost.broker.consumer import Consumer
-from milepost.broker.session import Session
 from milepost.wire import replies
 from milepost.wire.commands import Kind
+
+if TYPE_CHECKING:
+    from milepost.broker.session import Session
 
 
 def tell_active(loop: asyncio.AbstractEventLoop, consumer: Consumer, is_active: bool) -> None:
@@ -19,8 +22,7 @@ def tell_active(loop: asyncio.AbstractEventLoop, consumer: Consumer, is_active: 
 
     def tell() -> None:
         # Behind the SUCCESS of its SUBSCRIBE: before that the client does not know the consumer.
-        session = consumer.peer
-        assert isinstance(session, Session)
+        session = cast("Session", consumer.peer)
         peer = session.protocol.peer
         if not consumer.is_closed and peer and peer.understands(Kind.ACTIVE_CONSUMER_CHANGE):
             session.write((replies.active_consumer_change(consumer.consumer_id, is_active),))

@@ -11,7 +11,9 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from milepost.broker.broadcast import TYPE_NAME, BroadcastGroup
 from milepost.broker.progress import Progress, progress_of
+from milepost.broker.verdict import Verdict
 from milepost.errors import NotFound
 
 if TYPE_CHECKING:
@@ -44,8 +46,28 @@ async def overview(
 
 def lines_of(topic: Topic, now_ms: int, subscription: str | None = None) -> Iterator[Progress]:
     for name, found in topic.subscriptions.items():
-        if subscription is None or name == subscription:
+        if subscription is not None and name != subscription:
+            continue
+        if isinstance(found, BroadcastGroup):
+            yield from _lines_of_group(found, now_ms)
+        else:
             yield progress_of(found, now_ms)
+
+
+def _lines_of_group(group: BroadcastGroup, now_ms: int) -> Iterator[Progress]:
+    """The group where its slowest member is, as well as its worst one; then each member."""
+    group.settle()
+    line = progress_of(group, now_ms)._replace(type=TYPE_NAME)
+    members = [
+        progress_of(member, now_ms, member=name)._replace(type=TYPE_NAME)
+        for name, member in group.members.items()
+    ]
+    worst = max(members, key=lambda one: one.verdict.severity, default=None)
+    if worst is not None and line.verdict is not Verdict.RESET_PENDING:
+        reason = f"{worst.member}: {worst.reason}"
+        line = line._replace(verdict=worst.verdict, reason=reason, drained_in_s=worst.drained_in_s)
+    yield line
+    yield from members
 
 
 def _by_trouble(line: Progress) -> tuple[int, int, str, int, str, str]:

@@ -93,7 +93,7 @@ def progress_of(subscription: Subscription, now_ms: int, *, member: str = "") ->
     hole = None if oldest is None else _hole(subscription, oldest, now_ms)
     recent = subscription.pace.recent()
     consumers = tuple(_consumer(consumer) for consumer in subscription.consumers)
-    connected = {consumer.name for consumer in subscription.consumers}
+    connected = {consumer.subscription.label_of(consumer) for consumer in subscription.consumers}
     judged = judge(
         counts,
         [_asking(consumer) for consumer in subscription.consumers],

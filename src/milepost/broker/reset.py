@@ -129,13 +129,15 @@ def decide(subscriptions: Sequence[Subscription], reset: Reset) -> list[Move]:
 
 def _decide_one(subscription: Subscription, reset: Reset) -> Move:
     topic, cursor = subscription.topic, subscription.cursor
-    was = cursor.mark_delete_index + 1
+    was = subscription.position
     if reset.expected is not None and reset.expected != was:
         raise UnexpectedPosition(
             f"{subscription.name} of {topic.name} is at index {was}, not at {reset.expected}"
         )
-    to, note = resolve(topic, cursor, reset.target, after=reset.after)
-    backlog = cursor.backlog_ranges()
+    to, note = resolve(topic, cursor, reset.target, was, after=reset.after)
+    # Of a broadcast group, what happens to all its members.
+    cursors = subscription.cursors()
+    backlogs = [one.backlog_ranges() for one in cursors]
     return Move(
         topic=str(topic.name),
         partition=topic.name.partition,
@@ -144,15 +146,18 @@ def _decide_one(subscription: Subscription, reset: Reset) -> Move:
         was=was,
         to=to,
         epoch=cursor.epoch + 1,
-        redelivered=cursor.end - to - backlog.count_within(to, cursor.end),
-        skipped=backlog.count_within(cursor.first, to),
-        released=cursor.counts().inflight,
+        redelivered=sum(cursor.end - to - one.count_within(to, cursor.end) for one in backlogs),
+        skipped=sum(one.count_within(cursor.first, to) for one in backlogs),
+        released=sum(one.counts().inflight for one in cursors),
         note=note,
     )
 
 
-def resolve(topic: Topic, cursor: Cursor, target: Target, *, after: bool) -> tuple[int, str]:
-    """The index that a target means, and what to say if it is not the one that was named."""
+def resolve(
+    topic: Topic, cursor: Cursor, target: Target, was: int, *, after: bool
+) -> tuple[int, str]:
+    """The index that a target means for a subscription that is at `was`, and what to say if it is not
+    the one that was named."""
     first, end = cursor.first, cursor.end
     if target.edge is not None:
         return (first if target.edge == EARLIEST else end), ""
@@ -162,7 +167,7 @@ def resolve(topic: Topic, cursor: Cursor, target: Target, *, after: bool) -> tup
         return _clamp(start_index_at(topic, target.time_ms + after), cursor), ""
     if target.id is not None:
         return _resolve_id(topic, cursor, target.id, after=after)
-    index = target.index if target.index is not None else cursor.mark_delete_index + 1
+    index = target.index if target.index is not None else was
     index += (target.by or 0) + after
     if not 0 <= index <= end:
         raise IndexNotFound(
@@ -273,7 +278,7 @@ def perform(
             record = ResetRecord(
                 now_ms, by, asked, move.was, move.to, move.epoch, move.redelivered, move.skipped
             )
-            record.waiting = [consumer.name for consumer in subscription.consumers]
+            record.waiting = subscription.waiting_labels()
             for consumer in subscription.seek(move.to, _settler(done)):
                 broker.tell_closed(consumer)
             assert subscription.cursor.epoch == move.epoch, f"{move} came to {subscription}"
@@ -304,9 +309,9 @@ def _save(broker: Broker, subscriptions: Sequence[Subscription]) -> Coroutine[An
 
 def obeyed(broker: Broker, consumer: Consumer) -> None:
     """A consumer is at the position of the last reset: it came back, or said so."""
-    subscription = consumer.subscription
-    if subscription.resets.obeyed(consumer.name):
-        broker.spawn(_save_quietly(broker, subscription))
+    owner = consumer.subscription.owner
+    if owner.resets.obeyed(consumer.subscription.label_of(consumer)):
+        broker.spawn(_save_quietly(broker, owner))
 
 
 async def _save_quietly(broker: Broker, subscription: Subscription) -> None:

@@ -332,7 +332,7 @@ class Session:
         self.protocol.close()
         self.opening.clear()
         for producer in list(self.producers.values()):
-            self.broker.remove_producer(producer)
+            self.broker.admissions.remove(producer)
         for consumer in list(self.consumers.values()):
             self.broker.remove_consumer(consumer)
         self.producers.clear()

@@ -188,6 +188,11 @@ class Settings(SecuritySettings):
         "allowAutoSubscriptionCreation",
         live=True,
     )
+    enable_non_persistent_topics: bool = switch(
+        True,
+        "Allow topics whose messages are not stored.",
+        "enableNonPersistentTopics",
+    )
     subscription_pattern_length_max: int = count(
         50,
         1,
@@ -245,6 +250,12 @@ class Settings(SecuritySettings):
     )
 
     # Dispatch.
+    broadcast_member_expiry_s: float = duration(
+        _DAY_S,
+        1,
+        3650 * _DAY_S,
+        "A member of a broadcast group that left this long ago is forgotten; one that is connected never.",
+    )
     max_unacked_messages_per_consumer: int = count(
         50_000,
         0,

@@ -13,7 +13,7 @@ Nothing here suspends. Reading entries, which may, is feed.py's.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from milepost.broker import addresses, tally
 from milepost.broker.ack_journal import AckJournal, Done, Journaling
@@ -24,6 +24,7 @@ from milepost.broker.dispatch import Dispatcher, make_dispatcher
 from milepost.broker.limits import Limits
 from milepost.broker.outbox import Outbox
 from milepost.broker.pace import Pace
+from milepost.broker.parts import Parts
 from milepost.broker.peer import Buffer
 from milepost.broker.rates import Rates
 from milepost.broker.reset_history import ResetHistory
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 _NO_CONSUMER = 0
 
 
-class Subscription:
+class Subscription(Parts):
     def __init__(
         self,
         topic: Topic,
@@ -105,10 +106,6 @@ class Subscription:
     @property
     def is_durable(self) -> bool:
         return self.state_id is not None
-
-    def doc(self) -> dict[str, Any]:
-        """What the catalog keeps of it beside the cursor."""
-        return {"properties": self.properties, "resets": self.resets.to_doc()}
 
     # -- consumers ---------------------------------------------------------------------------------
 

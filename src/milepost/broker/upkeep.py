@@ -130,16 +130,17 @@ def _close_states(broker: Broker, topic: Topic) -> None:
     """What is known of its subscriptions is the store's again. A read may still come back: nothing of
     it is for anybody."""
     for subscription in topic.subscriptions.values():
-        subscription.dispatcher = subscription.journal = None
-        if subscription.state_id is not None:
-            broker.store.close_state(subscription.state_id)
+        for part in subscription.parts():
+            part.dispatcher = part.journal = None
+            if part.state_id is not None:
+                broker.store.close_state(part.state_id)
     if topic.dedup_state_id is not None:
         broker.store.close_state(topic.dedup_state_id)
 
 
 def put_out_producers(broker: Broker, topic: Topic) -> None:
     for producer in list(topic.producers.values()):
-        broker.remove_producer(producer)
+        broker.admissions.remove(producer)
         producer.peer.write((replies.close_producer(producer.producer_id),))
 
 
@@ -174,6 +175,8 @@ async def delete_topic(broker: Broker, topic: Topic, *, force: bool) -> None:
     """With everything in it."""
     if not force:
         check_unused(topic)
+    # First, so that whatever happens no later topic of that name inherits them.
+    await broker.guard.forget_topic(topic.name)
     async with _closed(broker, topic):
         await broker.engine.delete_topic(topic.row, topic.log)
         broker.directory.forget_topic(topic.name)
@@ -196,6 +199,7 @@ async def delete_partitioned(broker: Broker, name: TopicName, *, force: bool) ->
             check_unused(topic)
     for topic in topics:
         await delete_topic(broker, topic, force=force)
+    await broker.guard.forget_topic(name)
     await broker.directory.delete_partitioned(name)
 
 

@@ -30,6 +30,7 @@ from milepost.rest import (
     messages,
     metrics,
     namespaces,
+    permissions,
     progress,
     reset,
     stats,
@@ -60,6 +61,7 @@ RESOURCES = (
     tenants,
     namespaces,
     clusters,
+    permissions,
     brokers,
     metrics,
 )

@@ -64,6 +64,8 @@ class Need:
             return
         identity = await _identify(guard, request)
         request.state.identity = identity
+        # For the audit log, and whatever else names who did something.
+        request.state.role = None if identity is None else str(identity)
         guard.check(identity, operation, _target(operation, request))
 
 

@@ -13,7 +13,6 @@ from stage.talk import ack_command, answer, ask, produce, request, subscribe, wi
 
 from milepost.errors import (
     CorruptData,
-    NotAllowed,
     PersistenceError,
     ServiceNotReady,
     TopicNotFound,
@@ -71,7 +70,6 @@ def test_one_who_gives_up_does_not_spoil_it_for_the_others(stage: Stage) -> None
     ("name", "error"),
     [
         ("persistent://public/nowhere/t", TopicNotFound),
-        ("non-persistent://public/default/t", NotAllowed),
     ],
 )
 def test_what_cannot_be_opened(stage: Stage, name: str, error: type[Exception]) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from stage.frames import message
 from stage.stage import Stage
+from stage.talk import ack_command, wire_id
 
+from broker.test_broadcast import join, publish
 from milepost.broker.overview import LINES_PER_TURN, overview
 from milepost.positions.names import TopicName
 
@@ -44,3 +46,29 @@ def test_what_is_not_there_is_passed_over(stage: Stage) -> None:
     fill(stage, 1)
     assert len(stage.run(overview(stage.broker, [name(7), name(0)]))) == 2
     assert stage.run(overview(stage.broker, [name(0)], "none")) == []
+
+
+def test_a_group_is_as_well_as_its_worst_member_and_each_has_its_line(stage: Stage) -> None:
+    one = join(stage, "a")
+    join(stage, "b").hang_up()
+    publish(stage, 0, 4)
+    one.say(ack_command(*(wire_id(1, number) for number in range(3))))
+    stage.turn()
+    lines = stage.run(overview(stage.broker, [stage.topic().name]))
+    shown = {
+        line.member: (
+            line.type,
+            line.mark_delete_index,
+            line.ready,
+            line.inflight,
+            line.verdict.value,
+        )
+        for line in lines
+    }
+    assert shown == {
+        "": ("Broadcast", -1, 4, 0, "NO_CONSUMER"),
+        "a": ("Broadcast", 2, 0, 1, "CONSUMING"),
+        "b": ("Broadcast", -1, 4, 0, "NO_CONSUMER"),
+    }
+    (group,) = [line for line in lines if not line.member]
+    assert group.reason.startswith("b: 4 ready")

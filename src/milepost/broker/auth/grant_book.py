@@ -11,12 +11,16 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from milepost.broker.auth.grants import Grants
+from milepost.errors import TooManyRequests
 from milepost.positions.names import NamespaceName
 from milepost.storage.catalog import Catalog
 
 ChangeCatalog = Callable[[Callable[[Catalog], Any]], Coroutine[Any, Any, Any]]
 
 GRANTS = "grants"
+
+# Roles of one namespace, on itself, its topics and its subscriptions together: all are kept in memory.
+ROLES_MAX = 100_000
 
 _NONE = Grants()
 
@@ -51,6 +55,8 @@ class GrantBook:
         def store(catalog: Catalog) -> Grants:
             # Read where it is written: another edit may have been stored since this one was asked for.
             grants = change(Grants.read(catalog.doc(GRANTS, name) or {}))
+            if grants.size > ROLES_MAX:
+                raise TooManyRequests(f"namespace {name} has {ROLES_MAX} roles and grants already")
             if grants == _NONE:
                 catalog.delete_doc(GRANTS, name)
             else:

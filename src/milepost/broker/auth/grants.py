@@ -73,6 +73,12 @@ class Grants:
             return False
         return self.mode is not SubscriptionMode.PREFIX or subscription.startswith(role)
 
+    @property
+    def size(self) -> int:
+        """How many roles are named, each as often as it is."""
+        inner = (*self.topics.values(), *self.subscriptions.values())
+        return len(self.namespace) + sum(len(roles) for roles in inner)
+
     # -- changing ----------------------------------------------------------------------------------
 
     def with_namespace_role(self, role: str, actions: Collection[Action]) -> Grants:

@@ -28,7 +28,7 @@ async def close_producer(session: Session, command: pb.CommandCloseProducer) -> 
         if producer.pending:
             with suppress(PersistenceError):  # then its sends were answered with errors
                 await session.broker.engine.flush()
-        session.broker.remove_producer(producer)
+        session.broker.admissions.remove(producer)
     session.write((replies.success(command.request_id),))
 
 

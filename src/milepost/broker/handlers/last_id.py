@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.handlers.registry import Work, handles
-from milepost.errors import NotFound
+from milepost.errors import NotAllowed, NotFound
 from milepost.positions import signed64
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
@@ -24,6 +24,8 @@ def get_last_message_id(session: Session, command: pb.CommandGetLastMessageId) -
     if consumer is None:
         raise NotFound(f"this connection has no consumer {signed64(command.consumer_id)}")
     topic = consumer.subscription.topic
+    if not topic.name.is_persistent:
+        raise NotAllowed(f"{topic.name} is not persistent: it has no last message")
     partition = topic.name.partition
     found = topic.last_dispatchable()
     if found is None:

@@ -64,11 +64,11 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
         made.waiting_request_id = command.request_id
         topic.producers[made.name] = made
         session.add_producer(made)
-        broker.put_out(admission)
+        broker.admissions.put_out(admission)
         if admission.standing is Standing.WAITING:
             session.write((replies.producer_success(command.request_id, made.name, ready=False),))
         else:
-            await broker.grant(topic, admission)
+            await broker.admissions.grant(topic, admission)
     finally:
         if session.opening.get(key) is command:
             del session.opening[key]
@@ -82,7 +82,7 @@ def _answer_again(session: Session, current: Producer, request_id: int) -> None:
     else:
         access = current.topic.access
         epoch = access.epoch if access.is_alone(current) else None
-        session.write((session.broker.producer_success(request_id, current, epoch),))
+        session.write((session.broker.admissions.success(request_id, current, epoch),))
 
 
 def _make(
@@ -109,10 +109,10 @@ def _make_way(session: Session, made: Producer) -> None:
     if other is not None:
         if not made.is_successor_of(other):
             raise ProducerBusy(f"producer {made.name} is already connected to {topic.name}")
-        broker.remove_producer(other)
+        broker.admissions.remove(other)
     current = session.producers.get(made.producer_id)
     if current is not None:
-        broker.remove_producer(current)
+        broker.admissions.remove(current)
     limit = broker.settings.max_producers_per_topic
     if limit and len(topic.producers) >= limit:
         raise TooManyRequests(f"topic {topic.name} has {limit} producers already")

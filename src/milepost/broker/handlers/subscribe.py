@@ -7,6 +7,12 @@ from typing import TYPE_CHECKING
 
 from milepost.broker.addresses import start_index
 from milepost.broker.auth.operations import Operation
+from milepost.broker.broadcast import (
+    BroadcastGroup,
+    member_name,
+    start_rule,
+    wants_broadcast,
+)
 from milepost.broker.chunk_gate import OpenGate
 from milepost.broker.consumer import NO_EPOCH, Consumer
 from milepost.broker.handlers.registry import handles
@@ -14,6 +20,7 @@ from milepost.broker.labels import check_label
 from milepost.broker.reset import obeyed
 from milepost.broker.subscription import Subscription
 from milepost.broker.topic import Topic
+from milepost.cursor.group import Start
 from milepost.errors import (
     AlreadyExists,
     InvalidInput,
@@ -46,7 +53,13 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
     `start_message_rollback_duration_sec` starts that long ago. `consumer_epoch` is stamped on every
     message (PIP-84, PIP-194). A second consumer of an Exclusive subscription, or another type while
     consumers are connected, is `ConsumerBusy`. A reader with `milepost.every-chunk` in its metadata is sent
-    every chunk where it lies, whole message or not. `read_compacted` and schemas are taken and not used."""
+    every chunk where it lies, whole message or not. `read_compacted` and schemas are taken and not used.
+
+    With the consumer property `milepost.mode=broadcast`, of Shared consumers, the subscription is a
+    broadcast group: every member gets every message from a position of its own. `milepost.member` names
+    the member (else the address does), `milepost.start` (minimum, latest, earliest), sent by whoever makes
+    the group, says where members start that it does not know. A member is connected once, else
+    `ConsumerBusy`."""
     broker = session.broker
     consumer_id = signed64(command.consumer_id)
     if consumer_id in session.consumers:
@@ -73,7 +86,7 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
             subscription.after_seeks(settled.set)
             await settled.wait()
             topic.check_open()
-            if topic.subscriptions.get(command.subscription) is subscription:
+            if _is_there(topic, subscription):
                 break  # else somebody has unsubscribed it meanwhile
         if session.opening.get(key) is not command:
             _abandon(session, subscription)
@@ -105,18 +118,46 @@ def _check_name(name: str) -> None:
     check_label("subscription", name)
 
 
+def _is_there(topic: Topic, subscription: Subscription) -> bool:
+    found = topic.subscriptions.get(subscription.name)
+    return found is not None and subscription in found.parts()
+
+
 async def _subscription(
     session: Session, topic: Topic, command: pb.CommandSubscribe
+) -> Subscription:
+    """The one that is asked for; of a broadcast group the member's."""
+    metadata = {item.key: item.value for item in command.metadata}
+    if not wants_broadcast(metadata):
+        return await _plain(session, topic, command)
+    if not command.durable or command.subType != pb.CommandSubscribe.Shared:
+        raise NotAllowed(
+            f"members of the broadcast group {command.subscription} are Shared, and durable"
+        )
+    group = await _plain(session, topic, command, broadcast=start_rule(metadata))
+    if not isinstance(group, BroadcastGroup):
+        raise NotAllowed(f"subscription {group.name} of {topic.name} is no broadcast group")
+    return await session.broker.join_group(group, member_name(metadata, session))
+
+
+async def _plain(
+    session: Session,
+    topic: Topic,
+    command: pb.CommandSubscribe,
+    *,
+    broadcast: Start | None = None,
 ) -> Subscription:
     broker = session.broker
     name = command.subscription
     found = topic.subscriptions.get(name)
+    if found is not None and not topic.name.is_persistent:
+        return found
     if found is not None:
         if found.is_durable != command.durable:
             kind = "durable" if found.is_durable else "not durable"
             raise NotAllowed(f"subscription {name} of {topic.name} is {kind}")
         return found
-    if not command.durable:
+    if not command.durable or not topic.name.is_persistent:
         reader = broker.create_reader(topic, name, _reader_start(topic, command))
         if any(item.key == EVERY_CHUNK and item.value == "true" for item in command.metadata):
             reader.gate = OpenGate(reader.cursor, topic.chunk_indexes)
@@ -126,7 +167,7 @@ async def _subscription(
     properties = {item.key: item.value for item in command.subscription_properties}
     try:
         return await broker.create_subscription(
-            topic, name, _initial_index(session, topic, command), properties
+            topic, name, _initial_index(session, topic, command), properties, broadcast=broadcast
         )
     except AlreadyExists:  # two consumers at once: the other one was first
         if name not in topic.subscriptions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from milepost.broker.auth.operations import Operation
+from milepost.broker.broadcast import MemberSubscription
 from milepost.broker.handlers.registry import handles
 from milepost.errors import NotFound, SubscriptionInUse
 from milepost.positions import signed64
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 @handles(Kind.UNSUBSCRIBE, needs=Operation.HELD)
 async def unsubscribe(session: Session, command: pb.CommandUnsubscribe) -> None:
     """Deletes the subscription. Only its single consumer may, or whoever says `force`: then the others
-    are closed."""
+    are closed. A member of a broadcast group leaves it for good; the group stays."""
     consumer = session.consumers.get(signed64(command.consumer_id))
     if consumer is None:
         raise NotFound(f"this connection has no consumer {signed64(command.consumer_id)}")
@@ -29,5 +30,8 @@ async def unsubscribe(session: Session, command: pb.CommandUnsubscribe) -> None:
             f"subscription {subscription.name} has {len(subscription.consumers)} consumers"
         )
     session.broker.remove_consumer(consumer, keep=True)
-    await session.broker.delete_subscription(subscription)
+    if isinstance(subscription, MemberSubscription):
+        await session.broker.forget_member(subscription)
+    else:
+        await session.broker.delete_subscription(subscription)
     session.write((replies.success(command.request_id),))

@@ -1,0 +1,121 @@
+"""Membership: members of broadcast groups come, are remembered, and are forgotten. The durable half.
+
+A member is a state of its own in the catalog, beside its group's; both are made before the SUBSCRIBE that
+asked for them is answered. When a member was last connected is stored when it leaves. `expire` forgets those
+that left too long ago; a group itself is deleted as any subscription is, with its members.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from milepost.broker import opening
+from milepost.broker.broadcast import MEMBER_STATE, BroadcastGroup, MemberSubscription
+from milepost.broker.labels import check_label
+from milepost.cursor import snapshot
+from milepost.cursor.cursor import Cursor
+from milepost.cursor.group import expired, start_of
+from milepost.errors import AlreadyExists, InvalidInput, MilepostError, TooManyRequests
+from milepost.storage.catalog import Catalog, Snapshot, StateRow
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+
+
+async def join(broker: Broker, group: BroadcastGroup, name: str) -> MemberSubscription:
+    """The member of this name: where it was, or, for a stranger, where the group starts those."""
+    check_label("member", name)
+    if not name:
+        raise InvalidInput(f"a member of {group.name} without a name")
+    known = group.members.get(name)
+    if known is not None:
+        return known
+    limit = broker.settings.max_consumers_per_subscription
+    if limit and len(group.members) >= limit:
+        raise TooManyRequests(f"group {group.name} has {limit} members already")
+    log = group.topic.log
+    at = start_of(group.start, at=group.position, first=log.first_index, end=log.end_index)
+    data = snapshot.encode(Cursor(log.first_index, log.end_index, at=at))
+    sequence = broker.store.journal.last_sequence
+    doc = {"group": group.name, "member": name, "left_ms": broker.clock.wall_ms()}
+
+    def create(catalog: Catalog) -> StateRow:
+        row = catalog.create_state(
+            group.topic.row.topic_id, MEMBER_STATE, _state_name(group, name), doc
+        )
+        catalog.put_snapshot(row.state_id, Snapshot(sequence, data, []))
+        return row
+
+    try:
+        state = await broker.engine.catalog(create)
+    except AlreadyExists:
+        if name in group.members:  # the other one of two at once was first
+            return group.members[name]
+        raise
+    return opening.open_member(broker, group.topic, state, Snapshot(sequence, data, []))
+
+
+def _state_name(group: BroadcastGroup, member: str) -> str:
+    """Of both names; no other two give the same."""
+    return f"{len(group.name)}:{group.name}:{member}"
+
+
+def remember(broker: Broker, member: MemberSubscription) -> None:
+    """Store when a member left; its group is behind its slowest member again."""
+    group = member.group
+    if member.journal is None or group.members.get(member.member) is not member:
+        return  # it is being deleted
+    group.settle()
+    state_id, doc = member.state_id, member.doc()
+    assert state_id is not None
+
+    def save(catalog: Catalog) -> None:
+        if catalog.state_by_id(state_id) is not None:
+            catalog.set_state(state_id, doc)
+
+    async def saving() -> None:
+        with suppress(MilepostError):  # then it counts from the next start on
+            await broker.engine.catalog(save)
+
+    if not broker.is_closing:
+        broker.spawn(saving())
+
+
+async def forget(broker: Broker, member: MemberSubscription) -> None:
+    """Delete a member for good. What its group needs for it is not needed any more."""
+    group, state_id, journal = member.group, member.state_id, member.journal
+    for consumer in list(member.consumers):
+        broker.close_consumer(consumer)
+    if group.members.get(member.member) is not member or state_id is None:
+        return
+    group.settle()  # or, if it is the last one, the minimum would be older than it was
+    member.flush_acks()
+    del group.members[member.member]
+    member.dispatcher = member.journal = None
+    sequence = broker.store.journal.last_sequence
+    try:
+        await broker.engine.catalog(lambda catalog: catalog.delete_state(state_id, sequence))
+    except BaseException:
+        member.journal = journal
+        group.members[member.member] = member
+        member.extend(group.cursor.end)
+        raise
+    broker.store.forget_state(state_id)
+    if group.members:
+        group.settle()
+
+
+def tick(broker: Broker, group: BroadcastGroup) -> None:
+    """Now and then: the group follows its members, and forgets those that are gone."""
+    group.settle()
+    after_ms = int(broker.settings.broadcast_member_expiry_s * 1000)
+    members = [member.as_member() for member in group.members.values()]
+    for name in expired(members, broker.clock.wall_ms(), after_ms):
+        broker.spawn(_forget_quietly(broker, group.members[name]))
+
+
+async def _forget_quietly(broker: Broker, member: MemberSubscription) -> None:
+    with suppress(MilepostError):  # it is tried again at the next tick
+        if not member.consumers:
+            await forget(broker, member)

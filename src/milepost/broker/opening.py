@@ -1,0 +1,136 @@
+"""Opening: from the states of a topic, as the catalog and the journal have them, to its subscriptions.
+
+    snapshot ─▶ + facts of the journal ─▶ cursor ─▶ Subscription ─▶ feed
+
+Nothing is inflight then, and nobody is connected. A state that cannot be read is put back as it was found,
+and the topic is not opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from milepost.broker import dedup_state, notices
+from milepost.broker.broadcast import (
+    BROADCAST,
+    MEMBER_STATE,
+    BroadcastGroup,
+    MemberSubscription,
+)
+from milepost.broker.feed import Feed
+from milepost.broker.reset_history import ResetHistory
+from milepost.broker.subscription import Subscription
+from milepost.cursor import facts, snapshot
+from milepost.cursor.cursor import Cursor
+from milepost.cursor.group import Start
+from milepost.errors import MilepostError
+from milepost.storage.catalog import Snapshot, StateRow
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+    from milepost.broker.topic import Topic
+
+CURSOR_STATE: Final = "cursor"
+
+
+async def open_states(
+    broker: Broker, topic: Topic, states: list[tuple[StateRow, Snapshot]]
+) -> None:
+    """All that a topic has beside its log."""
+    dedup: tuple[StateRow, Snapshot] | None = None
+    members: list[tuple[StateRow, Snapshot]] = []
+    try:
+        for state, stored in states:
+            if state.kind == CURSOR_STATE:
+                open_subscription(broker, topic, state, stored)
+            elif state.kind == MEMBER_STATE:
+                members.append((state, stored))
+            elif state.kind == dedup_state.KIND:
+                dedup = (state, stored)
+        for state, stored in members:  # behind their groups
+            open_member(broker, topic, state, stored)
+        if broker.settings.deduplication:
+            engine = broker.engine
+            state, stored = dedup or await dedup_state.begin(topic, engine)
+            await dedup_state.restore(topic, state, stored, engine, broker.clock.wall_ms())
+    except BaseException:
+        for subscription in topic.subscriptions.values():
+            for part in subscription.parts():
+                assert part.state_id is not None
+                broker.store.close_state(part.state_id)
+        raise
+
+
+def open_cursor(broker: Broker, topic: Topic, state: StateRow, stored: Snapshot) -> Cursor:
+    cell: list[Cursor] = []
+    store = broker.store
+    found = store.open_state(state.state_id, lambda: snapshot.encode(cell[0]), stored)
+    assert found.data is not None, f"{state.kind} {state.name} was made without a snapshot"
+    try:
+        cursor = snapshot.decode(found.data)
+        for fact in found.facts:
+            cursor.replay(facts.decode(fact))
+    except MilepostError:
+        store.put_back_state(state.state_id, found)
+        raise
+    cursor.extend(max(cursor.end, topic.log.end_index))
+    cursor.trim(topic.log.first_index)
+    cell.append(cursor)
+    return cursor
+
+
+def open_subscription(
+    broker: Broker, topic: Topic, state: StateRow, stored: Snapshot
+) -> Subscription:
+    cursor = open_cursor(broker, topic, state, stored)
+    resets = ResetHistory.from_doc(state.doc.get("resets", ()))
+    broadcast = state.doc.get(BROADCAST)
+    fields: dict[str, Any] = {
+        "limits": broker.limits,
+        "state_id": state.state_id,
+        "journal": broker.store,
+        "properties": state.doc.get("properties"),
+        "resets": resets,
+    }
+    if broadcast is None:
+        return attach(broker, Subscription(topic, state.name, cursor, **fields))
+    start, now_ms = Start(broadcast["start"]), broker.clock.wall_ms
+    return attach(
+        broker, BroadcastGroup(topic, state.name, cursor, start=start, now_ms=now_ms, **fields)
+    )
+
+
+def open_member(
+    broker: Broker, topic: Topic, state: StateRow, stored: Snapshot
+) -> MemberSubscription:
+    """A member of a group that is open."""
+    group = topic.subscriptions[state.doc["group"]]
+    assert isinstance(group, BroadcastGroup), f"{state} is a member of {group}"
+    cursor = open_cursor(broker, topic, state, stored)
+    name, left_ms = state.doc["member"], state.doc["left_ms"]
+    member = MemberSubscription(
+        group, name, left_ms, cursor=cursor, state_id=state.state_id, journal=broker.store
+    )
+    group.members[name] = member
+    connect(broker, member)
+    return member
+
+
+def attach(broker: Broker, subscription: Subscription) -> Subscription:
+    """It is one of its topic's from now on."""
+    connect(broker, subscription)
+    subscription.topic.subscriptions[subscription.name] = subscription
+    return subscription
+
+
+def connect(broker: Broker, subscription: Subscription) -> None:
+    """Give a subscription its feed, and the words for its consumers."""
+    loop = asyncio.get_running_loop()
+    subscription.tell_active = partial(notices.tell_active, loop)
+    subscription.tell_sought = notices.tell_sought
+    Feed(subscription, broker)
+    if isinstance(subscription, BroadcastGroup):
+        subscription.schedule = loop.call_soon
+        subscription.on_left = broker.member_left

@@ -1,0 +1,174 @@
+"""Grants over REST, as upstream's admin client asks for them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from stage.security import SECURED, bearer
+
+from milepost.broker.auth.operations import Action
+from milepost.broker.broker import Broker
+from milepost.positions.names import TopicName
+from rest.conftest import Ask, Request
+
+NAMESPACE = "/admin/v2/namespaces/public/default"
+TOPIC = "/admin/v2/persistent/public/default/t"
+
+
+def post(path: str, body: Any) -> Request:
+    return Request("POST", path, json.dumps(body).encode())
+
+
+async def _make_topic(broker: Broker) -> None:
+    await broker.topic(TopicName.parse("persistent://public/default/t"))
+    await broker.create_partitioned_topic(TopicName.parse("persistent://public/default/p"), 2)
+
+
+def test_grants_on_a_namespace(ask: Ask) -> None:
+    path = f"{NAMESPACE}/permissions"
+    none, made, more, found, gone, again, last = ask(
+        f"GET {path}",
+        post(f"{path}/writer", ["produce", "functions"]),
+        post(f"{path}/team%20a", ["consume"]),
+        f"GET {path}",
+        f"DELETE {path}/writer",
+        f"DELETE {path}/writer",
+        f"GET {path}",
+    )
+    assert none.json == {}
+    assert [one.status for one in (made, more, gone, again)] == [204] * 4
+    assert found.json == {"writer": ["functions", "produce"], "team a": ["consume"]}
+    assert last.json == {"team a": ["consume"]}
+
+
+def test_grants_on_a_topic_show_those_of_its_namespace_too(ask: Ask) -> None:
+    *made, found, gone, last = ask(
+        _make_topic,
+        post(f"{NAMESPACE}/permissions/a", ["produce"]),
+        post(f"{TOPIC}/permissions/a", ["consume"]),
+        post(f"{TOPIC}/permissions/b", ["consume"]),
+        f"GET {TOPIC}/permissions",
+        f"DELETE {TOPIC}/permissions/a",
+        f"GET {TOPIC}/permissions",
+    )
+    assert [one.status for one in (*made, gone)] == [204] * 4
+    assert found.json == {"a": ["consume", "produce"], "b": ["consume"]}
+    assert last.json == {"a": ["produce"], "b": ["consume"]}
+
+
+def test_a_subscription_for_some_roles(ask: Ask) -> None:
+    path = f"{NAMESPACE}/permissions"
+    made, found, gone, unknown, rest, last, empty = ask(
+        post(f"{path}/subscription/s", ["a", "b"]),
+        f"GET {path}/subscription",
+        f"DELETE {path}/s/a",
+        f"DELETE {path}/other/a",
+        f"GET {path}/subscription",
+        f"DELETE {path}/s/b",
+        f"GET {path}/subscription",
+    )
+    assert (made.status, gone.status, last.status) == (204, 204, 204)
+    assert unknown.status == 404
+    assert found.json == {"s": ["a", "b"]}
+    assert rest.json == {"s": ["b"]}
+    assert empty.json == {}
+
+
+def test_the_mode_of_subscriptions(ask: Ask) -> None:
+    path = f"{NAMESPACE}/subscriptionAuthMode"
+    before, changed, after, wrong = ask(
+        f"GET {path}", post(path, "Prefix"), f"GET {path}", post(path, "Suffix")
+    )
+    assert (before.json, changed.status, after.json, wrong.status) == ("None", 204, "Prefix", 400)
+
+
+def test_many_topics_at_once(ask: Ask) -> None:
+    path = "/admin/v2/namespaces"
+    topics = ["persistent://public/default/t", "persistent://public/default/p"]
+    grants = [{"topic": topic, "role": "a", "actions": ["consume"]} for topic in topics]
+    made, on_topic, on_partitioned, gone, none = ask(
+        _make_topic,
+        post(f"{path}/grantPermissionsOnTopics", grants),
+        f"GET {TOPIC}/permissions",
+        "GET /admin/v2/persistent/public/default/p/permissions",
+        post(
+            f"{path}/revokePermissionsOnTopics",
+            [{"topic": topic, "role": "a"} for topic in topics],
+        ),
+        f"GET {TOPIC}/permissions",
+    )
+    assert (made.status, gone.status) == (204, 204)
+    assert on_topic.json == on_partitioned.json == {"a": ["consume"]}
+    assert none.json == {}
+
+
+def test_many_topics_are_of_one_namespace_that_the_caller_administers(ask: Ask) -> None:
+    path = "/admin/v2/namespaces/grantPermissionsOnTopics"
+
+    def body(*topics: str) -> bytes:
+        return json.dumps(
+            [{"topic": topic, "role": "a", "actions": ["consume"]} for topic in topics]
+        ).encode()
+
+    here, there = "persistent://public/default/t", "persistent://pulsar/system/t"
+    mixed, none, stranger = ask(
+        _make_topic,
+        Request("POST", path, body(here, there), bearer("root")),
+        Request("POST", path, b"[]", bearer("root")),
+        Request("POST", path, body(here), bearer("stranger")),
+        **SECURED,
+    )
+    assert [one.status for one in (mixed, none, stranger)] == [400, 400, 403]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/admin/v2/namespaces/public/none/permissions", 404),
+        ("POST", "/admin/v2/namespaces/public/none/permissions/a", 404),
+        ("POST", "/admin/v2/namespaces/none/none/permissions/subscription/s", 404),
+        ("GET", "/admin/v2/namespaces/public/none/subscriptionAuthMode", 404),
+        ("GET", "/admin/v2/persistent/public/default/none/permissions", 404),
+        ("POST", "/admin/v2/persistent/public/default/none/permissions/a", 404),
+        ("POST", f"{NAMESPACE}/permissions/%20", 400),
+        ("POST", f"{NAMESPACE}/permissions/a%E2%80%AEb", 400),
+        ("POST", f"{NAMESPACE}/permissions/" + "a" * 2000, 400),
+    ],
+)
+def test_what_is_not_there_and_what_is_no_role(
+    ask: Ask, method: str, path: str, status: int
+) -> None:
+    (answer,) = ask(Request(method, path, b'["consume"]' if method == "POST" else b""))
+    assert answer.status == status, answer.body
+
+
+@pytest.mark.parametrize("body", ['["fly"]', '"consume"', "{}", "null", "[1]", "", '["Produce"]'])
+def test_what_is_no_action(ask: Ask, body: str) -> None:
+    (answer,) = ask(Request("POST", f"{NAMESPACE}/permissions/a", body.encode()))
+    assert answer.status == 400
+
+
+def test_a_topic_made_again_has_none_of_the_old_grants(ask: Ask) -> None:
+    *_, found = ask(
+        _make_topic,
+        post(f"{TOPIC}/permissions/a", ["consume"]),
+        f"DELETE {TOPIC}?force=true",
+        lambda broker: broker.topic(TopicName.parse("persistent://public/default/t")),
+        f"GET {TOPIC}/permissions",
+    )
+    assert found.json == {}
+
+
+def test_a_grant_holds_at_once(ask: Ask) -> None:
+    topics = Request("GET", f"{NAMESPACE}/topics", b"", bearer("a"))
+    grant = Request("POST", f"{NAMESPACE}/permissions/a", b'["consume"]', bearer("root"))
+    revoke = Request("DELETE", f"{NAMESPACE}/permissions/a", b"", bearer("root"))
+    answers = ask(topics, grant, topics, revoke, topics, **SECURED)
+    assert [answer.status for answer in answers] == [403, 204, 200, 204, 403]
+
+
+def test_every_action_of_upstream_can_be_granted(ask: Ask) -> None:
+    _, found = ask(post(f"{NAMESPACE}/permissions/a", list(Action)), f"GET {NAMESPACE}/permissions")
+    assert set(found.json["a"]) == set(Action)
