@@ -166,13 +166,13 @@ class AckSender:
             self._flush_soon()
 
     def _settle(self, round_: _Round) -> None:
-        ids = round_.group.ids
-        if round_.failure is None or len(ids) < 2 or self._connection is None:
+        if round_.failure is None or len(round_.group) < 2 or self._connection is None:
             round_.settle(round_.failure)
             return
-        # One bad id among many: ask for each by itself, so that nobody pays for another's mistake.
-        # The receipt is one, so it fails if any does; the others are acked all the same.
-        round_.settle(round_.failure)
+        # One bad id among many: the broker has acked the others, which is all that their owners want
+        # to know. Whoever gave ids is told; acks of received messages cannot have been the bad ones.
+        ids = round_.group.ids
+        round_.settle(round_.failure if ids else None)
 
     def _overdue(self, round_: _Round) -> None:
         round_.token = None

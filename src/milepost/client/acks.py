@@ -88,19 +88,6 @@ class AckGroup:
         if self.cumulative is None or _reach(wire_id) > _reach(self.cumulative):
             self.cumulative = wire_id
 
-    def join(self, other: AckGroup) -> None:
-        """Take over what another group has and this one has not; both are of one epoch."""
-        assert other.epoch == self.epoch, f"groups of epochs {self.epoch} and {other.epoch}"
-        self._entries |= other._entries
-        self._positions |= other._positions
-        self._chunk_ids |= other._chunk_ids
-        for position, pending in other._ids.items():
-            known = self._ids.get(position, pending)
-            merged = None if known is None or pending is None else known & pending
-            self._ids[position] = merged
-        if other.cumulative is not None:
-            self.add_cumulative(other.cumulative)
-
     # -- out -----------------------------------------------------------------------------------------
 
     def individual(self) -> Iterator[list[pb.MessageIdData]]:

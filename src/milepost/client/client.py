@@ -62,12 +62,16 @@ class Client:
         tls_certificate_file_path: str | None = None,
         admin_url: str | None = None,
         *,
+        follow_lookups: bool = True,
         clock: Clock | None = None,
         backoff_first_s: float = FIRST_S,
         backoff_max_s: float = MAX_S,
         **ignored: Any,
     ) -> None:
         """`admin_url`: of an Apache Pulsar's HTTP service, for what its binary protocol lacks.
+
+        `follow_lookups=False` connects to the service URL alone, whatever address the broker gives
+        for itself: for one broker behind a tunnel or a mapped port.
 
         Options of the official package that tune its threads and log files (`io_threads`, `logger`,
         ...) are taken and have no effect: this client logs to `logging`, under `milepost.client`.
@@ -91,6 +95,7 @@ class Client:
         self._connect_timeout_s = connection_timeout_ms / 1000
         self._listener_name = listener_name
         self._admin_url = admin_url
+        self._follow_lookups = follow_lookups
         self._clock: Clock = clock or SystemClock()
         self._backoff = (backoff_first_s, backoff_max_s)
         self._fork = ForkGuard()
@@ -267,6 +272,7 @@ class Client:
                 self._service_url,
                 timeout_s=self._operation_timeout_s,
                 listener_name=self._listener_name,
+                follows=self._follow_lookups,
             )
             first_s, max_s = self._backoff
             self._shared = Context(

@@ -150,10 +150,12 @@ class Consumer(Receiving):
         if not self._inbox.queue:
             return None
         message = self._inbox.pop()
+        self._subscription.return_permits()
+        if message is None:
+            return None  # copies of what was acked meanwhile
         stats = self.stats
         stats.messages_received += 1
         stats.bytes_received += len(message.data())
-        self._subscription.return_permits()
         if self._options.unacked_messages_timeout_ms is not None:
             due_s = self._now_s() + self._options.unacked_messages_timeout_ms / 1000
             self._overdue.add(message.entry.position, due_s, message.entry.chunks)
@@ -196,6 +198,7 @@ class Consumer(Receiving):
         else:
             self._check_id(message)
             self._acks.gather().add_id(message)
+            self._inbox.acked(message.position, message.batch_index)
             self._forget(message.position)
 
     def _settle(self, message: Message) -> None:
@@ -204,6 +207,7 @@ class Consumer(Receiving):
         if not entry.pending & bit or entry.epoch < self._inbox.seek_epoch:
             return
         entry.pending &= ~bit
+        self._inbox.acked(entry.position, message.batch_index)
         if not entry.pending:
             self._forget(entry.position)
         elif not self._options.batch_index_ack_enabled:
@@ -233,6 +237,7 @@ class Consumer(Receiving):
         data = cumulative_data(message, batch_index_ack=self._options.batch_index_ack_enabled)
         self.stats.acks += 1
         self._acks.gather().add_cumulative(data)
+        self._inbox.acked_through(message)
         await asyncio.shield(self._acks.receipt())
 
     def _check_id(self, message_id: object) -> None:

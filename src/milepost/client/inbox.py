@@ -8,7 +8,7 @@ hidden by the ack set gave none: the broker did not count them.
 
     inbox = Inbox(self, "persistent://public/default/orders", queue_size=1000)
     verdict = inbox.take(delivery, now_ms)     # what else is to be done about it; None for nothing
-    message = inbox.pop()
+    message = inbox.pop()                      # None if there is none
     if permits := inbox.permits_due(): ...     # FLOW(permits)
 
 The epoch: a message with a lower one than ours was sent before our last seek and is dropped; one with a
@@ -44,6 +44,8 @@ log = logging.getLogger("milepost.client")
 
 # The most that one message may unpack to; what claims more is not believed.
 MESSAGE_SIZE_MAX: Final = 1 << 30
+
+NOTHING: Final = (-1, -1, -1)
 
 _Validation = pb.CommandAck.ValidationError
 
@@ -113,6 +115,10 @@ class Inbox:
         self._acks_given_up_chunks = acks_given_up_chunks
         self._chunk_expiry_ms = chunk_expiry_ms
         self._redeliveries_max = redeliveries_max
+        # Entries with messages in the queue. Invariant: at most one of each position is here.
+        self._held: dict[tuple[int, int], DeliveredEntry] = {}
+        # How far a cumulative ack of this epoch reached: ledger, entry, batch index.
+        self._acked_through = NOTHING
         # Permits that the broker may have back. Invariant: freed + queued + with the broker is the
         # queue's size, unless a batch was larger than the permits that were left.
         self._freed = 0
@@ -143,21 +149,45 @@ class Inbox:
 
     # -- out -----------------------------------------------------------------------------------------
 
-    def pop(self) -> Message:
-        """The next message, now the user's; there must be one."""
-        message = self.queue.popleft()
-        self._freed += 1
-        self.last_taken = message
-        return message
+    def pop(self) -> Message | None:
+        """The next message, now the user's; None if there is none.
+
+        A message that was redelivered and then acked all the same, by the copy that came before, is
+        not handed out again.
+        """
+        queue = self.queue
+        while queue:
+            message = queue.popleft()
+            self._freed += 1
+            entry, batch_index = message.entry, message.batch_index
+            if not queue or queue[0].entry is not entry:
+                self._held.pop((entry.ledger_id, entry.entry_id), None)
+            if not entry.pending >> (batch_index if batch_index > 0 else 0) & 1:
+                continue
+            if self._acked_through >= (entry.ledger_id, entry.entry_id, batch_index):
+                continue
+            self.last_taken = message
+            return message
+        return None
+
+    def acked(self, position: Position, batch_index: int) -> None:
+        """A message was acked that may be here a second time; −1: the whole entry."""
+        copy = self._held.get(position)
+        if copy is not None:
+            copy.pending &= ~(1 << batch_index) if batch_index >= 0 else 0
+
+    def acked_through(self, message_id: MessageId) -> None:
+        """Everything up to and with a message was acked; without a batch index, all of its entry."""
+        batch_index = message_id.batch_index
+        reach = (*message_id.position, batch_index if batch_index >= 0 else 1 << 32)
+        self._acked_through = max(self._acked_through, reach)
 
     # -- drops ---------------------------------------------------------------------------------------
 
     def begin_seek(self, start: Start | None) -> int:
         """Drop everything; the epoch that the SEEK command is to carry."""
         self.begin_redelivery()
-        self.seek_epoch = self.epoch
-        self.start = start
-        self.last_taken = None
+        self._moved(start)
         self.suspend()
         return self.epoch
 
@@ -168,14 +198,23 @@ class Inbox:
         return self.epoch
 
     def follow(self, epoch: int) -> bool:
-        """An operator has moved the cursor: drop everything older. Whether that is news."""
-        if epoch <= self.epoch:
+        """An operator has moved the cursor: drop everything older. Whether that is news.
+
+        The epoch may be one that we have reached by asking for a redelivery at the same time; it is
+        none of ours only if no seek of ours has it.
+        """
+        if epoch < self.epoch or epoch <= self.seek_epoch:
             return False
-        self.epoch = self.seek_epoch = epoch
-        self.start = None
-        self.last_taken = None
+        self.epoch = epoch
+        self._moved(None)
         self._drop()
         return True
+
+    def _moved(self, start: Start | None) -> None:
+        self.seek_epoch = self.epoch
+        self.start = start
+        self.last_taken = None
+        self._acked_through = NOTHING
 
     def detach(self) -> None:
         """The broker knows us no more, and will send everything again that was not acked."""
@@ -185,6 +224,7 @@ class Inbox:
     def _drop(self) -> None:
         self._freed += len(self.queue)
         self.queue.clear()
+        self._held.clear()
         self._chunks.clear()
 
     def expire_chunks(self, now_ms: int) -> list[Position]:
@@ -303,7 +343,7 @@ class Inbox:
         if self.start is None and (
             self._redeliveries_max is None or entry.redelivery_count <= self._redeliveries_max
         ):
-            self.queue.extend(messages)
+            self._enqueue(entry, messages)
             return None
         return self._sort_out(entry, messages)
 
@@ -323,10 +363,15 @@ class Inbox:
         if self._redeliveries_max is not None and entry.redelivery_count > self._redeliveries_max:
             dead, messages = messages, []
         self._freed += len(skipped) + len(dead)
-        self.queue.extend(messages)
+        self._enqueue(entry, messages)
         if not skipped and not dead:
             return None
         return Verdict(skipped=tuple(skipped), dead=tuple(dead))
+
+    def _enqueue(self, entry: DeliveredEntry, messages: list[Message]) -> None:
+        if messages:
+            self.queue.extend(messages)
+            self._held[entry.ledger_id, entry.entry_id] = entry
 
     def _given_up(
         self,

@@ -34,7 +34,10 @@ class Lookup:
         *,
         timeout_s: float,
         listener_name: str | None = None,
+        follows: bool = True,
     ) -> None:
+        """`follows`: False for a broker whose own address cannot be reached from here."""
+        self._follows = follows
         self._pool = pool
         self._service_url = service_url
         self._timeout_s = timeout_s
@@ -42,6 +45,8 @@ class Lookup:
 
     async def broker_of(self, topic: str) -> BrokerAddress:
         """The broker that serves a topic, which must not be a partitioned one."""
+        if not self._follows:
+            return BrokerAddress(self._service_url)
         asked = await self._pool.get(self._service_url)
         url: str | None = None
         through: str | None = None

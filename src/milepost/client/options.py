@@ -144,6 +144,6 @@ def made_of(kind: type[Options], **given: Any) -> Options:
             del given[name]
         elif name not in known:
             raise TypeError(f"there is no option {name!r}")
-        elif value is None and known[name].default is not None:
+        elif value is None and name != "subscription_name" and known[name].default is not None:
             del given[name]  # None is the official package's word for the default
     return kind(**given)
