@@ -205,3 +205,18 @@ def test_logs_are_json_when_asked_for(data: Path) -> None:
     events = [json.loads(line) for line in logged.splitlines()]
     assert "batch_index_ack is off (--set)" in events[0]["event"]
     assert (events[0]["level"], events[-1]["event"]) == ("warning", "stopping")
+
+
+def test_checking_the_settings_looks_at_keys_too(tmp_path: Path, data: Path) -> None:
+    key = tmp_path / "secret.key"
+    key.write_bytes(b"too short")
+    flags = ["--check-config", "--data", str(data), "--set", "authentication=true"]
+    bad = milepost("serve", *flags, "--set", f"token_secret_key={key}")
+    assert bad.returncode == USAGE
+    assert the_line(bad) == "token_secret_key: a secret key of 9 bytes; it takes 32 or more"
+    key.write_bytes(b"k" * 32)
+    key.chmod(0o644)
+    good = milepost("serve", *flags, "--set", f"token_secret_key={key}")
+    assert (good.returncode, good.stdout) == (0, "the settings are good\n")
+    assert f"{key}: others on this machine" in good.stderr
+    assert "kkkk" not in good.stderr

@@ -37,6 +37,9 @@ class Guard:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._next_reload = 0.0
+        self.changes = 0
+        """How often rights have changed. Whoever was judged before a change and acts behind it is looked
+        at again."""
         self.grants = GrantBook(broker.engine.catalog)
         self.grants.on_change = self.recheck
         self.security = Security(
@@ -108,28 +111,35 @@ class Guard:
 
     def recheck(self, namespace: NamespaceName | None = None) -> None:
         """Rights have changed, in one namespace or anywhere: end what nobody could open now."""
-        authorizer = self.security.authorizer
-        if not authorizer.is_enabled:
-            return
-        for session in list(self._broker.sessions):
-            identity = session.credentials.identity
-            for producer in list(session.producers.values()):
-                name = producer.topic.name
-                if namespace in (None, name.namespace) and not authorizer.may(
-                    identity, Operation.PRODUCE, Target.of_topic(name)
-                ):
-                    self._broker.counters.rights_ended["produce"] += 1
-                    logger.info("%s: role %s may no longer produce to %s", session, identity, name)
-                    self._broker.admissions.remove(producer)
-                    session.write((replies.close_producer(producer.producer_id),))
-            for consumer in list(session.consumers.values()):
-                name, label = consumer.subscription.topic.name, consumer.subscription.name
-                if namespace in (None, name.namespace) and not authorizer.may(
-                    identity, Operation.CONSUME, Target.of_topic(name, label)
-                ):
-                    self._broker.counters.rights_ended["consume"] += 1
-                    logger.info("%s: role %s may no longer consume %s", session, identity, name)
-                    self._broker.close_consumer(consumer)
+        self.changes += 1
+        if self.security.authorizer.is_enabled:
+            for session in list(self._broker.sessions):
+                self._recheck(session, namespace)
+
+    def look_again(self, session: Session, changes: int) -> None:
+        """Something was opened that was judged when rights had changed so often: does it still hold?"""
+        if self.changes != changes and self.security.authorizer.is_enabled:
+            self._recheck(session, None)
+
+    def _recheck(self, session: Session, namespace: NamespaceName | None) -> None:
+        authorizer, identity = self.security.authorizer, session.credentials.identity
+        for producer in list(session.producers.values()):
+            name = producer.topic.name
+            if namespace in (None, name.namespace) and not authorizer.may(
+                identity, Operation.PRODUCE, Target.of_topic(name)
+            ):
+                self._broker.counters.rights_ended["produce"] += 1
+                logger.info("%s: role %s may no longer produce to %s", session, identity, name)
+                self._broker.admissions.remove(producer)
+                session.write((replies.close_producer(producer.producer_id),))
+        for consumer in list(session.consumers.values()):
+            name, label = consumer.subscription.topic.name, consumer.subscription.name
+            if namespace in (None, name.namespace) and not authorizer.may(
+                identity, Operation.CONSUME, Target.of_topic(name, label)
+            ):
+                self._broker.counters.rights_ended["consume"] += 1
+                logger.info("%s: role %s may no longer consume %s", session, identity, name)
+                self._broker.close_consumer(consumer)
 
 
 def _target(operation: Operation, command: Message) -> Target:

@@ -200,6 +200,7 @@ class Session:
         if self.refusal is not None:
             self.refuse(command, self.refusal)
             return
+        rights = self.broker.guard.changes
         try:
             self.broker.guard.check_command(self, handler.needs, command.message)
             work = handler.handle(self, command.message)
@@ -207,13 +208,15 @@ class Session:
             self._failed(command, error)
             return
         if work is not None:
-            self.broker.spawn(self._finish(command, work))
+            self.broker.spawn(self._finish(command, work, rights))
 
-    async def _finish(self, command: Command, work: Coroutine[Any, Any, None]) -> None:
+    async def _finish(self, command: Command, work: Coroutine[Any, Any, None], rights: int) -> None:
         try:
             await work
         except Exception as error:
             self._failed(command, error)
+        # A right that was revoked while something was opened by it must not outlive that.
+        self.broker.guard.look_again(self, rights)
 
     def _failed(self, command: Command, error: Exception) -> None:
         if not isinstance(error, MilepostError):  # our mistake, and no reason to be silent

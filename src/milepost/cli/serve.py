@@ -36,7 +36,9 @@ def serve(
 ) -> None:
     loaded = load_settings(**flags)
     if check_config:
-        for warning in loaded.warnings:
+        from milepost.broker.auth.security import Security
+
+        for warning in (*loaded.warnings, *Security.check(loaded.settings)):
             click.echo(f"milepost: {warning}", err=True)
         click.echo("the settings are good")
         return

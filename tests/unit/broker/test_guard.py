@@ -134,6 +134,22 @@ def test_a_subscription_given_to_others_closes_its_consumers(secured: Stage) -> 
     assert not reader.session.consumers
 
 
+def test_a_right_that_is_revoked_while_it_is_used_does_not_outlive_that(secured: Stage) -> None:
+    """The topic has to be made first: the right is gone when that is done."""
+    writer = secured.client(**shown("writer"))
+    secured.engine.holds_catalog = True
+    ask(writer, minimal(Kind.PRODUCER))
+    secured.turn()
+    assert not writer.session.producers
+    book = secured.broker.guard.grants
+    book._grants[str(NAMESPACE)] = book.of(NAMESPACE).without_namespace_role("writer")
+    secured.broker.guard.recheck(NAMESPACE)
+    secured.engine.holds_catalog = False
+    secured.turn()
+    assert not writer.session.producers
+    assert isinstance(writer.take()[-1], pb.CommandCloseProducer)
+
+
 def test_another_grant_closes_nobody(secured: Stage) -> None:
     writer, reader = _clients(secured)
     grant(secured, lambda grants: grants.with_namespace_role("x", {Action.PRODUCE}))

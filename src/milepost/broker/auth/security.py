@@ -66,6 +66,21 @@ class Security:
         self.authenticator = self._authenticator(now_ms)
         self._check(superusers)
 
+    @staticmethod
+    def check(settings: SecuritySettings) -> list[str]:
+        """Would a broker with these settings start? `InvalidSetting` if not, else what is unwise."""
+
+        async def nothing_stored(change: object) -> None:
+            raise AssertionError("a check stores nothing")
+
+        return Security(
+            settings,
+            GrantBook(nothing_stored),
+            now_ms=lambda: 0,
+            admins_of=lambda tenant: (),
+            on_tls_failure=lambda error: None,
+        ).warnings
+
     # -- who ---------------------------------------------------------------------------------------
 
     def credentials(self) -> Credentials:

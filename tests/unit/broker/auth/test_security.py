@@ -163,3 +163,9 @@ def test_the_credentials_of_whoever_is_behind_a_proxy_may_count() -> None:
         _identify(security, "proxy", original_role="claimed", original=forged)
     with pytest.raises(NotAuthenticated):
         _identify(security, "proxy", original_role="claimed")
+
+
+def test_a_check_starts_nothing_and_finds_the_same() -> None:
+    assert not Security.check(Settings())
+    with pytest.raises(InvalidSetting, match="authentication is off"):
+        Security.check(Settings(authorization=True))
