@@ -81,6 +81,7 @@ async def delete_namespace(
     if force:
         raise NotAllowed("namespaces are not deleted by force: delete their topics first")
     await broker.directory.delete_namespace(name)
+    await broker.guard.forget_namespace(name)
     audit.note(request, "delete-namespace", name)
 
 

@@ -13,13 +13,14 @@ from milepost.errors import NotAllowed, PreconditionFailed
 from milepost.positions.names import NamespaceName
 from milepost.rest import audit
 from milepost.rest.permission import needs
+from milepost.rest.permissions import Role
 from milepost.rest.request import ADMIN, AskedBroker
 
 router = APIRouter(prefix=f"{ADMIN}/tenants", tags=["tenants"])
 
 
 class TenantInfo(BaseModel):
-    adminRoles: list[str] = []
+    adminRoles: list[Role] = []
     allowedClusters: list[str] = []
 
 
@@ -60,6 +61,7 @@ async def set_tenant(
     """Change who administers a tenant."""
     before = broker.directory.tenant(name)
     await broker.directory.set_tenant(name, {**before, **_checked(broker, info)})
+    broker.guard.recheck()  # whoever is no admin any more may have been connected as one
     audit.note(
         request, "update-tenant", name, before=before.get("adminRoles", []), after=info.adminRoles
     )

@@ -172,3 +172,37 @@ def test_a_grant_holds_at_once(ask: Ask) -> None:
 def test_every_action_of_upstream_can_be_granted(ask: Ask) -> None:
     _, found = ask(post(f"{NAMESPACE}/permissions/a", list(Action)), f"GET {NAMESPACE}/permissions")
     assert set(found.json["a"]) == set(Action)
+
+
+def test_a_namespace_made_again_has_none_of_the_old_grants(ask: Ask) -> None:
+    path = "/admin/v2/namespaces/public/passing"
+    *_, found = ask(
+        Request("PUT", path),
+        post(f"{path}/permissions/a", ["consume"]),
+        f"DELETE {path}",
+        Request("PUT", path),
+        f"GET {path}/permissions",
+    )
+    assert (found.status, found.json) == (200, {})
+
+
+def test_an_admin_administers_its_own_tenant(ask: Ask) -> None:
+    def as_(role: str, method: str, path: str, body: Any = None) -> Request:
+        data = b"" if body is None else json.dumps(body).encode()
+        return Request(method, f"/admin/v2/{path}", data, bearer(role))
+
+    info = {"adminRoles": ["boss"], "allowedClusters": ["standalone"]}
+    none = {**info, "adminRoles": []}
+    answers = ask(
+        as_("root", "PUT", "tenants/acme", info),
+        as_("boss", "PUT", "namespaces/acme/shop", {}),
+        as_("boss", "POST", "namespaces/acme/shop/permissions/app", ["produce"]),
+        as_("boss", "POST", "namespaces/public/default/permissions/app", ["produce"]),
+        as_("boss", "POST", "tenants/acme", info),
+        as_("root", "POST", "tenants/acme", none),
+        as_("boss", "GET", "namespaces/acme/shop/permissions"),
+        as_("root", "PUT", "tenants/zeta", {**info, "adminRoles": ["a\nb"]}),
+        **SECURED,
+    )
+    statuses = [answer.status for answer in answers]
+    assert statuses == [204, 204, 204, 403, 403, 204, 403, 400]
