@@ -138,3 +138,14 @@ def test_kinds_fit_their_values() -> None:
     for name, setting in TABLE.items():
         assert (setting.kind is Kind.DURATION) <= name.endswith("_s"), name
         assert ("size" in name.split("_")) == (setting.kind is Kind.SIZE) or name == "max_memory"
+
+
+def test_a_secret_is_not_shown() -> None:
+    inline = "data:;base64," + "QUJD" * 12
+    settings = Settings(token_secret_key=inline)
+    assert "QUJD" not in repr(settings)
+    assert TABLE["token_secret_key"].show(inline) == "(hidden)"
+    assert TABLE["token_secret_key"].show("file:///etc/secret.key") == "file:///etc/secret.key"
+    with pytest.raises(InvalidSetting) as refused:
+        Settings(token_secret_key="QUJD\n")
+    assert "QUJD" not in str(refused.value)
