@@ -23,7 +23,7 @@ def metadata(sequence_id: int, producer: str = PRODUCER, **fields: Any) -> pb.Me
 
 def message(sequence_id: int, payload: bytes | None = None, **fields: Any) -> bytes:
     """One message; its payload is its sequence id unless given."""
-    return _frame(
+    return frame_of(
         metadata(sequence_id, **fields), b"%d" % sequence_id if payload is None else payload
     )
 
@@ -37,7 +37,7 @@ def batch(sequence_id: int, count: int, *, highest: int = 0, **fields: Any) -> b
     meta = metadata(sequence_id, num_messages_in_batch=count, **fields)
     if highest:
         meta.highest_sequence_id = highest
-    return _frame(meta, body, num_messages=count, highest_sequence_id=highest)
+    return frame_of(meta, body, num_messages=count, highest_sequence_id=highest)
 
 
 def chunk(sequence_id: int, chunk_id: int, count: int, **fields: Any) -> bytes:
@@ -50,11 +50,11 @@ def chunk(sequence_id: int, chunk_id: int, count: int, **fields: Any) -> bytes:
         total_chunk_msg_size=10 * count,
         **fields,
     )
-    return _frame(meta, b"%d/%d" % (sequence_id, chunk_id), is_chunk=True)
+    return frame_of(meta, b"%d/%d" % (sequence_id, chunk_id), is_chunk=True)
 
 
 def marker(sequence_id: int, **fields: Any) -> bytes:
-    return _frame(metadata(sequence_id, marker_type=20, **fields), b"")
+    return frame_of(metadata(sequence_id, marker_type=20, **fields), b"")
 
 
 def spoiled(sequence_id: int) -> bytes:
@@ -63,7 +63,7 @@ def spoiled(sequence_id: int) -> bytes:
     return frame[:-1] + bytes([frame[-1] ^ 1])
 
 
-def _frame(meta: pb.MessageMetadata, payload: bytes, **options: Any) -> bytes:
+def frame_of(meta: pb.MessageMetadata, payload: bytes, **options: Any) -> bytes:
     return b"".join(send_frame(0, meta.sequence_id, meta.SerializeToString(), payload, **options))
 
 

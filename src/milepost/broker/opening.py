@@ -12,7 +12,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from milepost.broker import dedup_state, notices
+from milepost.broker import compaction, dedup_state, notices
 from milepost.broker.broadcast import (
     BROADCAST,
     MEMBER_STATE,
@@ -47,6 +47,8 @@ async def open_states(
                 open_subscription(broker, topic, state, stored)
             elif state.kind == MEMBER_STATE:
                 members.append((state, stored))
+            elif state.kind == compaction.STATE:
+                compaction.restore(topic, stored)
             elif state.kind == dedup_state.KIND:
                 dedup = (state, stored)
         for state, stored in members:  # behind their groups

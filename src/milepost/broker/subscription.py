@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from milepost.broker import addresses, tally
+from milepost.broker import addresses, compacted, tally
 from milepost.broker.ack_journal import AckJournal, Done, Journaling
 from milepost.broker.chunk_gate import ChunkGate
 from milepost.broker.chunk_restart import restart_frames
@@ -94,6 +94,8 @@ class Subscription(Parts):
         self._seeks_waiting = 0
         self._after_seeks: list[Callable[[], None]] = []
         self.is_blocked = False
+        self.reads_compacted = False
+        """Its consumer asked for the last message of each key only."""
         self.unacked = 0
         """Messages that its consumers hold. Invariant: the sum of theirs, and what is inflight."""
         self.pace = Pace()
@@ -163,6 +165,8 @@ class Subscription(Parts):
         room = self.dispatcher.room()
         if room <= 0:
             return None
+        if self.reads_compacted:
+            compacted.skip(self)
         return self._next_ready(room)
 
     def _next_ready(self, limit: int) -> Range | None:
@@ -186,6 +190,8 @@ class Subscription(Parts):
         if epoch != self.cursor.epoch or self.dispatcher is None:
             tally.stale_delivery(self, len(entries))
             return
+        if self.reads_compacted:
+            compacted.skip_within(self, entries)
         at, count = 0, len(entries)
         if self.dispatcher.keeps_order and self._comes_first(entries[0]):
             return

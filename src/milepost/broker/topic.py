@@ -15,6 +15,7 @@ from operator import itemgetter
 from milepost.broker import chunk_search
 from milepost.broker.access import ProducerAccess
 from milepost.broker.chunked import ChunkedMessages
+from milepost.broker.compacted import Compacted, CompactionRuns
 from milepost.broker.counters import Counters, error_name, wire_error_name
 from milepost.broker.dedup import Dedup, Verdict
 from milepost.broker.peer import Peer
@@ -115,6 +116,9 @@ class Topic:
         self.published_ms = 0
         """When something was last stored, by this process."""
         self.dedup_state_id: int | None = None
+        self.compacted: Compacted | None = None
+        """What compaction has left of it; None while it never ran."""
+        self.compactions = CompactionRuns()
         self.is_closed = False
         """Unloaded or deleted: another object, or none, stands for its name now."""
 
@@ -391,17 +395,21 @@ class Topic:
         ledgers = self.log.ledgers
         return Position(ledgers[0].ledger_id, -1) if ledgers else Position(-1, -1)
 
-    def last_dispatchable(self) -> tuple[Position, int] | None:
-        """The newest entry that ends a message, and its message count; None if there is none.
+    def last_dispatchable(self, view: Compacted | None = None) -> tuple[Position, int] | None:
+        """The newest message: its entry, and its batch index or -1; None if there is none.
 
-        No marker ends one, and no chunk does that leaves its message unfinished.
+        No marker ends one, and no chunk does that leaves its message unfinished. `view`: for those who
+        read compacted, what was left out is not there.
         """
         index = self.log.end_index - 1
         while index >= self.log.first_index:
+            if view is not None and view.next_kept(index) != index:
+                index = min(index, view.kept.end or 0) - 1
+                continue
             located = self.log.locate(index)
             if not located.flags & MARKER and located.flags & (CHUNK | LAST_CHUNK) != CHUNK:
-                batch = located.span.count if located.flags & BATCH else 0
-                return located.position, batch
+                batch_index = index - located.span.first_index if located.flags & BATCH else -1
+                return located.position, batch_index
             index = located.span.first_index - 1
         return None
 

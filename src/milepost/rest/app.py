@@ -23,6 +23,7 @@ from milepost.errors import MilepostError, NotAuthenticated
 from milepost.rest import (
     brokers,
     clusters,
+    compaction,
     cursors,
     lookup,
     maintenance,
@@ -57,6 +58,7 @@ RESOURCES = (
     cursors,
     subscriptions,
     maintenance,
+    compaction,
     topics,
     tenants,
     namespaces,

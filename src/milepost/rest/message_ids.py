@@ -191,8 +191,8 @@ async def get_last_message_id(topic: FoundTopic) -> MessageIdData:
     if found is None:
         ledgers = topic.log.ledgers
         return message_id(topic, Position(ledgers[-1].ledger_id if ledgers else -1, -1))
-    position, batch_size = found
-    return message_id(topic, position, batch_size - 1, batch_size)
+    position, batch_index = found
+    return message_id(topic, position, batch_index, batch_index + 1)
 
 
 def message_id(

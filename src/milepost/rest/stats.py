@@ -20,6 +20,7 @@ from milepost.rest.lookup import broker_name
 from milepost.rest.permission import needs
 from milepost.rest.request import TOPIC, AskedBroker, AskedTopic, FoundTopic, open_topic
 from milepost.rest.stats_models import (
+    CompactionStats,
     ConsumerStats,
     CursorStats,
     InternalStats,
@@ -147,6 +148,12 @@ async def topic_stats(broker: Broker, topic: Topic, asked: Asked) -> TopicStats:
         subscriptions=subscriptions,
         deduplicationStatus="Enabled" if topic.dedup is not None else "Disabled",
         topicEpoch=topic.access.epoch,
+        compaction=CompactionStats(
+            lastCompactionRemovedEventCount=topic.compactions.removed,
+            lastCompactionSucceedTimestamp=topic.compactions.succeeded_ms,
+            lastCompactionFailedTimestamp=topic.compactions.failed_ms,
+            lastCompactionDurationTimeInMills=topic.compactions.took_ms,
+        ),
         nonContiguousDeletedMessagesRanges=sum(
             one.nonContiguousDeletedMessagesRanges for one in subscriptions.values()
         ),

@@ -215,6 +215,6 @@ def test_the_last_message_is_not_an_unfinished_one(stage: Stage, topic: Topic) -
     stage.publish(producer, chunk(1, 0, 2))
     assert topic.last_dispatchable() is None
     stage.publish(producer, message(2), chunk(3, 1, 2), chunk(4, 0, 2))
-    assert topic.last_dispatchable() == (topic.log.locate(1).position, 0)
+    assert topic.last_dispatchable() == (topic.log.locate(1).position, -1)
     stage.publish(producer, chunk(1, 1, 2), marker(5))
-    assert topic.last_dispatchable() == (topic.log.locate(4).position, 0)
+    assert topic.last_dispatchable() == (topic.log.locate(4).position, -1)

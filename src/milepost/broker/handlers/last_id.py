@@ -27,12 +27,13 @@ def get_last_message_id(session: Session, command: pb.CommandGetLastMessageId) -
     if not topic.name.is_persistent:
         raise NotAllowed(f"{topic.name} is not persistent: it has no last message")
     partition = topic.name.partition
-    found = topic.last_dispatchable()
+    view = topic.compacted if consumer.subscription.reads_compacted else None
+    found = topic.last_dispatchable(view)
     if found is None:
         last = replies.message_id_data(-1, -1, partition)
     else:
-        position, batch_size = found
-        last = replies.message_id_data(*position, partition, batch_size - 1)
+        position, batch_index = found
+        last = replies.message_id_data(*position, partition, batch_index)
     mark_delete = topic.acked_position(consumer.subscription.cursor.mark_delete_index)
     session.write(
         (

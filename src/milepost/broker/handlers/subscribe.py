@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 PRIORITY_MAX = 2**16
 # In a reader's metadata: it puts chunked messages together itself, as one of a slice of a topic must.
 EVERY_CHUNK = "milepost.every-chunk"
+# Those with one active consumer.
+_READ_COMPACTED = (pb.CommandSubscribe.Exclusive, pb.CommandSubscribe.Failover)
 
 
 @handles(Kind.SUBSCRIBE, needs=Operation.CONSUME)
@@ -53,7 +55,8 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
     `start_message_rollback_duration_sec` starts that long ago. `consumer_epoch` is stamped on every
     message (PIP-84, PIP-194). A second consumer of an Exclusive subscription, or another type while
     consumers are connected, is `ConsumerBusy`. A reader with `milepost.every-chunk` in its metadata is sent
-    every chunk where it lies, whole message or not. `read_compacted` and schemas are taken and not used.
+    every chunk where it lies, whole message or not. `read_compacted` shows an Exclusive or Failover
+    subscription the last message of each key, up to where compaction has come.
 
     With the consumer property `milepost.mode=broadcast`, of Shared consumers, the subscription is a
     broadcast group: every member gets every message from a position of its own. `milepost.member` names
@@ -71,6 +74,8 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
         raise InvalidInput(
             f"priority level {command.priority_level}; allowed are 0 to {PRIORITY_MAX}"
         )
+    if command.read_compacted and command.subType not in _READ_COMPACTED:
+        raise NotAllowed("only exclusive and failover subscriptions can read compacted")
     key = ("consumer", consumer_id)
     if key in session.opening:
         raise ServiceNotReady(f"consumer {consumer_id} is already being opened")
@@ -103,6 +108,7 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
         except BaseException:
             _abandon(session, subscription)
             raise
+        subscription.reads_compacted = command.read_compacted
         session.consumers[consumer_id] = consumer
         session.write((replies.success(command.request_id),))
         obeyed(broker, consumer)

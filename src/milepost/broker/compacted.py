@@ -1,0 +1,193 @@
+"""A compacted topic: of each key only the last message, and how that is found out.
+
+Nothing is written anew. The result is a set of indexes: those below the horizon that are kept; the entries
+stay where they lie, with their ids, and a consumer that reads compacted passes over the rest. A batch that
+is kept in part goes out whole with an ack set, as one that was acked in part does.
+
+    key      a  b  a  c  b(empty)  │ a
+    index    0  1  2  3  4         │ 5      horizon 5: kept {2, 3}; from 5 on everything is sent
+
+An empty value deletes its key. A message without a key is dropped, as upstream does. What cannot be looked
+into (an encrypted batch) is kept: compaction may save too little, it never loses.
+
+    >>> compactor = Compactor()
+    >>> for index, (key, value) in enumerate([("a", b"1"), ("b", b"2"), ("a", b"3")]):
+    ...     compactor.take(key, ((index, index + 1),), is_deleted=not value)
+    >>> list(compactor.compacted(horizon=3).kept)
+    [(1, 3)]
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from milepost.errors import CorruptData, MilepostError, UnknownFormat
+from milepost.positions.ranges import IndexRanges, Range
+from milepost.positions.varints import read_varint, write_varint
+from milepost.storage.entry import BATCH, CHUNK, LAST_CHUNK, MARKER, Entry
+from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.batches import split_batch
+from milepost.wire.compression import decompress
+from milepost.wire.metadata import split_entry
+
+if TYPE_CHECKING:
+    from milepost.broker.subscription import Subscription
+
+VERSION = 1
+# A batch that claims to unpack to more is not looked into.
+UNPACKED_SIZE_MAX = 128 * 1024 * 1024
+
+_CHECKSUM_SIZE_BYTES = 4
+
+
+class Compacted(NamedTuple):
+    """What compaction has left of a topic."""
+
+    horizon: int
+    """Messages from here on were not looked at."""
+    kept: IndexRanges
+    """Invariant: all below the horizon."""
+
+    def next_kept(self, index: int) -> int:
+        """The first index at or behind this one that is to be sent."""
+        if index >= self.horizon:
+            return index
+        found = self.kept.next_index(index)
+        return self.horizon if found is None else found
+
+    def gone(self, first: int, end: int) -> Iterator[Range]:
+        """The parts of `[first, end)` that are not to be sent."""
+        return self.kept.gaps(first, min(end, self.horizon))
+
+    def encode(self) -> bytes:
+        out = bytearray([VERSION])
+        write_varint(out, self.horizon)
+        out += self.kept.to_bytes()
+        out += zlib.crc32(out).to_bytes(_CHECKSUM_SIZE_BYTES, "little")
+        return bytes(out)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Compacted:
+        if not data or data[0] != VERSION:
+            raise UnknownFormat(f"a compaction of version {data[:1].hex() or 'none'}")
+        body, checksum = data[:-_CHECKSUM_SIZE_BYTES], data[-_CHECKSUM_SIZE_BYTES:]
+        computed, stored = zlib.crc32(body), int.from_bytes(checksum, "little")
+        if computed != stored:
+            raise CorruptData(f"a compaction with checksum {stored:#x}, computed {computed:#x}")
+        horizon, at = read_varint(body, 1)
+        return cls(horizon, IndexRanges.from_bytes(body[at:]))
+
+
+@dataclass
+class CompactionRuns:
+    """What is known of a topic's compactions in this process. Statuses by upstream's names."""
+
+    status: str = "NOT_RUN"
+    last_error: str = ""
+    succeeded_ms: int = 0
+    failed_ms: int = 0
+    took_ms: int = 0
+    removed: int = 0
+    """Messages that the last run left out."""
+
+
+class Compactor:
+    """Looks at messages in the order of their indexes and remembers where each key's last one is.
+
+    `before` is what an earlier run has left: what it left out is not looked at again, or a message whose
+    successor was deleted would come back.
+    """
+
+    def __init__(self, before: Compacted | None = None) -> None:
+        self._before = before or Compacted(0, IndexRanges())
+        self._last: dict[str | bytes, Sequence[Range]] = {}
+        self._unread: list[Range] = []
+        self.messages = 0
+        """Messages looked at."""
+
+    def take(
+        self, key: str | bytes | None, ranges: Sequence[Range], *, is_deleted: bool = False
+    ) -> None:
+        """One message; `ranges` are its indexes, several where it is chunked."""
+        first = ranges[-1][0]
+        if self._before.next_kept(first) != first:
+            return
+        self.messages += 1
+        if key is None:
+            return
+        if is_deleted:
+            self._last.pop(key, None)
+        else:
+            self._last[key] = ranges
+
+    def take_entry(self, entry: Entry, chunk_ranges: Callable[[Entry], Sequence[Range]]) -> None:
+        """All messages of an entry. `chunk_ranges` finds the chunks of a message by its last one."""
+        if entry.flags & MARKER or entry.flags & (CHUNK | LAST_CHUNK) == CHUNK:
+            return
+        first, end = entry.last_index - entry.count + 1, entry.last_index + 1
+        try:
+            parts = split_entry(bytes(entry.payload))
+            metadata, payload = parts.metadata, parts.payload
+            if entry.flags & BATCH:
+                self._take_batch(metadata, payload, first)
+            else:
+                ranges = chunk_ranges(entry) if entry.flags & CHUNK else ((first, end),)
+                self.take(_key(metadata), ranges, is_deleted=_is_empty(metadata, payload))
+        except MilepostError:
+            self._unread.append((first, end))
+
+    def _take_batch(self, metadata: pb.MessageMetadata, payload: bytes, first: int) -> None:
+        if metadata.encryption_keys:
+            self._unread.append((first, first + metadata.num_messages_in_batch))
+            return
+        payload = decompress(
+            metadata.compression,
+            payload,
+            metadata.uncompressed_size,
+            size_max=UNPACKED_SIZE_MAX,
+        )
+        for number, single in enumerate(split_batch(payload, metadata.num_messages_in_batch)):
+            at = first + number
+            if not single.metadata.compacted_out:
+                is_deleted = not single.payload or single.metadata.null_value
+                self.take(_key(single.metadata), ((at, at + 1),), is_deleted=is_deleted)
+
+    def compacted(self, horizon: int) -> Compacted:
+        kept = IndexRanges(self._unread)
+        for ranges in self._last.values():
+            for first, end in ranges:
+                kept.add(first, end)
+        return Compacted(horizon, kept)
+
+
+def _key(metadata: pb.MessageMetadata | pb.SingleMessageMetadata) -> str | bytes | None:
+    return metadata.partition_key if metadata.HasField("partition_key") else None
+
+
+def _is_empty(metadata: pb.MessageMetadata, payload: bytes) -> bool:
+    if metadata.null_value or not payload:
+        return True
+    return metadata.compression != pb.NONE and not metadata.uncompressed_size
+
+
+# -- what a subscription that reads compacted passes over ------------------------------------------------
+
+
+def skip(subscription: Subscription) -> None:
+    """Up to the first message that is kept, however far that is."""
+    view, cursor = subscription.topic.compacted, subscription.cursor
+    while view is not None and (ready := cursor.next_ready(0, 1)) is not None:
+        kept = view.next_kept(ready[0])
+        if kept == ready[0]:
+            return
+        subscription.pass_over([(ready[0], min(kept, cursor.end))])
+
+
+def skip_within(subscription: Subscription, entries: Sequence[Entry]) -> None:
+    """What of these entries is not kept: so that a batch shows only what is."""
+    if (view := subscription.topic.compacted) is not None:
+        first, end = entries[0].span.first_index, entries[-1].last_index + 1
+        subscription.pass_over(list(view.gone(first, end)))

@@ -1,0 +1,201 @@
+"""Which message of each key is kept, and what a reader passes over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from stage.frames import metadata
+
+from milepost.broker.compacted import Compacted, Compactor
+from milepost.errors import CorruptData, UnknownFormat
+from milepost.positions.ranges import IndexRanges, Range
+from milepost.storage.entry import BATCH, CHUNK, LAST_CHUNK, MARKER, Entry
+from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.batches import SingleMessage, join_batch
+from milepost.wire.compression import compress
+
+
+def entry(last_index: int, meta: pb.MessageMetadata, payload: bytes, flags: int = 0) -> Entry:
+    head = meta.SerializeToString()
+    data = len(head).to_bytes(4, "big") + head + payload
+    count = meta.num_messages_in_batch if flags & BATCH else 1
+    return Entry(1, last_index, last_index, count, 0, flags, b"", data)
+
+
+def keyed(index: int, key: str | None, value: bytes = b"x", **fields: Any) -> Entry:
+    if key is not None:
+        fields["partition_key"] = key
+    return entry(index, metadata(index, **fields), value)
+
+
+def batched(
+    last_index: int, *messages: tuple[str | None, bytes], kind: int = pb.NONE, **fields: Any
+) -> Entry:
+    singles = [
+        SingleMessage(pb.SingleMessageMetadata(partition_key=key, payload_size=len(value)), value)
+        for key, value in messages
+    ]
+    body = join_batch(singles)
+    meta = metadata(
+        last_index,
+        num_messages_in_batch=len(singles),
+        compression=kind,
+        uncompressed_size=len(body),
+        **fields,
+    )
+    return entry(last_index, meta, compress(kind, body), BATCH)
+
+
+def no_chunks(entry: Entry) -> list[Range]:
+    raise AssertionError(f"{entry} is no chunk")
+
+
+def kept(*entries: Entry, before: Compacted | None = None) -> list[Range]:
+    compactor = Compactor(before)
+    for one in entries:
+        compactor.take_entry(one, no_chunks)
+    return list(compactor.compacted(entries[-1].last_index + 1).kept)
+
+
+def test_the_last_of_each_key_is_kept() -> None:
+    assert kept(keyed(0, "a"), keyed(1, "b"), keyed(2, "a"), keyed(3, "c")) == [(1, 4)]
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        keyed(1, "a", b""),
+        keyed(1, "a", b"", null_value=True),
+        keyed(1, "a", compress(pb.ZLIB, b""), compression=pb.ZLIB, uncompressed_size=0),
+        batched(1, ("a", b"")),
+    ],
+    ids=["empty", "null", "compressed", "in a batch"],
+)
+def test_an_empty_value_deletes_its_key(nothing: Entry) -> None:
+    assert kept(keyed(0, "a"), nothing, keyed(2, "b")) == [(2, 3)]
+    assert kept(keyed(0, "a"), nothing, keyed(2, "a")) == [(2, 3)]
+
+
+def test_what_has_no_key_is_dropped() -> None:
+    assert kept(keyed(0, None), keyed(1, "a"), batched(3, (None, b"x"), ("b", b"x"))) == [
+        (1, 2),
+        (3, 4),
+    ]
+
+
+@pytest.mark.parametrize("kind", [pb.NONE, pb.LZ4, pb.ZLIB, pb.ZSTD, pb.SNAPPY])
+def test_a_batch_is_kept_in_part(kind: int) -> None:
+    batch = batched(3, ("a", b"1"), ("b", b"2"), ("a", b"3"), kind=kind)
+    assert kept(keyed(0, "b"), batch, keyed(4, "b")) == [(3, 5)]
+
+
+@pytest.mark.parametrize(
+    "unreadable",
+    [
+        batched(
+            2, ("a", b"1"), ("a", b"2"), encryption_keys=[pb.EncryptionKeys(key="k", value=b"")]
+        ),
+        entry(2, metadata(2, num_messages_in_batch=2), b"no batch", BATCH),
+        entry(2, metadata(2, num_messages_in_batch=2, compression=pb.LZ4), b"?", BATCH),
+    ],
+    ids=["encrypted", "broken", "not compressed"],
+)
+def test_what_cannot_be_looked_into_is_kept(unreadable: Entry) -> None:
+    assert kept(keyed(0, "a"), unreadable, keyed(3, "a")) == [(1, 4)]
+
+
+def test_a_chunked_message_is_kept_whole_or_not_at_all() -> None:
+    """Chunks 0 and 2 are one message, 1 another's."""
+
+    def chunks(last: Entry) -> list[Range]:
+        return [(0, 1), (2, 3)] if last.last_index == 2 else [(1, 2), (3, 4)]
+
+    def compacted(*more: Entry) -> list[Range]:
+        compactor = Compactor()
+        for index, key in enumerate("abab"):
+            flags = CHUNK | LAST_CHUNK if index > 1 else CHUNK
+            one = entry(index, metadata(index, partition_key=key), b"x", flags)
+            compactor.take_entry(one, chunks)
+        for one in more:
+            compactor.take_entry(one, chunks)
+        return list(compactor.compacted(9).kept)
+
+    assert compacted() == [(0, 4)]
+    assert compacted(keyed(4, "a")) == [(1, 2), (3, 5)]
+
+
+def test_markers_are_nobodys() -> None:
+    assert kept(keyed(0, "a"), entry(1, metadata(1, partition_key="a"), b"x", MARKER)) == [(0, 1)]
+
+
+def test_a_second_run_brings_nothing_back() -> None:
+    """The batch holds an old `a`; its successor was deleted, and the deletion is gone too."""
+    first = [batched(1, ("a", b"1"), ("b", b"2")), keyed(2, "a"), keyed(3, "a", b"")]
+    assert kept(*first) == [(1, 2)]
+    before = Compacted(4, IndexRanges([(1, 2)]))
+    assert kept(first[0], keyed(4, "c"), before=before) == [(1, 2), (4, 5)]
+
+
+def test_what_is_passed_over() -> None:
+    compacted = Compacted(10, IndexRanges([(2, 3), (5, 7)]))
+    assert [compacted.next_kept(index) for index in (0, 2, 3, 6, 7, 10, 99)] == [
+        2,
+        2,
+        5,
+        6,
+        10,
+        10,
+        99,
+    ]
+    assert list(compacted.gone(1, 20)) == [(1, 2), (3, 5), (7, 10)]
+    assert list(compacted.gone(10, 20)) == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 9))), st.integers(0, 100))
+def test_it_is_the_same_when_read_back(ranges: list[tuple[int, int]], more: int) -> None:
+    indexes = IndexRanges()
+    for first, count in ranges:
+        indexes.add(first, first + count)
+    compacted = Compacted((indexes.end or 0) + more, indexes)
+    assert Compacted.decode(compacted.encode()) == compacted
+
+
+def test_bytes_that_are_none() -> None:
+    data = Compacted(10, IndexRanges([(2, 3)])).encode()
+    with pytest.raises(UnknownFormat):
+        Compacted.decode(b"\x02" + data[1:])
+    with pytest.raises(UnknownFormat):
+        Compacted.decode(b"")
+    with pytest.raises(CorruptData):
+        Compacted.decode(data[:-1] + b"\x00")
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["a", "b", "c", None]), st.sampled_from([b"", b"x"]))),
+    st.integers(0, 30),
+)
+def test_one_run_or_two_make_the_same_table(
+    messages: list[tuple[str | None, bytes]], cut: int
+) -> None:
+    """Against the dumb way: a dict."""
+    table: dict[str, int] = {}
+    for index, (key, value) in enumerate(messages):
+        if key is not None:
+            table.pop(key, None)
+            if value:
+                table[key] = index
+    entries = [keyed(index, key, value) for index, (key, value) in enumerate(messages)]
+    early = Compactor()
+    for one in entries[:cut]:
+        early.take_entry(one, no_chunks)
+    before = early.compacted(min(cut, len(entries)))
+    late = Compactor(before)
+    for one in entries:
+        late.take_entry(one, no_chunks)
+    found = [
+        index for first, end in late.compacted(len(entries)).kept for index in range(first, end)
+    ]
+    assert found == sorted(table.values())
