@@ -68,7 +68,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with BrokerProcess(
-        tmp_path_factory.mktemp("broker"), max_message_size=MESSAGE_SIZE_MAX
+        tmp_path_factory.mktemp("broker"), max_message_size=MESSAGE_SIZE_MAX, deduplication=True
     ) as process:
         yield process
         assert not process.complaints()

@@ -21,8 +21,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from milepost.errors import InvalidCheckpoint
+
+# Streams are sliced at multiples of it, so that what writes them further, numbered by index, has each
+# such block from one task and in order.
+BLOCK_MESSAGES: Final = 1 << 15
 
 Offsets = dict[str, int]
 """Partition topic, by its full name → end index."""
@@ -160,12 +165,14 @@ def slices(
     *,
     partitions_min: int = 1,
     messages_max: int | None = None,
+    block: int = 1,
 ) -> list[Slice]:
     """The tasks of a range: every index between the offsets in exactly one, sizes within one partition
     equal but for one message.
 
     A partition gets tasks by its part of the backlog, at least one if it has any; `messages_max`
-    bounds a task.
+    bounds a task. No block of that many indexes, counted from 0, is cut: there are fewer and less
+    even slices then.
     """
     waiting = {topic: n for topic, n in backlogs(start, end).items() if n}
     total = sum(waiting.values())
@@ -177,9 +184,14 @@ def slices(
             parts = max(parts, -(-n // messages_max))
         parts = max(1, min(parts, n))
         first = start[topic]
-        bounds = [first + n * part // parts for part in range(parts + 1)]
-        found += map(Slice, [topic] * parts, bounds, bounds[1:])
+        inner = {_nearest(first + n * part // parts, block) for part in range(1, parts)}
+        bounds = [first, *sorted(at for at in inner if first < at < end[topic]), end[topic]]
+        found += map(Slice, [topic] * (len(bounds) - 1), bounds, bounds[1:])
     return found
+
+
+def _nearest(index: int, block: int) -> int:
+    return (index + block // 2) // block * block
 
 
 def _names(offsets: Mapping[str, int]) -> str:

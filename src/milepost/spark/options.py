@@ -125,8 +125,6 @@ class WriteOptions:
     connection: Connection
     topic: str
     delivery: str = "atLeastOnce"
-    unique_key: str | None = None
-    """The column that tells rows apart, for `exactlyOnce` without a source index."""
     producer_prefix: str | None = None
     """Names the producers of a batch write, which has no query to be named by."""
     compression: str = "lz4"
@@ -337,7 +335,6 @@ WRITE: Final = {
     **_CONNECTION,
     "topic": Option("topic", topic_name, "where to write"),
     "delivery": Option("delivery", _choice("atLeastOnce", "exactlyOnce"), "what a retry may do"),
-    "uniqueKey": Option("unique_key", _text, "the column that tells rows apart"),
     "producerPrefix": Option("producer_prefix", _text, "names the producers of a batch write"),
     "compression": Option(
         "compression", _choice("none", "lz4", "zlib", "zstd", "snappy"), "of batches"

@@ -10,12 +10,14 @@ is open, but for what the one process keeps that plans a streaming query. Spark'
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pyspark.sql.datasource import (
     DataSource,
+    DataSourceArrowWriter,
     DataSourceReader,
+    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     Filter,
     InputPartition,
@@ -30,11 +32,12 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from milepost.clock import SystemClock
-from milepost.errors import InvalidOption, InvalidRange
+from milepost.errors import InvalidOption, InvalidRange, NotAllowed
 from milepost.positions.names import TopicName
 from milepost.spark.columns import COLUMNS, check_columns, ddl, simple_type
 from milepost.spark.fetch import fetch
 from milepost.spark.offsets import (
+    BLOCK_MESSAGES,
     Offsets,
     Slice,
     admit,
@@ -44,13 +47,18 @@ from milepost.spark.offsets import (
     is_held_back,
     slices,
 )
-from milepost.spark.options import ReadOptions, read_options
+from milepost.spark.options import ReadOptions, WriteOptions, read_options, write_options
 from milepost.spark.pin import Pin
 from milepost.spark.pushdown import Predicates, taken
+from milepost.spark.sink import TopicStreamWriter, TopicWriter
 from milepost.spark.survey import Survey
 
 # A task for less is more trouble than help, unless more tasks are asked for.
 SLICE_MESSAGES_MIN: Final = 10_000
+
+
+# Options that Spark hands to every sink of a stream.
+_SPARKS_OWN: Final = ("checkpointlocation", "path", "queryname")
 
 
 class MilepostSource(DataSource):
@@ -73,6 +81,18 @@ class MilepostSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return TopicStreamReader(read_options(self.options), _columns(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        return TopicWriter(_write_options(self.options, overwrite), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        return TopicStreamWriter(_write_options(self.options, overwrite), schema)
+
+
+def _write_options(given: Mapping[str, str], overwrite: bool) -> WriteOptions:
+    if overwrite:
+        raise NotAllowed("a topic keeps what it has: use mode append, not overwrite")
+    return write_options({k: v for k, v in given.items() if k.lower() not in _SPARKS_OWN})
 
 
 def _columns(schema: StructType) -> tuple[str, ...]:
@@ -115,12 +135,18 @@ class _Reads:
         ):
             yield self._predicates.apply(batch)
 
-    def _slices(self, start: Offsets, end: Offsets) -> list[SlicePartition]:
+    def _slices(self, start: Offsets, end: Offsets, block: int = 1) -> list[SlicePartition]:
         options = self._options
         tasks = options.partitions_min
         if tasks is None:
             tasks = min(os.cpu_count() or 1, -(-count(start, end) // SLICE_MESSAGES_MIN))
-        found = slices(start, end, partitions_min=max(tasks, 1), messages_max=options.slice_max)
+        found = slices(
+            start,
+            end,
+            partitions_min=max(tasks, 1),
+            messages_max=options.slice_max,
+            block=block,
+        )
         return [SlicePartition(one) for one in found]
 
 
@@ -237,7 +263,7 @@ class TopicStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailable
         )
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        return self._slices(checked(start), checked(end))
+        return self._slices(checked(start), checked(end), BLOCK_MESSAGES)
 
     def commit(self, end: dict[str, int]) -> None:
         if self._pin is not None:

@@ -126,3 +126,13 @@ def _partitions(link: Link, topic: str) -> list[str]:
     if not answer.partitions:
         return [topic]
     return [name.partition_name(number).text for number in range(answer.partitions)]
+
+
+def partitions_of(connection: Connection, topic: str) -> list[str]:
+    """The partitions of one topic, by full name; itself if it has none."""
+
+    def attempt() -> list[str]:
+        with Link.open(connection) as link:
+            return _partitions(link, topic)
+
+    return patiently(connection.timeout_s, attempt)

@@ -135,3 +135,15 @@ def test_partitions_get_tasks_by_their_backlog_and_at_least_one() -> None:
 def test_there_are_no_empty_slices() -> None:
     assert slices({"a": 5}, {"a": 5}, partitions_min=8) == []
     assert [one.count for one in slices({"a": 0}, {"a": 3}, partitions_min=8)] == [1, 1, 1]
+
+
+def test_no_block_is_cut() -> None:
+    found = slices({"a": 5}, {"a": 95}, partitions_min=8, block=20)
+    assert [(one.first_index, one.end_index) for one in found] == [
+        (5, 20),
+        (20, 40),
+        (40, 60),
+        (60, 80),
+        (80, 95),
+    ]
+    assert slices({"a": 5}, {"a": 19}, partitions_min=8, block=20) == [Slice("a", 5, 19)]

@@ -13,6 +13,7 @@ from milepost.spark.options import (
     EARLIEST,
     LATEST,
     READ,
+    WRITE,
     Bound,
     Bounds,
     ReadOptions,
@@ -173,11 +174,11 @@ def test_a_pattern_that_is_none_is_refused(pattern: str) -> None:
 
 
 def test_a_write_has_options_of_its_own() -> None:
-    options = write_options({"topic": "out", "delivery": "exactlyonce", "uniqueKey": "id"})
-    assert (options.topic, options.delivery, options.unique_key) == (
+    options = write_options({"topic": "out", "delivery": "exactlyonce", "compression": "ZSTD"})
+    assert (options.topic, options.delivery, options.compression) == (
         "persistent://public/default/out",
         "exactlyOnce",
-        "id",
+        "zstd",
     )
     assert write_options({"topic": "out"}).delivery == "atLeastOnce"
     with pytest.raises(InvalidOption, match="topic says where to write"):
@@ -195,4 +196,4 @@ def test_every_option_has_its_row_on_the_page() -> None:
     from pathlib import Path
 
     page = (Path(__file__).parents[3] / "docs" / "spark.md").read_text("utf-8")
-    assert [name for name in READ if f"`{name}`" not in page] == []
+    assert [name for name in (*READ, *WRITE) if f"`{name}`" not in page] == []
