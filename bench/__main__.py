@@ -15,9 +15,9 @@ import sys
 import time
 from collections.abc import Iterable
 
-from bench import Result, broker, cursor, spark, storage, wire
+from bench import Result, broker, cli, cursor, spark, storage, wire
 
-MODULES = {"storage": storage, "cursor": cursor, "wire": wire, "spark": spark}
+MODULES = {"storage": storage, "cursor": cursor, "wire": wire, "cli": cli, "spark": spark}
 # It starts a broker in a process of its own and prints as it goes.
 BROKER = "broker"
 NAMES = (*MODULES, BROKER)

@@ -63,12 +63,9 @@ def the_line(done: subprocess.CompletedProcess[str], code: int) -> str:
 COMMANDS = [
     ["topics", "list", "public/default"],
     ["topics", "reset-cursor", "orders", "-s", "billing", "-m", "latest"],
-    ["tenants", "list"],
-    ["peek", "orders"],
     ["seek", "orders", "billing", "--to", "latest"],
     ["produce", "orders", "-m", "x"],
     ["consume", "orders", "-e"],
-    ["perf", "produce", "orders", "-n", "1"],
 ]
 
 

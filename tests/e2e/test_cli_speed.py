@@ -17,7 +17,7 @@ from e2e.conftest import ENVIRONMENT, Serving
 
 HELP_MS_MAX = 120
 CALL_MS_MAX = 250
-RUNS = 7
+RUNS = 5
 
 ENTRY = "from milepost.cli.main import main; main()"
 

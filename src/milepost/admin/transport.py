@@ -191,8 +191,11 @@ class HttpTransport:
         connection = self._take(origin)
         try:
             connection.request(request.method, target, request.body, headers)
-            response = connection.getresponse()
-            body = response.read(ANSWER_SIZE_BYTES_MAX + 1)
+            with connection.getresponse() as response:
+                body = response.read(ANSWER_SIZE_BYTES_MAX + 1)
+                if response.length and len(body) <= ANSWER_SIZE_BYTES_MAX:
+                    # A read with a limit does not raise when the connection ends early.
+                    raise http.client.IncompleteRead(body, response.length)
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise Unreachable(
@@ -258,6 +261,8 @@ def _why(error: Exception) -> str:
         return "connection refused: nothing listens there"
     if isinstance(error, http.client.RemoteDisconnected | ConnectionError):
         return "the connection was closed before an answer"
+    if isinstance(error, http.client.IncompleteRead):
+        return "the answer was cut off"
     if isinstance(error, http.client.HTTPException):
         return "what answers is not HTTP"
     reason = getattr(error, "verify_message", None) or getattr(error, "reason", None)

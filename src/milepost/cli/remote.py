@@ -82,15 +82,23 @@ def _next_step(code: Exit, ctx: click.Context, where: Connection, error: AdminEr
             known = where.token or where.token_file or where.user
             return "get a new token" if known else "say who you are with --token or a context"
         return "ask an administrator for the right"
-    if code is Exit.NOT_FOUND and error.reason.startswith("there is nothing at /"):
+    if error.reason.startswith(("there is nothing at /", "Method Not Allowed")):
         return "this broker does not have this call"
     if code is Exit.NOT_FOUND:
         return _where_to_look(ctx, topic, error.reason)
     if code is Exit.CONFLICT and "delete" in (ctx.info_name or ""):
-        return "close what uses it, or say --force"
+        return _what_is_in_the_way(ctx)
     if code is Exit.FAILED:
         return f"the log of the broker at {error.url} has more"
     return ""
+
+
+def _what_is_in_the_way(ctx: click.Context) -> str:
+    if namespace := ctx.params.get("namespace"):
+        return f"delete what `milepost namespaces topics {namespace}` shows first"
+    if tenant := ctx.params.get("tenant"):
+        return f"delete what `milepost namespaces list {tenant}` shows first"
+    return "close what uses it, or say --force"
 
 
 def _where_to_look(ctx: click.Context, topic: str, reason: str) -> str:
@@ -106,7 +114,10 @@ def _where_to_look(ctx: click.Context, topic: str, reason: str) -> str:
             return f"`milepost topics list {TopicName.parse(topic).namespace}` shows what there is"
         except InvalidInput:
             return ""
-    if namespace := ctx.params.get("namespace"):
+    namespace = ctx.params.get("namespace")
+    if namespace and "tenant" not in reason.lower():
         tenant = str(namespace).partition("/")[0]
         return f"`milepost namespaces list {tenant}` shows what there is"
-    return "`milepost tenants list` shows what there is" if ctx.params.get("tenant") else ""
+    if namespace or ctx.params.get("tenant"):
+        return "`milepost tenants list` shows what there is"
+    return ""
