@@ -8,6 +8,8 @@ READY := $(VENV)/.ready
 DATA ?= data
 JOBS ?= 2
 SECONDS ?= 60
+# What `make check` runs; `make test` runs everything else too, whatever there is.
+QUICK := tests/unit tests/property tests/scenarios tests/pips tests/test_tidy.py tests/test_docs.py
 
 .PHONY: help setup run demo check test fuzz bench campaign docs format lock clean
 
@@ -38,11 +40,11 @@ check: $(READY) ## format, lint, types, tidy, unit, property, scenarios, proposa
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -n $(JOBS) -m "not slow" tests/unit tests/property tests/scenarios tests/pips tests/test_tidy.py tests/test_docs.py
+	$(BIN)/python -m pytest -q -n $(JOBS) -m "not slow" $(QUICK)
 
 test: check ## everything that CI runs
-	$(BIN)/python -m pytest -q -n $(JOBS) -m "slow" tests/unit tests/property
-	$(BIN)/python -m pytest -q -n $(JOBS) tests/crash tests/compat tests/e2e tests/fuzz
+	$(BIN)/python -m pytest -q -n $(JOBS) -m "slow" $(QUICK)
+	$(BIN)/python -m pytest -q -n $(JOBS) tests $(QUICK:%=--ignore=%) --ignore=tests/spark
 	$(BIN)/python -m pytest -q tests/spark
 
 fuzz: $(READY) ## every fuzz target for SECONDS=60, all in about 14 minutes
