@@ -93,7 +93,7 @@ def read_directory(root: Path) -> Directory:
     catalog = sqlite3.connect(f"file:{root}/catalog.sqlite?mode=ro", uri=True)
     try:
         (version,) = catalog.execute("pragma user_version").fetchone()
-        if version != 1:
+        if version != 2:
             raise Damaged(f"catalog of format {version}")
         return _read(root, catalog)
     finally:

@@ -540,9 +540,9 @@ class TestNewerFormats:
 
     def test_the_catalog(self) -> None:
         catalog = SqliteCatalog(None, image=disk().catalog)
-        catalog._db.execute("pragma user_version = 2")
+        catalog._db.execute("pragma user_version = 3")
         newer = catalog.image()
-        with pytest.raises(UnknownFormat, match="format 2; this release reads 1"):
+        with pytest.raises(UnknownFormat, match="format 3; this release reads 2"):
             Machine(disk().files(), newer)
 
     def test_records(self, monkeypatch: pytest.MonkeyPatch) -> None:

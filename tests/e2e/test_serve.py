@@ -172,7 +172,7 @@ def test_data_of_a_newer_format_is_refused_and_not_touched(serving: Serving, dat
     done = milepost("serve", "--data", str(data), "--port", "0", "--http-port", "0")
     assert done.returncode == DATA
     assert the_line(done) == (
-        "catalog.sqlite: format 99; this release reads 1; nothing was touched: run the version "
+        "catalog.sqlite: format 99; this release reads 2; nothing was touched: run the version "
         "that wrote it, or a newer one"
     )
     after = {path: path.stat().st_size for path in data.rglob("*") if path.is_file()}

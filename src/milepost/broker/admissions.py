@@ -84,5 +84,6 @@ class Admissions:
             request_id,
             producer.name,
             last_sequence_id=producer.topic.last_sequence_id(producer.name),
+            schema_version=producer.schema_version,
             topic_epoch=epoch,
         )

@@ -26,6 +26,7 @@ from milepost.broker.limits import Limits
 from milepost.broker.pressure import Pressure
 from milepost.broker.progress import sample
 from milepost.broker.rates import RateBoard
+from milepost.broker.schemas import SchemaRegistry
 from milepost.broker.session import Session
 from milepost.broker.settings import Settings
 from milepost.broker.subscription import Subscription
@@ -85,6 +86,7 @@ class Broker:
             partitions_max=settings.max_partitions_per_topic,
         )
         self.admissions = Admissions(self)
+        self.schemas = SchemaRegistry(engine.catalog, settings, clock, self.counters)
         self.watchers = TopicWatchers(lambda tell: asyncio.get_running_loop().call_soon(tell))
         self.directory.on_topics = self.watchers.changed
         self.guard = Guard(self)
@@ -114,6 +116,7 @@ class Broker:
         """Read what exists. Nothing is opened until somebody asks for it."""
         await self.directory.load()
         await self.guard.load()
+        await self.schemas.load()
         self._ticker = self._loop.call_later(TICK_S, self._tick)
 
     async def close(self) -> None:

@@ -50,6 +50,7 @@ class Consumer:
         "permits",
         "priority",
         "rates",
+        "reads_any",
         "subscription",
         "unacked",
     )
@@ -68,6 +69,7 @@ class Consumer:
         metadata: dict[str, str] | None = None,
         key_ranges: list[tuple[int, int]] | None = None,
         connected_since_ms: int = 0,
+        reads_any: bool = False,
     ) -> None:
         self.holder = holder
         """Its number in the cursor: what is inflight with it."""
@@ -81,6 +83,8 @@ class Consumer:
         self.metadata = metadata or {}
         self.key_ranges = key_ranges
         self.connected_since_ms = connected_since_ms
+        self.reads_any = reads_any
+        """It takes whatever schema the topic has (AUTO_CONSUME)."""
         self.encoder = MessageEncoder(consumer_id, partition)
         self.permits = 0
         """Messages it has room for. May be below zero: entries are indivisible."""

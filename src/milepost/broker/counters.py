@@ -65,6 +65,18 @@ class Counters:
     duplicates_dropped: int = _count("Publishes dropped because their sequence id was used.")
     reads_paused: int = _count("Times a connection was not read because it had too much under way.")
 
+    # Schemas.
+    schemas_registered: int = _count("Versions of schemas stored.")
+    schemas_deleted: int = _count("Schemas deleted.")
+    schemas_compatible: int = _count(
+        "Schemas judged and accepted, known ones included.", "pulsar_schema_compatible_total"
+    )
+    schemas_incompatible: int = _count(
+        "Schemas, or clients without one, that a topic's rules refused.",
+        "pulsar_schema_incompatible_total",
+    )
+    schemas_invalid: int = _count("Schemas whose definition is not what their type asks for.")
+
     # Dispatch and progress.
     entries_out: int = _count("Entries sent to consumers.")
     messages_out: int = _count("Messages sent to consumers, those sent again included.")

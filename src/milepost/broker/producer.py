@@ -41,6 +41,7 @@ class Producer:
         "pending",
         "producer_id",
         "rates",
+        "schema_version",
         "topic",
         "waiting_request_id",
     )
@@ -57,6 +58,7 @@ class Producer:
         mode: int = 0,
         metadata: dict[str, str] | None = None,
         connected_since_ms: int = 0,
+        schema_version: bytes | None = None,
     ) -> None:
         self.producer_id = producer_id
         self.name = name
@@ -72,6 +74,8 @@ class Producer:
         """Its access mode (`ProducerAccessMode`)."""
         self.metadata = metadata or {}
         self.connected_since_ms = connected_since_ms
+        self.schema_version = schema_version
+        """Of the schema it came with, as messages carry it; None: it has none."""
         self.is_closed = False
         self.waiting_request_id: int | None = None
         """The request to be answered again when a WaitForExclusive producer's turn comes."""

@@ -38,6 +38,7 @@ from milepost.broker.setting import (
     text,
 )
 from milepost.errors import InvalidSetting
+from milepost.schemas.compatibility import Strategy
 
 _COUNT_MAX = 2**31 - 1
 _DAY_S = 24 * 3600
@@ -249,6 +250,27 @@ class Settings(SecuritySettings):
         live=True,
     )
 
+    # Schemas.
+    schema_compatibility_strategy: str = choice(
+        Strategy.FULL.value,
+        tuple(strategy.value for strategy in Strategy),
+        "What a new schema must be to those a topic has, where its namespace says nothing.",
+        "schemaCompatibilityStrategy",
+    )
+    schema_validation_enforced: bool = switch(
+        False,
+        "Refuse producers without a schema on topics that have one.",
+        "isSchemaValidationEnforced",
+    )
+    allow_auto_update_schema: bool = switch(
+        True,
+        "Let clients add versions of a schema by using them, where their namespace says nothing.",
+        "isAllowAutoUpdateSchemaEnabled",
+    )
+    max_schema_versions_per_topic: int = count(
+        1000, 0, _COUNT_MAX, "Versions of one topic's schema; 0 is no limit."
+    )
+
     # Dispatch.
     broadcast_member_expiry_s: float = duration(
         _DAY_S,
@@ -363,6 +385,7 @@ GROUPS = {
     "max_connections": "Connections and memory",
     "max_message_size": "Publishing",
     "allow_auto_topic_creation": "Topics and subscriptions",
+    "schema_compatibility_strategy": "Schemas",
     "max_unacked_messages_per_consumer": "Dispatch",
     "journal_size_max": "Storage",
     "authentication": "Security: who is let in",

@@ -180,6 +180,8 @@ async def delete_topic(broker: Broker, topic: Topic, *, force: bool) -> None:
     async with _closed(broker, topic):
         await broker.engine.delete_topic(topic.row, topic.log)
         broker.directory.forget_topic(topic.name)
+        if topic.name.partition < 0:  # partitions share the schema of their topic
+            await broker.schemas.forget(topic.name)
 
 
 async def delete_partitioned(broker: Broker, name: TopicName, *, force: bool) -> None:
@@ -201,6 +203,7 @@ async def delete_partitioned(broker: Broker, name: TopicName, *, force: bool) ->
         await delete_topic(broker, topic, force=force)
     await broker.guard.forget_topic(name)
     await broker.directory.delete_partitioned(name)
+    await broker.schemas.forget(name)
 
 
 # -- trimming ----------------------------------------------------------------------------------------

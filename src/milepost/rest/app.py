@@ -34,6 +34,7 @@ from milepost.rest import (
     permissions,
     progress,
     reset,
+    schemas,
     stats,
     subscriptions,
     tenants,
@@ -64,6 +65,7 @@ RESOURCES = (
     namespaces,
     clusters,
     permissions,
+    schemas,
     brokers,
     metrics,
 )

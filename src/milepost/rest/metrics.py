@@ -92,6 +92,7 @@ class BrokerCollector(Collector):
                 "Consumers now.",
                 sum(len(s.consumers) for topic in topics for s in topic.subscriptions.values()),
             ),
+            "milepost_schemas": ("Topics that have a schema.", broker.schemas.count),
             "milepost_recovery_entries": (
                 "Entries that this start found in the journal.",
                 broker.store.report.entries,

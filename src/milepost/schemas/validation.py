@@ -16,8 +16,9 @@ from milepost.errors import InvalidSchema
 from milepost.schemas import avro_schema, key_value, protobuf_native
 from milepost.schemas.types import SchemaInfo, SchemaType
 
-# Of a definition, and of all properties together.
-SIZE_MAX: Final = 1024 * 1024
+# Of a definition and all properties together; well below what a command may have, so that whoever sends
+# more is told so.
+SIZE_MAX: Final = 512 * 1024
 # Key-value schemas inside key-value schemas.
 DEPTH_MAX: Final = 8
 

@@ -1,4 +1,5 @@
-"""The catalog: what exists. Tenants, namespaces, topics, ledgers, states and their snapshots.
+"""The catalog: what exists. Tenants, namespaces, topics, ledgers, states and their snapshots,
+schemas.
 
 It changes rarely and in transactions: everything inside one `with catalog.transaction():` becomes
 durable together when the block ends, or not at all. A checkpoint is one such transaction. Documents
@@ -65,6 +66,21 @@ class Meta(NamedTuple):
     """No record below it is in the journal files from `journal_first` on."""
 
 
+class SchemaRow(NamedTuple):
+    """A version of a topic's schema, or a deletion, which is numbered as one."""
+
+    name: str
+    """`tenant/namespace/topic`; partitions share the schema of their topic."""
+    version: int
+    kind: int
+    """The schema type, by Pulsar's number."""
+    data: bytes | None
+    """The definition; None marks a deletion: no version before it counts any more."""
+    properties: dict[str, str]
+    time_ms: int
+    """When it was stored."""
+
+
 class Tombstone(NamedTuple):
     """A topic, ledger or state that was deleted on purpose. Absence alone proves nothing."""
 
@@ -121,6 +137,23 @@ class Catalog(Protocol):
     def tombstones(self) -> list[Tombstone]: ...
     def forget_tombstones(self, sequence: int) -> None:
         """Those that no journal file can speak of any more."""
+        ...
+
+    # -- schemas ---------------------------------------------------------------------------------
+    def put_schema(self, row: SchemaRow) -> None:
+        """The next version of its name; `AlreadyExists` for any number but last + 1."""
+        ...
+
+    def schemas(self, name: str) -> list[SchemaRow]:
+        """Every version of a name, oldest first."""
+        ...
+
+    def schema_names(self) -> list[str]:
+        """The names whose last version is no deletion."""
+        ...
+
+    def erase_schemas(self, name: str, before_version: int) -> None:
+        """Forget the versions below one. Their numbers are not given again."""
         ...
 
     # -- documents: tenants, namespaces, partitioned topics, policies, roles ---------------------

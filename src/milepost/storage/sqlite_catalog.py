@@ -28,6 +28,7 @@ from milepost.storage.catalog import (
     TOPIC_TOMB,
     Doc,
     Meta,
+    SchemaRow,
     Snapshot,
     StateRow,
     Tombstone,
@@ -35,7 +36,7 @@ from milepost.storage.catalog import (
 )
 from milepost.storage.ledger import LedgerRow
 
-FORMAT = 1
+FORMAT = 2
 FILE = "catalog.sqlite"
 
 _SCHEMA = """
@@ -57,6 +58,16 @@ create table states (state_id integer primary key autoincrement, topic_id intege
 create table tombstones (kind text not null, object_id integer not null, sequence integer not null,
   primary key (kind, object_id)) without rowid;
 """
+
+# What each format has that the one before it had not.
+_STEPS = {
+    2: """
+create table schemas (name text not null, version integer not null, kind integer not null,
+  data blob, properties text not null, time_ms integer not null,
+  primary key (name, version)) without rowid;
+""",
+}
+assert max(_STEPS) == FORMAT
 
 _FACT_SIZE = Struct("<I")
 
@@ -95,18 +106,25 @@ class SqliteCatalog:
         except UnknownFormat:
             self._db.close()
             raise
-        if version == 0:
-            self._create()
+        if version < FORMAT:
+            self._upgrade(version)
         if path is not None:
             os.chmod(path, 0o600)
 
-    def _create(self) -> None:
+    def _upgrade(self, version: int) -> None:
+        """Make what is missing, all of it or nothing; an older release cannot open it afterwards."""
         with self.transaction():
-            for statement in _SCHEMA.split(";\n"):
-                if statement.strip():
-                    self._db.execute(statement)
-            self._db.execute("insert into meta values (1, ?, 1, 0, 1, 0)", (os.urandom(16),))
+            if version == 0:
+                self._run(_SCHEMA)
+                self._db.execute("insert into meta values (1, ?, 1, 0, 1, 0)", (os.urandom(16),))
+            for step in range(max(version, 1) + 1, FORMAT + 1):
+                self._run(_STEPS[step])
             self._db.execute(f"pragma user_version = {FORMAT}")
+
+    def _run(self, statements: str) -> None:
+        for statement in statements.split(";\n"):
+            if statement.strip():
+                self._db.execute(statement)
 
     def close(self) -> None:
         self._db.close()
@@ -323,6 +341,44 @@ class SqliteCatalog:
     def forget_tombstones(self, sequence: int) -> None:
         with self.transaction():
             self._db.execute("delete from tombstones where sequence <= ?", (sequence,))
+
+    # -- schemas -------------------------------------------------------------------------------
+
+    def put_schema(self, row: SchemaRow) -> None:
+        with self.transaction():
+            (last,) = self._db.execute(
+                "select coalesce(max(version), -1) from schemas where name = ?", (row.name,)
+            ).fetchone()
+            if row.version != last + 1:
+                raise AlreadyExists(
+                    f"schema {row.name}: version {row.version} where {last + 1} is next"
+                )
+            self._db.execute(
+                "insert into schemas values (?, ?, ?, ?, ?, ?)",
+                row._replace(properties=json.dumps(row.properties)),  # type: ignore[arg-type]
+            )
+
+    def schemas(self, name: str) -> list[SchemaRow]:
+        rows = self._db.execute(
+            f"select {', '.join(SchemaRow._fields)} from schemas"  # noqa: S608
+            " where name = ? order by version",
+            (name,),
+        )
+        return [SchemaRow._make((*row[:4], json.loads(row[4]), row[5])) for row in rows]
+
+    def schema_names(self) -> list[str]:
+        # Of the columns beside a maximum SQLite gives those of its row.
+        rows = self._db.execute(
+            "select name from (select name, data, max(version) from schemas group by name)"
+            " where data is not null order by name"
+        )
+        return [name for (name,) in rows]
+
+    def erase_schemas(self, name: str, before_version: int) -> None:
+        with self.transaction():
+            self._db.execute(
+                "delete from schemas where name = ? and version < ?", (name, before_version)
+            )
 
     # -- documents -----------------------------------------------------------------------------
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import re
 from enum import Enum
+from pathlib import Path
 
 import pytest
 
@@ -120,3 +122,9 @@ def test_schemas_that_are_none() -> None:
         SCHEMA.decode(b"", SchemaInfo("", SchemaType.JSON, b"{}"))
     with pytest.raises(SchemaMismatch, match="type Inner where Outer"):
         SCHEMA.encode(Inner())
+
+
+def test_the_example_of_the_page() -> None:
+    text = (Path(__file__).parents[3] / "docs/schemas.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(code, {"__name__": "example"})

@@ -57,8 +57,8 @@ def test_what_passes(good: SchemaInfo) -> None:
         (info("KEY_VALUE", bytes(8), **{"value.schema.type": "AVRO"}), "AVRO schema"),
         (info("AUTO_CONSUME"), "a client's own"),
         (info("AUTO_PUBLISH"), "a client's own"),
-        (info("EXTERNAL", bytes(SIZE_MAX + 1)), "at most 1048576"),
-        (info("STRING", b"", key="x" * SIZE_MAX), "at most 1048576"),
+        (info("EXTERNAL", bytes(SIZE_MAX + 1)), "at most 524288"),
+        (info("STRING", b"", key="x" * SIZE_MAX), "at most 524288"),
     ],
 )
 def test_what_does_not(bad: SchemaInfo, why: str) -> None:

@@ -16,7 +16,7 @@ from milepost.errors import (
     TopicNotFound,
     UnknownFormat,
 )
-from milepost.storage.catalog import Snapshot, Tombstone
+from milepost.storage.catalog import SchemaRow, Snapshot, Tombstone
 from milepost.storage.ledger import LedgerRow
 from milepost.storage.sqlite_catalog import FILE, SqliteCatalog
 
@@ -51,14 +51,28 @@ class TestFormat:
     def test_a_newer_format_is_refused_and_left_alone(self, tmp_path: Path) -> None:
         path = tmp_path / FILE
         database = sqlite3.connect(path)
-        database.execute("pragma user_version = 2")
+        database.execute("pragma user_version = 3")
         database.execute("create table future (x)")
         database.commit()
         database.close()
         before = path.read_bytes()
-        with pytest.raises(UnknownFormat, match=r"catalog\.sqlite: format 2; this release reads 1"):
+        with pytest.raises(UnknownFormat, match=r"catalog\.sqlite: format 3; this release reads 2"):
             SqliteCatalog(path)
         assert path.read_bytes() == before
+
+    def test_an_older_format_is_upgraded_and_keeps_what_it_has(self, tmp_path: Path) -> None:
+        path = tmp_path / FILE
+        catalog = SqliteCatalog(path)
+        catalog.create_topic("a", {"x": 1})
+        meta = catalog.meta()
+        catalog._db.execute("drop table schemas")
+        catalog._db.execute("pragma user_version = 1")
+        catalog.close()
+        again = SqliteCatalog(path)
+        assert again.schemas("t") == []
+        assert (again.meta(), again.topics()[0].doc) == (meta, {"x": 1})
+        assert again._db.execute("pragma user_version").fetchone() == (2,)
+        again.close()
 
     @pytest.mark.parametrize("content", [b"not a database at all" * 100, b"SQLite format 3\0" * 50])
     def test_something_else_is_refused(self, tmp_path: Path, content: bytes) -> None:
@@ -294,3 +308,43 @@ def test_documents(catalog: SqliteCatalog) -> None:
     assert list(catalog.docs("namespaces", "a/")) == ["a/n"]
     assert catalog.delete_doc("tenants", "a")
     assert not catalog.delete_doc("tenants", "a")
+
+
+class TestSchemas:
+    def row(self, version: int, data: bytes | None = b"x", name: str = "a/b/t") -> SchemaRow:
+        return SchemaRow(name, version, 4, data, {"key": "värde"}, 1000 + version)
+
+    def test_versions_in_order(self, catalog: SqliteCatalog) -> None:
+        rows = [self.row(0), self.row(1, b""), self.row(2, None), self.row(3)]
+        for row in rows:
+            catalog.put_schema(row)
+        assert catalog.schemas("a/b/t") == rows
+        assert catalog.schemas("a/b/u") == []
+
+    @pytest.mark.parametrize("version", [0, 1, 3, -1])
+    def test_only_the_next_number_is_taken(self, catalog: SqliteCatalog, version: int) -> None:
+        catalog.put_schema(self.row(0))
+        catalog.put_schema(self.row(1))
+        with pytest.raises(AlreadyExists, match=f"version {version} where 2 is next"):
+            catalog.put_schema(self.row(version))
+        assert len(catalog.schemas("a/b/t")) == 2
+
+    def test_names_that_have_one(self, catalog: SqliteCatalog) -> None:
+        for name, versions in {
+            "a/b/c": [b"x"],
+            "a/b/d": [b"x", None],
+            "a/b/e": [None, b""],
+        }.items():
+            for number, data in enumerate(versions):
+                catalog.put_schema(self.row(number, data, name))
+        assert catalog.schema_names() == ["a/b/c", "a/b/e"]
+
+    def test_what_is_erased_is_gone_and_its_numbers_with_it(self, catalog: SqliteCatalog) -> None:
+        for number, data in enumerate([b"x", b"y", None]):
+            catalog.put_schema(self.row(number, data))
+        catalog.put_schema(self.row(0, name="a/b/other"))
+        catalog.erase_schemas("a/b/t", 2)
+        assert catalog.schemas("a/b/t") == [self.row(2, None)]
+        with pytest.raises(AlreadyExists, match="where 3 is next"):
+            catalog.put_schema(self.row(0))
+        assert len(catalog.schemas("a/b/other")) == 1

@@ -9,6 +9,7 @@ from milepost.broker.access import Admission, Standing
 from milepost.broker.auth.authorizer import Target
 from milepost.broker.auth.operations import Operation
 from milepost.broker.handlers.registry import handles
+from milepost.broker.handlers.schema import schema_of
 from milepost.broker.labels import check_label
 from milepost.broker.producer import Producer
 from milepost.broker.topic import Topic
@@ -29,7 +30,9 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
     connection opens it again with a higher `epoch`. All four access modes with topic epochs: a second
     exclusive producer is `ProducerFenced`, one that waits gets `producer_ready = false` first.
     `initial_subscription_name` is created at the earliest message before the first publish.
-    `last_sequence_id` is known where deduplication is on. Encryption is the clients' own."""
+    `last_sequence_id` is known where deduplication is on. A `schema` is registered, or found among the
+    topic's, before anything else happens, and its version answered; one that cannot be read, or that the
+    strategy refuses, is `IncompatibleSchema`. Encryption is the clients' own."""
     broker = session.broker
     producer_id = signed64(command.producer_id)
     key = ("producer", producer_id)
@@ -49,10 +52,11 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
     try:
         topic = await broker.topic(TopicName.parse(command.topic))
         topic.check_published_to()
+        schema_version = await broker.schemas.admit_producer(topic.name, schema_of(command))
         if initial and initial not in topic.subscriptions:
             with suppress(AlreadyExists):  # two producers at once: the other one was first
                 await broker.create_subscription(topic, initial, topic.log.first_index)
-        made = _make(session, command, topic, producer_id)
+        made = _make(session, command, topic, producer_id, schema_version)
         _make_way(session, made)
         await _settle(session, made)
         if session.opening.get(key) is not command:
@@ -86,7 +90,11 @@ def _answer_again(session: Session, current: Producer, request_id: int) -> None:
 
 
 def _make(
-    session: Session, command: pb.CommandProducer, topic: Topic, producer_id: int
+    session: Session,
+    command: pb.CommandProducer,
+    topic: Topic,
+    producer_id: int,
+    schema_version: bytes | None,
 ) -> Producer:
     broker = session.broker
     return Producer(
@@ -99,6 +107,7 @@ def _make(
         mode=command.producer_access_mode,
         metadata={item.key: item.value for item in command.metadata},
         connected_since_ms=broker.clock.wall_ms(),
+        schema_version=schema_version,
     )
 
 

@@ -16,6 +16,7 @@ from milepost.broker.broadcast import (
 from milepost.broker.chunk_gate import OpenGate
 from milepost.broker.consumer import NO_EPOCH, Consumer
 from milepost.broker.handlers.registry import handles
+from milepost.broker.handlers.schema import reads_any, schema_of
 from milepost.broker.labels import check_label
 from milepost.broker.reset import obeyed
 from milepost.broker.subscription import Subscription
@@ -55,7 +56,8 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
     `start_message_rollback_duration_sec` starts that long ago. `consumer_epoch` is stamped on every
     message (PIP-84, PIP-194). A second consumer of an Exclusive subscription, or another type while
     consumers are connected, is `ConsumerBusy`. A reader with `milepost.every-chunk` in its metadata is sent
-    every chunk where it lies, whole message or not. `read_compacted` shows an Exclusive or Failover
+    every chunk where it lies, whole message or not. A `schema` must be able to read what the topic has; a
+    topic that nobody has used takes it for its own. `read_compacted` shows an Exclusive or Failover
     subscription the last message of each key, up to where compaction has come.
 
     With the consumer property `milepost.mode=broadcast`, of Shared consumers, the subscription is a
@@ -84,6 +86,7 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
         topic = await broker.topic(
             TopicName.parse(command.topic), create=command.force_topic_creation
         )
+        await broker.schemas.admit_consumer(topic, schema_of(command))
         while True:
             topic.check_open()
             subscription = await _subscription(session, topic, command)
@@ -230,6 +233,7 @@ def _consumer(
         metadata={item.key: item.value for item in command.metadata},
         key_ranges=ranges or None,
         connected_since_ms=session.broker.clock.wall_ms(),
+        reads_any=reads_any(command),
     )
 
 
