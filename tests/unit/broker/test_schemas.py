@@ -34,19 +34,23 @@ def avro(*fields: str) -> SchemaInfo:
 
 
 class SlowCatalog:
-    """A catalog whose changes are made when the test says so, in the order in which they came."""
+    """A catalog that takes a turn for everything, and may be slow to answer."""
 
     def __init__(self) -> None:
         self.catalog = SqliteCatalog(None)
-        self.gate = asyncio.Event()
-        self.gate.set()
+        self.late: asyncio.Event | None = None
+        """The next call is done at once, and answered when this is set."""
         self.calls = 0
 
     async def change(self, what: Callable[[Catalog], Any]) -> Any:
         self.calls += 1
-        await self.gate.wait()
+        late, self.late = self.late, None
+        await asyncio.sleep(0)
         with self.catalog.transaction():
-            return what(self.catalog)
+            done = what(self.catalog)
+        if late is not None:
+            await late.wait()
+        return done
 
 
 def with_registry(test: Callable[[SchemaRegistry, SlowCatalog], Any]) -> None:
@@ -123,14 +127,10 @@ def test_two_at_once() -> None:
     """Whoever stores second decides again, by what the first one stored."""
 
     async def test(registry: SchemaRegistry, slow: SlowCatalog) -> None:
-        slow.gate.clear()
-        tasks = [
-            asyncio.create_task(registry.register(NAME, info))
-            for info in (avro("a"), avro("a"), avro("a", "b"), STRING)
-        ]
-        await asyncio.sleep(0)
-        slow.gate.set()
-        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        infos = (avro("a"), avro("a"), avro("a", "b"), STRING)
+        outcomes = await asyncio.gather(
+            *(registry.register(NAME, info) for info in infos), return_exceptions=True
+        )
         assert outcomes[:3] == [0, 0, 1]
         assert isinstance(outcomes[3], IncompatibleSchema)
         assert [row.version for row in slow.catalog.schemas("public/default/t")] == [0, 1]
@@ -141,9 +141,14 @@ def test_two_at_once() -> None:
 def test_a_history_that_was_read_before_a_change_is_not_kept() -> None:
     async def test(registry: SchemaRegistry, slow: SlowCatalog) -> None:
         await registry.register(NAME, avro("a"))
+        late = slow.late = asyncio.Event()
         reading = asyncio.create_task(registry.latest(NAME))
-        writing = asyncio.create_task(registry.register(NAME, avro("a", "b")))
-        await asyncio.gather(reading, writing)
+        await asyncio.sleep(0)
+        assert await registry.register(NAME, avro("a", "b")) == 1
+        late.set()
+        old = await reading
+        assert old is not None
+        assert old.number == 0
         found = await registry.latest(NAME)
         assert found is not None
         assert found.number == 1

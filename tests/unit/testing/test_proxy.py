@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from itertools import islice
+from itertools import accumulate, islice
 
 import pytest
 
@@ -138,6 +138,39 @@ def test_splits_come_at_the_bytes_of_the_plan() -> None:
             assert len(seen) > 3
             assert seen - ends <= {len(TEXT)}
             writer.close()
+
+    run(test)
+
+
+class Recorder:
+    """A writer that remembers what it was given, piece by piece."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.pieces.append(data)
+
+    async def drain(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("dribble", [1, 7, 1000, len(TEXT)])
+def test_however_bytes_arrive_they_are_split_at_the_same_places(dribble: int) -> None:
+    async def test() -> None:
+        weather = Weather(piece_max=600)
+        direction, recorder = Direction(weather, "3"), Recorder()
+        reader = asyncio.StreamReader()
+        carrying = asyncio.create_task(direction.carry(reader, recorder))  # type: ignore[arg-type]
+        for at in range(0, len(TEXT), dribble):
+            reader.feed_data(TEXT[at : at + dribble])
+            await asyncio.sleep(0)
+        reader.feed_eof()
+        await carrying
+        assert b"".join(recorder.pieces) == TEXT
+        ends = set(accumulate(len(piece) for piece in recorder.pieces))
+        planned = set(accumulate(size for size, _, _ in plan("3", weather)))
+        assert {end for end in planned if end < len(TEXT)} <= ends
 
     run(test)
 
