@@ -140,6 +140,14 @@ class Guard:
                 self._broker.counters.rights_ended["consume"] += 1
                 logger.info("%s: role %s may no longer consume %s", session, identity, name)
                 self._broker.close_consumer(consumer)
+        for watcher_id, watched in self._broker.watchers.of(session):
+            # Nothing tells a client that its watcher has ended; it hears of no more topics.
+            target = Target.of_namespace(NamespaceName.parse(watched))
+            if namespace in (None, target.namespace) and not authorizer.may(
+                identity, Operation.LIST_TOPICS, target
+            ):
+                self._broker.counters.rights_ended["watch"] += 1
+                self._broker.watchers.remove(session, watcher_id)
 
 
 def _target(operation: Operation, command: Message) -> Target:

@@ -113,6 +113,10 @@ class TopicWatchers:
         if not of_peer:
             self.forget(peer)
 
+    def of(self, peer: WatchingPeer) -> list[tuple[int, str]]:
+        """The watchers of a peer, and the namespace of each."""
+        return [(one, watcher.namespace) for one, watcher in self._by_peer.get(peer, {}).items()]
+
     def forget(self, peer: WatchingPeer) -> None:
         """The connection is gone."""
         self._by_peer.pop(peer, None)

@@ -125,6 +125,18 @@ def test_a_right_that_is_revoked_closes_what_was_opened_by_it(secured: Stage) ->
     assert error_of(writer.take()[0]) == "AuthorizationError"
 
 
+def test_a_watcher_without_the_right_hears_of_no_more_topics(secured: Stage) -> None:
+    reader = secured.client(**shown("reader"))
+    ask(reader, minimal(Kind.WATCH_TOPIC_LIST))
+    secured.turn()
+    assert len(secured.broker.watchers) == 1
+    grant(secured, lambda grants: grants.with_namespace_role("x", {Action.PRODUCE}))
+    assert len(secured.broker.watchers) == 1
+    grant(secured, lambda grants: grants.without_namespace_role("reader"))
+    assert len(secured.broker.watchers) == 0
+    assert secured.broker.counters.rights_ended == {"watch": 1}
+
+
 def test_a_subscription_given_to_others_closes_its_consumers(secured: Stage) -> None:
     _, reader = _clients(secured)
     (consumer,) = reader.session.consumers.values()
