@@ -15,9 +15,16 @@ import sys
 import time
 from collections.abc import Iterable
 
-from bench import Result, broker, cli, cursor, spark, storage, wire
+from bench import Result, broker, cli, cursor, rest, spark, storage, wire
 
-MODULES = {"storage": storage, "cursor": cursor, "wire": wire, "cli": cli, "spark": spark}
+MODULES = {
+    "storage": storage,
+    "cursor": cursor,
+    "wire": wire,
+    "rest": rest,
+    "cli": cli,
+    "spark": spark,
+}
 # It starts a broker in a process of its own and prints as it goes.
 BROKER = "broker"
 NAMES = (*MODULES, BROKER)

@@ -31,6 +31,7 @@ class Target(NamedTuple):
 
     url: str
     pid: int | None = None
+    http_url: str = ""
 
     @property
     def address(self) -> tuple[str, int]:
@@ -73,8 +74,8 @@ async def started(*options: str) -> AsyncIterator[Target]:
                 if process.returncode is not None:
                     raise RuntimeError(f"milepost serve ended with {process.returncode}")
                 await asyncio.sleep(0.01)
-        port = json.loads(ready.read_text())["port"]
-        yield Target(f"pulsar://127.0.0.1:{port}", process.pid)
+        told = json.loads(ready.read_text())
+        yield Target(f"pulsar://127.0.0.1:{told['port']}", process.pid, told["http_url"])
     finally:
         if process.returncode is None:
             process.terminate()

@@ -39,7 +39,7 @@ async def call(app: Any, request: Request) -> Answer:
     """One request as an ASGI server would pass it on."""
     path, _, query = request.target.partition("?")
     chunks = request.body if isinstance(request.body, list) else [request.body]
-    headers = {"host": "broker", **request.headers}
+    headers = {"host": "localhost", **request.headers}
     if request.method in ("PUT", "POST"):
         headers.setdefault("content-type", "application/json")
     scope = {

@@ -69,6 +69,12 @@ class Settings(SecuritySettings):
         "REST, HTTP lookup and metrics; 0 takes a free port, -1 has none but `https_port`.",
         Alias("webServicePort", empty=-1),
     )
+    http_hosts: str = text(
+        "",
+        "Host names, by commas, that HTTP requests may be addressed to, beside addresses, `localhost`, "
+        "`host` and `advertised_address`; `*` is any. Empty: no others where `host` is this machine "
+        "only, any elsewhere.",
+    )
     advertised_address: str = text(
         "",
         "The host name that lookups tell clients; empty takes `host`, or `localhost` where that is "

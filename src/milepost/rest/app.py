@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
@@ -41,8 +42,10 @@ from milepost.rest import (
     topics,
 )
 from milepost.rest.edge import Edge
+from milepost.rest.hosts import HostRules
 from milepost.rest.permission import check_routes
 from milepost.rest.request import Elsewhere
+from milepost.rest.shortcut import Shortcut
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
@@ -77,16 +80,28 @@ class Reason(BaseModel):
     reason: str
 
 
-# Every route may refuse: a bad name, a body that is none, a right that is missing, a disk that is full.
-REFUSALS: dict[int | str, dict[str, Any]] = {
-    "4XX": {"model": Reason},
-    "5XX": {"model": Reason},
-}
+class App(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        """Every route may refuse: a bad name, a body that is none, a right that is missing, a disk that
+        is full. The framework describes a refusal of its own instead, which nobody gets here."""
+        if self.openapi_schema is None:
+            described = super().openapi()
+            schemas = described["components"]["schemas"]
+            for name in ("HTTPValidationError", "ValidationError"):
+                schemas.pop(name, None)
+            schemas[Reason.__name__] = Reason.model_json_schema()
+            content = {"application/json": {"schema": {"$ref": "#/components/schemas/Reason"}}}
+            refused = {"description": "Refused, and why.", "content": content}
+            for operations in described["paths"].values():
+                for operation in operations.values():
+                    operation["responses"].pop("422", None)
+                    operation["responses"] |= {"4XX": refused, "5XX": refused}
+        return super().openapi()
 
 
 def create_app(broker: Broker) -> FastAPI:
     # The documentation pages that come with the framework load scripts from elsewhere.
-    app = FastAPI(title="Milepost", version=__version__, docs_url=None, redoc_url=None)
+    app = App(title="Milepost", version=__version__, docs_url=None, redoc_url=None)
     app.state.broker = broker
     app.state.health = Health(broker)
     app.state.registry = metrics.registry_of(broker)
@@ -94,12 +109,20 @@ def create_app(broker: Broker) -> FastAPI:
     app.state.owner_of = lambda name: None
     for resource in RESOURCES:
         check_routes(resource.router)
-        app.include_router(resource.router, responses=REFUSALS)
-    app.add_exception_handler(Elsewhere, _elsewhere)
+        # The routes themselves: to include a router is to make all of them again, at the first
+        # request, for as long as a third of a second.
+        app.router.routes += resource.router.routes
     app.add_exception_handler(MilepostError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _not_served)
-    app.add_middleware(Edge)
+    app.state.allowed = [
+        (route.path_regex, route.methods)
+        for resource in RESOURCES
+        for route in resource.router.routes
+        if isinstance(route, APIRoute)
+    ]
+    app.add_middleware(Shortcut, refuse=_refused)
+    app.add_middleware(Edge, hosts=HostRules(broker.settings))
     return app
 
 
@@ -109,6 +132,8 @@ def reason(status: int, text: str, headers: dict[str, str] | None = None) -> JSO
 
 async def _refused(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, MilepostError)
+    if isinstance(error, Elsewhere):
+        return await _elsewhere(request, error)
     # A 401 has to say what would be taken.
     headers = {"www-authenticate": "Bearer"} if isinstance(error, NotAuthenticated) else None
     return reason(error.http_status, str(error), headers)
@@ -130,7 +155,21 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
     return reason(400, f"{where}: {first['msg']}")
 
 
-async def _not_served(request: Request, error: Exception) -> JSONResponse:
+def _allowed(request: Request) -> list[str]:
+    """Every method of a path: the framework names those of the first route that fits."""
+    path = request.url.path
+    methods = {
+        method for regex, some in request.app.state.allowed if regex.match(path) for method in some
+    }
+    return sorted({*methods, "OPTIONS", *({"HEAD"} if "GET" in methods else ())})
+
+
+async def _not_served(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if error.status_code == 405:
+        allowed = ", ".join(_allowed(request))
+        if request.method == "OPTIONS":
+            return Response(status_code=204, headers={"allow": allowed})
+        return reason(405, f"{request.method} is not for this; {allowed} are", {"allow": allowed})
     text = error.detail if error.status_code != 404 else f"there is nothing at {request.url.path}"
     return reason(error.status_code, text, dict(error.headers or {}))

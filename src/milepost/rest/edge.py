@@ -1,8 +1,9 @@
 """What every request passes before a route sees it: limits, and the last resort behind it.
 
-- a path that is too long, not UTF-8 or holds a control character is a 400;
-- a body larger than `BODY_SIZE_MAX` is a 413, whether or not it says its size;
-- HEAD is answered as GET, without the body;
+- a path that is too long, not UTF-8 or holds a control character is a 400; headers too large are a 431;
+- a name that this broker does not have, or a change asked for by another site's page, is a 403;
+- a body that is too large, endless, of another kind or not plain JSON is refused (`bodies.py`);
+- HEAD is answered as GET, without the body; TRACE is not answered (405);
 - an error that nobody foresaw is a 500 that says so, and one log record with the traceback.
 """
 
@@ -10,43 +11,50 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from urllib.parse import unquote_to_bytes
 
-from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from milepost.rest import bodies
+from milepost.rest.hosts import HostRules
 
 logger = logging.getLogger(__name__)
 
 PATH_SIZE_MAX = 8 * 1024
-BODY_SIZE_MAX = 1024 * 1024
+HEADERS_SIZE_MAX = 32 * 1024
+WITH_BODY = {"PUT", "POST", "PATCH", "DELETE"}
+
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
 
 
 class Edge:
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, hosts: HostRules) -> None:
         self._app = app
+        self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        fault = _fault_of_path(scope)
+        fault = self._fault(scope)
         if fault is not None:
-            await _answer(send, 400, fault)
+            await _answer(send, *fault)
             return
-        if scope["method"] == "HEAD":
+        method, headers = scope["method"], scope["headers"]
+        if method == "HEAD":
             # A copy: the server goes by its own to leave the body out.
             scope = {**scope, "method": "GET"}
-        taken = 0
+        elif method in WITH_BODY:
+            try:
+                bodies.check_head(headers)
+                body = await bodies.read(receive)
+                bodies.check(headers, body)
+            except bodies.BadBody as bad:
+                await _answer(send, *bad.args)
+                return
+            receive = bodies.replayed(body, receive)
         answering = False
-
-        async def receive_limited() -> Message:
-            nonlocal taken
-            message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > BODY_SIZE_MAX:
-                # Of all exceptions, the framework lets only this kind out of its body parsing.
-                raise HTTPException(413, f"the body is larger than {BODY_SIZE_MAX} bytes")
-            return message
 
         async def send_noting(message: Message) -> None:
             nonlocal answering
@@ -54,22 +62,38 @@ class Edge:
             await send(message)
 
         try:
-            await self._app(scope, receive_limited, send_noting)
+            await self._app(scope, receive, send_noting)
         except Exception:
             logger.exception("%s %s failed", scope["method"], scope["path"])
             if not answering:
                 await _answer(send, 500, "an internal error; the broker's log has it")
+
+    def _fault(self, scope: Scope) -> tuple[int, str] | None:
+        headers = scope["headers"]
+        if sum(len(name) + len(value) for name, value in headers) > HEADERS_SIZE_MAX:
+            return 431, f"the headers are larger than {HEADERS_SIZE_MAX} bytes"
+        path = _fault_of_path(scope)
+        if path is not None:
+            return 400, path
+        host = self._hosts.fault(scope["method"], headers)
+        if host is not None:
+            return 403, host
+        if scope["method"] == "TRACE":
+            return 405, "TRACE is not answered"
+        return None
 
 
 def _fault_of_path(scope: Scope) -> str | None:
     raw = scope.get("raw_path") or scope["path"].encode()
     if len(raw) > PATH_SIZE_MAX:
         return f"the path is longer than {PATH_SIZE_MAX} bytes"
+    if len(scope["query_string"]) > PATH_SIZE_MAX:
+        return f"the query is longer than {PATH_SIZE_MAX} bytes"
     try:
-        path = unquote_to_bytes(raw).decode()
+        path = (unquote_to_bytes(raw) if b"%" in raw else raw).decode()
     except UnicodeDecodeError:
         return "the path is not UTF-8"
-    if any(character < " " or character == "\x7f" for character in path):
+    if _CONTROL.search(path):
         return "the path has a control character"
     return None
 
@@ -77,5 +101,10 @@ def _fault_of_path(scope: Scope) -> str | None:
 async def _answer(send: Send, status: int, text: str) -> None:
     body = json.dumps({"reason": text}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    if status == 405:
+        headers.append((b"allow", b"GET, HEAD, OPTIONS, PUT, POST, DELETE"))
+    if status in (408, 413):
+        # What is left of the body is not read.
+        headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -2,7 +2,7 @@
 
 `getMessageIdByIndex` answers as the proposal says, with the resolution of an entry; `precise=true` adds
 the place in the batch. Nothing of a message is read for it. Automation asks it a thousand times a second,
-so its parameters are read here by hand and not by the framework; the description is the same.
+so its parameters are read here by hand and not by the framework, and `shortcut.py` finds it sooner.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from milepost.rest.request import (
 router = APIRouter(tags=["message ids"])
 
 LONG_MAX = 2**63 - 1
+
+BY_INDEX = "getMessageIdByIndex"
 
 
 class EntryId(BaseModel):
@@ -96,7 +98,7 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False, "": False}
 
 
 @router.get(
-    f"{TOPIC}/getMessageIdByIndex",
+    f"{TOPIC}/{BY_INDEX}",
     dependencies=[needs(Operation.CONSUME)],
     responses={200: {"model": MessageIdByIndex}},
     response_class=Response,

@@ -30,9 +30,42 @@ BACKLOG = 1024
 IDLE_TIMEOUT_S = 30
 # Requests under way get this long when the server closes.
 CLOSE_TIMEOUT_S = 2
+# Of a request line and its headers.
+HEAD_SIZE_MAX = 64 * 1024
+_HEAD_TOO_LARGE = b"\r\n".join(
+    (
+        b"HTTP/1.1 431 Request Header Fields Too Large",
+        b"content-length: 0",
+        b"connection: close",
+        b"\r\n",
+    )
+)
 
 
-class _TlsProtocol(HttpToolsProtocol):
+class _Protocol(HttpToolsProtocol):
+    """HTTP whose request lines and headers are limited while they come in."""
+
+    _head_size = 0
+    _is_in_head = True
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._is_in_head:
+            self._head_size += len(data)
+            if self._head_size > HEAD_SIZE_MAX and not self.transport.is_closing():
+                self.transport.write(_HEAD_TOO_LARGE)
+                self.transport.close()
+
+    def on_headers_complete(self) -> None:
+        self._is_in_head = False
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._is_in_head, self._head_size = True, 0
+        super().on_message_complete()
+
+
+class _TlsProtocol(_Protocol):
     """HTTP by TLS, which knows its client's certificate."""
 
     _certificate: Certificate | None = None
@@ -116,7 +149,7 @@ async def start_http(broker: Broker, host: str, port: int) -> HttpServer:
     return http
 
 
-def _config(app: FastAPI, protocol: type[HttpToolsProtocol] = HttpToolsProtocol) -> uvicorn.Config:
+def _config(app: FastAPI, protocol: type[_Protocol] = _Protocol) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         log_config=None,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from typing import Any
 
 import pytest
+from stage.frames import message
+from stage.http import Web, call
 
 from milepost.broker.broker import Broker
-from milepost.rest.edge import BODY_SIZE_MAX
-from rest.conftest import Ask, Request
+from milepost.rest import bodies
+from milepost.rest.bodies import SIZE_MAX
+from rest.conftest import Answer, Ask, Request
 
 PARTITIONS = "/admin/v2/persistent/public/default/orders/partitions"
 
@@ -28,7 +33,7 @@ def test_a_path_that_is_none_is_400(ask: Ask, path: str, reason: str) -> None:
 
 
 def test_a_large_body_is_413_however_it_comes(ask: Ask) -> None:
-    whole = Request("PUT", PARTITIONS, b"1" * (BODY_SIZE_MAX + 1))
+    whole = Request("PUT", PARTITIONS, b"1" * (SIZE_MAX + 1))
     parts = Request("PUT", PARTITIONS, [b" " * 65536] * 17)
     for answer in ask(whole, parts):
         assert answer.status == 413
@@ -55,3 +60,115 @@ def test_what_nobody_foresaw_is_500_and_logged(ask: Ask, caplog: pytest.LogCaptu
     (record,) = [one for one in caplog.records if one.name == "milepost.rest.edge"]
     assert record.getMessage() == f"GET {PARTITIONS} failed"
     assert record.exc_info is not None
+
+
+# -- hostile requests: what comes, and what is answered ------------------------------------------------
+
+TOPIC = "/admin/v2/persistent/public/default/t"
+INDEX = f"{TOPIC}/getMessageIdByIndex"
+DEEP = b"[" * 10_000 + b"]" * 10_000
+
+ROWS = [
+    # (request, body, headers, status)
+    (f"GET {INDEX}?index=-1", b"", {}, 404),
+    (f"GET {INDEX}?index=3", b"", {}, 404),
+    (f"GET {INDEX}?index=100000000000000000000", b"", {}, 404),
+    (f"GET {INDEX}?index=1e3", b"", {}, 400),
+    (f"GET {INDEX}?index=%205", b"", {}, 400),
+    (f"GET {INDEX}?index=%EF%BC%90", b"", {}, 400),
+    (f"GET {INDEX}", b"", {}, 400),
+    (f"GET {INDEX}?index=0&index=1", b"", {}, 400),
+    (f"GET {INDEX}?index=0", b"", {}, 200),
+    ("GET /admin/v2/persistent/public/default/none/getMessageIdByIndex?index=0", b"", {}, 404),
+    ("GET /admin/v2/non-persistent/public/default/t/getMessageIdByIndex?index=0", b"", {}, 406),
+    ("GET /admin/v2/persistent/public/default/many/getMessageIdByIndex?index=0", b"", {}, 405),
+    # Paths.
+    ("GET /admin/v2/persistent/public/default/%00/stats", b"", {}, 400),
+    ("GET /admin/v2/persistent/public/default/%2e%2e%2fother/stats", b"", {}, 404),
+    ("GET /admin/v2/persistent/public/default/../stats", b"", {}, 400),
+    ("GET /admin/v2/persistent/public/default/a%252Fb/stats", b"", {}, 400),
+    (f"GET {TOPIC}{'x' * 8192}/stats", b"", {}, 400),
+    (f"GET {TOPIC}/stats?{'x' * 9000}", b"", {}, 400),
+    ("GET /admin/v2/persistent/public/default/%FF/stats", b"", {}, 400),
+    (f"GET {TOPIC}/stats/", b"", {}, 307),
+    # Bodies.
+    (f"PUT {TOPIC}x/partitions", b"{", {}, 400),
+    (f"PUT {TOPIC}x/partitions", b'"four"', {}, 400),
+    (f"PUT {TOPIC}x/partitions", b"NaN", {}, 400),
+    (f"PUT {TOPIC}x/partitions", b'{"partitions": 1, "partitions": 2}', {}, 400),
+    (f"PUT {TOPIC}x", DEEP, {}, 400),
+    (f"PUT {TOPIC}x/partitions", b"4", {"content-type": "text/plain"}, 415),
+    (f"PUT {TOPIC}x/partitions", b"4", {"content-type": ""}, 415),
+    (f"PUT {TOPIC}x/partitions", b"4", {"content-encoding": "gzip"}, 415),
+    (f"PUT {TOPIC}x/partitions", b"4", {"content-length": "104857600"}, 413),
+    # Verbs.
+    (f"POST {TOPIC}/stats", b"", {}, 405),
+    (f"HEAD {TOPIC}/stats", b"", {}, 200),
+    (f"OPTIONS {TOPIC}/stats", b"", {}, 204),
+    (f"TRACE {TOPIC}/stats", b"", {}, 405),
+    (f"GET {TOPIC}/stats", b"", {"x-http-method-override": "DELETE"}, 200),
+    # Headers.
+    (f"GET {TOPIC}/stats", b"", {"x-large": "x" * 65536}, 431),
+    (f"GET {TOPIC}/stats", b"", {"x-original-principal": "admin"}, 200),
+    (f"GET {TOPIC}/stats", b"", {"x-forwarded-for": "10.0.0.1"}, 200),
+    # Other sites.
+    (f"GET {TOPIC}/stats", b"", {"host": "evil.example"}, 403),
+    (f"GET {TOPIC}/stats", b"", {"host": "192.168.1.5:8080"}, 200),
+    (f"PUT {TOPIC}x", b"", {"origin": "http://evil.example"}, 403),
+    (f"PUT {TOPIC}x", b"", {"origin": "http://localhost"}, 204),
+]
+
+
+@pytest.mark.parametrize(
+    ("line", "body", "headers", "status"), ROWS, ids=[f"{n}" for n in range(len(ROWS))]
+)
+def test_hostile_requests(
+    web: Web, line: str, body: bytes, headers: dict[str, str], status: int
+) -> None:
+    """The table of the reliability goals; never another tenant's data, never a 5xx."""
+    stage = web.stage
+    stage.publish(stage.producer(stage.topic()), *(message(number) for number in range(3)))
+    web("PUT many/partitions", 2)
+    method, target = line.split(" ", 1)
+    answer: Answer = stage.run(call(web.app, Request(method, target, body, headers)))
+    assert answer.status == status, answer
+    if status >= 400:
+        assert set(answer.json) == {"reason"}
+
+
+def test_a_body_that_does_not_end_is_408(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "TIMEOUT_S", 0.0)
+
+    async def run() -> list[int]:
+        statuses: list[int] = []
+
+        async def receive() -> dict[str, Any]:
+            await asyncio.sleep(0)
+            return {"type": "http.request", "body": b" ", "more_body": True}
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                statuses.append(message["status"])
+
+        scope = {
+            "type": "http",
+            "method": "PUT",
+            "path": f"{TOPIC}/partitions",
+            "raw_path": f"{TOPIC}/partitions".encode(),
+            "query_string": b"",
+            "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
+        }
+        await web.app(scope, receive, send)
+        return statuses
+
+    assert asyncio.run(run()) == [408]
+
+
+def test_a_wrong_verb_names_all_that_are_right(web: Web) -> None:
+    answer = web("PATCH t/partitions")
+    assert (answer.status, answer.headers["allow"]) == (
+        405,
+        "DELETE, GET, HEAD, OPTIONS, POST, PUT",
+    )
+    assert web("OPTIONS t/partitions").headers["allow"] == "DELETE, GET, HEAD, OPTIONS, POST, PUT"
+    assert web("OPTIONS /nothing").status == 404

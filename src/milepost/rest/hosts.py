@@ -1,0 +1,72 @@
+"""Hosts: by which names this edge may be called, and from which pages.
+
+A page in a browser may send requests to whatever its own name resolves to, also to this machine (DNS
+rebinding). Such a request carries the page's name in its Host header; so on a listener that only this
+machine reaches, a name that is not its own is refused. Addresses are no names, and pass. A request that
+changes something and says that it comes from a page of another host is refused everywhere.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from urllib.parse import urlsplit
+
+from milepost.broker.settings import Settings
+
+ANY = "*"
+SAFE_METHODS = {"GET", "HEAD", "OPTIONS", "TRACE"}
+
+
+class HostRules:
+    def __init__(self, settings: Settings) -> None:
+        named = {name.strip().lower() for name in settings.http_hosts.split(",") if name.strip()}
+        if not named and not _is_loopback(settings.host):
+            named = {ANY}
+        self._any = ANY in named
+        self._names = {
+            "localhost",
+            settings.host.lower(),
+            settings.advertised_host.lower(),
+            *named,
+        }
+
+    def fault(self, method: str, headers: list[tuple[bytes, bytes]]) -> str | None:
+        """Why a request must not be served; None if it may."""
+        hosts = [value for name, value in headers if name == b"host"]
+        if len(hosts) > 1:
+            return "the Host header is there twice"
+        host = hosts[0].decode("latin-1").lower() if hosts else ""
+        if not self._any and host and not self._is_own(host):
+            return (
+                "this is not a name of this broker; the setting http_hosts names those that it "
+                "answers to"
+            )
+        if method not in SAFE_METHODS:
+            for name, value in headers:
+                if name == b"origin" and urlsplit(value.decode("latin-1")).netloc.lower() != host:
+                    return "a page of another host may not change anything here"
+        return None
+
+    def _is_own(self, host: str) -> bool:
+        name = _without_port(host)
+        return name in self._names or _is_address(name)
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.rpartition(":")[0] if host.count(":") == 1 else host
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_loopback(host: str) -> bool:
+    if not _is_address(host):
+        return host == "localhost"
+    return ipaddress.ip_address(host).is_loopback
