@@ -73,9 +73,9 @@ def slowest(topic: Topic) -> tuple[Subscription, int] | None:
         for name, one in topic.subscriptions.items()
         if one.is_durable and one.cursor.backlog
     ]
-    if not found:
+    index, name = min(found, default=(topic.log.end_index, ""))
+    if index >= topic.log.end_index:
         return None
-    index, name = min(found)
     return topic.subscriptions[name], index
 
 

@@ -8,11 +8,12 @@ topics have the rest.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import PlainTextResponse, Response
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
@@ -20,18 +21,55 @@ from prometheus_client.registry import Collector
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.progress import progress_of
+from milepost.rest.metric_rows import (
+    CONSUMER_ROWS,
+    PROGRESS_ROWS,
+    SUBSCRIPTION_ROWS,
+    TOPIC_ROWS,
+)
 from milepost.rest.permission import needs
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
+    from milepost.broker.topic import Topic
 
 router = APIRouter(tags=["metrics"])
 
-TOPIC_LABELS = ("cluster", "namespace", "topic")
+NAMESPACE_LABELS = ("cluster", "namespace")
+TOPIC_LABELS = (*NAMESPACE_LABELS, "topic")
 SUBSCRIPTION_LABELS = (*TOPIC_LABELS, "subscription")
+CONSUMER_LABELS = (*SUBSCRIPTION_LABELS, "consumer_name", "consumer_id")
+
+# What the broker as a whole has is the sum over its topics, of these.
+SUMMED = {
+    "pulsar_rate_in": "pulsar_broker_rate_in",
+    "pulsar_rate_out": "pulsar_broker_rate_out",
+    "pulsar_throughput_in": "pulsar_broker_throughput_in",
+    "pulsar_throughput_out": "pulsar_broker_throughput_out",
+    "pulsar_subscriptions_count": "pulsar_broker_subscriptions_count",
+    "pulsar_producers_count": "pulsar_broker_producers_count",
+    "pulsar_consumers_count": "pulsar_broker_consumers_count",
+    "pulsar_msg_backlog": "pulsar_broker_msg_backlog",
+    "pulsar_storage_size": "pulsar_broker_storage_size",
+}
+
+_TEXT: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Prometheus' text, or OpenMetrics where that is asked for.",
+        "content": {
+            "text/plain": {"schema": {"type": "string"}},
+            "application/openmetrics-text": {"schema": {"type": "string"}},
+        },
+    }
+}
 
 
-@router.get("/metrics", dependencies=[needs(Operation.METRICS)])
+@router.get(
+    "/metrics",
+    dependencies=[needs(Operation.METRICS)],
+    response_class=PlainTextResponse,
+    responses=_TEXT,
+)
 @router.get("/metrics/", include_in_schema=False, dependencies=[needs(Operation.METRICS)])
 async def get_metrics(request: Request) -> Response:
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
@@ -76,22 +114,20 @@ class BrokerCollector(Collector):
 
     def _broker_gauges(self) -> Iterator[Metric]:
         broker = self._broker
-        topics = broker.topics.values()
+        cluster, counters = broker.settings.cluster_name, broker.counters
+        closed = max(counters.connections_opened - len(broker.sessions), 0)
         rows = {
             "pulsar_active_connections": ("Connections now.", len(broker.sessions)),
-            "pulsar_topics_count": ("Topics that are open.", len(topics)),
-            "pulsar_subscriptions_count": (
-                "Subscriptions of open topics.",
-                sum(len(topic.subscriptions) for topic in topics),
+            "pulsar_connection_closed_total_count": ("Connections that ended.", closed),
+            "pulsar_connection_create_success_count": (
+                "Connections accepted.",
+                counters.connections_opened,
             ),
-            "pulsar_producers_count": (
-                "Producers now.",
-                sum(len(topic.producers) for topic in topics),
+            "pulsar_connection_create_fail_count": (
+                "Connections turned away.",
+                sum(counters.connections_refused.values()),
             ),
-            "pulsar_consumers_count": (
-                "Consumers now.",
-                sum(len(s.consumers) for topic in topics for s in topic.subscriptions.values()),
-            ),
+            "pulsar_broker_topics_count": ("Topics that are open.", len(broker.topics)),
             "milepost_schemas": ("Topics that have a schema.", broker.schemas.count),
             "milepost_recovery_entries": (
                 "Entries that this start found in the journal.",
@@ -99,92 +135,69 @@ class BrokerCollector(Collector):
             ),
         }
         for name, (doc, value) in rows.items():
-            yield _labelled(name, doc, broker.settings.cluster_name, value)
+            yield _labelled(name, doc, cluster, value)
+        for row in TOPIC_ROWS:
+            if row.name in SUMMED:
+                total = sum(row.read(topic) for topic in broker.topics.values())
+                yield _labelled(SUMMED[row.name], row.doc, cluster, total)
+        namespaces = Counter(str(topic.name.namespace) for topic in broker.topics.values())
+        family = GaugeMetricFamily(
+            "pulsar_topics_count", "Topics that are open.", labels=NAMESPACE_LABELS
+        )
+        for namespace, count in sorted(namespaces.items()):
+            family.add_metric([cluster, namespace], count)
+        yield family
 
     def _topics(self) -> Iterator[Metric]:
-        cluster = self._broker.settings.cluster_name
-        families = {
-            "in_messages": _counter("pulsar_in_messages", "Messages stored."),
-            "in_bytes": _counter("pulsar_in_bytes", "Bytes stored."),
-            "out_messages": _counter("pulsar_out_messages", "Messages sent to consumers."),
-            "out_bytes": _counter("pulsar_out_bytes", "Bytes sent to consumers."),
-            "storage": _gauge("pulsar_storage_size", "Bytes of the ledgers."),
-            "first": _gauge("milepost_topic_first_index", "The first index that is kept."),
-            "end": _gauge("milepost_topic_end_index", "One past the last index."),
-        }
-        for topic in self._broker.topics.values():
-            labels = [cluster, str(topic.name.namespace), str(topic.name)]
-            families["in_messages"].add_metric(labels, topic.messages_in)
-            families["in_bytes"].add_metric(labels, topic.bytes_in)
-            families["out_messages"].add_metric(labels, topic.messages_out)
-            families["out_bytes"].add_metric(labels, topic.bytes_out)
-            families["storage"].add_metric(labels, topic.log.size_bytes)
-            families["first"].add_metric(labels, topic.log.first_index)
-            families["end"].add_metric(labels, topic.log.end_index)
-        yield from families.values()
+        for row in TOPIC_ROWS:
+            kind = CounterMetricFamily if row.counts else GaugeMetricFamily
+            family = kind(row.name, row.doc, labels=TOPIC_LABELS)
+            for topic in self._broker.topics.values():
+                family.add_metric(self._labels(topic), row.read(topic))
+            yield family
 
     def _subscriptions(self) -> Iterator[Metric]:
-        """`pulsar_subscription_back_log` is in messages here; upstream it counts entries."""
-        cluster = self._broker.settings.cluster_name
-        labels = SUBSCRIPTION_LABELS
-        families = {
-            "ready": _gauge("milepost_subscription_ready", "With nobody.", labels),
-            "inflight": _gauge("milepost_subscription_inflight", "With a consumer.", labels),
-            "acked": _gauge("milepost_subscription_acked", "Done.", labels),
-            "delayed": _gauge("milepost_subscription_delayed", "Ready, but not due.", labels),
-            "pulsar_delayed": _gauge("pulsar_subscription_delayed", "Ready, but not due.", labels),
-            "holes": _gauge(
-                "milepost_subscription_holes", "Ranges not acked below acked ones.", labels
-            ),
-            "behind": _gauge(
-                "milepost_subscription_lag_seconds",
-                "Since the first message came that is not acked; 0 if all are.",
-                labels,
-            ),
-            "trouble": _gauge(
-                "milepost_subscription_trouble",
-                "0 caught up, 1 consuming, 2 slow, 3 reset pending, 4 no consumer, 5 starved, "
-                "6 stalled, 7 blocked by a hole.",
-                labels,
-            ),
-            "backlog": _gauge("pulsar_subscription_back_log", "Not acked, in messages.", labels),
-            "unacked": _gauge(
-                "pulsar_subscription_unacked_messages", "Sent and not acked.", labels
-            ),
-            "epoch": _gauge("milepost_seek_epoch", "How often the cursor was sought.", labels),
-        }
+        found = [
+            ([*self._labels(topic), name], subscription)
+            for topic in self._broker.topics.values()
+            for name, subscription in topic.subscriptions.items()
+        ]
+        for row in SUBSCRIPTION_ROWS:
+            family = GaugeMetricFamily(row.name, row.doc, labels=SUBSCRIPTION_LABELS)
+            for labels, subscription in found:
+                family.add_metric(labels, row.read(subscription))
+            yield family
         now_ms = self._broker.clock.wall_ms()
-        for topic in self._broker.topics.values():
-            of_topic = [cluster, str(topic.name.namespace), str(topic.name)]
-            for name, subscription in topic.subscriptions.items():
-                values = [*of_topic, name]
-                now = progress_of(subscription, now_ms)
-                families["ready"].add_metric(values, now.ready)
-                families["inflight"].add_metric(values, now.inflight)
-                families["acked"].add_metric(values, now.acked)
-                families["delayed"].add_metric(values, now.delayed)
-                families["pulsar_delayed"].add_metric(values, now.delayed)
-                families["backlog"].add_metric(values, now.backlog)
-                families["unacked"].add_metric(values, now.inflight)
-                families["epoch"].add_metric(values, now.epoch)
-                families["holes"].add_metric(values, now.holes)
-                families["behind"].add_metric(values, now.behind_ms / 1000)
-                families["trouble"].add_metric(values, now.verdict.severity)
-        yield from families.values()
+        progress = [(labels, progress_of(one, now_ms)) for labels, one in found]
+        for progress_row in PROGRESS_ROWS:
+            family = GaugeMetricFamily(
+                progress_row.name, progress_row.doc, labels=SUBSCRIPTION_LABELS
+            )
+            for labels, now in progress:
+                family.add_metric(labels, progress_row.read(now))
+            yield family
+        expired = GaugeMetricFamily(
+            "pulsar_subscription_total_msg_expired",
+            "Messages that an operator had expired.",
+            labels=SUBSCRIPTION_LABELS,
+        )
+        for labels, subscription in found:
+            expired.add_metric(labels, subscription.tally.expired)
+        yield expired
+        for consumer_row in CONSUMER_ROWS:
+            family = GaugeMetricFamily(consumer_row.name, consumer_row.doc, labels=CONSUMER_LABELS)
+            for labels, subscription in found:
+                for one in subscription.consumers:
+                    # Two of one name are told apart by their numbers here.
+                    family.add_metric([*labels, one.name, str(one.holder)], consumer_row.read(one))
+            yield family
+
+    def _labels(self, topic: Topic) -> list[str]:
+        cluster = self._broker.settings.cluster_name
+        return [cluster, str(topic.name.namespace), str(topic.name)]
 
 
-Family = CounterMetricFamily | GaugeMetricFamily
-
-
-def _labelled(name: str, doc: str, cluster: str, value: float) -> Family:
+def _labelled(name: str, doc: str, cluster: str, value: float) -> GaugeMetricFamily:
     family = GaugeMetricFamily(name, doc, labels=["cluster"])
     family.add_metric([cluster], value)
     return family
-
-
-def _counter(name: str, doc: str) -> Family:
-    return CounterMetricFamily(name, doc, labels=TOPIC_LABELS)
-
-
-def _gauge(name: str, doc: str, labels: tuple[str, ...] = TOPIC_LABELS) -> Family:
-    return GaugeMetricFamily(name, doc, labels=labels)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from stage.frames import message
+from stage.http import Web
 
 from milepost.broker.broker import Broker
+from milepost.broker.dispatch import SHARED
 from milepost.positions.names import TopicName
+from milepost.wire.events import WireId
 from rest.conftest import Answer, Ask, Request
 
 TOPIC = "persistent://public/default/orders"
@@ -50,8 +57,10 @@ def test_a_subscription_shows_its_states(ask: Ask) -> None:
     assert found["milepost_subscription_inflight"] == [(billing, 2)]
     assert found["milepost_subscription_acked"] == [(billing, 2)]
     assert found["pulsar_subscription_back_log"] == [(billing, 8)]
-    assert found["pulsar_subscriptions_count"] == [({"cluster": "standalone"}, 1)]
-    assert found["pulsar_topics_count"] == [({"cluster": "standalone"}, 1)]
+    assert found["pulsar_subscriptions_count"] == [(topic, 1)]
+    assert found["pulsar_broker_subscriptions_count"] == [({"cluster": "standalone"}, 1)]
+    namespace = {"cluster": "standalone", "namespace": "public/default"}
+    assert found["pulsar_topics_count"] == [(namespace, 1)]
 
 
 def test_both_paths_and_both_formats(ask: Ask) -> None:
@@ -63,3 +72,98 @@ def test_both_paths_and_both_formats(ask: Ask) -> None:
     assert plain.headers["content-type"].startswith("text/plain")
     assert open_metrics.headers["content-type"].startswith("application/openmetrics-text")
     assert open_metrics.body.endswith(b"# EOF\n")
+
+
+# -- the exposition, as promtool judges it -------------------------------------------------------------
+
+BOARD = """pulsar_topics_count pulsar_subscriptions_count pulsar_producers_count pulsar_consumers_count
+pulsar_rate_in pulsar_rate_out pulsar_throughput_in pulsar_throughput_out pulsar_in_messages_total
+pulsar_in_bytes_total pulsar_out_messages_total pulsar_out_bytes_total pulsar_storage_size
+pulsar_storage_logical_size pulsar_storage_backlog_size pulsar_storage_backlog_age_seconds
+pulsar_msg_backlog pulsar_average_msg_size pulsar_subscription_back_log
+pulsar_subscription_back_log_no_delayed pulsar_subscription_unacked_messages
+pulsar_subscription_blocked_on_unacked_messages pulsar_subscription_msg_rate_out
+pulsar_subscription_msg_rate_redeliver pulsar_subscription_msg_ack_rate
+pulsar_subscription_last_acked_timestamp pulsar_subscription_last_mark_delete_advanced_timestamp
+pulsar_subscription_consumers_count pulsar_consumer_available_permits pulsar_consumer_unacked_messages
+pulsar_active_connections pulsar_connection_created_total_count pulsar_connection_create_fail_count
+pulsar_broker_topics_count pulsar_broker_rate_in pulsar_broker_msg_backlog pulsar_broker_storage_size
+milepost_subscription_ready milepost_subscription_inflight milepost_subscription_acked
+milepost_topic_first_index milepost_topic_end_index milepost_seek_epoch"""
+
+
+def check_exposition(text: str) -> None:
+    """Every family once, described before its samples, every series once, every value a number; ours
+    named by the rules, too (Pulsar's names are older than the rules)."""
+    assert text.endswith("\n")
+    described: dict[str, str] = {}
+    series: set[str] = set()
+    family = ""
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            family = line.split(" ", 3)[2]
+            assert family not in described, f"{family} is there twice"
+            assert line.split(" ", 3)[3].strip(), f"{family} is not explained"
+            described[family] = ""
+        elif line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ")
+            assert name == family, line
+            described[name] = kind
+            if name.startswith("milepost_"):
+                assert (kind == "counter") == name.endswith("_total"), line
+        else:
+            match = re.fullmatch(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(\{.*\})? (\S+)", line)
+            assert match, line
+            assert match[1] == family, f"{match[1]} among the samples of {family}"
+            assert (match[1], match[2]) not in series, f"{line} is there twice"
+            series.add((match[1], match[2]))  # type: ignore[arg-type]
+            float(match[3])
+    assert all(described.values())
+
+
+def test_the_values_of_a_known_load(web: Web) -> None:
+    stage = web.stage
+    topic = stage.topic()
+    consumer = stage.consumer(stage.subscription(topic), SHARED, permits=6)
+    stage.tick(1)
+    stage.publish(stage.producer(topic), *(message(number) for number in range(10)))
+    stage.ack(consumer, *(WireId(1, number) for number in range(4)))
+    stage.tick(10)
+    answer = web("GET /metrics")
+    check_exposition(answer.body.decode())
+    found = samples(answer)
+    assert set(BOARD.split()) <= set(found)
+    labels = {"cluster": "standalone", "namespace": "public/default", "topic": str(topic.name)}
+    of = {**labels, "subscription": "s"}
+    assert found["pulsar_in_messages_total"] == [(labels, 10)]
+    assert found["pulsar_in_bytes_total"] == [(labels, topic.bytes_in)]
+    assert found["pulsar_out_messages_total"] == [(labels, 6)]
+    assert found["pulsar_rate_in"] == [(labels, 1.0)]
+    assert found["pulsar_broker_rate_in"] == [({"cluster": "standalone"}, 1.0)]
+    assert found["pulsar_subscription_msg_rate_out"] == [(of, 0.6)]
+    assert found["pulsar_subscription_msg_ack_rate"] == [(of, 0.4)]
+    assert found["pulsar_subscription_back_log"] == [(of, 6)]
+    assert found["pulsar_subscription_unacked_messages"] == [(of, 2)]
+    assert found["pulsar_storage_backlog_age_seconds"] == [(labels, 10)]
+    assert found["pulsar_storage_backlog_size"] == [(labels, topic.log.size_from(4))]
+    assert found["milepost_subscription_mark_delete_index"] == [(of, 3)]
+    assert found["milepost_entries_out_total"] == [({}, 6)]
+    assert found["milepost_messages_out_total"] == [({}, 6)]
+    assert found["milepost_messages_in_total"] == [({}, 10)]
+    (permits,) = found["pulsar_consumer_available_permits"]
+    assert permits == ({**of, "consumer_name": "c", "consumer_id": str(consumer.holder)}, 0)
+
+
+def test_strange_names_do_not_break_the_exposition(web: Web) -> None:
+    stage = web.stage
+    topic = stage.topic('persistent://public/default/a"b')
+    stage.subscription(topic, 'quote " backslash \\ end')
+    check_exposition(web("GET /metrics").body.decode())
+    found = samples(web("GET /metrics"))
+    assert found["pulsar_subscription_back_log"][0][0]["subscription"] == 'quote " backslash \\ end'
+
+
+def test_a_check_that_finds_nothing_is_no_check() -> None:
+    for text in ("a 1\n", "# HELP a b\n# TYPE a gauge\na 1\na 1\n", "# HELP a b\na 1\n"):
+        with pytest.raises(AssertionError):
+            check_exposition(text)
