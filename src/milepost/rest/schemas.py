@@ -38,9 +38,15 @@ class PostSchemaPayload(BaseModel):
             raise InvalidInput(str(failure)) from None
         if kind is SchemaType.BYTES:
             kind = SchemaType.NONE  # what is stored, and given back, for "no schema"
-        is_pair = kind is SchemaType.KEY_VALUE
-        data = data_from_json(self.definition) if is_pair else self.definition.encode()
-        return SchemaInfo("", kind, data, self.properties or {})
+        properties = self.properties or {}
+        try:
+            data = self.definition.encode()
+            "".join([*properties, *properties.values()]).encode()
+        except UnicodeEncodeError:  # half of a surrogate pair, which JSON can write
+            raise InvalidInput("the schema has a character that is none") from None
+        if kind is SchemaType.KEY_VALUE:
+            data = data_from_json(self.definition)
+        return SchemaInfo("", kind, data, properties)
 
 
 class GetSchemaResponse(BaseModel):

@@ -191,6 +191,9 @@ class _Parser:
         full = _full_name(name, own)
         space, _, short = full.rpartition(".")
         _checked_name(short)
+        if any(0xD800 <= ord(character) < 0xE000 for character in space):
+            # Half of a surrogate pair, which JSON can write: no answer could repeat it.
+            raise InvalidSchema(f"{_brief(space)} is no Avro namespace")
         if full in PRIMITIVES:
             raise InvalidSchema(f"an Avro {kind} is named {full}, which is a primitive type")
         if full in self._named:

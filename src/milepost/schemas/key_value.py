@@ -164,7 +164,10 @@ def data_from_json(text: str) -> bytes:
 def _json_bytes(said: Any) -> bytes:
     if said == "":
         return b""
-    return json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode()
+    try:
+        return json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can write
+        raise InvalidSchema("the key-value schema has a character that is none") from None
 
 
 def data_to_json(info: SchemaInfo) -> str:

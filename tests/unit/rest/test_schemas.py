@@ -79,6 +79,8 @@ def test_versions(ask: Ask) -> None:
         ({"type": "STRING", "schema": 5}, 400, "body schema"),
         ({"type": "STRING", "schema": "", "properties": {"a": 5}}, 400, "body properties"),
         ([], 400, "body"),
+        ({"type": "EXTERNAL", "schema": "\ud800"}, 400, "a character that is none"),
+        ({"type": "STRING", "schema": "", "properties": {"a": "\ud800"}}, 400, "that is none"),
     ],
 )
 def test_what_is_refused(ask: Ask, body: Any, status: int, why: str) -> None:

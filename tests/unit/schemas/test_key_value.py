@@ -122,6 +122,7 @@ def test_as_rest_says_it() -> None:
     assert data_to_json(again) == text
     nested = KeyValueSchema(StringSchema(), INLINE).schema_info()
     assert json.loads(data_to_json(nested))["value"]["value"] == Reading.schema()
-    for wrong in ("", "[]", "{}", '{"key": ""}', "[" * 100_000):
+    half = r'{"key": "\ud800", "value": ""}'  # of a surrogate pair
+    for wrong in ("", "[]", "{}", '{"key": ""}', "[" * 100_000, half):
         with pytest.raises(InvalidSchema):
             data_from_json(wrong)
