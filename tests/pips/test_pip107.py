@@ -1,16 +1,6 @@
 """PIP-107: the chunk message id. One test a sentence that promises something of the broker.
 
-The client's, for the client's own tests:
-    "The chunk message id inherits from MessageIdImpl and adds two new methods: getFirstChunkMessageId and
-    getLastChunkMessageID."
-    "For other method implementations, the lastChunkMessageID is called directly, which is compatible with
-    much of the existing business logic."
-    "The chunk message-id is returned to the user when the Producer produces the chunk message or when the
-    consumer consumes the chunk message."
-    "In cosumer.seek, use the first chunk message-id of the chunk message-id."
-    "ChunkMessageId.tostirng() will return both firstChunkMessageId and lastChunkMessageId."
-    "The old version of message-id raw data for deserialization, regardless of whether it is a chunk
-    message, will all be serialized into MessageIdImpl in the current client version."
+The client's are in test_pip107_client.py.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
 """PIP-194: an epoch in the seek command. One test a sentence that promises something of the broker.
 
-The client's, for the client's own tests:
-    "Client consumer will filter the send messages command which is smaller than current epoch."
-    "... when client receive CommandMessage will compare the command epoch and local epoch to handle this
-    command."
-    "Now the client can filter out the message which contains less consumer epoch."
+The client's are in test_pip194_client.py.
 
 The proposal's reader is not durable and acks cumulatively as soon as it has read; so it is here.
 """

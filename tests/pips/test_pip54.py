@@ -1,9 +1,6 @@
 """PIP-54: acknowledgement at batch index level. One test a sentence that promises something of the broker.
 
-The client's, for the client's own tests:
-    "The client will filter out the batch index that has been acked."
-    "The client needs to send the batch index ack information to the broker so that the broker can maintain
-    the batch index ack status."
+The client's are in test_pip54_client.py.
 Nobody's: the managed ledger's data formats; ours are in docs/format.md.
 """
 

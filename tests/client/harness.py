@@ -1,0 +1,116 @@
+"""The client's tests: coroutines, a broker that all of them share, a topic for each.
+
+A test that is a coroutine runs on a loop of its own, and fails if anything on that loop raised where
+nobody listened. The broker is Milepost on a thread, or, with `PULSAR_TEST_URL` (and `PULSAR_TEST_ADMIN_URL`),
+an Apache Pulsar: then tests of what only Milepost has are skipped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+import os
+import re
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import milepost.testing
+from milepost.aio import Client
+from milepost.positions import TopicName
+from milepost.testing.broker import BrokerForTest
+
+_numbers = itertools.count()
+
+PULSAR_URL = os.environ.get("PULSAR_TEST_URL")
+PULSAR_ADMIN_URL = os.environ.get("PULSAR_TEST_ADMIN_URL")
+TEST_TIMEOUT_S = 60
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test):
+        return None
+    names = pyfuncitem._fixtureinfo.argnames
+    arguments = {name: pyfuncitem.funcargs[name] for name in names}
+    unheard: list[dict[str, Any]] = []
+
+    async def run() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, found: unheard.append(found))
+        async with asyncio.timeout(TEST_TIMEOUT_S):
+            await test(**arguments)
+
+    asyncio.run(run())
+    assert not unheard, unheard
+    return True
+
+
+@pytest.fixture(scope="session")
+def running() -> Iterator[BrokerForTest | None]:
+    """The Milepost that tests share; None where they run against an Apache Pulsar."""
+    if PULSAR_URL is not None:
+        yield None
+        return
+    with milepost.testing.broker() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def service(running: BrokerForTest | None) -> str:
+    """The URL of the broker that tests share."""
+    return PULSAR_URL if running is None else running.url
+
+
+@pytest.fixture
+def partition(running: BrokerForTest | None) -> Callable[[str, int], None]:
+    """Makes a topic partitioned."""
+
+    def make(topic: str, count: int) -> None:
+        if running is not None:
+            name = TopicName.parse(topic)
+            running.run(running.running.broker.create_partitioned_topic(name, count))
+            return
+        path = topic.replace("://", "/")
+        request = urllib.request.Request(
+            f"{PULSAR_ADMIN_URL}/admin/v2/{path}/partitions",
+            data=b"%d" % count,
+            headers={"Content-Type": "application/json"},
+            method="PUT",
+        )
+        urllib.request.urlopen(request, timeout=20).close()
+
+    return make
+
+
+@pytest.fixture
+def is_milepost() -> bool:
+    return PULSAR_URL is None
+
+
+@pytest.fixture
+def milepost_only(is_milepost: bool) -> None:
+    if not is_milepost:
+        pytest.skip("Apache Pulsar does not have this")
+
+
+@pytest.fixture
+def connect(service: str) -> Callable[..., Client]:
+    """Makes clients; each test closes its own, with `async with`."""
+
+    def make(**options: Any) -> Client:
+        options.setdefault("operation_timeout_seconds", 20)
+        options.setdefault("admin_url", PULSAR_ADMIN_URL)
+        return Client(service, **options)
+
+    return make
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A topic that no other test has."""
+    name = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name)
+    return f"persistent://public/default/{name}-{os.getpid()}-{next(_numbers)}"
