@@ -45,20 +45,32 @@ if TYPE_CHECKING:
         ConnectError,
         ConsumerAssignError,
         ConsumerBusy,
+        IncompatibleSchema,
         IndexNotFound,
         InvalidInput,
         InvalidMessageId,
         InvalidTopicName,
         MessageTooBig,
         MilepostError,
+        NotAllowed,
+        NotAuthenticated,
+        NotAuthorized,
+        PersistenceError,
         ProducerBusy,
         ProducerFenced,
         ProducerQueueIsFull,
+        ServiceNotReady,
         SubscriptionNotFound,
         Timeout,
         TopicNotFound,
+        TopicTerminated,
     )
     from milepost.errors import MilepostError as PulsarException
+    from milepost.errors import NotAllowed as NotAllowedError
+    from milepost.errors import NotAuthenticated as AuthenticationError
+    from milepost.errors import NotAuthorized as AuthorizationError
+    from milepost.errors import PersistenceError as BrokerPersistenceError
+    from milepost.errors import ServiceNotReady as ServiceUnitNotReady
     from milepost.positions import (
         ChunkMessageId,
         MessageId,
@@ -104,6 +116,13 @@ _HOMES = {
         "ConsumerAssignError",
         "ConsumerBusy",
         "IndexNotFound",
+        "IncompatibleSchema",
+        "NotAllowed",
+        "NotAuthenticated",
+        "NotAuthorized",
+        "PersistenceError",
+        "ServiceNotReady",
+        "TopicTerminated",
         "InvalidInput",
         "InvalidMessageId",
         "InvalidTopicName",
@@ -118,13 +137,26 @@ _HOMES = {
     ),
 }
 
+# What the official package calls what has another name here.
+_OFFICIAL = {
+    "PulsarException": "MilepostError",
+    "AuthenticationError": "NotAuthenticated",
+    "AuthorizationError": "NotAuthorized",
+    "NotAllowedError": "NotAllowed",
+    "BrokerPersistenceError": "PersistenceError",
+    "ServiceUnitNotReady": "ServiceNotReady",
+}
+
 __all__ = [
     "AlreadyClosed",
     "Authentication",
     "AuthenticationBasic",
+    "AuthenticationError",
     "AuthenticationTLS",
     "AuthenticationToken",
+    "AuthorizationError",
     "BatchingType",
+    "BrokerPersistenceError",
     "ChunkMessageId",
     "Client",
     "CompressionType",
@@ -136,6 +168,7 @@ __all__ = [
     "ConsumerDeadLetterPolicy",
     "ConsumerKeySharedPolicy",
     "ConsumerType",
+    "IncompatibleSchema",
     "IndexNotFound",
     "InitialPosition",
     "InvalidInput",
@@ -147,7 +180,12 @@ __all__ = [
     "MessageTooBig",
     "MilepostError",
     "NegativeAckBackoff",
+    "NotAllowed",
+    "NotAllowedError",
+    "NotAuthenticated",
+    "NotAuthorized",
     "PartitionsRoutingMode",
+    "PersistenceError",
     "Producer",
     "ProducerAccessMode",
     "ProducerBusy",
@@ -157,19 +195,24 @@ __all__ = [
     "Reader",
     "RegexSubscriptionMode",
     "Result",
+    "ServiceNotReady",
+    "ServiceUnitNotReady",
     "SubscriptionNotFound",
     "Timeout",
     "TopicNotFound",
+    "TopicTerminated",
     "__version__",
+    "schema",
 ]
 
 
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    if name == "PulsarException":
-        # What every error of the official package is.
-        name = "MilepostError"
+    name = _OFFICIAL.get(name, name)
+    if name == "schema":
+        # `pulsar.schema` by its own name.
+        return import_module("milepost.schemas")
     for module, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"milepost.{module}"), name)

@@ -162,6 +162,13 @@ class Consumer(Receiving):
             self._arm()
         return message
 
+    def lacks_schema(self, message: Message) -> bool:
+        readings = self._subscription.readings
+        return readings is not None and readings.lacks(message.schema_version())
+
+    async def learn_schema(self, message: Message) -> None:
+        await self._subscription.learn_schema(message.schema_version())
+
     def demand(self) -> None:
         if self._options.receiver_queue_size == 0:
             self._subscription.ask_for_one()

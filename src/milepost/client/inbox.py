@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from milepost.client.message import DeliveredEntry, Message
+from milepost.client.schemas import Readings
 from milepost.errors import InvalidInput, ProtocolError
 from milepost.positions import AckSet, MessageId, Position, signed64
 from milepost.wire import (
@@ -91,7 +92,7 @@ class Inbox:
         topic: str,
         *,
         queue_size: int,
-        schema: Any = None,
+        readings: Readings | None = None,
         start: Start | None = None,
         chunked_messages_max: int = 10,
         acks_given_up_chunks: bool = False,
@@ -109,7 +110,7 @@ class Inbox:
         self.last_taken: Message | None = None
         self._consumer = consumer
         self._topic = topic
-        self._schema = schema
+        self._readings = readings
         self._queue_size = queue_size
         self._chunks = ChunkAssembler(chunked_messages_max, chunk_expiry_ms)
         self._acks_given_up_chunks = acks_given_up_chunks
@@ -324,18 +325,18 @@ class Inbox:
             epoch=self.epoch,
             chunks=positions,
         )
-        schema = self._schema
+        readings = self._readings
         if not batched:
-            messages = [Message(entry, -1, None, payload, schema)]
+            messages = [Message(entry, -1, None, payload, readings)]
         elif not delivery.ack_set and not any(single.metadata.compacted_out for single in singles):
             messages = [
-                Message(entry, batch_index, single[0], single[1], schema)
+                Message(entry, batch_index, single[0], single[1], readings)
                 for batch_index, single in enumerate(singles)
             ]
         else:
             # PIP-54: "The client will filter out the batch index that has been acked."
             messages = [
-                Message(entry, batch_index, single.metadata, single.payload, schema)
+                Message(entry, batch_index, single.metadata, single.payload, readings)
                 for batch_index, single in enumerate(singles)
                 if pending >> batch_index & 1 and not single.metadata.compacted_out
             ]

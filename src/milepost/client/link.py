@@ -32,6 +32,8 @@ from milepost.errors import (
     InvalidInput,
     MilepostError,
     NotAllowed,
+    NotAuthenticated,
+    NotAuthorized,
     ProducerFenced,
     SubscriptionNotFound,
     Timeout,
@@ -50,6 +52,8 @@ _FINAL: Final = (
     SubscriptionNotFound,
     InvalidInput,
     NotAllowed,
+    NotAuthenticated,
+    NotAuthorized,
     BrokerError,
 )
 

@@ -14,6 +14,7 @@ import base64
 import binascii
 from typing import Any
 
+from milepost.client.schemas import Readings
 from milepost.positions import ChunkMessageId, MessageId, Position, signed64
 from milepost.wire import pulsar_pb2 as pb
 
@@ -79,7 +80,7 @@ class DeliveredEntry:
 class Message:
     """One message. Method names are those of the official package."""
 
-    __slots__ = ("_payload", "_schema", "_single", "batch_index", "entry")
+    __slots__ = ("_payload", "_readings", "_single", "batch_index", "entry")
 
     def __init__(
         self,
@@ -87,14 +88,14 @@ class Message:
         batch_index: int,
         single: pb.SingleMessageMetadata | None,
         payload: bytes,
-        schema: Any,
+        readings: Readings | None,
     ) -> None:
         self.entry = entry
         # −1: the entry is no batch.
         self.batch_index = batch_index
         self._single = single
         self._payload = payload
-        self._schema = schema
+        self._readings = readings
 
     def data(self) -> bytes:
         return self._payload
@@ -103,7 +104,9 @@ class Message:
         """What the schema makes of the bytes; None for a message without a value."""
         if self.has_null_value():
             return None
-        return self._payload if self._schema is None else self._schema.decode(self._payload)
+        if self._readings is None:
+            return self._payload
+        return self._readings.decode(self._payload, self.schema_version(), self.key_bytes())
 
     def message_id(self) -> MessageId:
         entry = self.entry

@@ -125,6 +125,12 @@ class MultiConsumer(Receiving):
                 return message
         return None
 
+    def lacks_schema(self, message: Message) -> bool:
+        return self._options.schema is not None and self._home(message).lacks_schema(message)
+
+    async def learn_schema(self, message: Message) -> None:
+        await self._home(message).learn_schema(message)
+
     def demand(self) -> None:
         for consumer in self._turns:
             consumer.demand()

@@ -22,6 +22,7 @@ from milepost.client.policies import (
     ProducerAccessMode,
 )
 from milepost.errors import InvalidInput
+from milepost.schemas import Schema
 
 
 def check(what: str, value: Any, minimum: int, maximum: int = 2**31 - 1) -> None:
@@ -35,7 +36,7 @@ def check(what: str, value: Any, minimum: int, maximum: int = 2**31 - 1) -> None
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerOptions:
     producer_name: str | None = None
-    schema: Any = None
+    schema: Schema | None = None
     initial_sequence_id: int | None = None
     send_timeout_millis: int = 30_000
     compression_type: CompressionType = CompressionType.NONE
@@ -78,7 +79,7 @@ class ProducerOptions:
 class ConsumerOptions:
     subscription_name: str
     consumer_type: ConsumerType = ConsumerType.Exclusive
-    schema: Any = None
+    schema: Schema | None = None
     receiver_queue_size: int = 1000
     max_total_receiver_queue_size_across_partitions: int = 50_000
     consumer_name: str | None = None

@@ -37,6 +37,13 @@ class Receiving:
         """Whether `poll` would give one."""
         raise NotImplementedError
 
+    def lacks_schema(self, message: Message) -> bool:
+        """Whether a message cannot be read before its writer's schema is known."""
+        return False
+
+    async def learn_schema(self, message: Message) -> None:
+        """Have the broker say which schema wrote a message."""
+
     def demand(self) -> None:
         """Somebody waits: ask for a message, where that is not done by itself."""
 
@@ -46,6 +53,8 @@ class Receiving:
         """The next message; `Timeout` if there is none in time."""
         self.check()
         if not self.waiters and (message := self.poll()) is not None:
+            if self.lacks_schema(message):
+                await self.learn_schema(message)
             return message
         timeout_s = None if timeout_millis is None else timeout_millis / 1000
         try:
@@ -83,6 +92,8 @@ class Receiving:
             self.check()
             message = self.poll()
             if message is not None:
+                if self.lacks_schema(message):
+                    await self.learn_schema(message)
                 return message
             self.demand()
             await self.waiters.wait(self.is_ready)

@@ -15,13 +15,16 @@ from milepost.errors import BrokerError, MilepostError
 _CLASSES: Final[dict[int, type[MilepostError]]] = {
     1: errors.NotFound,  # MetadataError: unknown consumers, namespaces, subscriptions in use
     2: errors.PersistenceError,
+    4: errors.NotAuthorized,
     5: errors.ConsumerBusy,
     6: errors.ServiceNotReady,
     11: errors.TopicNotFound,
     12: errors.SubscriptionNotFound,
     14: errors.TooManyRequests,
+    15: errors.TopicTerminated,
     16: errors.ProducerBusy,
     17: errors.InvalidTopicName,
+    18: errors.IncompatibleSchema,
     19: errors.ConsumerAssignError,
     22: errors.NotAllowed,
     25: errors.ProducerFenced,
@@ -38,6 +41,8 @@ RETRIED: Final = (
 
 def refusal(code: int, text: str) -> MilepostError:
     """The exception for a code and what the broker says of it."""
+    if code == errors.NotAuthenticated.wire_code:
+        return errors.NotAuthenticated("refused", text)
     found = _CLASSES.get(code)
     return BrokerError(text, code) if found is None else found(text)
 

@@ -1,25 +1,79 @@
-"""Schemas as the client needs them: the wire's form of one, and bytes as they are without one."""
+"""Schemas as the client uses them: how one is said to a broker, and which one wrote a message.
+
+A schema that reads better with the writer's (AVRO) is given it: the versions that a topic's messages carry
+are asked for once each and kept.
+
+    readings = Readings(AvroSchema(Order))
+    if readings.lacks(version): readings.learn(version, await ask(version))
+    readings.decode(message.data(), version, key=b"")
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from milepost.errors import InvalidInput
+from milepost.schemas import (
+    AutoConsumeSchema,
+    KeyValueSchema,
+    Schema,
+    SchemaInfo,
+    SchemaType,
+)
 from milepost.wire import pulsar_pb2 as pb
 
 
-def schema_data(schema: Any) -> pb.Schema | None:
+def schema_data(schema: Schema | None) -> pb.Schema | None:
     """What PRODUCER and SUBSCRIBE carry; None for bytes, which have no schema."""
-    return None
+    if schema is None:
+        return None
+    info = schema.schema_info()
+    if info.type < SchemaType.NONE:
+        return None
+    return pb.Schema(
+        name=info.name,
+        schema_data=info.data,
+        type=pb.Schema.Type.Name(info.type),
+        properties=[pb.KeyValue(key=key, value=value) for key, value in info.properties.items()],
+    )
 
 
-def encode(schema: Any, content: Any) -> bytes:
+def schema_info(data: pb.Schema) -> SchemaInfo:
+    """The other way."""
+    properties = {item.key: item.value for item in data.properties}
+    return SchemaInfo(data.name, SchemaType(data.type), data.schema_data, properties)
+
+
+def encode(schema: Schema | None, content: Any) -> bytes:
     """The payload of a message."""
     if schema is not None:
-        encoded: bytes = schema.encode(content)
-        return encoded
+        return schema.encode(content)
     if isinstance(content, bytes):
         return content
     if isinstance(content, bytearray | memoryview):
         return bytes(content)
     raise InvalidInput(f"a message without a schema is bytes, not {type(content).__name__}")
+
+
+class Readings:
+    """A consumer's schema, and those that wrote what it reads."""
+
+    __slots__ = ("_schema", "_writers")
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        # By version; None for one that the broker does not know.
+        self._writers: dict[bytes, SchemaInfo | None] = {}
+
+    def lacks(self, version: bytes) -> bool:
+        """Whether it is worth asking for the schema of this version."""
+        return bool(version) and self._schema.needs_writer and version not in self._writers
+
+    def learn(self, version: bytes, writer: SchemaInfo | None) -> None:
+        self._writers[version] = writer
+
+    def decode(self, data: bytes, version: bytes, key: bytes) -> Any:
+        writer = self._writers.get(version)
+        if isinstance(self._schema, KeyValueSchema | AutoConsumeSchema):
+            return self._schema.decode(data, writer, key=key)
+        return self._schema.decode(data, writer)

@@ -26,6 +26,7 @@ from milepost.client.context import Context
 from milepost.client.inbox import Inbox, Start, Verdict
 from milepost.client.link import Link, LinkState
 from milepost.client.options import ConsumerOptions
+from milepost.client.schemas import Readings, schema_info
 from milepost.client.subscribing import subscribe_command
 from milepost.client.targets import Target
 from milepost.errors import (
@@ -33,6 +34,7 @@ from milepost.errors import (
     ConnectError,
     MilepostError,
     NotAllowed,
+    NotFound,
     Timeout,
 )
 from milepost.positions import Position, TopicName, unsigned64
@@ -87,12 +89,14 @@ class Subscription:
         self.error: MilepostError | None = None
         self.is_active = True
         self.has_reached_end = False
+        # None: bytes are handed out as they are.
+        self.readings = None if options.schema is None else Readings(options.schema)
         policy = options.dead_letter_policy
         self.inbox = Inbox(
             owner,
             str(topic),
             queue_size=options.receiver_queue_size,
-            schema=options.schema,
+            readings=self.readings,
             start=Target(start=start).filter if start is not None else None,
             chunked_messages_max=options.max_pending_chunked_message,
             acks_given_up_chunks=options.auto_ack_oldest_chunked_message_on_queue_full,
@@ -352,6 +356,19 @@ class Subscription:
             self.acks.gather().add_position(position)
         loop = asyncio.get_running_loop()
         self._chunk_timer = loop.call_later(CHUNK_EXPIRY_TICK_S, self._expire_chunks)
+
+    async def learn_schema(self, version: bytes) -> None:
+        """Ask which schema a version is, so that what was written with it can be read."""
+        assert self.readings is not None
+        command = pb.CommandGetSchema(
+            request_id=0, topic=str(self.topic.base), schema_version=version
+        )
+        try:
+            answer: pb.CommandGetSchemaResponse = await self.request(command)
+        except NotFound:
+            self.readings.learn(version, None)
+        else:
+            self.readings.learn(version, schema_info(answer.schema))
 
     # -- redelivery ----------------------------------------------------------------------------------
 
