@@ -15,13 +15,14 @@ import sys
 import time
 from collections.abc import Iterable
 
-from bench import Result, broker, cli, cursor, rest, spark, storage, wire
+from bench import Result, broker, cli, client, cursor, rest, spark, storage, wire
 
 MODULES = {
     "storage": storage,
     "cursor": cursor,
     "wire": wire,
     "rest": rest,
+    "client": client,
     "cli": cli,
     "spark": spark,
 }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         AuthenticationTLS,
         AuthenticationToken,
     )
+    from milepost.client.loggers import ConsoleLogger, LoggerLevel
     from milepost.client.message import Message
     from milepost.client.policies import (
         BatchingType,
@@ -83,6 +84,10 @@ _HOMES = {
         "Consumer",
         "Producer",
         "Reader",
+    ),
+    "client.loggers": (
+        "ConsoleLogger",
+        "LoggerLevel",
     ),
     "client.message": ("Message",),
     "client.auth": (
@@ -161,6 +166,7 @@ __all__ = [
     "Client",
     "CompressionType",
     "ConnectError",
+    "ConsoleLogger",
     "Consumer",
     "ConsumerAssignError",
     "ConsumerBatchReceivePolicy",
@@ -175,6 +181,7 @@ __all__ = [
     "InvalidMessageId",
     "InvalidTopicName",
     "KeySharedMode",
+    "LoggerLevel",
     "Message",
     "MessageId",
     "MessageTooBig",

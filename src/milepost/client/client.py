@@ -11,14 +11,17 @@ event loop in which it first does something. Closing it closes everything it mad
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import weakref
 from typing import Any, Protocol, TypeVar
 
+from milepost.client import loggers
 from milepost.client.auth import Authentication
 from milepost.client.backoff import FIRST_S, MAX_S
 from milepost.client.consumers import AnyConsumer, ConsumerMaker, Topics
 from milepost.client.context import Context, ForkGuard
+from milepost.client.loggers import ConsoleLogger
 from milepost.client.lookup import Lookup
 from milepost.client.options import ConsumerOptions, ProducerOptions, check, made_of
 from milepost.client.partitioned_producer import PartitionedProducer
@@ -63,6 +66,7 @@ class Client:
         admin_url: str | None = None,
         *,
         follow_lookups: bool = True,
+        logger: ConsoleLogger | logging.Logger | None = None,
         clock: Clock | None = None,
         backoff_first_s: float = FIRST_S,
         backoff_max_s: float = MAX_S,
@@ -73,10 +77,11 @@ class Client:
         `follow_lookups=False` connects to the service URL alone, whatever address the broker gives
         for itself: for one broker behind a tunnel or a mapped port.
 
-        Options of the official package that tune its threads and log files (`io_threads`, `logger`,
-        ...) are taken and have no effect: this client logs to `logging`, under `milepost.client`.
+        Options of the official package that tune its threads and files (`io_threads`, ...) are taken
+        and have no effect. This client logs to `logging`, under `milepost.client`.
         """
         _check_ignored(ignored)
+        loggers.use(logger)
         check("connection_timeout_ms", connection_timeout_ms, 1)
         if operation_timeout_seconds <= 0:
             raise InvalidInput(f"operation_timeout_seconds {operation_timeout_seconds}")
@@ -303,7 +308,7 @@ def _message_id(data: pb.MessageIdData) -> MessageId:
 # Of the official package; they tune what this client does not have.
 _IGNORED = re.compile(
     "io_threads|message_listener_threads|concurrent_lookup_requests|log_conf_file_path"
-    "|stats_interval_in_seconds|logger"
+    "|stats_interval_in_seconds"
 )
 
 

@@ -1,0 +1,33 @@
+"""docs/client.md: every program on it runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import milepost.testing
+
+PAGE = Path(__file__).parents[2] / "docs" / "client.md"
+PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+SHOWN = "pulsar://127.0.0.1:6650"
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with milepost.testing.broker() as running:
+        yield running.url
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
+def test_a_program_of_the_page(program: str, url: str) -> None:
+    assert SHOWN in program
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(program.replace(SHOWN, url), str(PAGE), "exec"), names)
+
+
+def test_there_are_programs() -> None:
+    assert len(PROGRAMS) >= 6
