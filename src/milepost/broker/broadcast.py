@@ -85,8 +85,10 @@ class MemberSubscription(Subscription):
             self.left_ms = self.group.now_ms()
             self.group.on_left(self)
 
-    def seek(self, index: int, done: Done, *, by: Consumer | None = None) -> list[Consumer]:
-        closed = super().seek(index, done, by=by)
+    def seek(
+        self, index: int, done: Done, *, by: Consumer | None = None, everyone: bool = False
+    ) -> list[Consumer]:
+        closed = super().seek(index, done, by=by, everyone=everyone)
         self.group.settle()  # it may have gone back, behind the group
         return closed
 
@@ -174,7 +176,9 @@ class BroadcastGroup(Subscription):
         for member in self.members.values():
             member.flush_acks()
 
-    def seek(self, index: int, done: Done, *, by: Consumer | None = None) -> list[Consumer]:
+    def seek(
+        self, index: int, done: Done, *, by: Consumer | None = None, everyone: bool = False
+    ) -> list[Consumer]:
         """Move every member, and the group; `done` is called when all of that is durable."""
         assert by is None, f"{by} is not a consumer of the group itself"
         self.catch_up()

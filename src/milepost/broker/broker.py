@@ -313,7 +313,8 @@ class Broker:
             being_made.discard(name)
         if name in topic.subscriptions:
             raise AlreadyExists(f"subscription {name} of {topic.name} exists")
-        return opening.open_subscription(self, topic, state, Snapshot(sequence, data, []))
+        stored = Snapshot(sequence, data, [])
+        return opening.open_subscription(self, topic, state, stored, is_new=True)
 
     def create_reader(self, topic: Topic, name: str, index: int) -> Subscription:
         """A subscription that is not durable."""

@@ -53,7 +53,8 @@ async def join(broker: Broker, group: BroadcastGroup, name: str) -> MemberSubscr
         if name in group.members:  # the other one of two at once was first
             return group.members[name]
         raise
-    return opening.open_member(broker, group.topic, state, Snapshot(sequence, data, []))
+    stored = Snapshot(sequence, data, [])
+    return opening.open_member(broker, group.topic, state, stored, is_new=True)
 
 
 def _state_name(group: BroadcastGroup, member: str) -> str:

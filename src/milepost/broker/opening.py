@@ -65,7 +65,10 @@ async def open_states(
         raise
 
 
-def open_cursor(broker: Broker, topic: Topic, state: StateRow, stored: Snapshot) -> Cursor:
+def open_cursor(
+    broker: Broker, topic: Topic, state: StateRow, stored: Snapshot, *, is_new: bool = False
+) -> Cursor:
+    """`is_new`: it was made just now, and nothing of it was ever delivered."""
     cell: list[Cursor] = []
     store = broker.store
     found = store.open_state(state.state_id, lambda: snapshot.encode(cell[0]), stored)
@@ -79,14 +82,25 @@ def open_cursor(broker: Broker, topic: Topic, state: StateRow, stored: Snapshot)
         raise
     cursor.extend(max(cursor.end, topic.log.end_index))
     cursor.trim(topic.log.first_index)
+    if not is_new:
+        cursor = _maybe_delivered(cursor)
     cell.append(cursor)
     return cursor
 
 
+def _maybe_delivered(cursor: Cursor) -> Cursor:
+    """Most deliveries are no facts: whatever is not acked may have been with a consumer of the process
+    before. A seek from now on makes all of it stale, so that no ack from back then undoes it."""
+    state = cursor.state()
+    returned = state.backlog.copy()
+    returned.discard_all(state.stale)
+    return Cursor.from_state(state._replace(returned=returned))
+
+
 def open_subscription(
-    broker: Broker, topic: Topic, state: StateRow, stored: Snapshot
+    broker: Broker, topic: Topic, state: StateRow, stored: Snapshot, *, is_new: bool = False
 ) -> Subscription:
-    cursor = open_cursor(broker, topic, state, stored)
+    cursor = open_cursor(broker, topic, state, stored, is_new=is_new)
     resets = ResetHistory.from_doc(state.doc.get("resets", ()))
     broadcast = state.doc.get(BROADCAST)
     fields: dict[str, Any] = {
@@ -105,12 +119,12 @@ def open_subscription(
 
 
 def open_member(
-    broker: Broker, topic: Topic, state: StateRow, stored: Snapshot
+    broker: Broker, topic: Topic, state: StateRow, stored: Snapshot, *, is_new: bool = False
 ) -> MemberSubscription:
     """A member of a group that is open."""
     group = topic.subscriptions[state.doc["group"]]
     assert isinstance(group, BroadcastGroup), f"{state} is a member of {group}"
-    cursor = open_cursor(broker, topic, state, stored)
+    cursor = open_cursor(broker, topic, state, stored, is_new=is_new)
     name, left_ms = state.doc["member"], state.doc["left_ms"]
     member = MemberSubscription(
         group, name, left_ms, cursor=cursor, state_id=state.state_id, journal=broker.store

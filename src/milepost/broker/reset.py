@@ -279,7 +279,7 @@ def perform(
                 now_ms, by, asked, move.was, move.to, move.epoch, move.redelivered, move.skipped
             )
             record.waiting = subscription.waiting_labels()
-            for consumer in subscription.seek(move.to, _settler(done)):
+            for consumer in subscription.seek(move.to, _settler(done), everyone=True):
                 broker.tell_closed(consumer)
             assert subscription.cursor.epoch == move.epoch, f"{move} came to {subscription}"
             subscription.resets.add(record)

@@ -417,12 +417,15 @@ class Subscription(Parts):
 
     # -- seek --------------------------------------------------------------------------------------
 
-    def seek(self, index: int, done: Done, *, by: Consumer | None = None) -> list[Consumer]:
+    def seek(
+        self, index: int, done: Done, *, by: Consumer | None = None, everyone: bool = False
+    ) -> list[Consumer]:
         """Move the cursor; `done` is called when that is durable. Returns whom to close.
 
         The consumers returned know nothing of epochs: they are closed and come back at the target,
-        as upstream does. They have left already. Those that follow in place have been told, and
-        `by`, who asked for it, knows.
+        as upstream does; with `everyone`, standbys too, which may hold messages from when they were
+        active. They have left already. Those that follow in place have been told, and `by`, who
+        asked for it, knows.
         """
         self.flush_acks()  # acks of the old epoch stand before the seek in the journal
         fact = self.cursor.seek(min(max(index, self.cursor.first), self.cursor.end))
@@ -436,13 +439,14 @@ class Subscription(Parts):
         if self.dispatcher is not None:
             self.dispatcher.sought()
         closed: list[Consumer] = []
-        for consumer in [] if self.dispatcher is None else self.dispatcher.closed_by_seek():
+        touched = [] if self.dispatcher is None else self.dispatcher.closed_by_seek()
+        for consumer in list(self.consumers):
             if consumer is by:
                 continue
             if consumer.follows:
                 consumer.epoch += 1
                 self.tell_sought(consumer)
-            else:
+            elif everyone or consumer in touched:
                 closed.append(consumer)
                 self.remove_consumer(consumer)
         self.is_blocked = False
