@@ -151,7 +151,9 @@ class VolatileSubscription(Subscription):
     def redeliver(self, consumer: Consumer, ids: Sequence[WireId], epoch: int) -> None:
         """There is nothing left to send again."""
 
-    def seek(self, index: int, done: Done, *, by: Consumer | None = None) -> list[Consumer]:
+    def seek(
+        self, index: int, done: Done, *, by: Consumer | None = None, everyone: bool = False
+    ) -> list[Consumer]:
         raise NotAllowed(f"{self.topic.name} is not persistent: there is nothing to go back to")
 
 
