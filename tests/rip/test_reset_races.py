@@ -58,7 +58,14 @@ def _plant_epoch_on_messages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _plant_forgetful_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process before may have delivered counts as never delivered."""
-    monkeypatch.setattr(opening, "_maybe_delivered", lambda cursor: cursor)
+    real = opening.open_cursor
+
+    def open_cursor(*args: Any, **options: Any) -> Cursor:
+        cursor = real(*args, **options)
+        cursor.unsure_end = 0
+        return cursor
+
+    monkeypatch.setattr(opening, "open_cursor", open_cursor)
 
 
 def _plant_answer_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,18 +83,11 @@ def open_cursor(
     cursor.extend(max(cursor.end, topic.log.end_index))
     cursor.trim(topic.log.first_index)
     if not is_new:
-        cursor = _maybe_delivered(cursor)
+        # Most deliveries are no facts: what is not acked may have been with a consumer of the process
+        # before. A seek makes all of it stale, so that no ack from back then undoes it.
+        cursor.unsure_end = cursor.end
     cell.append(cursor)
     return cursor
-
-
-def _maybe_delivered(cursor: Cursor) -> Cursor:
-    """Most deliveries are no facts: whatever is not acked may have been with a consumer of the process
-    before. A seek from now on makes all of it stale, so that no ack from back then undoes it."""
-    state = cursor.state()
-    returned = state.backlog.copy()
-    returned.discard_all(state.stale)
-    return Cursor.from_state(state._replace(returned=returned))
 
 
 def open_subscription(

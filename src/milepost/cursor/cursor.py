@@ -79,6 +79,7 @@ class Cursor:
         "end",
         "epoch",
         "first",
+        "unsure_end",
     )
 
     # The first retained index; rises by trim.  Invariant: 0 <= first <= end.
@@ -89,6 +90,9 @@ class Cursor:
 
     # How many seeks there were.  Invariant: never falls.
     epoch: int
+
+    # Where the indexes end that a process before this one may have delivered without a fact.
+    unsure_end: int
 
     # Ready and due.  Invariant: ready, delayed and inflight indexes are disjoint and inside
     # [first, end); together they are the backlog, the rest of [first, end) is acked.
@@ -116,7 +120,7 @@ class Cursor:
         at = first if at is None else at
         if not 0 <= first <= at <= end <= INDEX_MAX:
             raise InvalidRange(f"a cursor at {at} of [{first}, {end})")
-        self.first, self.end, self.epoch = first, end, 0
+        self.first, self.end, self.epoch, self.unsure_end = first, end, 0, 0
         self._ready = IndexRanges([(at, end)])
         self._delays = Delays()
         self._inflight = Inflight()
@@ -135,10 +139,7 @@ class Cursor:
         return added
 
     def deliver(self, first: int, end: int, holder: int) -> Delivered:
-        """Ready → inflight with `holder`, for what of `[first, end)` is ready and due.
-
-        The range may cover one entry or thousands.
-        """
+        """Ready → inflight with `holder`, for what of `[first, end)` is ready and due."""
         if not 0 <= first < end:
             raise InvalidRange(f"a delivery of [{first}, {end})")
         ready = self._ready
@@ -181,8 +182,7 @@ class Cursor:
     def ack_up_to(self, end: int, holder: int = NOBODY) -> Acked:
         """A cumulative ack: everything below `end` → acked, individual acks above stay (trap 12).
 
-        Its own index is `end − 1`. When that is stale the ack was meant for an older epoch.
-        """
+        Its own index is `end − 1`. When that is stale the ack was meant for an older epoch."""
         if end > self.end:
             raise IndexNotFound(f"a cumulative ack up to {end}, the end is {self.end}")
         lowest = self._lowest_in_backlog()
@@ -242,6 +242,7 @@ class Cursor:
         unseen.add_all(self._delays.indexes)
         unseen.discard_all(self._returned)
         unseen.discard_all(self._stale)
+        unseen.discard(0, self.unsure_end)
         stale = IndexRanges([(index, self.end)])
         stale.discard_all(unseen)
         fact = SeekFact(self.epoch + 1, index, stale)
@@ -316,8 +317,7 @@ class Cursor:
     def next_ready(self, index: int = 0, limit: int | None = None) -> Range | None:
         """The next range at or after `index` that can be delivered, cut to `limit` indexes.
 
-        From the front on, what was released comes before what was never delivered.
-        """
+        From the front on, what was released comes before what was never delivered."""
         if limit is None:
             return self._ready.next_range(index)
         found = self._ready.next_index(index)

@@ -86,6 +86,14 @@ def test_a_fact_proves_that_its_indexes_exist(cursor: Cursor, fact: Fact) -> Non
     assert cursor.end == 15
 
 
+def test_what_may_have_been_delivered_before_a_crash_is_stale_behind_a_seek() -> None:
+    cursor = Cursor(0, 6)
+    cursor.unsure_end = 4
+    assert cursor.ack([(0, 1)]).count == 1  # without a seek there is nothing that it could undo
+    assert cursor.seek(0).stale == IndexRanges([(0, 4)])
+    assert cursor.ack([(2, 6)])[:2] == (2, 2)
+
+
 def test_after_a_crash_what_was_delivered_again_may_still_be_acked(cursor: Cursor) -> None:
     cursor.deliver(0, 6, holder=1)
     sought = cursor.seek(0)
