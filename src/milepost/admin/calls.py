@@ -6,7 +6,7 @@ faces. A new call is a script in one of those files and a line here.
 
 from __future__ import annotations
 
-from milepost.admin import messages, namespaces, resets, subscriptions, tenants, topics
+from milepost.admin import messages, namespaces, progress, resets, subscriptions, tenants, topics
 from milepost.admin.face import call
 
 
@@ -63,6 +63,7 @@ class Calls:
     # What Pulsar has no path for.
     reset_subscription = call(resets.reset_subscription)
     get_resets = call(resets.get_resets)
+    get_progress = call(progress.get_progress)
 
     # Messages and positions.
     get_message_id_by_index = call(messages.get_message_id_by_index)

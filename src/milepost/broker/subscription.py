@@ -26,6 +26,7 @@ from milepost.broker.outbox import Outbox
 from milepost.broker.pace import Pace
 from milepost.broker.parts import Parts
 from milepost.broker.peer import Buffer
+from milepost.broker.pending_seeks import PendingSeeks
 from milepost.broker.rates import Rates
 from milepost.broker.reset_history import ResetHistory
 from milepost.broker.runs import entry_frame, fresh_run, run_frames
@@ -35,7 +36,6 @@ from milepost.cursor.outcomes import Acked, Delivered
 from milepost.errors import (
     ConsumerBusy,
     MilepostError,
-    PersistenceError,
     StaleEpoch,
 )
 from milepost.positions.ranges import Range
@@ -89,10 +89,7 @@ class Subscription(Parts):
 
         # Where to look for ready indexes: behind those that nobody may have just now.
         self._scan_index = 0
-        # Seeks that are not durable yet, and who waits until none is: a SUBSCRIBE must not be
-        # answered before the SUCCESS of the seek that closed it.
-        self._seeks_waiting = 0
-        self._after_seeks: list[Callable[[], None]] = []
+        self._seeks = PendingSeeks()
         self.is_blocked = False
         self.reads_compacted = False
         """Its consumer asked for the last message of each key only."""
@@ -454,17 +451,7 @@ class Subscription(Parts):
         if self.journal is None:
             done(None)
             return closed
-        self._seeks_waiting += 1
-
-        def durable(error: PersistenceError | None) -> None:
-            self._seeks_waiting -= 1
-            done(error)
-            if not self._seeks_waiting:
-                waiting, self._after_seeks = self._after_seeks, []
-                for resume in waiting:
-                    resume()
-
-        self.journal.fact(fact, durable)
+        self.journal.fact(fact, self._seeks.begin(done))
         return closed
 
     def seek_in_place(
@@ -486,10 +473,7 @@ class Subscription(Parts):
 
     def after_seeks(self, resume: Callable[[], None]) -> None:
         """Call `resume` when no seek is on its way to the disk; at once if none is."""
-        if self._seeks_waiting:
-            self._after_seeks.append(resume)
-        else:
-            resume()
+        self._seeks.after(resume)
 
     # -- the log's side ----------------------------------------------------------------------------
 

@@ -31,6 +31,8 @@ class Exit(IntEnum):
     """Files that are damaged, or of a newer format."""
     STORAGE = 8
     """The disk or the file system said no."""
+    TROUBLE = 9
+    """A group that somebody should look at; only for `progress --check`."""
     INTERRUPTED = 130
     CLOSED_PIPE = 141
 

@@ -26,6 +26,7 @@ COMMANDS = {
     "subscriptions": Lazy(
         "milepost.cli.subscriptions:subscriptions", "Subscriptions and their progress."
     ),
+    "progress": Lazy("milepost.cli.progress:progress", "How far every group is, trouble first."),
     "namespaces": Lazy("milepost.cli.namespaces:namespaces", "Namespaces and their policies."),
     "tenants": Lazy("milepost.cli.tenants:tenants", "Tenants."),
     "clusters": Lazy("milepost.cli.tenants:clusters", "Clusters.", is_hidden=True),
@@ -84,7 +85,7 @@ class _Root(LazyGroup):
     "is exact.",
     epilog="Options about the broker may stand before or after the command. Exit codes: 0 done, "
     "1 a bug, 2 usage or settings, 3 cannot connect, 4 not permitted, 5 not found, 6 taken by "
-    "somebody else, 7 damaged or newer data, 8 disk.",
+    "somebody else, 7 damaged or newer data, 8 disk, 9 a group in trouble.",
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def milepost() -> None:

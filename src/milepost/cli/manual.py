@@ -81,6 +81,7 @@ else to standard error. There are no colours.
 | 6 | it exists, is in use, or is not in the state that was asked for |
 | 7 | damaged data, or of a newer format |
 | 8 | the disk or the file system said no |
+| 9 | `progress --check`: a group is in trouble |
 | 130, 141 | interrupted; whoever read the output has left |
 
 An error is one line: the command, the object, the reason, the next step. There is never a traceback.

@@ -105,6 +105,12 @@ class ConsumerOptions:
     # Whether `reconsume_later` may be used: the consumer then also reads its retry topic.
     retry_enabled: bool = False
     priority_level: int = 0
+    # "broadcast": the subscription is a group each of whose members gets every message.
+    mode: str | None = None
+    # Who it is in that group, the same after a restart; None: the address it comes from.
+    member: str | None = None
+    # Where members start that the group does not know: "minimum", "latest", "earliest".
+    start: str | None = None
     # Readers: a cursor that the broker forgets.
     is_durable: bool = True
 
@@ -118,6 +124,29 @@ class ConsumerOptions:
         if timeout_ms is not None:
             check("unacked_messages_timeout_ms", timeout_ms, 10_000)
         check("priority_level", self.priority_level, 0, 2**16)
+        self._check_broadcast()
+
+    def _check_broadcast(self) -> None:
+        if self.mode not in (None, "broadcast"):
+            raise InvalidInput(f"mode {self.mode!r}; known is 'broadcast'")
+        if self.mode is None:
+            if self.member is not None or self.start is not None:
+                raise InvalidInput("member and start are for mode='broadcast'")
+        elif self.consumer_type is ConsumerType.Exclusive:
+            # The default; members are Shared consumers, each with a cursor of its own.
+            object.__setattr__(self, "consumer_type", ConsumerType.Shared)
+        elif self.consumer_type is not ConsumerType.Shared:
+            raise InvalidInput(f"members of a broadcast group are Shared, not {self.consumer_type}")
+
+    @property
+    def all_properties(self) -> dict[str, str]:
+        """With those that say what the consumer is to a Milepost broker."""
+        said = {
+            "milepost.mode": self.mode,
+            "milepost.member": self.member,
+            "milepost.start": self.start,
+        }
+        return {**self.properties, **{key: text for key, text in said.items() if text is not None}}
 
     @property
     def is_shared(self) -> bool:

@@ -38,7 +38,7 @@ def subscribe_command(
         replicate_subscription_state=options.replicate_subscription_state_enabled,
         metadata=[
             pb.KeyValue(key=key, value=text)
-            for key, text in {**options.properties, **FOLLOWS_RESETS}.items()
+            for key, text in {**options.all_properties, **FOLLOWS_RESETS}.items()
         ],
         consumer_epoch=epoch,
     )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from milepost.client.options import ConsumerOptions, ProducerOptions, made_of
-from milepost.client.policies import PartitionsRoutingMode
+from milepost.client.policies import ConsumerType, PartitionsRoutingMode
 from milepost.errors import InvalidInput
 
 
@@ -38,11 +38,25 @@ def test_a_producer_that_cannot_be(given: Any) -> None:
         {"unacked_messages_timeout_ms": 9_999},
         {"max_pending_chunked_message": 0},
         {"priority_level": -1},
+        {"mode": "loud"},
+        {"member": "a"},
+        {"start": "latest"},
+        {"mode": "broadcast", "consumer_type": ConsumerType.Failover},
     ],
 )
 def test_a_consumer_that_cannot_be(given: Any) -> None:
     with pytest.raises(InvalidInput):
         made_of(ConsumerOptions, **{"subscription_name": "s", **given})
+
+
+def test_a_member_of_a_broadcast_group_is_shared_and_says_who_it_is() -> None:
+    made = made_of(
+        ConsumerOptions, subscription_name="s", mode="broadcast", member="a", properties={"x": "y"}
+    )
+    assert made.consumer_type is ConsumerType.Shared
+    said = {"x": "y", "milepost.mode": "broadcast", "milepost.member": "a"}
+    assert made.all_properties == said
+    assert made_of(ConsumerOptions, subscription_name="s").all_properties == {}
 
 
 def test_none_is_the_default_and_unknown_names_are_refused() -> None:
