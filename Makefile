@@ -59,6 +59,7 @@ campaign: $(READY) ## the crash and kill campaigns at length (an hour or more)
 docs: $(READY) ## make the generated pages again
 	$(BIN)/milepost config reference > docs/configuration.md
 	$(BIN)/python -m milepost.broker.handlers.reference > docs/wire.md
+	$(BIN)/python -m milepost.rest.reference > docs/rest.md
 	$(BIN)/python -m milepost.cli.manual > docs/cli.md
 
 bench: $(READY) ## throughput, latency and memory, as ratios where possible

@@ -19,7 +19,7 @@ from milepost.broker.auth.operations import Operation
 from milepost.positions.ids import MessageId
 from milepost.positions.names import TopicName
 from milepost.positions.spans import INDEX_MAX
-from milepost.rest.permission import needs
+from milepost.rest.permission import identity_of, needs
 from milepost.rest.request import AskedBroker
 
 router = APIRouter(prefix="/milepost/v1", tags=["progress"])
@@ -144,5 +144,7 @@ async def get_resets(
 
 def who(request: Request) -> str:
     """Whom the history names: the role that was judged, or where the request came from."""
-    role = getattr(request.state, "role", None)
-    return str(role or (request.client.host if request.client else "unknown"))
+    identity = identity_of(request)
+    if identity is not None:
+        return identity.original_role or identity.role
+    return request.client.host if request.client else "unknown"
