@@ -25,6 +25,7 @@ from milepost.broker.subscription import Subscription
 from milepost.cursor.cursor import Cursor
 from milepost.cursor.group import Member, Start, minimum
 from milepost.errors import ConsumerBusy, InvalidInput, NotAllowed, PersistenceError
+from milepost.positions.ranges import Range
 
 if TYPE_CHECKING:
     from milepost.broker.peer import Peer
@@ -145,11 +146,11 @@ class BroadcastGroup(Subscription):
         if self._is_moving:
             return
         self.catch_up()
-        position = self.position
-        if position <= self.cursor.mark_delete_index:
+        position, mark = self.position, self.cursor.mark_delete_index
+        if position <= mark:
             super().seek(position, lambda error: None)  # a member went back
-        elif position:
-            self._note(self.cursor.ack_up_to(position))
+        elif position > mark + 1:
+            super().pass_over([(mark + 1, position)])
 
     # -- what happens to all -----------------------------------------------------------------------
 
@@ -170,6 +171,16 @@ class BroadcastGroup(Subscription):
         super().trim(first_index)
         for member in self.members.values():
             member.trim(first_index)
+
+    def pass_over(self, ranges: Sequence[Range]) -> None:
+        """An operator declares them done: for every member, and so for the group."""
+        self.catch_up()
+        for member in self.members.values():
+            member.pass_over(ranges)
+        if self.members:
+            self.settle()
+        else:
+            super().pass_over(ranges)
 
     def flush_acks(self) -> None:
         super().flush_acks()

@@ -23,6 +23,7 @@ from stage.talk import (
     wire_id,
 )
 
+from milepost.broker import skipping
 from milepost.broker.broadcast import (
     BroadcastGroup,
     member_name,
@@ -237,6 +238,25 @@ def test_a_hundred_members_in_step_read_each_entry_once(make_stage: Any) -> None
     stage.turn()
     assert all(len(got(client)) == 10 for client in clients)
     assert reads <= 2, reads
+
+
+def test_what_an_operator_skips_is_skipped_for_every_member(stage: Stage) -> None:
+    one = join(stage, "a")
+    join(stage, "b", permits=0)
+    publish(stage, 0, 5)
+    one.say(ack_command(wire_id(1, 3)))
+    stage.turn()
+    found = group(stage)
+    stage.run(skipping.carry_out(stage.broker, found, skipping.plan_entries(found, 3)))
+    assert positions(stage) == {"a": 4, "b": 3}
+    assert found.cursor.mark_delete_index == 2
+    again = stage.restarted()
+    assert positions(again) == {"a": 4, "b": 3}
+    for member in list(group(again).members.values()):
+        again.run(again.broker.forget_member(member))
+    found = group(again)
+    again.run(skipping.carry_out(again.broker, found, skipping.plan_all(found)))
+    assert found.position == 5
 
 
 def test_names_and_rules() -> None:

@@ -161,6 +161,24 @@ def test_the_members_of_a_group_are_limited(make_stage: Any) -> None:
     assert error_of(reply) == "TooManyRequests"
 
 
+def test_behind_a_reset_the_group_follows_its_members_again(stage: Stage) -> None:
+    one = join(stage, "a")
+    publish(stage, 0, 5)
+    acked(stage, one, 5)
+    stage.tick(1)
+    name = stage.topic().name
+    stage.run(reset(stage.broker, name, "g", Reset(Target(index=1)), by="ann"))
+    one.hang_up()
+    stage.turn()
+    two = join(stage, "a")
+    got(two)
+    acked(stage, two, 3)
+    stage.tick(1)
+    assert group(stage).cursor.mark_delete_index == 2
+    again = stage.restarted()
+    assert group(again).cursor.mark_delete_index == 2
+
+
 @pytest.mark.parametrize("index", [0, 3, 5])
 def test_a_reset_moves_every_member_and_who_is_away_obeys_when_it_comes(
     stage: Stage, index: int
