@@ -6,7 +6,16 @@ faces. A new call is a script in one of those files and a line here.
 
 from __future__ import annotations
 
-from milepost.admin import messages, namespaces, progress, resets, subscriptions, tenants, topics
+from milepost.admin import (
+    messages,
+    namespaces,
+    progress,
+    resets,
+    schemas,
+    subscriptions,
+    tenants,
+    topics,
+)
 from milepost.admin.face import call
 
 
@@ -42,6 +51,14 @@ class Calls:
     get_topic_permissions = call(topics.get_topic_permissions)
     grant_topic_permission = call(topics.grant_topic_permission)
     revoke_topic_permission = call(topics.revoke_topic_permission)
+
+    # Schemas.
+    get_schema = call(schemas.get_schema)
+    get_all_schemas = call(schemas.get_all_schemas)
+    create_schema = call(schemas.create_schema)
+    delete_schema = call(schemas.delete_schema)
+    get_schema_compatibility = call(schemas.get_schema_compatibility)
+    get_schema_version = call(schemas.get_schema_version)
 
     # Subscriptions.
     get_subscriptions = call(subscriptions.get_subscriptions)

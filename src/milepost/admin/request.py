@@ -158,6 +158,12 @@ def subscription_path(topic: str, subscription: str, *rest: object) -> str:
     return topic_path(topic, "subscription", subscription, *rest)
 
 
+def schema_path(topic: str, *rest: object) -> str:
+    """`/admin/v2/schemas/tenant/namespace/topic/…`."""
+    name = TopicName.parse(topic)
+    return _path("admin/v2/schemas", name.tenant, name.namespace.local_name, name.local_name, *rest)
+
+
 def namespace_path(namespace: str, *rest: object) -> str:
     name = NamespaceName.parse(namespace)
     return _path("admin/v2/namespaces", name.tenant, name.local_name, *rest)

@@ -9,6 +9,7 @@ TABLE = {
     "persistent": Lazy("milepost.cli.topics_group:topics", "The same.", is_hidden=True),
     "namespaces": Lazy("milepost.cli.namespaces:namespaces", "Namespaces and their policies."),
     "tenants": Lazy("milepost.cli.tenants:tenants", "Tenants."),
+    "schemas": Lazy("milepost.cli.schemas:schemas", "Schemas of topics."),
     "clusters": Lazy("milepost.cli.tenants:clusters", "Clusters."),
     "brokers": Lazy("milepost.cli.tenants:brokers", "The broker's health and version."),
 }

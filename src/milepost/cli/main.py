@@ -29,6 +29,7 @@ COMMANDS = {
     "progress": Lazy("milepost.cli.progress:progress", "How far every group is, trouble first."),
     "namespaces": Lazy("milepost.cli.namespaces:namespaces", "Namespaces and their policies."),
     "tenants": Lazy("milepost.cli.tenants:tenants", "Tenants."),
+    "schemas": Lazy("milepost.cli.schemas:schemas", "Schemas of topics."),
     "clusters": Lazy("milepost.cli.tenants:clusters", "Clusters.", is_hidden=True),
     "brokers": Lazy("milepost.cli.tenants:brokers", "The broker's health and version."),
     "produce": Lazy("milepost.cli.produce:produce", "Publish arguments, files or lines."),

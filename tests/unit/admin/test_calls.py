@@ -161,6 +161,8 @@ ELSEWHERE = {
     "peek_messages", "list_namespaces", "get_namespace_topics", "list_tenants", "create_tenant",
     "update_tenant", "list_clusters", "list_brokers",
     "peek_entry", "reset_subscription", "get_resets",
+    "get_schema", "get_all_schemas", "create_schema", "delete_schema", "get_schema_compatibility",
+    "get_schema_version",
 }  # fmt: skip
 
 
