@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -33,7 +34,7 @@ Answers = Callable[[int, bytes], bytes | None]
 
 
 @contextmanager
-def server(answers: Answers) -> Iterator[str]:
+def server(answers: Answers, *, hangs_up: bool = False) -> Iterator[str]:
     """A server that answers as it is told; `answers` gets the number of the request, and the request."""
     listener = socket.create_server(("127.0.0.1", 0))
     count = 0
@@ -59,7 +60,7 @@ def server(answers: Answers) -> Iterator[str]:
                         connection.sendall(answer)
                     except OSError:
                         break
-                    if b"Connection: close" in answer:
+                    if hangs_up or b"Connection: close" in answer:
                         break
 
     thread = threading.Thread(target=serve, daemon=True)
@@ -131,12 +132,23 @@ def test_a_connection_is_kept() -> None:
         transport.close()
 
 
-def test_one_that_the_server_closed_meanwhile_is_not_used_again() -> None:
+def test_one_that_says_so_is_not_kept_is_not_used_again() -> None:
     closing = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
     with server(lambda count, request: closing) as url:
         transport = HttpTransport(url)
         for _ in range(3):
             assert transport.exchange(post("/x")).json() == []
+        transport.close()
+
+
+def test_one_that_the_server_closed_meanwhile_is_not_used_again() -> None:
+    with server(lambda count, request: OK, hangs_up=True) as url:
+        transport = HttpTransport(url)
+        for _ in range(3):
+            assert transport.exchange(post("/x")).json() == []
+            (kept,) = transport._idle.values()
+            readable, _, _ = select.select([kept[0].sock], [], [], 10)
+            assert readable, "the server has not hung up"
         transport.close()
 
 

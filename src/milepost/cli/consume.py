@@ -54,6 +54,8 @@ class Wanted:
     # By the partition's name: where it begins, and the first that is not wanted.
     begins: dict[str, MessageId]
     until: dict[str, Place | None]
+    # What has a lower index is not wanted: Apache Pulsar begins with the entry that holds it.
+    first_index: int
     count: int
     exits: bool
     subscription: str | None
@@ -104,15 +106,15 @@ def consume(
         raise click.UsageError("a subscription begins where it stands; `milepost seek` moves it")
     show = json_line if is_json else compile_template(template)
     where = connection()
-    partitions, begins, ends = resolve(
-        where, topic, begin or ("earliest" if exits else "latest"), until
-    )
+    place = parse_place(begin or ("earliest" if exits else "latest"))
+    partitions, begins, ends = resolve(where, topic, place, until)
     from milepost import ConsumerType, InitialPosition
 
     wanted = Wanted(
         show,
         begins,
         ends,
+        max(place.number, 0) if place.kind is Kind.INDEX else 0,
         count,
         exits,
         subscription,
@@ -126,12 +128,11 @@ def consume(
 
 
 def resolve(
-    where: Connection, topic: str, begin: str, until: str | None
+    where: Connection, topic: str, first: Place, until: str | None
 ) -> tuple[list[str], dict[str, MessageId], dict[str, Place | None]]:
     """Partitions, and where each begins and ends: places become ids and indexes here."""
     from milepost.positions.names import TopicName
 
-    first = parse_place(begin)
     last = parse_place(until) if until else None
     name = TopicName.parse(topic)
     partitions, begins, ends = [str(name)], {}, {}
@@ -270,11 +271,14 @@ async def _print_one(
                 return
             continue
         looks = 0
+        index = message.index()
+        if index is not None and index < wanted.first_index:
+            continue
         if (end is not None and is_past(message, end)) or not left.take():
             return
         ack = None if consumer is None else partial(consumer.acknowledge_nowait, message)
         printer.print(wanted.show(message), ack)
-        if end is not None and end.kind is Kind.INDEX and message.index() == end.number - 1:
+        if end is not None and end.kind is Kind.INDEX and index == end.number - 1:
             return
 
 

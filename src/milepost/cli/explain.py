@@ -17,7 +17,7 @@ import click
 
 from milepost.cli.connection import connection
 from milepost.cli.output import show_rows
-from milepost.cli.peek import index_of
+from milepost.cli.peek import end_index, index_of
 from milepost.cli.places import Kind, Place, parse_place
 from milepost.cli.remote import RemoteCommand
 from milepost.errors import InvalidMessageId
@@ -95,8 +95,7 @@ def facts_in(admin: Admin, topic: str, place: Place) -> Facts:
     from milepost.admin import Missing
 
     index = index_of(admin, topic, place)
-    last = admin.get_last_message_id(topic)
-    end = admin.get_index_by_message_id(topic, last) + 1 if last.entry_id >= 0 else 0
+    end = end_index(admin, topic)
     yield "topic", topic
     yield "index", index
     yield "end of the topic", end

@@ -22,6 +22,7 @@ from milepost.cli.topic_messages import show_messages
 
 if TYPE_CHECKING:
     from milepost.admin import Admin, StoredMessage
+    from milepost.positions.ids import MessageId
 
 
 @click.command(cls=RemoteCommand)
@@ -99,8 +100,7 @@ def index_of(admin: Admin, topic: str, place: Place) -> int:
         return 0
     if place.kind is Kind.INDEX and place.number >= 0:
         return place.number
-    last = admin.get_last_message_id(topic)
-    end = admin.get_index_by_message_id(topic, last) + 1 if last.entry_id >= 0 else 0
+    end = end_index(admin, topic)
     if place.kind is Kind.INDEX:
         return max(end + place.number, 0)
     if place.kind is Kind.LATEST:
@@ -112,8 +112,38 @@ def index_of(admin: Admin, topic: str, place: Place) -> int:
             return 0
     assert at is not None
     try:
-        return admin.get_index_by_message_id(topic, at)
+        return index_at(admin, topic, at)
     except Missing:
         if place.kind is Kind.TIME:  # nothing is that young
             return end
         raise
+
+
+def index_at(admin: Admin, topic: str, at: MessageId) -> int:
+    """The index of a message. Apache Pulsar has no call for it, but shows it with the message."""
+    from milepost.admin import Missing
+
+    try:
+        return admin.get_index_by_message_id(topic, at)
+    except Missing as refusal:
+        entry = admin.get_message_by_id(topic, at.ledger_id, at.entry_id)
+        index = entry[min(max(at.batch_index, 0), len(entry) - 1)].index
+        if index is None:
+            raise refusal from None
+        return index
+
+
+def end_index(admin: Admin, topic: str) -> int:
+    """One past the last index."""
+    from milepost.admin import Missing
+
+    last = admin.get_last_message_id(topic)
+    if last.entry_id < 0:
+        return 0
+    try:
+        return admin.get_index_by_message_id(topic, last) + 1
+    except Missing as refusal:
+        index = admin.get_message_by_id(topic, last.ledger_id, last.entry_id)[-1].index
+        if index is None:
+            raise refusal from None
+        return index + 1

@@ -80,9 +80,10 @@ def parse_place(text: str, *, now_ms: int | None = None) -> Place:
         ) from None
 
 
-def position_of(admin: Admin, topic: str, text: str) -> MessageId:
+def position_of(admin: Admin, topic: str, place: Place | str) -> MessageId:
     """The id that a place means now, for calls that take nothing but ids."""
-    place = parse_place(text)
+    if isinstance(place, str):
+        place = parse_place(place)
     if place.kind is Kind.EARLIEST:
         return EARLIEST
     if place.kind is Kind.LATEST:

@@ -14,6 +14,7 @@ import click
 from milepost.cli.connection import connection
 from milepost.cli.exits import CommandFailed
 from milepost.cli.moves import outcome_of, show_outcome
+from milepost.cli.peek import end_index
 from milepost.cli.places import Kind, Place, parse_place, position_of
 from milepost.cli.remote import RemoteCommand
 
@@ -47,9 +48,7 @@ def seek(
     place = parse_place(to) if to is not None else Place(Kind.BY, by or 0)
     with connection().admin() as admin:
         if place.kind is Kind.INDEX and place.number < 0:
-            last = admin.get_last_message_id(topic)
-            end = admin.get_index_by_message_id(topic, last) + 1 if last.entry_id >= 0 else 0
-            place = Place(Kind.INDEX, max(end + place.number, 0))
+            place = Place(Kind.INDEX, max(end_index(admin, topic) + place.number, 0))
         try:
             outcome = outcome_of(
                 admin, topic, subscription, place, after=after, expected=expected, dry_run=dry_run
@@ -60,9 +59,13 @@ def seek(
                 raise
             if place.kind is Kind.TIME:
                 admin.reset_cursor_to_time(topic, subscription, place.number)
-            else:
-                at = position_of(admin, topic, to or "")
-                admin.reset_cursor(topic, subscription, at, excluded=after)
-            click.echo(f"{topic} {subscription}: moved to {place}")
+                click.echo(f"{topic} {subscription}: moved to {place}")
+                return
+            at = position_of(admin, topic, place)
+            admin.reset_cursor(topic, subscription, at, excluded=after)
+            where = f"{place}, of which this broker knows the entry, {at}"
+            click.echo(
+                f"{topic} {subscription}: moved to {where if place.kind is Kind.INDEX else place}"
+            )
             return
     show_outcome(subscription, outcome)

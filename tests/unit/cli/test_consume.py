@@ -12,8 +12,9 @@ from unit.cli.conftest import Face, Line
 from unit.cli.test_templates import message
 
 from milepost.cli.connection import Connection
-from milepost.cli.consume import Left, Printer, is_past, resolve
+from milepost.cli.consume import Left, Printer, Wanted, is_past, print_all, resolve
 from milepost.cli.places import Kind, Place, parse_place
+from milepost.cli.templates import compile_template
 from milepost.positions import EARLIEST, LATEST, MessageId
 
 TOPIC = "persistent://public/default/orders"
@@ -21,7 +22,7 @@ TOPIC = "persistent://public/default/orders"
 
 def resolved(monkeypatch: pytest.MonkeyPatch, begin: str, until: str | None, *answers: Any) -> Any:
     monkeypatch.setattr(Connection, "admin", lambda self: Face(Played(*answers)))
-    return resolve(Connection(), "orders", begin, until)
+    return resolve(Connection(), "orders", parse_place(begin), until)
 
 
 NONE = {"partitions": 0}
@@ -121,6 +122,56 @@ def test_a_closed_pipe_ends_the_printer() -> None:
 
     with pytest.raises(BrokenPipeError):
         asyncio.run(tried())
+
+
+class Source:
+    """A client and a reader in one, with messages of known indexes."""
+
+    def __init__(self, *indexes: int) -> None:
+        self._messages = [message(b"m%d" % index, index) for index in indexes]
+
+    async def __aenter__(self) -> Source:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        pass
+
+    async def create_reader(self, *args: Any, **options: Any) -> Source:
+        return self
+
+    async def has_message_available(self) -> bool:
+        return bool(self._messages)
+
+    async def read_next(self, timeout_millis: int | None) -> Any:
+        return self._messages.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("first", "until", "count", "shown"),
+    [
+        (0, None, 0, b"m4 m5 m6 m7 "),
+        (5, None, 0, b"m5 m6 m7 "),
+        (0, Place(Kind.INDEX, 6), 0, b"m4 m5 "),
+        (5, None, 2, b"m5 m6 "),
+    ],
+)
+def test_what_is_wanted_is_printed(
+    first: int, until: Place | None, count: int, shown: bytes
+) -> None:
+    options = {"receiver_queue_size": 1}
+    wanted = Wanted(
+        compile_template("%v "),
+        {TOPIC: EARLIEST},
+        {TOPIC: until},
+        first,
+        count,
+        True,
+        None,
+        options,
+    )
+    out = io.BytesIO()
+    asyncio.run(print_all(cast("Any", Source(4, 5, 6, 7)), [TOPIC], wanted, out))
+    assert out.getvalue() == shown
 
 
 def test_a_subscription_begins_where_it_stands(line: Line) -> None:

@@ -61,6 +61,13 @@ def test_before_the_end_and_by_time(line: Line) -> None:
     assert line.asked[-1] == f"GET {T}/getMessageIdByIndex?index=10"
 
 
+def test_apache_pulsar_shows_an_index_with_the_message(line: Line) -> None:
+    line("peek", TOPIC, "--from", "-2", answers=(at(9), 404, entry(9, 30), 404))
+    assert line.asked[-1] == f"GET {T}/getMessageIdByIndex?index=29"
+    line("peek", TOPIC, "--from", "3:4", answers=(at(9), 404, entry(9, 30), 404, entry(4, 12), 404))
+    assert line.asked[-1] == f"GET {T}/getMessageIdByIndex?index=12"
+
+
 def test_by_subscription(line: Line) -> None:
     line("peek", TOPIC, "-s", "billing", "-n", "1", answers=(entry(0, 5),))
     assert line.asked == [f"GET {T}/subscription/billing/position/1"]

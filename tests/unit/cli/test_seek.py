@@ -51,6 +51,13 @@ def test_before_the_end(line: Line) -> None:
     assert line.body["index"] == 0
 
 
+def test_apache_pulsar_knows_entries(line: Line) -> None:
+    answers = (404, ["billing"], {"ledgerId": 3, "entryId": 7}, {})
+    assert line(*SEEK, "--to", "idx:5", answers=answers) == (
+        f"{TOPIC} billing: moved to index 5, of which this broker knows the entry, 3:7:-1\n"
+    )
+
+
 def test_apache_pulsar_moves_and_does_not_count(line: Line) -> None:
     gone = (404, ["billing"])
     assert (

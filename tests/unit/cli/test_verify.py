@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 from pathlib import Path
 
+import google_crc32c
 import pytest
 from unit.cli.conftest import Line
 
@@ -115,6 +117,49 @@ def test_damage_in_the_journal(tmp_path: Path) -> None:
     )
     flip(journal, journal.read_bytes().index(PAYLOAD))
     assert check(data).all_problems
+
+
+def test_a_journal_record_whose_owner_is_lost_is_told_and_the_rest_is_looked_at(
+    tmp_path: Path,
+) -> None:
+    data = tmp_path / "data"
+    fill(data, checkpoint=False)
+    (journal,) = [one for one in (data / "journal").iterdir() if PAYLOAD in one.read_bytes()]
+    content = journal.read_bytes()
+    flip(journal, content.rindex(b"MPR1", 0, content.index(PAYLOAD)))
+    report = check(data)
+    assert report.all_problems
+    assert [topic.name for topic in report.topics] == [TOPIC]
+
+
+def test_an_entry_that_claims_other_indexes(tmp_path: Path) -> None:
+    """Intact by its checksum, and not what its neighbours say."""
+    data = tmp_path / "data"
+    fill(data, checkpoint=True)
+    (ledger,) = (data / "ledgers").glob("*.ledger")
+    content = bytearray(ledger.read_bytes())
+    at = content.index(PAYLOAD, content.index(PAYLOAD) + 1) - 48
+    content[at + 40] = 2  # messages in it: there are three
+    end = at + 48 + len(PAYLOAD)
+    content[at + 4 : at + 8] = google_crc32c.value(bytes(content[at + 8 : end])).to_bytes(
+        4, "little"
+    )
+    ledger.write_bytes(content)
+    (problem,) = check(data).all_problems
+    assert problem == f"{TOPIC}: entry 1:1 begins at index 4, not at 3"
+
+
+def test_a_ledger_that_begins_elsewhere(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    fill(data, checkpoint=True)
+    database = sqlite3.connect(data / "catalog.sqlite")
+    with database:
+        database.execute(
+            "insert into ledgers select ledger_id + 1, topic_id, end_index + 5, first_time_ms, 0, "
+            "end_index + 5, last_time_ms, 0, mileposts_crc, sealed from ledgers"
+        )
+    database.close()
+    assert f"{TOPIC}: ledger 2 begins at index 35, not at 30" in check(data).all_problems
 
 
 def test_a_broken_subscription(tmp_path: Path) -> None:
