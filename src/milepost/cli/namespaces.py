@@ -10,11 +10,13 @@ import click
 from milepost.cli.connection import connection
 from milepost.cli.exits import CommandFailed, Exit
 from milepost.cli.groups import Group
+from milepost.cli.losses import backlogs_would_go, topics_would_go
 from milepost.cli.output import show_names, show_object, show_pairs
 from milepost.cli.quantities import DURATION, SIZE, split_names
 from milepost.cli.remote import RemoteCommand
 
 NAMESPACE = click.argument("namespace")
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would happen, and change nothing.")
 MIB = 1024 * 1024
 
 
@@ -54,9 +56,13 @@ def create(namespace: str, clusters: tuple[str, ...], bundles: int | None) -> No
 @namespaces.command(cls=RemoteCommand, help="Delete a namespace.")
 @NAMESPACE
 @click.option("-f", "--force", is_flag=True, help="With all its topics.")
-def delete(namespace: str, force: bool) -> None:
+@DRY_RUN
+def delete(namespace: str, force: bool, dry_run: bool) -> None:
     with connection().admin() as admin:
-        admin.delete_namespace(namespace, force=force)
+        if dry_run:
+            topics_would_go(admin, admin.list_topics(namespace))
+        else:
+            admin.delete_namespace(namespace, force=force)
 
 
 @namespaces.command(cls=RemoteCommand, help="Everything that is set for a namespace.")
@@ -77,7 +83,12 @@ def unload(namespace: str) -> None:
 @NAMESPACE
 @click.option("-s", "--sub", "subscription", help="Of this subscription only.")
 @click.option("-force", "--force", is_flag=True, help="Do not ask.")
-def clear_backlog(namespace: str, subscription: str | None, force: bool) -> None:
+@DRY_RUN
+def clear_backlog(namespace: str, subscription: str | None, force: bool, dry_run: bool) -> None:
+    if dry_run:
+        with connection().admin() as admin:
+            backlogs_would_go(admin, namespace, subscription)
+        return
     if not force:
         if not sys.stdin.isatty():
             raise CommandFailed(
@@ -91,9 +102,13 @@ def clear_backlog(namespace: str, subscription: str | None, force: bool) -> None
 @namespaces.command(cls=RemoteCommand, help="Delete a subscription from every topic.")
 @NAMESPACE
 @click.option("-s", "--sub", "subscription", required=True)
-def unsubscribe(namespace: str, subscription: str) -> None:
+@DRY_RUN
+def unsubscribe(namespace: str, subscription: str, dry_run: bool) -> None:
     with connection().admin() as admin:
-        admin.unsubscribe_namespace(namespace, subscription)
+        if dry_run:
+            backlogs_would_go(admin, namespace, subscription)
+        else:
+            admin.unsubscribe_namespace(namespace, subscription)
 
 
 @namespaces.command(cls=RemoteCommand, help="Who may do what in a namespace.")

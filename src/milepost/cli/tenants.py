@@ -7,6 +7,7 @@ import click
 
 from milepost.cli.connection import connection
 from milepost.cli.groups import Group
+from milepost.cli.losses import topics_would_go
 from milepost.cli.output import show_names, show_object
 from milepost.cli.quantities import split_names
 from milepost.cli.remote import RemoteCommand
@@ -62,9 +63,14 @@ def update(tenant: str, admin_roles: tuple[str, ...], allowed_clusters: tuple[st
 @tenants.command(cls=RemoteCommand, help="Delete a tenant.")
 @click.argument("tenant")
 @click.option("-f", "--force", is_flag=True, help="With all its namespaces.")
-def delete(tenant: str, force: bool) -> None:
+@click.option("--dry-run", is_flag=True, help="Say what would happen, and change nothing.")
+def delete(tenant: str, force: bool, dry_run: bool) -> None:
     with connection().admin() as admin:
-        admin.delete_tenant(tenant, force=force)
+        if dry_run:
+            names = admin.list_namespaces(tenant)
+            topics_would_go(admin, [topic for name in names for topic in admin.list_topics(name)])
+        else:
+            admin.delete_tenant(tenant, force=force)
 
 
 @click.group(cls=Group, help="Clusters: a Milepost broker is one.")

@@ -17,6 +17,7 @@ import click
 
 from milepost.cli.connection import connection
 from milepost.cli.exits import CommandFailed, Exit
+from milepost.cli.losses import ledgers_would_go, topics_would_go
 from milepost.cli.output import note, show_names, show_object, show_pairs
 from milepost.cli.quantities import Property, split_names
 from milepost.cli.remote import RemoteCommand
@@ -132,8 +133,7 @@ def delete(
         else:
             names = [topic]
         if dry_run:
-            for name in names:
-                _would_lose(name, admin.get_stats(name))
+            topics_would_go(admin, names)
             return
         failed = 0
         for name in names:
@@ -158,7 +158,7 @@ def delete(
 def delete_partitioned_topic(topic: str, force: bool, dry_run: bool, delete_schema: bool) -> None:
     with connection().admin() as admin:
         if dry_run:
-            _would_lose(topic, admin.get_partitioned_stats(topic))
+            topics_would_go(admin, [topic])
         else:
             admin.delete_partitioned_topic(topic, force=force)
 
@@ -169,23 +169,9 @@ def delete_partitioned_topic(topic: str, force: bool, dry_run: bool, delete_sche
 def truncate(topic: str, dry_run: bool) -> None:
     with connection().admin() as admin:
         if dry_run:
-            _would_lose(topic, admin.get_stats(topic))
+            topics_would_go(admin, [topic])
         else:
             admin.truncate_topic(topic)
-
-
-def _would_lose(topic: str, stats: dict[str, Any]) -> None:
-    """What deleting or truncating a topic would take away."""
-    subscriptions = stats.get("subscriptions", {})
-    for name, one in subscriptions.items():
-        skipped = one.get("messagesBacklog", one.get("msgBacklog", 0))
-        click.echo(f"{topic} {name}: {skipped} not acked would be lost")
-    producers = len(stats.get("publishers", []))
-    consumers = sum(len(one.get("consumers", [])) for one in subscriptions.values())
-    click.echo(
-        f"{topic}: {stats.get('storageSize', 0)} bytes, {len(subscriptions)} subscriptions, "
-        f"{producers} producers, {consumers} consumers; nothing was changed"
-    )
 
 
 @click.command(cls=RemoteCommand, help="Close a topic here; clients come back by themselves.")
@@ -197,9 +183,13 @@ def unload(topic: str) -> None:
 
 @click.command(cls=RemoteCommand, help="Delete what retention no longer keeps.")
 @TOPIC
-def trim_topic(topic: str) -> None:
+@DRY_RUN
+def trim_topic(topic: str, dry_run: bool) -> None:
     with connection().admin() as admin:
-        admin.trim_topic(topic)
+        if dry_run:
+            ledgers_would_go(admin, topic)
+        else:
+            admin.trim_topic(topic)
 
 
 @click.command(cls=RemoteCommand, help="Let no message follow the last.")

@@ -120,18 +120,3 @@ def test_many_are_deleted_by_expression_or_file(line: Line, tmp_path: Path) -> N
     assert line.err.splitlines()[-1] == "milepost: 1 of 2 topics were not deleted"
     line("topics", "delete", "x", "-r", "--from-file")
     assert line.code == 2
-
-
-@pytest.mark.parametrize("command", ["delete", "delete-partitioned-topic", "truncate"])
-def test_a_dry_run_changes_nothing(line: Line, command: str) -> None:
-    stats = {
-        "storageSize": 500,
-        "publishers": [{}],
-        "subscriptions": {"billing": {"msgBacklog": 7, "consumers": [{}, {}]}},
-    }
-    shown = line("topics", command, TOPIC, "--dry-run", answers=(stats,))
-    assert shown == (
-        f"{TOPIC} billing: 7 not acked would be lost\n"
-        f"{TOPIC}: 500 bytes, 1 subscriptions, 1 producers, 2 consumers; nothing was changed\n"
-    )
-    assert all(one.startswith("GET ") for one in line.asked)
