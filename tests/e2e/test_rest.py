@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -178,3 +180,21 @@ def test_everything_is_there_after_a_restart(serving: Serving, rest: Rest, clien
         assert rest(f"GET {path}/stats").json["subscriptions"]["s"]["markDeleteIndex"] == 3
     finally:
         again.stop()
+
+
+def test_a_head_without_end_is_cut_off(serving: Serving) -> None:
+    """What is refused here never was a request: the listener stops reading it."""
+    port = urllib.parse.urlsplit(serving.ready["http_url"]).port
+    for start in (b"GET / HTTP/1.1\r\nx-large: ", b"GET /"):
+        with socket.create_connection(("127.0.0.1", port), timeout=WAIT_S) as connection:
+            heard = b""
+            try:
+                connection.sendall(start)
+                for _ in range(64):
+                    connection.sendall(b"x" * 16384)
+                while part := connection.recv(4096):
+                    heard += part
+            except (ConnectionResetError, BrokenPipeError):
+                pass  # it is closed while there is more to read
+            assert not heard or heard.startswith((b"HTTP/1.1 431", b"HTTP/1.1 400")), heard
+    assert serving.get("/status.html") == b"OK"
