@@ -1,0 +1,200 @@
+"""Connections that break, brokers that restart: nothing with a receipt is lost, nothing acked comes again."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import milepost.testing
+from milepost import errors
+from milepost.aio import Client
+from milepost.client.policies import ConsumerType, ProducerAccessMode
+from milepost.positions import MessageId
+from milepost.testing.broker import BrokerForTest
+from milepost.testing.proxy import Proxy
+
+SOON = {"backoff_first_s": 0.005, "backoff_max_s": 0.05}
+
+
+def behind(proxy: Proxy, **options: Any) -> Client:
+    return Client(proxy.url, follow_lookups=False, **{**SOON, **options})
+
+
+@pytest.mark.parametrize("batching", [False, True])
+async def test_what_has_no_receipt_is_sent_again_in_order(topic: str, batching: bool) -> None:
+    async with milepost.testing.broker(deduplication=True) as broker:
+        proxy = Proxy("127.0.0.1", broker.port)
+        async with proxy, behind(proxy) as client:
+            producer = await client.create_producer(
+                topic, "p", batching_enabled=batching, batching_max_messages=7
+            )
+            sent = []
+            for number in range(200):
+                sent.append(producer.send_nowait(b"%d" % number))
+                if number % 40 == 13:
+                    await asyncio.sleep(0)
+                    proxy.cut()
+            for one in sent:
+                await one
+            reader = await client.create_reader(topic, MessageId.earliest)
+            read = []
+            while await reader.has_message_available():
+                read.append((await reader.read_next(10_000)).data())
+            assert read == [b"%d" % number for number in range(200)]
+
+
+async def test_a_broker_that_restarts(topic: str, tmp_path: Path) -> None:
+    async with milepost.testing.broker(tmp_path) as broker:
+        port = broker.port
+        client = Client(broker.url, **SOON)
+        producer = await client.create_producer(topic, batching_enabled=False)
+        consumer = await client.subscribe(topic, "s")
+        for number in range(4):
+            await producer.send(b"%d" % number)
+        messages = [await consumer.receive(10_000) for _ in range(3)]
+        await consumer.acknowledge(messages[1])
+    while consumer.is_connected():
+        await asyncio.sleep(0.001)  # sleep: until the client hears of it
+    late = producer.send_nowait(b"4")
+    acked = consumer.acknowledge_nowait(messages[0])
+    async with milepost.testing.broker(tmp_path, port=port):
+        await late
+        await acked
+        got = [(await consumer.receive(10_000)).data() for _ in range(3)]
+        assert got == [b"2", b"3", b"4"]
+        assert producer.is_connected()
+        await client.close()
+
+
+@pytest.mark.parametrize("kind", [ConsumerType.Exclusive, ConsumerType.Shared])
+async def test_an_ack_without_an_answer_is_sent_again_before_anything_comes(
+    running: BrokerForTest, topic: str, kind: ConsumerType, milepost_only: None
+) -> None:
+    proxy = Proxy("127.0.0.1", running.port)
+    async with proxy, behind(proxy) as client:
+        consumer = await client.subscribe(topic, "s", kind)
+        producer = await client.create_producer(topic)
+        for sent in [producer.send_nowait(b"%d" % number) for number in range(5)]:
+            await sent
+        messages = [await consumer.receive(10_000) for _ in range(5)]
+        proxy.links[0].to_server.pause()
+        waiting = asyncio.ensure_future(consumer.acknowledge(messages[:3]))
+        await asyncio.sleep(0)
+        proxy.cut()
+        await waiting
+        again = [(await consumer.receive(10_000)).data() for _ in range(2)]
+        assert again == [b"3", b"4"]
+
+
+@pytest.mark.parametrize("where", ["read", "unread", "time", "index", "latest"])
+async def test_a_reader_goes_on_where_it_was(
+    running: BrokerForTest, topic: str, where: str, milepost_only: None
+) -> None:
+    proxy = Proxy("127.0.0.1", running.port)
+    async with proxy, behind(proxy) as client:
+        producer = await client.create_producer(topic)
+        ids = [producer.send_nowait(b"%d" % number) for number in range(6)]
+        ids = [await one for one in ids]
+        start = MessageId.latest if where == "latest" else ids[1]
+        reader = await client.create_reader(topic, start)
+        expected = b"2"
+        if where == "read":
+            assert (await reader.read_next(10_000)).data() == b"2"
+            expected = b"3"
+        elif where == "time":
+            await reader.seek(timestamp=0)
+            expected = b"0"
+        elif where == "index":
+            await reader.seek(index=4)
+            expected = b"4"
+        elif where == "latest":
+            await producer.send(b"6")
+            assert (await reader.read_next(10_000)).data() == b"6"
+        proxy.cut()
+        if where == "latest":
+            await producer.send(b"7")
+            expected = b"7"
+        assert (await reader.read_next(10_000)).data() == expected
+
+
+async def test_a_seek_that_lost_its_connection_is_done_all_the_same(
+    running: BrokerForTest, topic: str, milepost_only: None
+) -> None:
+    proxy = Proxy("127.0.0.1", running.port)
+    async with proxy, behind(proxy) as client:
+        consumer = await client.subscribe(topic, "s")
+        producer = await client.create_producer(topic)
+        ids = [producer.send_nowait(b"%d" % number) for number in range(6)]
+        ids = [await one for one in ids]
+        for direction in ("to_client", "to_server"):
+            getattr(proxy.links[-1], direction).pause()
+            seeking = asyncio.ensure_future(consumer.seek(ids[2]))
+            for _ in range(5):
+                await asyncio.sleep(0)
+            proxy.cut()
+            await seeking
+            assert (await consumer.receive(10_000)).data() == b"3"
+
+
+async def test_a_stranger_seeks_on_our_subscription(
+    running: BrokerForTest, topic: str, milepost_only: None
+) -> None:
+    """The official client's seek moves everybody; we follow without being closed."""
+    pulsar = pytest.importorskip("pulsar")
+    async with Client(running.url, **SOON) as client:
+        ours = await client.subscribe(topic, "s", ConsumerType.Shared)
+        producer = await client.create_producer(topic, batching_enabled=False)
+        for number in range(4):
+            await producer.send(b"%d" % number)
+        assert (await ours.receive(10_000)).data() == b"0"
+
+        def seek_officially() -> None:
+            official = pulsar.Client(
+                running.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+            )
+            # A queue of its own for one message, so that ours gets the rest.
+            theirs = official.subscribe(topic, "s", pulsar.ConsumerType.Shared)
+            theirs.seek(pulsar.MessageId.earliest)
+            official.close()
+
+        await asyncio.to_thread(seek_officially)
+        got = {(await ours.receive(10_000)).data() for _ in range(4)}
+        assert got == {b"0", b"1", b"2", b"3"}
+        assert ours._subscription._attachments == 1
+
+
+async def test_a_fenced_producer_is_told(
+    running: BrokerForTest, topic: str, milepost_only: None
+) -> None:
+    async with Client(running.url, **SOON) as client:
+        first = await client.create_producer(topic, access_mode=ProducerAccessMode.Exclusive)
+        await first.send(b"mine")
+        second = await client.create_producer(
+            topic, access_mode=ProducerAccessMode.ExclusiveWithFencing
+        )
+        await second.send(b"no, mine")
+
+        async def go_on() -> None:
+            while True:
+                await first.send(b"still mine?")
+
+        with pytest.raises(errors.ProducerFenced):
+            await go_on()
+
+
+async def test_an_exclusive_producer_waits_for_its_turn(
+    running: BrokerForTest, topic: str, milepost_only: None
+) -> None:
+    async with Client(running.url, operation_timeout_seconds=5, **SOON) as client:
+        first = await client.create_producer(topic, access_mode=ProducerAccessMode.Exclusive)
+        waiting = asyncio.ensure_future(
+            client.create_producer(topic, access_mode=ProducerAccessMode.WaitForExclusive)
+        )
+        await first.send(b"x")
+        assert not waiting.done()
+        await first.close()
+        second = await waiting
+        await second.send(b"y")
