@@ -110,7 +110,7 @@ class Connection(asyncio.Protocol):
                 supports_auth_refresh=True, supports_broker_entry_metadata=True
             ),
         )
-        if data := self._authentication.data():
+        if data := self._auth_data():
             connect.auth_data = data
         if proxy_to_broker_url is not None:
             connect.proxy_to_broker_url = proxy_to_broker_url
@@ -332,11 +332,9 @@ class Connection(asyncio.Protocol):
 
     def _answer_challenge(self) -> None:
         try:
-            data = self._authentication.data()
-        except (
-            Exception
-        ) as error:  # a user's function: whatever it raises, the broker must not wait
-            self.close(ConnectError(f"no authentication data: {error}"))
+            data = self._auth_data()
+        except ConnectError as error:
+            self.close(error)
             return
         self.send(
             pb.CommandAuthResponse(
@@ -345,3 +343,10 @@ class Connection(asyncio.Protocol):
                 response=pb.AuthData(auth_method_name=self._authentication.method, auth_data=data),
             )
         )
+
+    def _auth_data(self) -> bytes:
+        """What the user's object gives now; whatever it raises, the broker must not wait for it."""
+        try:
+            return self._authentication.data()
+        except Exception as error:
+            raise ConnectError(f"no authentication data: {error}") from error
