@@ -146,7 +146,7 @@ async def test_a_seek_is_exact(
         assert await received(consumer, 1) == [b"0"]
 
 
-async def test_a_seek_by_index_is_exact(connect: Connect, topic: str, milepost_only: None) -> None:
+async def test_a_seek_by_index_is_exact(connect: Connect, topic: str) -> None:
     async with connect() as client:
         consumer = await client.subscribe(topic, "s")
         await publish(client, topic, 10)
@@ -196,9 +196,7 @@ async def test_a_reader_reads_from_where_it_is_told(connect: Connect, topic: str
         assert not await reader.has_message_available()
 
 
-async def test_a_reader_begins_at_an_index(
-    connect: Connect, topic: str, milepost_only: None
-) -> None:
+async def test_a_reader_begins_at_an_index(connect: Connect, topic: str) -> None:
     async with connect() as client:
         await publish(client, topic, 10)
         reader = await client.create_reader(topic, start_index=6)
@@ -275,3 +273,14 @@ def test_a_listener_is_called_for_every_message(service: str, topic: str) -> Non
         for number in range(5):
             producer.send(b"%d" % number)
         assert [heard.get(timeout=20) for _ in range(5)] == numbers(0, 5)
+
+
+async def test_a_reader_begins_at_a_time(connect: Connect, topic: str) -> None:
+    async with connect() as client:
+        await publish(client, topic, 3, batching_enabled=False)
+        reader = await client.create_reader(topic, MessageId.earliest)
+        times = [(await reader.read_next(10_000)).publish_timestamp() for _ in range(3)]
+        late = await client.create_reader(topic, start_timestamp=times[0])
+        assert (await late.read_next(10_000)).data() == b"0"
+        later = await client.create_reader(topic, start_timestamp=times[2] + 3_600_000)
+        assert not await later.has_message_available()

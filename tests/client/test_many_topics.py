@@ -69,7 +69,7 @@ async def test_a_partitioned_topic_is_one_topic(
         assert {one.data() for one in again} == {one.data() for one in messages[25:]}
 
 
-async def test_a_key_keeps_its_partition(connect: Connect, partitioned: str) -> None:
+async def test_keys_stay_where_they_are(connect: Connect, partitioned: str) -> None:
     async with connect() as client:
         producer = await client.create_producer(partitioned, batching_enabled=False)
         places = {}

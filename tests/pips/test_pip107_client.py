@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from client.harness import check_backlog
 
 from milepost.aio import Client
 from milepost.client.policies import ConsumerType, InitialPosition
@@ -21,10 +22,6 @@ Connect = Callable[..., Client]
 
 LARGE = bytes(range(256)) * 4
 CHUNKING = {"chunking_enabled": True, "chunk_max_size": 400}
-
-
-async def backlog(consumer: Any) -> int:
-    return int((await consumer.broker_stats()).msgBacklog)
 
 
 async def test_the_snippet_at_the_top(connect: Connect, topic: str) -> None:
@@ -174,7 +171,7 @@ async def test_an_ack_covers_every_chunk_and_nothing_between(
             "sent": sent,
         }[form]
         await consumer.acknowledge(named)
-        assert await backlog(consumer) == 3
+        await check_backlog(consumer, 3)
         await consumer.close()
         consumer = await client.subscribe(topic, "s", kind)
         again = [(await consumer.receive(10_000)).data() for _ in range(3)]

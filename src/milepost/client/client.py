@@ -216,7 +216,7 @@ class Client:
     async def get_topic_partitions(self, topic: str) -> list[str]:
         """Names of a topic's partitions; its own name if it has none."""
         name = TopicName.parse(topic)
-        count = await self._context().lookup.partitions(str(name), create=False)
+        count = await self._context().lookup.partitions(str(name))
         return [str(name.partition_name(n)) for n in range(count)] if count else [str(name)]
 
     async def message_id_by_index(self, topic: str, index: int) -> MessageId:
@@ -234,12 +234,25 @@ class Client:
         connection = await context.lookup.connect(await context.lookup.broker_of(str(topic)))
         peer = connection.protocol.peer
         if peer is None or not peer.finds_indexes:
-            raise NotAllowed(f"{connection.url} ({connection.server}) finds no ids by index")
+            if self._admin_url is None:
+                raise NotAllowed(
+                    f"{connection.url} ({connection.server}) finds ids by index over HTTP only:"
+                    " give the client its admin_url"
+                )
+            return await self._admin_id_by_index(self._admin_url, topic, index)
         answer = await connection.request(
             pb.CommandGetMessageIdByIndex(request_id=0, topic=str(topic), index=index),
             self._operation_timeout_s,
         )
         return _message_id(answer.message_id)
+
+    @staticmethod
+    async def _admin_id_by_index(admin_url: str, topic: TopicName, index: int) -> MessageId:
+        """PIP-415 as Apache Pulsar has it: by entry."""
+        from milepost.admin.aio import AsyncAdmin  # an HTTP client, for who needs it
+
+        async with AsyncAdmin(admin_url) as admin:
+            return await admin.get_message_id_by_index(str(topic), index)
 
     # -- close ---------------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from milepost.client.refusals import RETRIED
 from milepost.clock import Clock
 from milepost.errors import (
     BrokerError,
+    ConnectError,
     InvalidInput,
     MilepostError,
     NotAllowed,
@@ -169,7 +170,7 @@ class Link:
             raise
         if self.connection is not connection or connection.error is not None:
             self.connection = None
-            raise connection.error or Timeout(f"{self.topic} was closed while it was opened")
+            raise connection.error or ConnectError(f"{self.topic} was closed while it was opened")
         self.state = LinkState.ATTACHED
 
     def _is_final(self, error: MilepostError) -> bool:

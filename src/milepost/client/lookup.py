@@ -74,12 +74,9 @@ class Lookup:
             return await self._pool.get(where.through, behind_proxy=proxied)
         return await self._pool.get(where.url)
 
-    async def partitions(self, topic: str, *, create: bool = True) -> int:
+    async def partitions(self, topic: str) -> int:
         """How many partitions; 0 for a topic that is not partitioned."""
-        command = pb.CommandPartitionedTopicMetadata(topic=topic, request_id=0)
-        if not create:
-            command.metadata_auto_creation_enabled = False
-        answer = await self._ask(command)
+        answer = await self._ask(pb.CommandPartitionedTopicMetadata(topic=topic, request_id=0))
         return int(answer.partitions)
 
     async def topics(self, namespace: str, mode: int) -> list[str]:

@@ -197,6 +197,10 @@ class Subscription:
     async def _open_on(self, connection: Connection) -> None:
         self.inbox.detach()
         self._listener.moved()
+        if self._target is not None and self.inbox.last_taken is None:
+            found = await self._context.resolve(self.topic, self._target, connection)
+            if found.start is not None:  # an index, on a broker that knows ids only
+                self._start, self._target, self.inbox.start = found.start, None, found.filter
         connection.consumers[self.consumer_id] = self
         try:
             await connection.request(
@@ -212,11 +216,14 @@ class Subscription:
                 self._context.operation_timeout_s,
             )
             if self._target is not None:
-                epoch = self.inbox.begin_seek(self._target.filter)
+                epoch = self.inbox.begin_seek(None)
                 self.acks.begin_epoch(epoch)
                 await connection.request(
                     self._seek_command(self._target, epoch), self._context.operation_timeout_s
                 )
+                if self.consumer_id not in connection.consumers:
+                    # Apache Pulsar has closed us, and keeps the cursor for who subscribes next.
+                    self._start = self._target = None
         except BaseException:
             connection.consumers.pop(self.consumer_id, None)
             raise
