@@ -61,6 +61,7 @@ docs: $(READY) ## make the generated pages again
 	$(BIN)/python -m milepost.broker.handlers.reference > docs/wire.md
 	$(BIN)/python -m milepost.rest.reference > docs/rest.md
 	$(BIN)/python -m milepost.cli.manual > docs/cli.md
+	$(BIN)/python -m milepost.broker.policies.reference > docs/policies.md
 
 bench: $(READY) ## throughput, latency and memory, as ratios where possible
 	$(BIN)/python -m bench

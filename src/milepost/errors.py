@@ -11,6 +11,8 @@
     │   ├── InvalidSetting
     │   ├── InvalidOption
     │   ├── InvalidCheckpoint
+    │   ├── InvalidPolicy       a policy of the wrong type, or that contradicts itself
+    │   │   └── PolicyOutOfRange
     │   ├── UnknownCompression
     │   ├── InvalidSchema
     │   ├── SchemaMismatch      a value that its schema has no room for
@@ -30,6 +32,8 @@
     │   ├── ProducerBusy
     │   ├── ProducerFenced      … and will not give it back to this producer
     │   ├── SubscriptionInUse
+    │   ├── QuotaHold           a backlog is too large: wait
+    │   ├── QuotaExceeded       … or give up
     │   ├── ServiceNotReady
     │   └── TooManyRequests
     ├── NotAllowed              understood, and refused
@@ -121,6 +125,16 @@ class InvalidCheckpoint(InvalidInput):
     """Offsets of a checkpoint or a manifest that are none, or of other topics."""
 
 
+class InvalidPolicy(InvalidInput):
+    """A policy that cannot be obeyed; the message names it and what is allowed."""
+
+
+class PolicyOutOfRange(InvalidPolicy):
+    """A number of a policy that is too small or too large."""
+
+    http_status = 412
+
+
 class UnknownCompression(InvalidInput):
     """A compression type that no client of this protocol knows."""
 
@@ -206,6 +220,20 @@ class SubscriptionInUse(Busy):
     """Others are connected to what is to be deleted."""
 
     wire_code = 1  # MetadataError, as clients expect of UNSUBSCRIBE
+    http_status = 412
+
+
+class QuotaHold(Busy):
+    """A topic's backlog is past its quota; its producers keep what they have and ask again."""
+
+    wire_code = 7
+    http_status = 412
+
+
+class QuotaExceeded(Busy):
+    """A topic's backlog is past its quota; its producers fail what they have."""
+
+    wire_code = 8
     http_status = 412
 
 

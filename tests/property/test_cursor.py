@@ -168,6 +168,15 @@ class CursorMachine(RuleBasedStateMachine):
         self.journal(facts.encode(fact))
         self.saved.begin_epoch(fact.index, self.twin.stale)
 
+    @rule(number=index_numbers)
+    def skip(self, number: int) -> None:
+        end = min(self.place(number), self.twin.end)
+        acked = self.cursor.skip(end)
+        assert (acked.count, acked.taken) == self.twin.settle(range(self.twin.first, end))
+        if acked.ranges:
+            self.journal(facts.encode(facts.AckFact(self.cursor.epoch, IndexRanges(acked.ranges))))
+            self.saved.settle(range(self.saved.first, end))
+
     @rule(count=st.integers(-1, 5))
     def trim(self, count: int) -> None:
         index = min(max(0, self.twin.first + count), self.twin.end)

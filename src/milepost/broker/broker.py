@@ -22,6 +22,7 @@ from milepost.broker.counters import Counters
 from milepost.broker.directory import Directory, fetch_topic
 from milepost.broker.feed import LastRead
 from milepost.broker.guard import Guard
+from milepost.broker.housekeeping import Housekeeping
 from milepost.broker.limits import Limits
 from milepost.broker.pressure import Pressure
 from milepost.broker.progress import sample
@@ -29,6 +30,7 @@ from milepost.broker.rates import RateBoard
 from milepost.broker.schemas import SchemaRegistry
 from milepost.broker.session import Session
 from milepost.broker.settings import Settings
+from milepost.broker.steward import Steward
 from milepost.broker.subscription import Subscription
 from milepost.broker.topic import Topic
 from milepost.broker.volatile import VolatileTopic
@@ -42,7 +44,6 @@ from milepost.errors import (
     NotAllowed,
     PersistenceError,
     ServiceNotReady,
-    TooManyRequests,
     TopicNotFound,
 )
 from milepost.positions.names import TopicName
@@ -101,14 +102,10 @@ class Broker:
         self.is_closing = False
         self.pressure = Pressure(settings, self.store, self.sessions, self.counters)
         engine.on_checkpoint = self.pressure.resume_reading
-        self.limits = Limits(
-            unacked_per_consumer=settings.max_unacked_messages_per_consumer or 1 << 62,
-            unacked_per_subscription=settings.max_unacked_messages_per_subscription or 1 << 62,
-            batch_index_ack=settings.batch_index_ack,
-            expose_broker_entry=settings.broker_entry_metadata
-            and settings.expose_broker_entry_metadata,
-            round_robin_entries=settings.dispatch_round_robin_entries,
-        )
+        self.steward = Steward(self)
+        self.housekeeping = Housekeeping(self)
+        self.directory.topics_max = self.steward.book.max_topics
+        self.schemas.policies_of = self.steward.book.of
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -117,11 +114,14 @@ class Broker:
         await self.directory.load()
         await self.guard.load()
         await self.schemas.load()
+        await self.steward.book.load()
         self._ticker = self._loop.call_later(TICK_S, self._tick)
+        self.housekeeping.start()
 
     async def close(self) -> None:
         """Drain: no new work, receipts and acks that are on their way go out, then the storage."""
         self.is_closing = True
+        self.housekeeping.stop()
         if self._ticker is not None:
             self._ticker.cancel()
         for topic in self.topics.values():
@@ -156,6 +156,7 @@ class Broker:
         self.guard.tick(now)
         self.pressure.resume_reading()
         self.pressure.end_stalled()
+        self.steward.tick(self.clock.wall_ms())
         for topic in self.topics.values():
             for subscription in topic.subscriptions.values():
                 for part in subscription.parts():
@@ -186,15 +187,10 @@ class Broker:
         count = self.directory.partitions(name)
         if count is not None:
             return count
-        settings = self.settings
-        if (
-            create
-            and self.directory.row(name) is None
-            and settings.allow_auto_topic_creation
-            and settings.allow_auto_topic_creation_type == "partitioned"
-        ):
-            await self.create_partitioned_topic(name, settings.default_num_partitions)
-            return settings.default_num_partitions
+        allowed, partitions = self.steward.book.auto_topics(name.namespace)
+        if create and self.directory.row(name) is None and allowed and partitions:
+            await self.create_partitioned_topic(name, partitions)
+            return partitions
         return 0
 
     async def create_partitioned_topic(self, name: TopicName, partitions: int) -> None:
@@ -236,6 +232,7 @@ class Broker:
                 raise
             else:
                 self.topics[str(name)] = topic
+                self.steward.adopt(topic)
                 opening.set_result(topic)
             finally:
                 del self.opening[str(name)]
@@ -253,7 +250,7 @@ class Broker:
         row = self.directory.row(name)
         if row is None:
             if not create or not (
-                self.settings.allow_auto_topic_creation
+                self.steward.book.auto_topics(name.namespace).allowed
                 or self.directory.partitions(name.base) is not None
             ):
                 raise TopicNotFound(f"topic {name} does not exist")
@@ -274,6 +271,7 @@ class Broker:
             now_ms=self.clock.wall_ms,
             counters=self.counters,
         )
+        topic.policies = self.steward.book.of(name)
         await opening.open_states(self, topic, states)
         return topic
 
@@ -289,10 +287,10 @@ class Broker:
         broadcast: Start | None = None,
     ) -> Subscription:
         """A durable subscription at an index; the one that exists if there is one."""
-        limit = self.settings.max_subscriptions_per_topic
+        limit = topic.policies.max_subscriptions
         being_made = self._being_made[str(topic.name)]
         if limit and len(topic.subscriptions.keys() | being_made) >= limit:
-            raise TooManyRequests(f"topic {topic.name} has {limit} subscriptions already")
+            raise NotAllowed(f"topic {topic.name} has {limit} subscriptions already")
         cursor = Cursor(topic.log.first_index, topic.log.end_index, at=index)
         sequence = self.store.journal.last_sequence
         data = snapshot.encode(cursor)
@@ -318,11 +316,12 @@ class Broker:
 
     def create_reader(self, topic: Topic, name: str, index: int) -> Subscription:
         """A subscription that is not durable."""
+        limits = Limits.of(self.settings, topic.policies)
         if isinstance(topic, VolatileTopic):
-            return opening.attach(self, topic.subscribe(name, self.limits))
+            return opening.attach(self, topic.subscribe(name, limits))
         cursor = Cursor(topic.log.first_index, topic.log.end_index, at=index)
         return opening.attach(
-            self, Subscription(topic, name, cursor, limits=self.limits, state_id=None, journal=None)
+            self, Subscription(topic, name, cursor, limits=limits, state_id=None, journal=None)
         )
 
     def drop_reader(self, subscription: Subscription) -> None:

@@ -89,3 +89,11 @@ class Counters:
     acks_refused: Reasons = _by_reason("Acknowledgements answered with an error.")
     seeks: int = _count("Seeks and resets that took effect.")
     stale_dropped: Reasons = _by_reason("Deliveries and acks of an older epoch, dropped.")
+
+    # What policies ask for.
+    messages_expired: int = _count("Messages acked because they were too old.")
+    messages_evicted: int = _count("Messages acked because a backlog was past its quota.")
+    ledgers_trimmed: int = _count(
+        "Ledgers dropped because nobody needs them and retention is over."
+    )
+    quota_closes: int = _count("Producers closed because a backlog was past its quota.")

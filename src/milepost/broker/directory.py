@@ -37,7 +37,8 @@ class Directory:
     ) -> None:
         """`change` runs something in a transaction of the catalog; a maximum of 0 is none."""
         self._change = change
-        self._topics_per_namespace_max = topics_per_namespace_max
+        self.topics_max: Callable[[NamespaceName], int] = lambda name: topics_per_namespace_max
+        """How many topics a namespace may have."""
         self._partitions_max = partitions_max
         self._rows: dict[str, TopicRow] = {}
         self._partitioned: dict[str, Doc] = {}
@@ -178,7 +179,7 @@ class Directory:
             raise
 
     async def create_topic(self, name: TopicName, doc: Doc | None = None) -> TopicRow:
-        limit = self._topics_per_namespace_max
+        limit = self.topics_max(name.namespace)
         if limit:
             prefix = f"persistent://{name.namespace}/"
             made = chain(self._rows, self._being_made)

@@ -44,6 +44,8 @@ class Dispatcher:
     releases_by_id: ClassVar[bool] = True
     """Does REDELIVER name messages, and are redeliveries counted?"""
     limits_unacked: ClassVar[bool] = True
+    delays: ClassVar[bool] = True
+    """Does a message wait for the time that it names?"""
     keeps_order: ClassVar[bool] = True
     """Must what is ready first be delivered first, also when it became so while others were read?"""
 
@@ -104,6 +106,7 @@ class SingleActive(Dispatcher):
     takes_cumulative = True
     releases_by_id = False
     limits_unacked = False
+    delays = False
 
     def __init__(self, subscription: Subscription) -> None:
         super().__init__(subscription)

@@ -77,7 +77,9 @@ class Feed:
         self._is_reading = False
         # What was offered last and nobody could take: offered again when something changes.
         self._in_vain: Range | None = None
+        self._timer: asyncio.TimerHandle | None = None
         subscription.wake = self.wake
+        subscription.wake_after = self._wake_after
         if subscription.journal is not None:
             subscription.journal.schedule = self._schedule_flush
 
@@ -85,6 +87,14 @@ class Feed:
         """Something changed."""
         self._in_vain = None
         self._go_on()
+
+    def _wake_after(self, seconds: float) -> None:
+        if self._timer is None:
+            self._timer = self._loop.call_later(seconds, self._time_has_come)
+
+    def _time_has_come(self) -> None:
+        self._timer = None
+        self.wake()
 
     def _go_on(self) -> None:
         if not self._is_scheduled:

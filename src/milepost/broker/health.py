@@ -129,6 +129,11 @@ class _Probe:
         elif isinstance(message, pb.CommandCloseConsumer):
             self.fail("the topic of health checks was closed meanwhile", ServiceNotReady)
 
+    def hold(self) -> None:
+        """It sends one message."""
+
+    def release(self) -> None: ...
+
     def settled(self, publishes: int) -> None:
         """It sends one, and waits."""
 

@@ -1,8 +1,21 @@
-"""Limits: the settings that a subscription obeys, as it needs them; the same for all of a broker."""
+"""Limits: what a subscription obeys, from the broker's settings and its topic's policies.
+
+How many messages may be inflight is a decision about the subscription and its consumers; it is made here and
+kept there. Half of a limit must be free again before what it stopped goes on.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from milepost.broker.policies.effective import TopicPolicies
+from milepost.broker.settings import Settings
+
+if TYPE_CHECKING:
+    from milepost.broker.consumer import Consumer
+    from milepost.broker.subscription import Subscription
+
+NO_LIMIT = 1 << 62
 
 
 class Limits(NamedTuple):
@@ -12,3 +25,62 @@ class Limits(NamedTuple):
     expose_broker_entry: bool = True
     round_robin_entries: int = 20
     """Entries that one of several consumers gets in one turn."""
+
+    @classmethod
+    def of(cls, settings: Settings, policies: TopicPolicies) -> Limits:
+        return cls(
+            unacked_per_consumer=policies.max_unacked_per_consumer or NO_LIMIT,
+            unacked_per_subscription=policies.max_unacked_per_subscription or NO_LIMIT,
+            batch_index_ack=settings.batch_index_ack,
+            expose_broker_entry=settings.broker_entry_metadata
+            and settings.expose_broker_entry_metadata,
+            round_robin_entries=settings.dispatch_round_robin_entries,
+        )
+
+
+def room(subscription: Subscription, consumer: Consumer) -> int:
+    """Messages that a consumer may be given."""
+    assert subscription.dispatcher is not None
+    if not subscription.dispatcher.limits_unacked:
+        return consumer.permits
+    limits = subscription.limits
+    return min(
+        consumer.permits,
+        limits.unacked_per_consumer - consumer.unacked,
+        limits.unacked_per_subscription - subscription.unacked,
+    )
+
+
+def block(subscription: Subscription, consumer: Consumer) -> None:
+    """Something was delivered: is it enough?"""
+    if subscription.dispatcher is None or not subscription.dispatcher.limits_unacked:
+        return
+    limits = subscription.limits
+    if consumer.unacked >= limits.unacked_per_consumer:
+        consumer.is_blocked = True
+    if subscription.unacked >= limits.unacked_per_subscription:
+        subscription.is_blocked = True
+
+
+def unblock(subscription: Subscription) -> None:
+    """Something was acked or given back: may it go on?"""
+    limits = subscription.limits
+    for consumer in subscription.consumers:
+        if consumer.is_blocked and consumer.unacked <= limits.unacked_per_consumer // 2:
+            consumer.is_blocked = False
+            subscription.rescan()
+    if subscription.is_blocked and subscription.unacked <= limits.unacked_per_subscription // 2:
+        subscription.is_blocked = False
+        subscription.rescan()
+
+
+def obey(subscription: Subscription, limits: Limits) -> None:
+    """Other limits hold from now on: who is blocked is decided anew."""
+    if limits == subscription.limits:
+        return
+    subscription.limits = limits
+    subscription.is_blocked = False
+    for consumer in subscription.consumers:
+        consumer.is_blocked = False
+        block(subscription, consumer)
+    subscription.rescan()

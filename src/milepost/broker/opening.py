@@ -19,7 +19,9 @@ from milepost.broker.broadcast import (
     BroadcastGroup,
     MemberSubscription,
 )
+from milepost.broker.delayed import DueTimer
 from milepost.broker.feed import Feed
+from milepost.broker.limits import Limits
 from milepost.broker.reset_history import ResetHistory
 from milepost.broker.subscription import Subscription
 from milepost.cursor import facts, snapshot
@@ -53,7 +55,7 @@ async def open_states(
                 dedup = (state, stored)
         for state, stored in members:  # behind their groups
             open_member(broker, topic, state, stored)
-        if broker.settings.deduplication:
+        if topic.policies.deduplication:
             engine = broker.engine
             state, stored = dedup or await dedup_state.begin(topic, engine)
             await dedup_state.restore(topic, state, stored, engine, broker.clock.wall_ms())
@@ -97,7 +99,7 @@ def open_subscription(
     resets = ResetHistory.from_doc(state.doc.get("resets", ()))
     broadcast = state.doc.get(BROADCAST)
     fields: dict[str, Any] = {
-        "limits": broker.limits,
+        "limits": Limits.of(broker.settings, topic.policies),
         "state_id": state.state_id,
         "journal": broker.store,
         "properties": state.doc.get("properties"),
@@ -140,6 +142,8 @@ def connect(broker: Broker, subscription: Subscription) -> None:
     subscription.tell_active = partial(notices.tell_active, loop)
     subscription.tell_sought = notices.tell_sought
     Feed(subscription, broker)
+    DueTimer(subscription, broker.clock)
+    broker.steward.join(subscription)
     if isinstance(subscription, BroadcastGroup):
         subscription.schedule = loop.call_soon
         subscription.on_left = broker.member_left

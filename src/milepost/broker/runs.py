@@ -16,11 +16,12 @@ from milepost.broker.peer import Buffer
 from milepost.cursor.cursor import Cursor
 from milepost.positions.ackset import AckSet
 from milepost.positions.spans import Span
-from milepost.storage.entry import CHUNK, MARKER, Entry
+from milepost.storage.entry import CHUNK, DELAYED, MARKER, Entry
 from milepost.wire.metadata import encode_broker_entry
 
-# Entries that are never part of a run: a marker goes to nobody, a chunk has a consumer of its own.
-_ALONE: Final = MARKER | CHUNK
+# Entries that are never part of a run: a marker goes to nobody, a chunk has a consumer of its own, and
+# what names a time may have to wait for it.
+_ALONE: Final = MARKER | CHUNK | DELAYED
 
 # Entry id, last index, time and payload of an `Entry`: what the frames of a run are made of.
 _FRAME_FIELDS: Final = itemgetter(1, 2, 4, 7)

@@ -22,6 +22,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from milepost.broker.counters import Counters
 from milepost.broker.directory import ChangeCatalog
+from milepost.broker.policies.effective import TopicPolicies, effective
 from milepost.broker.settings import Settings
 from milepost.broker.topic import Topic
 from milepost.clock import Clock
@@ -77,6 +78,10 @@ class SchemaRegistry:
         self._histories: OrderedDict[str, History] = OrderedDict()
         # Grows with every change; a history that was read before one is not kept.
         self._changes = 0
+        self.policies_of: Callable[[TopicName], TopicPolicies] = lambda topic: effective(
+            settings, {}, {}
+        )
+        """What holds for a topic."""
 
     async def load(self) -> None:
         self._names = set(await self._change(lambda catalog: catalog.schema_names()))
@@ -90,11 +95,11 @@ class SchemaRegistry:
 
     def rules(self, topic: TopicName) -> SchemaRules:
         """What holds for the schemas of a topic."""
-        settings = self._settings
+        policies = self.policies_of(topic)
         return SchemaRules(
-            Strategy(settings.schema_compatibility_strategy),
-            settings.schema_validation_enforced,
-            settings.allow_auto_update_schema,
+            Strategy(policies.schema_compatibility),
+            policies.schema_validation,
+            policies.schema_auto_update,
         )
 
     def has_schema(self, topic: TopicName) -> bool:

@@ -92,6 +92,7 @@ class Session:
         self._pending_publishes = 0
         self._pending_publishes_max = broker.settings.max_pending_publish_requests_per_connection
         self._is_reading = True
+        self._holds = 0
 
     def __repr__(self) -> str:
         return f"<Session {self.address} {self.client_version}>"
@@ -135,14 +136,27 @@ class Session:
             self.fail(f"SEND for {producer}, which waits to have the topic alone")
             return
         self._pending_publishes += len(event.sends)
-        producer.topic.publish(producer, event.sends)
-        if self._is_reading and (
-            self._pending_publishes >= self._pending_publishes_max or self.broker.pressure.is_high
-        ):
+        topic = producer.topic
+        publication = topic.publish(producer, event.sends)
+        if topic.throttle is not None:
+            topic.throttle.published(self, publication.count, publication.size_bytes)
+        if self._pending_publishes >= self._pending_publishes_max or self.broker.pressure.is_high:
             # Whoever sends faster than the disk takes it waits in its own socket, not in our memory.
+            self._pause()
+
+    def _pause(self) -> None:
+        if self._is_reading:
             self._is_reading = False
             self.broker.counters.reads_paused += 1
             self._transport.pause_reading()
+
+    def hold(self) -> None:
+        self._holds += 1
+        self._pause()
+
+    def release(self) -> None:
+        self._holds -= 1
+        self.resume()
 
     def settled(self, publishes: int) -> None:
         self._pending_publishes -= publishes
@@ -154,6 +168,7 @@ class Session:
         if (
             not self._is_reading
             and not self.is_closed
+            and not self._holds
             and self._pending_publishes <= self._pending_publishes_max // 2
             and not self.broker.pressure.is_high
         ):

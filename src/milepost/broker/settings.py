@@ -21,6 +21,7 @@ import os
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from milepost.broker.policy_settings import PolicySettings
 from milepost.broker.security_settings import SecuritySettings
 from milepost.broker.setting import (
     GIB,
@@ -45,7 +46,7 @@ _DAY_S = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(SecuritySettings):
+class Settings(SecuritySettings, PolicySettings):
     """What one broker was told. Every value is within its range, however it was made."""
 
     # Where it lives and listens.
@@ -376,12 +377,11 @@ class Settings(SecuritySettings):
         return self.max_memory or _memory_of_the_machine() // 4
 
 
-# Setting's name → its row, in the order of the table: those of security, which come from the base, last.
+# Setting's name → its row, in the order of the table.
 TABLE: dict[str, Setting] = {
     one.name: replace(one.metadata["setting"], name=one.name)
-    for one in sorted(
-        fields(Settings), key=lambda one: one.name in SecuritySettings.__annotations__
-    )
+    # What is inherited comes last.
+    for one in sorted(fields(Settings), key=lambda one: one.name not in Settings.__annotations__)
 }
 
 # The first setting of each group, for the documentation.
@@ -394,6 +394,7 @@ GROUPS = {
     "schema_compatibility_strategy": "Schemas",
     "max_unacked_messages_per_consumer": "Dispatch",
     "journal_size_max": "Storage",
+    "default_retention_minutes": "Defaults of policies",
     "authentication": "Security: who is let in",
     "authorization": "Security: what they may do",
     "tls_port": "Security: how the bytes are protected",

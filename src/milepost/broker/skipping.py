@@ -74,9 +74,14 @@ async def carry_out(
 ) -> None:
     """Do it; return when it is on disk."""
     if skip.count:
-        subscription.pass_over([(skip.first_index, skip.end_index)])
+        subscription.skip(skip.end_index)
         if expires:
-            subscription.tally.expired += skip.count
-            subscription.tally.expired_ms = subscription.topic.now_ms()
+            note_expired(subscription, skip.count)
         subscription.flush_acks()
     await broker.engine.flush()
+
+
+def note_expired(subscription: Subscription, count: int) -> None:
+    subscription.tally.expired += count
+    subscription.tally.expired_ms = subscription.topic.now_ms()
+    subscription.topic.counters.messages_expired += count

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from milepost.broker import addresses, compacted, tally
+from milepost.broker import addresses, compacted, delayed, limits, tally
 from milepost.broker.ack_journal import AckJournal, Done, Journaling
 from milepost.broker.chunk_gate import ChunkGate
 from milepost.broker.chunk_restart import restart_frames
@@ -31,6 +31,7 @@ from milepost.broker.rates import Rates
 from milepost.broker.reset_history import ResetHistory
 from milepost.broker.runs import entry_frame, fresh_run, run_frames
 from milepost.broker.tally import Tally
+from milepost.broker.throttle import Throttle
 from milepost.cursor.cursor import Cursor
 from milepost.cursor.outcomes import Acked, Delivered
 from milepost.errors import (
@@ -40,7 +41,7 @@ from milepost.errors import (
 )
 from milepost.positions.ranges import Range
 from milepost.positions.spans import Span
-from milepost.storage.entry import CHUNK, MARKER, Entry
+from milepost.storage.entry import CHUNK, DELAYED, MARKER, Entry
 from milepost.wire.events import Ack, WireId
 
 if TYPE_CHECKING:
@@ -82,6 +83,13 @@ class Subscription(Parts):
         self.consumers: list[Consumer] = []
         self.wake: Callable[[], None] = lambda: None
         """Ask for a dispatch soon; set by whoever feeds this subscription."""
+        self.wake_after: Callable[[float], None] = lambda seconds: None
+        """The same, but not before so many seconds."""
+        self.wake_at: Callable[[int], None] = lambda due_ms: None
+        """A message waits until this time, in milliseconds since 1970."""
+        self.own_throttle: Throttle | None = None
+        self.throttles: Sequence[Throttle] = ()
+        """How fast messages may go out: its own and its topic's. Empty: as fast as they can."""
         self.tell_active: Callable[[Consumer, bool], None] = lambda consumer, is_active: None
         """Tell a consumer of a Failover subscription whether it is the active one."""
         self.tell_sought: Callable[[Consumer], None] = lambda consumer: None
@@ -114,6 +122,7 @@ class Subscription(Parts):
         """Let a consumer in, or say why not. The first one decides how messages are shared out."""
         if self.dispatcher is None or not self.consumers:
             self.dispatcher = make_dispatcher(sub_type, self, sticky=sticky, in_order=in_order)
+            delayed.obey(self)
         elif not self.dispatcher.fits(sub_type, sticky):
             raise ConsumerBusy(
                 f"subscription {self.name} of {self.topic.name} is {self.dispatcher.type_name} "
@@ -132,7 +141,7 @@ class Subscription(Parts):
         assert self.dispatcher is not None
         self.release_all(consumer)
         self.dispatcher.remove(consumer)
-        self._unblock()
+        limits.unblock(self)
         self.rescan()
 
     def release_all(self, consumer: Consumer) -> None:
@@ -160,6 +169,10 @@ class Subscription(Parts):
         if self.dispatcher is None or self.is_blocked:
             return None
         room = self.dispatcher.room()
+        if self.throttles and room > 0:
+            room = min(room, *(throttle.room for throttle in self.throttles))
+            if room <= 0:
+                self.wake_after(max(throttle.wait_s for throttle in self.throttles))
         if room <= 0:
             return None
         if self.reads_compacted:
@@ -198,6 +211,9 @@ class Subscription(Parts):
                 self.pass_over([(entry.last_index - entry.count + 1, entry.last_index + 1)])
                 at += 1
                 continue
+            if entry.flags & DELAYED and delayed.puts_aside(self, entry):
+                at += 1
+                continue
             if entry.flags & CHUNK:
                 if self._comes_first(entry):
                     return  # its message's earlier chunks, say, whose consumer has room again
@@ -230,7 +246,7 @@ class Subscription(Parts):
             self.cursor,
             entries,
             at,
-            room=self._room(consumer),
+            room=limits.room(self, consumer),
             entries_max=self.dispatcher.run_max,
         )
         if run:
@@ -282,18 +298,10 @@ class Subscription(Parts):
         self.unacked += went.count
         size = sum([len(entry.payload) for entry in run])
         tally.delivered(consumer, entries=len(run), messages=went.count, size=size)
-        self._block(consumer)
+        limits.block(self, consumer)
+        for throttle in self.throttles:
+            throttle.took(went.count, size)
         self._outbox.send(consumer, buffers, went)
-
-    def _room(self, consumer: Consumer) -> int:
-        assert self.dispatcher is not None
-        if not self.dispatcher.limits_unacked:
-            return consumer.permits
-        return min(
-            consumer.permits,
-            self.limits.unacked_per_consumer - consumer.unacked,
-            self.limits.unacked_per_subscription - self.unacked,
-        )
 
     def pass_over(self, ranges: Sequence[Range]) -> None:
         """What no consumer is to get is done. A marker, which is stored and indexed and never
@@ -306,28 +314,18 @@ class Subscription(Parts):
             self._note(acked)
             self.tally.messages_acked -= acked.count
 
+    def skip(self, end_index: int) -> int:
+        """Everything below an index is done, whoever has it: it expired, or somebody decided so. How
+        many messages that were not."""
+        acked = self.cursor.skip(min(end_index, self.cursor.end))
+        self._note(acked)
+        self.tally.messages_acked -= acked.count
+        return acked.count
+
     def pass_over_unreadable(self, index: int) -> None:
         """The entry with this index is damaged or gone: it stays unacked, and is not tried again
         until something changes."""
         self._scan_index = max(self._scan_index, index + 1)
-
-    def _block(self, consumer: Consumer) -> None:
-        if self.dispatcher is None or not self.dispatcher.limits_unacked:
-            return
-        if consumer.unacked >= self.limits.unacked_per_consumer:
-            consumer.is_blocked = True
-        if self.unacked >= self.limits.unacked_per_subscription:
-            self.is_blocked = True
-
-    def _unblock(self) -> None:
-        """Half of a limit must be free again before what it stopped goes on."""
-        for consumer in self.consumers:
-            if consumer.is_blocked and consumer.unacked <= self.limits.unacked_per_consumer // 2:
-                consumer.is_blocked = False
-                self.rescan()
-        if self.is_blocked and self.unacked <= self.limits.unacked_per_subscription // 2:
-            self.is_blocked = False
-            self.rescan()
 
     # -- acknowledgement ---------------------------------------------------------------------------
 
@@ -374,7 +372,7 @@ class Subscription(Parts):
                     consumer.messages_acked += removed
             if self.dispatcher is not None:
                 self.dispatcher.settled(acked.ranges)
-            self._unblock()
+            limits.unblock(self)
             self.gate.settled()
         if acked.ranges and self.journal is not None:
             self.journal.note(acked.ranges)
@@ -409,7 +407,7 @@ class Subscription(Parts):
         self.unacked -= consumer.unacked
         consumer.unacked = self.cursor.inflight_of(consumer.holder).count
         self.unacked += consumer.unacked
-        self._unblock()
+        limits.unblock(self)
         self.rescan()
 
     # -- seek --------------------------------------------------------------------------------------

@@ -19,9 +19,13 @@ from milepost.broker.compacted import Compacted, CompactionRuns
 from milepost.broker.counters import Counters, error_name, wire_error_name
 from milepost.broker.dedup import Dedup, Verdict
 from milepost.broker.peer import Peer
+from milepost.broker.policies.effective import DEFAULTS
 from milepost.broker.producer import Producer
+from milepost.broker.publish_throttle import PublishThrottle
 from milepost.broker.rates import Rates
+from milepost.broker.subscribe_gate import SubscribeGate
 from milepost.broker.subscription import Subscription
+from milepost.broker.throttle import Throttle
 from milepost.errors import (
     CorruptData,
     MilepostError,
@@ -35,7 +39,7 @@ from milepost.positions.ids import Position
 from milepost.positions.names import TopicName
 from milepost.positions.ranges import Range
 from milepost.storage.catalog import TopicRow
-from milepost.storage.entry import BATCH, CHUNK, LAST_CHUNK, MARKER, Block, NewEntry
+from milepost.storage.entry import BATCH, CHUNK, DELAYED, LAST_CHUNK, MARKER, Block, NewEntry
 from milepost.storage.log import Log
 from milepost.wire import replies
 from milepost.wire.encode import block_receipts, send_receipts
@@ -95,6 +99,7 @@ class Topic:
         self.access = access
         self.dedup = dedup
         """None: duplicates are not looked for."""
+        self.dedup_state_id: int | None = None
         self.producers: dict[str, Producer] = {}
         self.subscriptions: dict[str, Subscription] = {}
         self.on_stored: Callable[[], None] = lambda: None
@@ -102,6 +107,14 @@ class Topic:
         self.counters = counters or Counters()
         """Of the whole broker."""
         self.now_ms = now_ms
+        self.policies = DEFAULTS
+        """What holds for it; the steward keeps it up to date."""
+        self.subscribe_gate: SubscribeGate | None = None
+        """Turns consumers away that come too often."""
+        self.dispatch_throttle: Throttle | None = None
+        """How fast messages may go out, to all subscriptions together."""
+        self.throttle: PublishThrottle | None = None
+        """Holds producers that are too fast; None: nobody is."""
         self.chunked = ChunkedMessages()
         self.opened_ms = now_ms()
         self.recovered_end = log.end_index
@@ -115,7 +128,6 @@ class Topic:
         self.rates = Rates()
         self.published_ms = 0
         """When something was last stored, by this process."""
-        self.dedup_state_id: int | None = None
         self.compacted: Compacted | None = None
         """What compaction has left of it; None while it never ran."""
         self.compactions = CompactionRuns()
@@ -148,7 +160,7 @@ class Topic:
         publication = Publication(producer)
         answers = publication.answers
         items: list[NewEntry] = []
-        if self.dedup is None:
+        if self.dedup is None and not self.policies.max_message_size:
             for send in sends:
                 if send.traits is PLAIN:
                     # A plain tuple has the shape of a NewEntry at a quarter of its price.
@@ -197,6 +209,10 @@ class Topic:
                 )
             )
             return
+        fault = self._fault_of(send)
+        if fault is not None:
+            self._refuse_one(send, publication, fault)
+            return
         if self.dedup is not None and not producer.wrote(send.entry):
             # After a restart its sequence id would count for whom it names, whose publishes would be
             # taken for duplicates and dropped.
@@ -219,8 +235,28 @@ class Topic:
             publication.has_chunks = True
             index = self.log.next_index + sum(item[1] for item in items)
             flags, beside = self.chunked.tie(chunk, index)
+        if traits.deliver_at_time is not None:
+            flags |= DELAYED
         items.append(NewEntry(send.entry, send.count, flags, beside))
         publication.answers.append(send)
+
+    def _fault_of(self, send: Send) -> NotAllowed | None:
+        """What the topic's policies have against a send."""
+        traits, policies = send.traits, self.policies
+        size_max = policies.max_message_size
+        # As upstream: chunks are the broker's business, whose own maximum they obey.
+        if size_max and len(send.entry) > size_max and traits.chunk is None:
+            return NotAllowed(
+                f"a message of {len(send.entry)} bytes; {self.name} takes {size_max} at most"
+            )
+        delays, time_ms = policies.delays, traits.deliver_at_time
+        if time_ms is not None and delays is not None and delays.max_ms:
+            delay_ms = time_ms - send.publish_time
+            if delay_ms > delays.max_ms:
+                return NotAllowed(
+                    f"a delay of {delay_ms} ms; {self.name} allows {delays.max_ms} at most"
+                )
+        return None
 
     def _refuse_one(self, send: Send, publication: Publication, error: MilepostError) -> None:
         self.counters.publishes_refused[error_name(error)] += 1

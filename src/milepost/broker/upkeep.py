@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from milepost.broker import ending
+from milepost.broker.policies.policy import Level
 from milepost.broker.subscription import Subscription
 from milepost.broker.topic import Topic
 from milepost.errors import (
@@ -177,6 +178,8 @@ async def delete_topic(broker: Broker, topic: Topic, *, force: bool) -> None:
         check_unused(topic)
     # First, so that whatever happens no later topic of that name inherits them.
     await broker.guard.forget_topic(topic.name)
+    if topic.name.partition < 0:
+        await broker.steward.book.forget(Level.TOPIC, str(topic.name))
     async with _closed(broker, topic):
         await broker.engine.delete_topic(topic.row, topic.log)
         broker.directory.forget_topic(topic.name)
@@ -202,6 +205,7 @@ async def delete_partitioned(broker: Broker, name: TopicName, *, force: bool) ->
     for topic in topics:
         await delete_topic(broker, topic, force=force)
     await broker.guard.forget_topic(name)
+    await broker.steward.book.forget(Level.TOPIC, str(name))
     await broker.directory.delete_partitioned(name)
     await broker.schemas.forget(name)
 
@@ -233,8 +237,12 @@ async def truncate(broker: Broker, topic: Topic) -> None:
 async def trim(broker: Broker, topic: Topic) -> int:
     """Drop ledgers that no durable subscription needs any more; returns how many. What nobody
     subscribes to, nobody needs."""
-    before = trimmable_index(topic)
-    dropped = await broker.engine.trim(topic.log, before)
+    return await trim_to(broker, topic, trimmable_index(topic))
+
+
+async def trim_to(broker: Broker, topic: Topic, before_index: int) -> int:
+    """Drop ledgers that lie wholly before an index; returns how many."""
+    dropped = await broker.engine.trim(topic.log, before_index)
     for subscription in topic.subscriptions.values():
         subscription.trim(topic.log.first_index)
     return dropped
@@ -244,6 +252,10 @@ def trimmable_index(topic: Topic) -> int:
     needed = [
         one.cursor.mark_delete_index + 1 for one in topic.subscriptions.values() if one.is_durable
     ]
+    compacted = topic.compacted
+    if compacted is not None:  # what it kept lies where it always lay
+        kept = compacted.kept.first
+        needed.append(compacted.horizon if kept is None else kept)
     return min(needed, default=topic.log.end_index)
 
 

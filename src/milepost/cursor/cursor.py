@@ -9,7 +9,7 @@ exactly one state:
             extend                deliver
     (new) ─────────▶  ready  ◀──────────────▶  inflight
                         │        release          │
-                        └──────▶  acked  ◀────────┘         ack, ack_up_to, trim
+                        └──────▶  acked  ◀────────┘         ack, ack_up_to, skip, trim
                                     │
                         ready ◀─────┘                       seek, and only seek
 
@@ -185,11 +185,15 @@ class Cursor:
         Its own index is `end − 1`. When that is stale the ack was meant for an older epoch."""
         if end > self.end:
             raise IndexNotFound(f"a cumulative ack up to {end}, the end is {self.end}")
+        if self._stale.count and end - 1 in self._stale:
+            return Acked(0, self._stale.count_within(self.first, end), {}, ())
+        return self.skip(end, holder)
+
+    def skip(self, end: int, holder: int = NOBODY) -> Acked:
+        """Everything below `end` → acked, stale or not: it expired, or an operator says so."""
         lowest = self._lowest_in_backlog()
         if lowest is None or lowest >= end:
             return Acked(0, 0, {}, ())
-        if self._stale.count and end - 1 in self._stale:
-            return Acked(0, self._stale.count_within(self.first, end), {}, ())
         taken: dict[int, int] = {}
         return Acked(self._settle(lowest, end, holder, taken), 0, taken, ((lowest, end),))
 
@@ -250,19 +254,15 @@ class Cursor:
         return fact
 
     def trim(self, index: int) -> Acked:
-        """Below `index` → acked and no longer retained.
-
-        To be journaled as a `TrimFact`; or as an ack, by a broker whose log says at every start
-        where it begins.
-        """
+        """Below `index` → acked and no longer retained. To be journaled as a `TrimFact`; or as an
+        ack, by a broker whose log says at every start where it begins."""
         if not 0 <= index <= self.end:
             raise IndexNotFound(f"a trim to {index}, the end is {self.end}")
         if index <= self.first:
             return Acked(0, 0, {}, ())
-        taken: dict[int, int] = {}
-        first, self.first = self.first, index
-        count = self._settle(first, index, NOBODY, taken)
-        return Acked(count, 0, taken, ((first, index),) if count else ())
+        acked = self.skip(index)
+        self.first = index
+        return acked
 
     def replay(self, fact: Fact) -> None:
         """Make a journaled fact true again. Twice is as good as once, and what a snapshot has

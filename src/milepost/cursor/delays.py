@@ -19,6 +19,13 @@ from heapq import heappop, heappush
 
 from milepost.positions.ranges import IndexRanges, Range
 
+# A line of the timetable is one number: due time, first index and count, from the highest bits on. A third
+# of what a tuple takes, and there may be millions.
+_DUE_SHIFT = 96
+_FIRST_SHIFT = 32
+_FIRST_MASK = (1 << 64) - 1
+_COUNT_MASK = (1 << 32) - 1
+
 
 class Delays:
     """A set of indexes with due times."""
@@ -28,8 +35,8 @@ class Delays:
     # The indexes that are not due yet.
     indexes: IndexRanges
 
-    # A heap of (due_ms, first, end). Invariant: each index of `indexes` is in exactly one line.
-    _timetable: list[tuple[int, int, int]]
+    # A heap of lines. Invariant: each index of `indexes` is in exactly one line.
+    _timetable: list[int]
 
     def __init__(self) -> None:
         self.indexes = IndexRanges()
@@ -39,7 +46,8 @@ class Delays:
         """Delay indexes that are not delayed now."""
         added = self.indexes.add(first, end)
         assert added == end - first, f"part of [{first}, {end}) has a due time already"
-        heappush(self._timetable, (due_ms, first, end))
+        assert end - first <= _COUNT_MASK, f"[{first}, {end}) at once"
+        heappush(self._timetable, due_ms << _DUE_SHIFT | first << _FIRST_SHIFT | end - first)
 
     def discard(self, first: int, end: int) -> int:
         """Drop indexes before their time; how many were delayed."""
@@ -52,8 +60,8 @@ class Delays:
         """Remove and return what is due."""
         due: list[Range] = []
         timetable = self._timetable
-        while timetable and timetable[0][0] <= now_ms:
-            _, first, end = heappop(timetable)
+        while timetable and timetable[0] >> _DUE_SHIFT <= now_ms:
+            first, end = _range(heappop(timetable))
             due += self.indexes.within(first, end)
             self.indexes.discard(first, end)
         return due
@@ -62,9 +70,9 @@ class Delays:
     def next_due_ms(self) -> int | None:
         """When to look again, if anything is delayed."""
         timetable = self._timetable
-        while timetable and not self.indexes.count_within(*timetable[0][1:]):
+        while timetable and not self.indexes.count_within(*_range(timetable[0])):
             heappop(timetable)
-        return timetable[0][0] if timetable else None
+        return timetable[0] >> _DUE_SHIFT if timetable else None
 
     def clear(self) -> None:
         """Forget all indexes and times."""
@@ -75,7 +83,12 @@ class Delays:
         """Assert every `Invariant:` above."""
         self.indexes.check()
         named = IndexRanges()
-        for due_ms, first, end in self._timetable:
-            for piece in self.indexes.within(first, end):
-                assert named.add(*piece) == piece[1] - piece[0], f"{piece} twice, at {due_ms} too"
+        for line in self._timetable:
+            for piece in self.indexes.within(*_range(line)):
+                assert named.add(*piece) == piece[1] - piece[0], f"{piece} twice"
         assert named == self.indexes, f"{self.indexes} delayed, {named} in the timetable"
+
+
+def _range(line: int) -> Range:
+    first = line >> _FIRST_SHIFT & _FIRST_MASK
+    return first, first + (line & _COUNT_MASK)

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Body, Request
 from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
+from milepost.broker.policies.policy import Level
 from milepost.errors import NotAllowed
 from milepost.rest import audit
 from milepost.rest.permission import needs
@@ -82,6 +83,7 @@ async def delete_namespace(
         raise NotAllowed("namespaces are not deleted by force: delete their topics first")
     await broker.directory.delete_namespace(name)
     await broker.guard.forget_namespace(name)
+    await broker.steward.book.forget(Level.NAMESPACE, str(name))
     audit.note(request, "delete-namespace", name)
 
 

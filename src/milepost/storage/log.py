@@ -217,6 +217,12 @@ class Log:
             return self._begin_ledger(now_ms, None)
         return ledger, ledger.entries, ledger.last_time_ms
 
+    def is_full(self, now_ms: int) -> bool:
+        """Would the next block begin a new ledger? An old one need not wait for it."""
+        if self._staged or not self._ledgers or self._ledgers[-1].sealed:
+            return False
+        return self._is_full(self._ledgers[-1], None, now_ms)
+
     def _is_full(self, ledger: Ledger, last: Block | None, now_ms: int) -> bool:
         policy = self._owner.roll_policy
         if last is None:

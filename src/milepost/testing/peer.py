@@ -83,6 +83,8 @@ class RecordingPeer(_Record):
         """Set it to be slow; whoever feeds must be woken by hand then."""
         self.settled_count = 0
         """How many sends were answered."""
+        self.holds = 0
+        """How many want it not to be read."""
         self.failures: list[str] = []
         """Why the connection was to end, each time."""
         self._protocol.connect(pb.CommandConnect(client_version=client_version))
@@ -98,6 +100,12 @@ class RecordingPeer(_Record):
 
     def settled(self, publishes: int) -> None:
         self.settled_count += publishes
+
+    def hold(self) -> None:
+        self.holds += 1
+
+    def release(self) -> None:
+        self.holds -= 1
 
     def fail(self, reason: str) -> None:
         self.failures.append(reason)

@@ -29,5 +29,7 @@ def test_a_peer_is_no_more_than_that() -> None:
         "is_writable",
         "write",
         "settled",
+        "hold",
+        "release",
         "fail",
     }

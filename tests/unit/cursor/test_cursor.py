@@ -317,7 +317,7 @@ def test_a_message_released_in_this_epoch_may_be_acked(cursor: Cursor) -> None:
 def test_a_trim_moves_the_first_index(cursor: Cursor) -> None:
     cursor.deliver(0, 6, holder=1)
     cursor.ack([(0, 1)])
-    assert cursor.trim(3) == Acked(2, 0, {1: 2}, ((0, 3),))
+    assert cursor.trim(3) == Acked(2, 0, {1: 2}, ((1, 3),))
     assert (cursor.first, cursor.mark_delete_index) == (3, 2)
     assert cursor.counts() == Counts(ready=4, inflight=3, delayed=0, acked=0)
     cursor.ack([(3, 4)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from milepost.broker import quota
 from milepost.broker.access import Admission, Standing
 from milepost.broker.auth.authorizer import Target
 from milepost.broker.auth.operations import Operation
@@ -13,7 +14,7 @@ from milepost.broker.handlers.schema import schema_of
 from milepost.broker.labels import check_label
 from milepost.broker.producer import Producer
 from milepost.broker.topic import Topic
-from milepost.errors import AlreadyExists, ProducerBusy, ServiceNotReady, TooManyRequests
+from milepost.errors import AlreadyExists, ProducerBusy, ServiceNotReady
 from milepost.positions import signed64
 from milepost.positions.names import TopicName
 from milepost.wire import pulsar_pb2 as pb
@@ -52,6 +53,9 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
     try:
         topic = await broker.topic(TopicName.parse(command.topic))
         topic.check_published_to()
+        past_quota = quota.refusal(topic, broker.clock.wall_ms())
+        if past_quota is not None:
+            raise past_quota
         schema_version = await broker.schemas.admit_producer(topic.name, schema_of(command))
         if initial and initial not in topic.subscriptions:
             with suppress(AlreadyExists):  # two producers at once: the other one was first
@@ -122,9 +126,9 @@ def _make_way(session: Session, made: Producer) -> None:
     current = session.producers.get(made.producer_id)
     if current is not None:
         broker.admissions.remove(current)
-    limit = broker.settings.max_producers_per_topic
+    limit = topic.policies.max_producers
     if limit and len(topic.producers) >= limit:
-        raise TooManyRequests(f"topic {topic.name} has {limit} producers already")
+        raise ProducerBusy(f"topic {topic.name} has {limit} producers already")
 
 
 async def _settle(session: Session, made: Producer) -> None:

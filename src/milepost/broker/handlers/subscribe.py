@@ -15,6 +15,7 @@ from milepost.broker.broadcast import (
 )
 from milepost.broker.chunk_gate import OpenGate
 from milepost.broker.consumer import NO_EPOCH, Consumer
+from milepost.broker.dispatch import TYPE_NAMES
 from milepost.broker.handlers.registry import handles
 from milepost.broker.handlers.schema import reads_any, schema_of
 from milepost.broker.labels import check_label
@@ -24,12 +25,12 @@ from milepost.broker.topic import Topic
 from milepost.cursor.group import Start
 from milepost.errors import (
     AlreadyExists,
+    ConsumerBusy,
     InvalidInput,
     NotAllowed,
     ProducerBusy,
     ServiceNotReady,
     SubscriptionNotFound,
-    TooManyRequests,
 )
 from milepost.positions import signed64
 from milepost.positions.names import TopicName
@@ -86,6 +87,7 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
         topic = await broker.topic(
             TopicName.parse(command.topic), create=command.force_topic_creation
         )
+        _check_policies(session, topic, command)
         await broker.schemas.admit_consumer(topic, schema_of(command))
         while True:
             topic.check_open()
@@ -132,6 +134,19 @@ def _is_there(topic: Topic, subscription: Subscription) -> bool:
     return found is not None and subscription in found.parts()
 
 
+def _check_policies(session: Session, topic: Topic, command: pb.CommandSubscribe) -> None:
+    if command.subType not in topic.policies.subscription_types:
+        kind = TYPE_NAMES[command.subType]
+        raise NotAllowed(f"{topic.name} allows no {kind} subscriptions")
+    gate = topic.subscribe_gate
+    consumer = session.address.rpartition(":")[0], command.consumer_name, command.consumer_id
+    if gate is not None and not gate.admits(consumer):
+        raise NotAllowed(
+            f"consumer {command.consumer_name} subscribes to {topic.name} more than "
+            f"{gate.rate.messages} times in {gate.rate.period_s:g} s"
+        )
+
+
 async def _subscription(
     session: Session, topic: Topic, command: pb.CommandSubscribe
 ) -> Subscription:
@@ -171,7 +186,7 @@ async def _plain(
         if any(item.key == EVERY_CHUNK and item.value == "true" for item in command.metadata):
             reader.gate = OpenGate(reader.cursor, topic.chunk_indexes)
         return reader
-    if not broker.settings.allow_auto_subscription_creation:
+    if not topic.policies.auto_subscriptions:
         raise SubscriptionNotFound(f"subscription {name} of {topic.name} does not exist")
     properties = {item.key: item.value for item in command.subscription_properties}
     try:
@@ -212,13 +227,12 @@ def _consumer(
     subscription: Subscription,
     consumer_id: int,
 ) -> Consumer:
-    settings = session.broker.settings
-    limit = settings.max_consumers_per_subscription
+    limit = topic.policies.max_consumers_per_subscription
     if limit and len(subscription.consumers) >= limit:
-        raise TooManyRequests(f"subscription {subscription.name} has {limit} consumers already")
-    limit = settings.max_consumers_per_topic
+        raise ConsumerBusy(f"subscription {subscription.name} has {limit} consumers already")
+    limit = topic.policies.max_consumers
     if limit and sum(len(s.consumers) for s in topic.subscriptions.values()) >= limit:
-        raise TooManyRequests(f"topic {topic.name} has {limit} consumers already")
+        raise ConsumerBusy(f"topic {topic.name} has {limit} consumers already")
     ranges = [(item.start, item.end) for item in command.keySharedMeta.hashRanges]
     holder = session.broker.next_holder()
     return Consumer(

@@ -94,7 +94,7 @@ def test_there_may_be_so_many(make_stage: MakeStage) -> None:
     client = stage.client()
     for number in range(2):
         assert error_of(produce(stage, client, number, f"p{number}")) == ""
-    assert error_of(produce(stage, client, 2, "p2")) == "TooManyRequests"
+    assert error_of(produce(stage, client, 2, "p2")) == "ProducerBusy"
     assert error_of(produce(stage, client, 1, "p1", epoch=1)) == ""  # in its own place
 
 

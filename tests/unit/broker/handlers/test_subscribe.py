@@ -240,9 +240,9 @@ def test_there_may_be_so_many(make_stage: MakeStage) -> None:
     def join(name: str, consumer_id: int) -> str:
         return error_of(subscribe(stage, client, name, SHARED, consumer_id))
 
-    assert [join("a", number) for number in range(3)] == ["", "", "TooManyRequests"]
-    assert [join("b", number) for number in range(3, 5)] == ["", "TooManyRequests"]
-    assert join("c", 5) == "TooManyRequests"
+    assert [join("a", number) for number in range(3)] == ["", "", "ConsumerBusy"]
+    assert [join("b", number) for number in range(3, 5)] == ["", "ConsumerBusy"]
+    assert join("c", 5) == "NotAllowedError"
 
 
 def test_many_at_once_do_not_pass_the_limit(make_stage: MakeStage) -> None:
@@ -251,7 +251,7 @@ def test_many_at_once_do_not_pass_the_limit(make_stage: MakeStage) -> None:
     requests = [ask(client, subscribe_command(f"s{number}", SHARED, number)) for number in range(4)]
     stage.turn()
     errors = [error_of(answer(client, one)) for one in requests]
-    assert errors == ["", "", "TooManyRequests", "TooManyRequests"]
+    assert errors == ["", "", "NotAllowedError", "NotAllowedError"]
 
 
 def test_subscriptions_are_made_only_where_they_may_be(make_stage: MakeStage) -> None:

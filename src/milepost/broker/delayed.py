@@ -1,0 +1,91 @@
+"""Delayed delivery: messages that name a time are put aside until it has come.
+
+On Shared and Key_Shared subscriptions only, as upstream has it. A message's time is part of its entry, so
+nothing is written down when it is put aside: after a restart, or a seek, it is met again and put aside again.
+It is in the backlog all the while, and whatever acks it (expiry, trimming, an operator) ends its waiting.
+
+    met before its time ─▶ cursor.delay ─▶ timer ─▶ cursor.due ─▶ dispatched as any other
+
+A timer stands for the earliest time of a subscription, so that a million of them cost one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from milepost.storage.entry import Entry
+from milepost.wire.metadata import entry_metadata
+
+if TYPE_CHECKING:
+    from milepost.broker.subscription import Subscription
+    from milepost.clock import Clock
+
+FOR_EVER_MS = 1 << 63
+
+# A clock may jump while a timer runs; once a second somebody looks in any case (steward.py).
+WAIT_S_MAX = 60.0
+
+
+def puts_aside(subscription: Subscription, entry: Entry) -> bool:
+    """Is the time of an entry that names one still to come? Then it waits from now on."""
+    topic = subscription.topic
+    dispatcher = subscription.dispatcher
+    if dispatcher is None or not dispatcher.delays or topic.policies.delays is None:
+        return False
+    if not topic.name.is_persistent:
+        return False
+    due_ms = entry_metadata(entry.payload).deliver_at_time
+    if due_ms <= topic.now_ms():
+        return False
+    end = entry.last_index + 1
+    subscription.cursor.delay(end - entry.count, end, due_ms)
+    subscription.wake_at(due_ms)
+    return True
+
+
+def release_due(subscription: Subscription, now_ms: int) -> None:
+    """Dispatch what waited until now."""
+    if subscription.cursor.due(now_ms):
+        subscription.rescan()
+
+
+def obey(subscription: Subscription) -> None:
+    """Nothing waits where nothing is delayed, be it by policy or by the subscription's type."""
+    dispatcher = subscription.dispatcher
+    is_off = subscription.topic.policies.delays is None
+    if is_off or (dispatcher is not None and not dispatcher.delays):
+        release_due(subscription, FOR_EVER_MS)
+
+
+class DueTimer:
+    """Wakes a subscription at the earliest time that one of its messages waits for."""
+
+    def __init__(self, subscription: Subscription, clock: Clock) -> None:
+        self._subscription = subscription
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._due_ms = FOR_EVER_MS
+        subscription.wake_at = self.wake_at
+
+    def wake_at(self, due_ms: int) -> None:
+        """Something waits until then."""
+        if due_ms < self._due_ms or self._timer is None:
+            self._set(due_ms)
+
+    def _set(self, due_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._due_ms = due_ms
+        # Half a millisecond more, for clocks that are rounded down.
+        wait_s = (due_ms - self._clock.wall_ms()) / 1000 + 0.0005
+        self._timer = self._loop.call_later(min(max(wait_s, 0), WAIT_S_MAX), self.look)
+
+    def look(self) -> None:
+        """Release what is due, and wait for the next."""
+        self._timer, self._due_ms = None, FOR_EVER_MS
+        release_due(self._subscription, self._clock.wall_ms())
+        next_due_ms = self._subscription.cursor.next_due_ms
+        if next_due_ms is not None:
+            self._set(next_due_ms)

@@ -1,0 +1,116 @@
+"""Housekeeping: at intervals, do what retention, expiry and quotas ask for. The decisions are elsewhere.
+
+    expire        acks what is older than its topic's `messageTTL`          (skipping.py)
+    check quotas  closes producers, or acks the oldest messages             (quota.py)
+    trim          drops ledgers that nobody needs any more                  (retention.py)
+
+A topic that nobody has opened since the start is left alone until somebody does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from milepost.broker import quota, retention, skipping, upkeep
+from milepost.broker.policies.effective import EVICT
+from milepost.broker.topic import Topic
+from milepost.errors import MilepostError
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+
+class Housekeeping:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._loop = asyncio.get_running_loop()
+        self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
+        # Topics that are being trimmed.
+        self._trimming: set[Topic] = set()
+
+    def start(self) -> None:
+        settings = self._broker.settings
+        self._begin(self.expire, settings.expiry_check_interval_s)
+        self._begin(self.check_quotas, settings.quota_check_interval_s)
+        self._begin(self.trim, settings.retention_check_interval_s)
+
+    def _begin(self, work: Callable[[], None], interval_s: float) -> None:
+        def due() -> None:
+            self._timers[work] = self._loop.call_later(interval_s, due)
+            work()
+
+        self._timers[work] = self._loop.call_later(interval_s, due)
+
+    def stop(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+
+    def _topics(self) -> list[Topic]:
+        return [topic for topic in self._broker.topics.values() if topic.name.is_persistent]
+
+    # -- expiry ------------------------------------------------------------------------------------
+
+    def expire(self) -> None:
+        now_ms = self._broker.clock.wall_ms()
+        for topic in self._topics():
+            ttl_s = topic.policies.message_ttl_s
+            if ttl_s:
+                self._skip(topic, topic.log.index_at(max(now_ms - ttl_s * 1000, 0)), expires=True)
+
+    def _skip(self, topic: Topic, end_index: int, *, expires: bool) -> None:
+        for subscription in topic.subscriptions.values():
+            for part in subscription.parts():
+                count = part.skip(end_index)
+                if count and expires:
+                    skipping.note_expired(part, count)
+                elif count:
+                    self._broker.counters.messages_evicted += count
+
+    # -- quotas ------------------------------------------------------------------------------------
+
+    def check_quotas(self) -> None:
+        now_ms = self._broker.clock.wall_ms()
+        for topic in self._topics():
+            past = quota.exceeded(topic, now_ms)
+            if past is None:
+                continue
+            if past.policy == EVICT:
+                self._skip(topic, quota.evicted_index(topic, past, now_ms), expires=False)
+            elif topic.producers:
+                # They come back, and are told why they may not publish.
+                self._broker.counters.quota_closes += len(topic.producers)
+                upkeep.put_out_producers(self._broker, topic)
+
+    # -- retention ---------------------------------------------------------------------------------
+
+    def trim(self) -> None:
+        now_ms = self._broker.clock.wall_ms()
+        for topic in self._topics():
+            if topic in self._trimming:
+                continue
+            log = topic.log
+            if log.is_full(now_ms):
+                log.roll(now_ms, lambda error: None)
+            index = retention.trim_index(
+                retention.kept(log.ledgers),
+                upkeep.trimmable_index(topic),
+                topic.policies.retention,
+                now_ms,
+            )
+            if log.trimmable(index):
+                self._trimming.add(topic)
+                self._broker.spawn(self._trim(topic, index))
+
+    async def _trim(self, topic: Topic, index: int) -> None:
+        try:
+            dropped = await upkeep.trim_to(self._broker, topic, index)
+            self._broker.counters.ledgers_trimmed += dropped
+        except MilepostError as error:
+            logger.warning("%s could not be trimmed, and will be later: %s", topic, error)
+        finally:
+            self._trimming.discard(topic)

@@ -1,0 +1,82 @@
+"""One policy: what it is called, what it may be, where it can be set and what holds when it is not.
+
+As upstream merges them, the nearest level that says anything decides: the topic, then its namespace, then
+the broker's settings. A value of one level replaces the whole value of the one behind it; nothing is merged
+inside a value.
+
+    >>> merged(RETENTION, Settings(), {}, {"retention": {"retentionTimeInMinutes": 5, …}})
+    {'retentionTimeInMinutes': 5, …}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from milepost.broker.policies.shapes import Json, Shape
+from milepost.broker.settings import Settings
+
+Values = Mapping[str, Json]
+"""What one namespace or topic has set: policy → value."""
+
+
+class Level(Enum):
+    NAMESPACE = "namespace"
+    TOPIC = "topic"
+
+
+class _Nothing(Enum):
+    NOTHING = "nothing"
+
+
+NOTHING: Final = _Nothing.NOTHING
+"""An empty answer, which is no JSON."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """How upstream's REST interface has a policy at one level."""
+
+    path: str
+    """The last part of it."""
+    method: str = "POST"
+    """What sets it."""
+    removable: bool = True
+    unset: Json = NOTHING
+    """What GET answers while nothing is set."""
+    unset_status: int = 200
+    query: str = ""
+    """The value is this query parameter, not the body."""
+    kind: str = ""
+    """One of several values under one path, told apart by `backlogQuotaType`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    name: str
+    """Its key in the catalog, and the word that commands are made of."""
+    doc: str
+    shape: Shape
+    default: Callable[[Settings], Json]
+    """What holds when no level has said anything; None: nothing does."""
+    settings: tuple[str, ...] = ()
+    """The settings that this default is made of."""
+    namespace: Route | None = None
+    topic: Route | None = None
+    unset_by: Json = None
+    """A value that means: as the level behind has it."""
+    acts: bool = True
+    """False: kept and answered for those who ask; nothing in this broker depends on it."""
+
+    def route(self, level: Level) -> Route | None:
+        return self.namespace if level is Level.NAMESPACE else self.topic
+
+
+def merged(policy: Policy, settings: Settings, namespace: Values, topic: Values) -> Json:
+    """What holds for a topic."""
+    for values in (topic, namespace):
+        if values.get(policy.name) is not None:
+            return values[policy.name]
+    return policy.default(settings)

@@ -1,0 +1,121 @@
+"""The policy book: what every namespace and topic has set, in memory as in the catalog.
+
+A change is checked, then durable, then told (`on_change`), in this order; what is refused changes nothing.
+A partitioned topic's policies are its partitions' too, so topics are known here by the name of the whole.
+
+    await book.set(Level.TOPIC, "persistent://public/default/orders", policy, 60)
+    book.of(TopicName.parse("persistent://public/default/orders-partition-3")).message_ttl_s == 60
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from milepost.broker.directory import ChangeCatalog
+from milepost.broker.policies.effective import (
+    AutoTopics,
+    TopicPolicies,
+    auto_topics,
+    effective,
+    max_topics,
+)
+from milepost.broker.policies.policy import Level, Policy, Values
+from milepost.broker.policies.shapes import Json
+from milepost.broker.settings import Settings
+from milepost.errors import PolicyOutOfRange
+from milepost.positions.names import NamespaceName, TopicName
+from milepost.storage.catalog import Catalog, Doc
+
+# Where the catalog keeps them: namespace or topic name → policy → value.
+FOLDERS: Final = {Level.NAMESPACE: "namespace policies", Level.TOPIC: "topic policies"}
+
+_NOTHING_SET: Final[Values] = {}
+
+
+class PolicyBook:
+    def __init__(self, change: ChangeCatalog, settings: Settings) -> None:
+        self._change = change
+        self._settings = settings
+        self._set: dict[Level, dict[str, Values]] = {level: {} for level in Level}
+        self.on_change: Callable[[Level, str], None] = lambda level, name: None
+        """Called when a change is durable, with what it was made to."""
+
+    async def load(self) -> None:
+        def read(catalog: Catalog) -> dict[Level, dict[str, Doc]]:
+            return {level: catalog.docs(folder) for level, folder in FOLDERS.items()}
+
+        found = await self._change(read)
+        for level in Level:
+            self._set[level] = dict(found[level])
+
+    # -- asking ------------------------------------------------------------------------------------
+
+    def values(self, level: Level, name: str) -> Values:
+        """What was set there, and nothing that follows from it."""
+        return self._set[level].get(name, _NOTHING_SET)
+
+    def of(self, name: TopicName) -> TopicPolicies:
+        """What holds for a topic."""
+        return effective(self._settings, *self.levels(name))
+
+    def levels(self, name: TopicName) -> tuple[Values, Values]:
+        """What the namespace and what the topic has set."""
+        return (
+            self.values(Level.NAMESPACE, str(name.namespace)),
+            self.values(Level.TOPIC, str(name.base)),
+        )
+
+    def auto_topics(self, namespace: NamespaceName) -> AutoTopics:
+        return auto_topics(self._settings, self.values(Level.NAMESPACE, str(namespace)))
+
+    def max_topics(self, namespace: NamespaceName) -> int:
+        return max_topics(self._settings, self.values(Level.NAMESPACE, str(namespace)))
+
+    # -- changing ----------------------------------------------------------------------------------
+
+    async def set(self, level: Level, name: str, policy: Policy, value: object) -> None:
+        """Set it to a value as it came from outside; None removes it."""
+        route = policy.route(level)
+        assert route is not None, f"{policy.name} is none of a {level.value}"
+        read: Json = None
+        if value is not None:
+            read = policy.shape.read(value, route.path)
+            self._check(policy, read, route.path)
+        if policy.unset_by is not None and read == policy.unset_by:
+            read = None
+        await self._store(level, name, policy.name, read)
+
+    async def remove(self, level: Level, name: str, policy: Policy) -> None:
+        await self._store(level, name, policy.name, None)
+
+    async def forget(self, level: Level, name: str) -> None:
+        """The namespace or topic is deleted, and another of its name begins anew."""
+        if name in self._set[level]:
+            folder = FOLDERS[level]
+            await self._change(lambda catalog: catalog.delete_doc(folder, name))
+            self._set[level].pop(name, None)
+
+    def _check(self, policy: Policy, value: Json, name: str) -> None:
+        """What no shape can know."""
+        largest = self._settings.max_message_size
+        if policy.name == "max_message_size" and value > largest:
+            raise PolicyOutOfRange(f"{name} = {value}: the broker takes at most {largest}")
+
+    async def _store(self, level: Level, name: str, policy: str, value: Json) -> None:
+        folder = FOLDERS[level]
+
+        def store(catalog: Catalog) -> Doc:
+            # Read there and not here: another change may be on its way.
+            doc = catalog.doc(folder, name) or {}
+            doc.pop(policy, None)
+            if value is not None:
+                doc[policy] = value
+            if doc:
+                catalog.put_doc(folder, name, doc)
+            else:
+                catalog.delete_doc(folder, name)
+            return doc
+
+        self._set[level][name] = await self._change(store)
+        self.on_change(level, name)

@@ -1,0 +1,116 @@
+"""The steward: hands policies to open topics, and does at intervals what they ask for.
+
+What is to be done is decided elsewhere (`policies/`, `retention.py`, `limits.py`); here it is carried out. A
+change of a policy reaches every open topic it holds for in the step in which it becomes known, and with it
+everyone who is connected.
+
+    steward.adopt(topic)      a topic was opened
+    steward.tick(now)         once a second, and as the intervals in the settings say
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from milepost.broker import dedup_switch, delayed
+from milepost.broker import limits as limiting
+from milepost.broker.limits import Limits
+from milepost.broker.policies.effective import Rate
+from milepost.broker.policies.policy import Level
+from milepost.broker.policy_book import PolicyBook
+from milepost.broker.publish_throttle import PublishThrottle
+from milepost.broker.subscribe_gate import SubscribeGate
+from milepost.broker.subscription import Subscription
+from milepost.broker.throttle import Throttle
+from milepost.broker.topic import Topic
+from milepost.errors import MilepostError
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+
+class Steward:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.book = PolicyBook(broker.engine.catalog, broker.settings)
+        self.book.on_change = self._changed
+        # Topics whose deduplication is being switched.
+        self._switching: set[Topic] = set()
+
+    def _changed(self, level: Level, name: str) -> None:
+        for topic in list(self._broker.topics.values()):
+            known_as = topic.name.base if level is Level.TOPIC else topic.name.namespace
+            if str(known_as) == name:
+                self.adopt(topic)
+
+    def tick(self, now_ms: int) -> None:
+        """Once a second: clocks jump, and timers do not jump with them."""
+        for topic in self._broker.topics.values():
+            for subscription in topic.subscriptions.values():
+                for part in subscription.parts():
+                    if part.cursor.next_due_ms is not None:
+                        delayed.release_due(part, now_ms)
+
+    # -- handing them out --------------------------------------------------------------------------
+
+    def adopt(self, topic: Topic) -> None:
+        """Give a topic, and all who use it, the policies that hold for it now."""
+        policies = topic.policies = self.book.of(topic.name)
+        self._set_publish_rate(topic, policies.publish_rate)
+        if policies.subscribe_rate is None:
+            topic.subscribe_gate = None
+        elif topic.subscribe_gate is None or topic.subscribe_gate.rate != policies.subscribe_rate:
+            topic.subscribe_gate = SubscribeGate(
+                policies.subscribe_rate, self._broker.clock.monotonic
+            )
+        topic.dispatch_throttle = self._throttle(
+            topic, topic.dispatch_throttle, policies.dispatch_rate
+        )
+        for subscription in list(topic.subscriptions.values()):
+            for part in subscription.parts():
+                self.join(part)
+        is_other = policies.deduplication is (topic.dedup is None)
+        if topic.name.is_persistent and is_other and topic not in self._switching:
+            self._switching.add(topic)
+            self._broker.spawn(self._switch_deduplication(topic))
+
+    def join(self, subscription: Subscription) -> None:
+        """Give a subscription what of its topic's policies holds for it."""
+        topic = subscription.topic
+        policies = topic.policies
+        limiting.obey(subscription, Limits.of(self._broker.settings, policies))
+        delayed.obey(subscription)
+        own = subscription.own_throttle = self._throttle(
+            topic, subscription.own_throttle, policies.subscription_dispatch_rate
+        )
+        throttles = [one for one in (topic.dispatch_throttle, own) if one is not None]
+        if throttles != list(subscription.throttles):
+            subscription.throttles = throttles
+            subscription.rescan()
+
+    def _throttle(self, topic: Topic, found: Throttle | None, rate: Rate | None) -> Throttle | None:
+        """The throttle for a rate: the one that is there, with its debts, if it is of that rate."""
+        if rate is None or (found is not None and found.rate == rate):
+            return found if rate is not None else None
+        return Throttle(
+            rate, self._broker.clock.monotonic, lambda: (topic.messages_in, topic.bytes_in)
+        )
+
+    def _set_publish_rate(self, topic: Topic, rate: Rate | None) -> None:
+        throttle = topic.throttle
+        if throttle is not None and throttle.rate != rate:
+            throttle.end()
+            topic.throttle = throttle = None
+        if throttle is None and rate is not None:
+            topic.throttle = PublishThrottle(rate, self._broker.clock.monotonic)
+
+    async def _switch_deduplication(self, topic: Topic) -> None:
+        try:
+            await dedup_switch.switch(self._broker, topic)
+        except MilepostError as error:
+            logger.error("%s: deduplication could not be switched: %s", topic, error)
+        finally:
+            self._switching.discard(topic)

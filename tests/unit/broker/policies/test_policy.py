@@ -1,0 +1,40 @@
+"""Which level decides."""
+
+from __future__ import annotations
+
+import pytest
+
+from milepost.broker.policies.policy import Level, Policy, Route, merged
+from milepost.broker.policies.shapes import Whole
+from milepost.broker.settings import Settings
+
+POLICY = Policy(
+    name="p",
+    doc="",
+    shape=Whole(0, 9),
+    default=lambda settings: settings.port,
+    namespace=Route(path="n"),
+)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "topic", "holds"),
+    [
+        ({}, {}, 7),
+        ({"p": 1}, {}, 1),
+        ({}, {"p": 2}, 2),
+        ({"p": 1}, {"p": 2}, 2),
+        ({"p": 1}, {"q": 2}, 1),
+        ({"p": 1}, {"p": 0}, 0),  # a topic may lift what its namespace limits
+        ({"p": None}, {}, 7),
+    ],
+)
+def test_the_nearest_that_says_anything_decides(
+    namespace: dict[str, int], topic: dict[str, int], holds: int
+) -> None:
+    assert merged(POLICY, Settings(port=7), namespace, topic) == holds
+
+
+def test_a_policy_has_a_route_where_it_can_be_set() -> None:
+    assert POLICY.route(Level.NAMESPACE) == Route(path="n")
+    assert POLICY.route(Level.TOPIC) is None

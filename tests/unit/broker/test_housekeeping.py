@@ -1,0 +1,160 @@
+"""What retention, expiry and quotas ask for is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stage.frames import message
+from stage.stage import TOPIC, Stage
+
+from milepost.broker.dispatch import SHARED
+from milepost.broker.policies.policy import Level
+from milepost.broker.policies.table import POLICIES
+from milepost.testing.peer import RecordingPeer
+
+MakeStage = Callable[..., Stage]
+
+
+def set_policy(stage: Stage, policy: str, value: Any) -> None:
+    stage.run(stage.broker.steward.book.set(Level.TOPIC, TOPIC, POLICIES[policy], value))
+    stage.turn()
+
+
+def fill(stage: Stage, count: int, first: int = 0) -> None:
+    topic = stage.topic()
+    producer = topic.producers.get("p") or stage.producer(topic)
+    for number in range(first, first + count):
+        stage.publish(producer, message(number, b"x" * 100))
+
+
+def keep_house(stage: Stage) -> None:
+    house = stage.broker.housekeeping
+    for work in (house.expire, house.check_quotas, house.trim):
+        stage.loop.do(work)
+        stage.turn()
+
+
+def test_what_is_too_old_is_acked_for_everyone(stage: Stage) -> None:
+    topic = stage.topic()
+    idle, reader = stage.subscription(topic), stage.subscription(topic, "r", durable=False)
+    consumer = stage.consumer(stage.subscription(topic, "busy"), SHARED, permits=2)
+    fill(stage, 3)
+    stage.clock.advance(10)
+    fill(stage, 2, 3)
+    set_policy(stage, "message_ttl", 5)
+    keep_house(stage)
+    for subscription in (idle, reader, consumer.subscription):
+        assert subscription.cursor.mark_delete_index == 2, subscription
+        assert subscription.cursor.backlog == 2
+    assert consumer.unacked == 0
+    assert stage.broker.counters.messages_expired == 9
+    assert stage.restarted().topic().subscriptions["s"].cursor.backlog == 2
+
+
+def test_what_waits_for_its_time_expires_too(stage: Stage) -> None:
+    topic = stage.topic()
+    consumer = stage.consumer(stage.subscription(topic), SHARED, permits=10)
+    at_ms = stage.clock.wall_ms() + 60_000
+    stage.publish(stage.producer(topic), message(0, deliver_at_time=at_ms))
+    cursor = consumer.subscription.cursor
+    assert cursor.counts().delayed == 1
+    set_policy(stage, "message_ttl", 5)
+    stage.clock.advance(6)
+    keep_house(stage)
+    assert cursor.backlog == 0
+    stage.tick(60)
+    peer = consumer.peer
+    assert isinstance(peer, RecordingPeer)
+    assert peer.take() == []
+
+
+def test_what_a_seek_made_stale_expires_too(stage: Stage) -> None:
+    topic = stage.topic()
+    consumer = stage.consumer(stage.subscription(topic), SHARED, permits=10)
+    fill(stage, 3)
+    stage.seek(consumer.subscription, 0)
+    set_policy(stage, "message_ttl", 5)
+    stage.clock.advance(6)
+    keep_house(stage)
+    assert consumer.subscription.cursor.backlog == 0
+
+
+def test_only_ledgers_that_everyone_has_acked_go(make_stage: MakeStage) -> None:
+    stage = make_stage(ledger_entries_max=2)
+    topic = stage.topic()
+    slow, fast = stage.subscription(topic, "slow"), stage.subscription(topic, "fast")
+    fill(stage, 9)
+    fast.skip(9)
+    keep_house(stage)
+    assert topic.log.first_index == 0
+    slow.skip(5)
+    keep_house(stage)
+    assert topic.log.first_index == 4
+    assert slow.cursor.first == 4
+    slow.skip(9)
+    keep_house(stage)
+    assert topic.log.first_index == 8  # the open ledger stays
+    assert stage.broker.counters.ledgers_trimmed == 4
+    stage = stage.restarted()
+    assert stage.topic().log.first_index == 8
+    assert stage.topic().log.end_index == 9
+
+
+def test_retention_keeps_what_is_acked(make_stage: MakeStage) -> None:
+    stage = make_stage(ledger_entries_max=2)
+    topic = stage.topic()
+    for_ever = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
+    set_policy(stage, "retention", for_ever)
+    fill(stage, 5)  # nobody subscribes: nobody needs it
+    keep_house(stage)
+    assert topic.log.first_index == 0
+    set_policy(stage, "retention", {"retentionTimeInMinutes": 1, "retentionSizeInMB": -1})
+    stage.clock.advance(59)
+    keep_house(stage)
+    assert topic.log.first_index == 0
+    stage.clock.advance(1)
+    keep_house(stage)
+    assert topic.log.first_index == 4
+
+
+def test_a_ledger_that_is_old_need_not_wait_for_the_next_message(make_stage: MakeStage) -> None:
+    stage = make_stage()
+    topic = stage.topic()
+    fill(stage, 3)
+    keep_house(stage)
+    assert topic.log.first_index == 0
+    stage.clock.advance(5 * 3600)
+    keep_house(stage)
+    keep_house(stage)
+    assert topic.log.first_index == topic.log.end_index == 3
+
+
+def test_producers_go_when_the_quota_says_so(stage: Stage) -> None:
+    topic = stage.topic()
+    subscription = stage.subscription(topic)
+    peer = RecordingPeer()
+    stage.producer(topic, peer=peer)
+    fill(stage, 5)
+    peer.take()
+    quota = {"limitSize": 100, "policy": "producer_request_hold"}
+    set_policy(stage, "backlog_quota_size", quota)
+    keep_house(stage)
+    assert not topic.producers
+    assert [type(heard).__name__ for heard in peer.take()] == ["CommandCloseProducer"]
+    assert subscription.cursor.backlog == 5
+    assert stage.broker.counters.quota_closes == 1
+
+
+def test_the_oldest_messages_go_when_the_quota_says_so(stage: Stage) -> None:
+    topic = stage.topic()
+    slow, fast = stage.subscription(topic, "slow"), stage.subscription(topic, "fast", 0)
+    fill(stage, 10)
+    fast.skip(9)
+    quota = {"limitSize": topic.log.size_from(5), "policy": "consumer_backlog_eviction"}
+    set_policy(stage, "backlog_quota_size", quota)
+    keep_house(stage)
+    assert slow.cursor.mark_delete_index == 5  # a tenth below the limit
+    assert fast.cursor.mark_delete_index == 8
+    assert topic.producers
+    assert stage.broker.counters.messages_evicted == 6
