@@ -100,6 +100,7 @@ OPENS_FILES = {
     "broker/settings.py": "reads the operator's configuration before there is a data directory",
     "broker/auth/files.py": "reads the operator's keys, passwords and certificates",
     "cli/": "reads and writes the user's own files",
+    "spark/pipelines/lake.py": "a lake is the user's own directory, and no broker's",
 }
 # fmt: off
 OPENING_CALLS = {

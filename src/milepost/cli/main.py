@@ -39,6 +39,7 @@ COMMANDS = {
     "seek": Lazy("milepost.cli.seek:seek", "Move a subscription, and say what that does."),
     "perf": Lazy("milepost.cli.perf:perf", "Measure publishing and consuming."),
     "verify": Lazy("milepost.cli.verify:verify", "Check a data directory, without a broker."),
+    "pipeline": Lazy("milepost.cli.pipeline:pipeline", "Topics into lakes and back, by Spark."),
     "context": Lazy("milepost.cli.context:context", "Names for the brokers that you work with."),
     "tokens": Lazy("milepost.cli.tokens:tokens", "Keys, and tokens signed with them."),
     "config": Lazy("milepost.cli.config:config", "Show the settings and where they come from."),

@@ -13,9 +13,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pathlib import Path
 
-__all__ = ["register", "follow"]
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["register", "follow", "table"]
 
 PUSH_DOWN_CONF: Final = "spark.sql.python.filterPushdown.enabled"
 
@@ -49,3 +51,15 @@ def follow(spark: SparkSession, **options: Any) -> None:
     if found.subscription is None:
         raise InvalidOption("option subscription says whose progress is written, and is missing")
     spark.streams.addListener(ProgressListener(found.connection, found.subscription))
+
+
+def table(spark: SparkSession, topic: str, lake: str | Path, **options: Any) -> DataFrame:
+    """One frame of a topic's archived past, read as Parquet, and its live tail, joined at an exact index.
+
+    `options` are those of a read: `serviceUrl`, `adminUrl`, `token`.
+    """
+    from pathlib import Path
+
+    from milepost.spark.table import table as joined
+
+    return joined(spark, topic, Path(lake), **options)

@@ -1,0 +1,44 @@
+"""One table of a topic's archived past and its live tail, joined at an exact index.
+
+The past is read by Spark itself, as Parquet; the tail by the source, from the index at which the past
+ends. Each message is in one of them.
+
+    frame = table(spark, "events", Path("lake"), serviceUrl="pulsar://localhost:6650")
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from milepost.spark.columns import COLUMNS, ddl
+from milepost.spark.options import topic_name
+from milepost.spark.pipelines.archive import check_topic
+from milepost.spark.pipelines.lake import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def table(spark: SparkSession, topic: str, directory: Path, **options: Any) -> DataFrame:
+    """`options` are those of a read."""
+    lake = Lake.load(directory)
+    full = topic_name("topic", topic)
+    wanted = [one for one in lake.end if one == full or one.startswith(f"{full}-partition-")]
+    if not wanted:
+        check_topic(lake, full)
+    tail = (
+        spark.read.format("milepost")
+        .options(
+            topic=full,
+            startingIndex=json.dumps({one: lake.end[one] for one in wanted}),
+            **options,
+        )
+        .load()
+    )
+    paths = [str(lake.path_of(one)) for one in lake.files if one.topic in wanted and one.rows]
+    if not paths:
+        return tail
+    past = spark.read.schema(ddl(COLUMNS)).parquet(*paths)
+    return past.select(*COLUMNS).unionByName(tail.select(*COLUMNS))
