@@ -23,8 +23,6 @@ from milepost.cli.output import note, show_rows
 from milepost.cli.remote import RemoteCommand
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from milepost.spark.options import Connection
 
 LAKE = click.Path(file_okay=False, path_type=Path)
@@ -38,7 +36,7 @@ def pipeline() -> None:
     pass
 
 
-def _spark(master: str) -> SparkSession:
+def _spark(master: str) -> Any:
     try:
         from milepost.spark.pipelines.tasks import session
     except ImportError as error:

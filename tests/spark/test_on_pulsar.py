@@ -1,0 +1,106 @@
+"""The same code against a real Apache Pulsar: batches, chunks, slices, times and pins.
+
+`MILEPOST_PEER` names a program that runs one: `$MILEPOST_PEER run pulsar --data DIR --port N --http-port M`
+prints a line with `ready` when it serves.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pulsar
+import pytest
+
+from milepost.spark.fetch import fetch
+from milepost.spark.offsets import Slice
+from milepost.spark.options import Connection, ReadOptions, read_options
+from milepost.spark.pin import Pin
+from milepost.spark.survey import Survey
+
+TOPIC = "persistent://public/default/spark"
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def options(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReadOptions]:
+    peer = os.environ.get("MILEPOST_PEER")
+    if not peer:
+        pytest.skip("no Apache Pulsar: MILEPOST_PEER does not name a program that runs one")
+    port, http_port = free_port(), free_port()
+    data = tmp_path_factory.mktemp("pulsar")
+    command = [peer, "run", "pulsar", "--data", str(data)]
+    command += ["--port", str(port), "--http-port", str(http_port)]
+    with Path(data, "log").open("w", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
+        )
+    try:
+        assert process.stdout is not None
+        if not any("ready" in line for line in process.stdout):
+            pytest.skip(f"no Apache Pulsar: {Path(data, 'log').read_text()[-200:]}")
+        yield read_options(
+            {
+                "topic": TOPIC,
+                "serviceUrl": f"pulsar://127.0.0.1:{port}",
+                "adminUrl": f"http://127.0.0.1:{http_port}",
+            }
+        )
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def rows(connection: Connection, first: int, end: int) -> list[tuple[int, int]]:
+    return [
+        (index, len(value))
+        for batch in fetch(connection, Slice(TOPIC, first, end), ("index", "value"))
+        for index, value in zip(batch["index"].to_pylist(), batch["value"].to_pylist(), strict=True)
+    ]
+
+
+def test_a_topic_of_pulsar_is_read_by_index(options: ReadOptions) -> None:
+    connection = options.connection
+    client = pulsar.Client(
+        connection.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    )
+    batched = client.create_producer(
+        TOPIC, batching_enabled=True, batching_max_messages=100, block_if_queue_full=True
+    )
+    for number in range(1000):
+        batched.send_async(b"%d" % number, None)
+    batched.flush()
+    chunked = client.create_producer(TOPIC, batching_enabled=False, chunking_enabled=True)
+    chunked.send(bytes(11_000_000))
+    chunked.send(b"last")
+    client.close()
+
+    survey = Survey(options)
+    assert survey.topics() == [TOPIC]
+    assert survey.firsts() == {TOPIC: 0}
+    assert survey.ends() == {TOPIC: 1004}  # the chunked message took three
+    whole = rows(connection, 0, 1004)
+    assert [index for index, _ in whole] == [*range(1000), 1002, 1003]
+    assert whole[1000] == (1002, 11_000_000)
+    cuts = [0, 7, 99, 100, 555, 1001, 1002, 1003, 1004]
+    assert [row for first, end in pairwise(cuts) for row in rows(connection, first, end)] == whole
+
+    pin = Pin(connection, "etl")
+    assert pin.hold(TOPIC) == 0
+    pin.advance({TOPIC: 500})
+    pin.close()
+    assert Pin(connection, "etl").hold(TOPIC) == 500
+    assert Pin(connection, "late").hold(TOPIC, at_end=True) == 1004
+    survey.close()
