@@ -11,6 +11,8 @@ names it.
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +46,12 @@ def _spark(master: str) -> Any:
             f"pipelines need Spark: pip install 'milepost[spark]' ({error.name} is missing)",
             Exit.USAGE,
         ) from None
+    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
+        raise CommandFailed(
+            "Spark needs Java 17 or newer: install it (Debian: apt install openjdk-17-jre-headless), or "
+            "set JAVA_HOME",
+            Exit.USAGE,
+        )
     return session(master)
 
 

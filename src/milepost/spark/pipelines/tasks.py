@@ -7,7 +7,9 @@ Every thing is one Spark task, so that each has a core of its own and Spark trie
 
 from __future__ import annotations
 
+import os
 import pickle
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -43,28 +45,17 @@ def run(spark: SparkSession, things: Sequence[T], work: Callable[[T], R]) -> lis
 
 
 def session(master: str) -> SparkSession:
-    """A session for a pipeline, or one line on what is missing for it."""
-    import os
-    import shutil
-    import sys
-
+    """A session for a pipeline."""
     from pyspark.sql import SparkSession
 
-    from milepost.errors import NotAllowed
-
-    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
-        raise NotAllowed(
-            "Spark needs Java 17 or newer: install it (Debian: apt install openjdk-17-jre-headless), or "
-            "set JAVA_HOME"
-        )
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = (
+    builder = (
         SparkSession.builder.master(master)
         .appName("milepost")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.driver.host", "127.0.0.1" if master.startswith("local") else "")
-        .getOrCreate()
+        .config("spark.log.level", "ERROR")
     )
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
+    if master.startswith("local"):
+        builder = builder.config("spark.driver.host", "127.0.0.1")
+    return builder.getOrCreate()
