@@ -76,6 +76,7 @@ class MemberSubscription(Subscription):
                 f"member {self.member} of {self.name} is connected already, from "
                 f"{self.consumers[0].peer.address}"
             )
+        self.group.catch_up()
         super().add_consumer(consumer, sub_type, sticky, in_order)
         self.group.consumers.append(consumer)
 
@@ -89,6 +90,7 @@ class MemberSubscription(Subscription):
     def seek(
         self, index: int, done: Done, *, by: Consumer | None = None, everyone: bool = False
     ) -> list[Consumer]:
+        self.group.catch_up()
         closed = super().seek(index, done, by=by, everyone=everyone)
         self.group.settle()  # it may have gone back, behind the group
         return closed
@@ -155,14 +157,20 @@ class BroadcastGroup(Subscription):
     # -- what happens to all -----------------------------------------------------------------------
 
     def extend(self, end_index: int) -> None:
-        super().extend(end_index)
-        if self.members and not self._is_scheduled:
+        self.cursor.extend(end_index)
+        if self.consumers and not self._is_scheduled:
             self._is_scheduled = True
-            self.schedule(self.catch_up)
+            self.schedule(self._wake_connected)
+
+    def _wake_connected(self) -> None:
+        """Who is away hears of it when it comes, or when somebody asks where it is."""
+        self._is_scheduled = False
+        for consumer in self.consumers:
+            if consumer.subscription.cursor.end < self.cursor.end:
+                consumer.subscription.extend(self.cursor.end)
 
     def catch_up(self) -> None:
         """Let every member know how far the log is."""
-        self._is_scheduled = False
         for member in self.members.values():
             if member.cursor.end < self.cursor.end:
                 member.extend(self.cursor.end)

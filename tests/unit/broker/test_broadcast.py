@@ -213,7 +213,7 @@ def test_a_publish_is_one_step_for_the_group(stage: Stage) -> None:
     publish_end = stage.topic().log.end_index
     found.extend(publish_end)
     found.extend(publish_end)
-    assert scheduled == [found.catch_up]
+    assert scheduled == [found._wake_connected]
 
 
 def test_a_hundred_members_in_step_read_each_entry_once(make_stage: Any) -> None:
