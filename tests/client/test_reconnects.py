@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import milepost.testing
+from client.stub import scripted
 from milepost import errors
 from milepost.aio import Client
 from milepost.client.policies import ConsumerType, ProducerAccessMode
@@ -198,3 +199,16 @@ async def test_an_exclusive_producer_waits_for_its_turn(
         await first.close()
         second = await waiting
         await second.send(b"y")
+
+
+async def test_a_consumer_that_is_closed_as_soon_as_it_subscribes(topic: str) -> None:
+    """SUCCESS and CLOSE_CONSUMER in one write: whoever waits for the subscription waits on, and the
+    loop is not kept busy by it."""
+    async with scripted() as (client, stub):
+        consumer = await client.subscribe(topic, "s")
+        stub.closes = 3
+        stub.hang_up()
+        while consumer.is_connected():
+            await asyncio.sleep(0.001)  # sleep: until the client hears of it
+        assert (await consumer.get_last_message_id()).entry_id == 5
+        assert len(stub.subscribes) == 5

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from client.harness import check_backlog
+from client.stub import scripted
 
 import milepost.testing
 from milepost.aio import Client
@@ -16,9 +16,6 @@ from milepost.client.policies import ConsumerType, InitialPosition
 from milepost.positions import MessageId, TopicName
 from milepost.testing.broker import BrokerForTest
 from milepost.testing.proxy import Proxy
-from milepost.wire import Command, MessageEncoder, ServerProtocol, replies
-from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.encode import encode_entry_head
 
 Connect = Callable[..., Client]
 TYPES = list(ConsumerType)
@@ -163,77 +160,3 @@ async def test_reconnecting_begins_with_the_clients_epoch(topic: str) -> None:
         await stub.subscribed(2)
         assert [one.consumer_epoch for one in stub.subscribes] == [0, 2]
         assert [one.consumer_epoch for one in stub.seeks] == [1, 2]
-
-
-# -- a broker of a few lines -------------------------------------------------------------------------
-
-
-class Stub(asyncio.Protocol):
-    """Says yes to everything, and sends what it is told."""
-
-    def __init__(self, shared: Stub | None = None) -> None:
-        self.protocol = ServerProtocol(server_version="stub")
-        self.transport: Any = None
-        self.subscribes: list[Any] = shared.subscribes if shared else []
-        self.seeks: list[Any] = shared.seeks if shared else []
-        self.current: Stub = self
-        self.shared = shared or self
-
-    def connection_made(self, transport: Any) -> None:
-        self.transport = transport
-        self.shared.current = self
-
-    def data_received(self, data: bytes) -> None:
-        for event in self.protocol.receive(data):
-            if isinstance(event, Command):
-                self.answer(event.message)
-        self.flush()
-
-    def flush(self) -> None:
-        self.transport.writelines(self.protocol.data_to_send())
-
-    def answer(self, message: Any) -> None:
-        match message:
-            case pb.CommandConnect():
-                self.protocol.accept()
-            case pb.CommandPartitionedTopicMetadata():
-                self.protocol.write(replies.partitions(message.request_id, 0))
-            case pb.CommandSubscribe():
-                self.subscribes.append(message)
-                self.protocol.write(replies.success(message.request_id))
-            case pb.CommandSeek():
-                self.seeks.append(message)
-                self.protocol.write(replies.success(message.request_id))
-            case pb.CommandCloseConsumer():
-                self.protocol.write(replies.success(message.request_id))
-
-    def deliver(self, entry_id: int, payload: bytes, *, epoch: int) -> None:
-        metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=0)
-        entry = encode_entry_head(metadata.SerializeToString(), payload) + payload
-        head = MessageEncoder(0).head(1, entry_id, len(entry), consumer_epoch=epoch)
-        self.current.protocol.writelines([head, entry])
-        self.current.flush()
-
-    def hang_up(self) -> None:
-        self.current.transport.abort()
-
-    async def subscribed(self, count: int) -> None:
-        while len(self.subscribes) < count:
-            await asyncio.sleep(0.001)  # sleep: the client comes back
-
-
-class scripted:  # used as a function
-    """A client and the stub that it is connected to."""
-
-    async def __aenter__(self) -> tuple[Client, Stub]:
-        shared = Stub()
-        loop = asyncio.get_running_loop()
-        self.server = await loop.create_server(lambda: Stub(shared), "127.0.0.1", 0)
-        port = self.server.sockets[0].getsockname()[1]
-        url = f"pulsar://127.0.0.1:{port}"
-        self.client = Client(url, follow_lookups=False, backoff_first_s=0.001)
-        return self.client, shared
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self.client.close()
-        self.server.close()

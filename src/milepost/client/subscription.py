@@ -224,6 +224,8 @@ class Subscription:
                 if self.consumer_id not in connection.consumers:
                     # Apache Pulsar has closed us, and keeps the cursor for who subscribes next.
                     self._start = self._target = None
+            if connection.consumers.get(self.consumer_id) is not self:
+                raise ConnectError(f"{self.topic} was closed while it was opened")
         except BaseException:
             connection.consumers.pop(self.consumer_id, None)
             raise
@@ -263,7 +265,9 @@ class Subscription:
         while True:
             self.check()
             connection = self._link.connection
-            if connection is not None and self._attached.is_set():
+            if connection is None:
+                self._attached.clear()
+            elif self._attached.is_set():
                 return connection
             await self._attached.wait()
 
