@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote
 
-from milepost.admin.request import Json, Script, delete, get, namespace_path, post, put
+from milepost.admin.request import Json, Script, delete, get, namespace_path, path, post, put
 
 
 def list_namespaces(tenant: str) -> Script[list[str]]:
-    return (yield get(f"/admin/v2/namespaces/{quote(tenant, safe='')}")).strings()
+    return (yield get(path("admin/v2/namespaces", tenant))).strings()
 
 
 def create_namespace(

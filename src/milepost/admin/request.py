@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
 from milepost.admin.errors import BadAnswer
+from milepost.errors import InvalidInput
 from milepost.positions.ids import MessageId
 from milepost.positions.names import NamespaceName, TopicName
 
@@ -141,7 +142,7 @@ def encode(body: object) -> bytes | None:
 def topic_path(topic: str, *rest: object) -> str:
     """`/admin/v2/persistent/tenant/namespace/topic/…` of a topic in any form."""
     name = TopicName.parse(topic)
-    return _path(
+    return path(
         "admin/v2", name.domain, name.tenant, name.namespace.local_name, name.local_name, *rest
     )
 
@@ -149,7 +150,7 @@ def topic_path(topic: str, *rest: object) -> str:
 def own_path(topic: str, *rest: object) -> str:
     """`/milepost/v1/topics/tenant/namespace/topic/…`: what Pulsar has no path for."""
     name = TopicName.parse(topic)
-    return _path(
+    return path(
         "milepost/v1/topics", name.tenant, name.namespace.local_name, name.local_name, *rest
     )
 
@@ -161,15 +162,22 @@ def subscription_path(topic: str, subscription: str, *rest: object) -> str:
 def schema_path(topic: str, *rest: object) -> str:
     """`/admin/v2/schemas/tenant/namespace/topic/…`."""
     name = TopicName.parse(topic)
-    return _path("admin/v2/schemas", name.tenant, name.namespace.local_name, name.local_name, *rest)
+    return path("admin/v2/schemas", name.tenant, name.namespace.local_name, name.local_name, *rest)
 
 
 def namespace_path(namespace: str, *rest: object) -> str:
     name = NamespaceName.parse(namespace)
-    return _path("admin/v2/namespaces", name.tenant, name.local_name, *rest)
+    return path("admin/v2/namespaces", name.tenant, name.local_name, *rest)
 
 
-def _path(root: str, *parts: object) -> str:
+def path(root: str, *parts: object) -> str:
+    """A path below a root; `InvalidInput` for a part that would lead out of it.
+
+    Servers take `..` for the folder above: revoking the rights of such a role would delete a topic.
+    """
+    for part in parts:
+        if str(part) in ("", ".", ".."):
+            raise InvalidInput(f"{str(part)!a} cannot be part of a path")
     return "/".join(["", root, *(quote(str(part), safe="") for part in parts)])
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
-
-from milepost.admin.request import Json, Script, delete, get, post, put
+from milepost.admin.request import Json, Script, delete, get, path, post, put
 
 
 def list_tenants() -> Script[list[str]]:
@@ -50,7 +48,7 @@ def list_clusters() -> Script[list[str]]:
 
 
 def list_brokers(cluster: str) -> Script[list[str]]:
-    return (yield get(f"/admin/v2/brokers/{quote(cluster, safe='')}")).strings()
+    return (yield get(path("admin/v2/brokers", cluster))).strings()
 
 
 def check_health() -> Script[str]:
@@ -63,4 +61,4 @@ def get_version() -> Script[str]:
 
 
 def _path(tenant: str) -> str:
-    return f"/admin/v2/tenants/{quote(tenant, safe='')}"
+    return path("admin/v2/tenants", tenant)
