@@ -15,11 +15,12 @@ import sys
 import time
 from collections.abc import Iterable
 
-from bench import Result, broker, cli, client, cursor, rest, spark, storage, wire
+from bench import Result, broker, cli, client, cursor, delayed, rest, spark, storage, wire
 
 MODULES = {
     "storage": storage,
     "cursor": cursor,
+    "delayed": delayed,
     "wire": wire,
     "rest": rest,
     "client": client,

@@ -3,6 +3,8 @@
     expire        acks what is older than its topic's `messageTTL`          (skipping.py)
     check quotas  closes producers, or acks the oldest messages             (quota.py)
     trim          drops ledgers that nobody needs any more                  (retention.py)
+    compact       compacts topics that have grown past their threshold      (compaction.py)
+    drop unused   deletes topics that nobody has used for as long as their policy says
 
 A topic that nobody has opened since the start is left alone until somebody does.
 """
@@ -12,10 +14,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from milepost.broker import quota, retention, skipping, upkeep
-from milepost.broker.policies.effective import EVICT
+from milepost.broker import compaction, quota, retention, skipping, upkeep
+from milepost.broker.policies.effective import EVICT, NO_SUBSCRIPTIONS
 from milepost.broker.topic import Topic
 from milepost.errors import MilepostError
 
@@ -32,12 +35,16 @@ class Housekeeping:
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
         # Topics that are being trimmed.
         self._trimming: set[Topic] = set()
+        # Topics that nobody uses, and since when that has been seen.
+        self._unused: dict[Topic, float] = {}
 
     def start(self) -> None:
         settings = self._broker.settings
         self._begin(self.expire, settings.expiry_check_interval_s)
         self._begin(self.check_quotas, settings.quota_check_interval_s)
         self._begin(self.trim, settings.retention_check_interval_s)
+        self._begin(self.compact, settings.compaction_check_interval_s)
+        self._begin(self.drop_unused, settings.inactive_check_interval_s)
 
     def _begin(self, work: Callable[[], None], interval_s: float) -> None:
         def due() -> None:
@@ -114,3 +121,43 @@ class Housekeeping:
             logger.warning("%s could not be trimmed, and will be later: %s", topic, error)
         finally:
             self._trimming.discard(topic)
+
+    # -- compaction --------------------------------------------------------------------------------
+
+    def compact(self) -> None:
+        for topic in self._topics():
+            threshold = topic.policies.compaction_threshold
+            horizon = 0 if topic.compacted is None else topic.compacted.horizon
+            if threshold and topic.log.size_from(horizon) > threshold:
+                # One that is under way goes on, and this is asked again.
+                with suppress(MilepostError):
+                    compaction.start(self._broker, topic)
+
+    # -- unused topics -----------------------------------------------------------------------------
+
+    def drop_unused(self) -> None:
+        now = self._broker.clock.monotonic()
+        unused = {
+            topic: self._unused.get(topic, now) for topic in self._topics() if _is_unused(topic)
+        }
+        self._unused = unused
+        for topic, since in unused.items():
+            if now - since >= topic.policies.inactive_after_s:
+                self._broker.spawn(self._drop(topic))
+
+    async def _drop(self, topic: Topic) -> None:
+        """Unless somebody has come meanwhile."""
+        try:
+            await upkeep.delete_topic(self._broker, topic, force=False)
+        except MilepostError as error:
+            logger.info("%s is not deleted after all: %s", topic, error)
+
+
+def _is_unused(topic: Topic) -> bool:
+    """Is it one of those that its policy deletes?"""
+    if not topic.policies.inactive_after_s or topic.producers or topic.name.partition >= 0:
+        return False
+    subscriptions = topic.subscriptions.values()
+    if topic.policies.inactive_needs == NO_SUBSCRIPTIONS:
+        return not subscriptions
+    return not any(one.consumers or one.cursor.backlog for one in subscriptions)

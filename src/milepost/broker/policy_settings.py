@@ -141,3 +141,17 @@ class PolicySettings:
         "How often backlogs are compared with their quota.",
         "backlogQuotaCheckIntervalInSeconds",
     )
+    compaction_check_interval_s: float = duration(
+        60,
+        0.01,
+        _DAY_S,
+        "How often is looked for topics that have grown past their compaction threshold.",
+        "brokerServiceCompactionMonitorIntervalInSeconds",
+    )
+    inactive_check_interval_s: float = duration(
+        60,
+        0.01,
+        _DAY_S,
+        "How often is looked for topics that nobody uses and whose policy is to delete them.",
+        "brokerDeleteInactiveTopicsFrequencySeconds",
+    )

@@ -6,10 +6,12 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Request
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from milepost.broker.auth.operations import Operation
+from milepost.broker.policies import document
 from milepost.broker.policies.policy import Level
+from milepost.broker.policies.table import POLICIES
 from milepost.errors import NotAllowed
 from milepost.rest import audit
 from milepost.rest.permission import needs
@@ -34,7 +36,9 @@ class Bundles(BaseModel):
 
 
 class Policies(BaseModel):
-    """What every namespace has."""
+    """What every namespace has, and the policies that are set for it."""
+
+    model_config = ConfigDict(extra="allow")
 
     replication_clusters: list[str]
     bundles: Bundles = Bundles()
@@ -51,8 +55,12 @@ async def get_namespaces(broker: AskedBroker, tenant: AskedTenant) -> list[str]:
 @router.get("/{tenant}/{namespace}", dependencies=[needs(Operation.ADMINISTER_NAMESPACE)])
 async def get_policies(broker: AskedBroker, name: AskedNamespace) -> Policies:
     doc = broker.directory.namespace(name)
+    cluster = broker.settings.cluster_name
+    found = broker.steward.book.values(Level.NAMESPACE, str(name))
     return Policies(
-        replication_clusters=[broker.settings.cluster_name], properties=doc.get("properties", {})
+        replication_clusters=[cluster],
+        properties=doc.get("properties", {}),
+        **document.document(found, cluster),
     )
 
 
@@ -68,7 +76,10 @@ async def create_namespace(
     """Create a namespace. Of the policies in the body those are kept that Milepost has."""
     properties = (policies or {}).get("properties")
     doc = {"properties": properties} if isinstance(properties, dict) else {}
+    found = document.values(policies or {}, broker.settings.cluster_name)
     await broker.directory.create_namespace(name, doc)
+    for policy, value in found.items():
+        await broker.steward.book.set(Level.NAMESPACE, str(name), POLICIES[policy], value)
     audit.note(request, "create-namespace", name)
 
 

@@ -158,3 +158,87 @@ def test_the_oldest_messages_go_when_the_quota_says_so(stage: Stage) -> None:
     assert fast.cursor.mark_delete_index == 8
     assert topic.producers
     assert stage.broker.counters.messages_evicted == 6
+
+
+def test_a_topic_past_its_threshold_is_compacted(stage: Stage) -> None:
+    topic = stage.topic()
+    producer = stage.producer(topic)
+    stage.publish(producer, *(message(number, partition_key="k") for number in range(5)))
+    set_policy(stage, "compaction_threshold", topic.log.size_from(0))
+    stage.loop.do(stage.broker.housekeeping.compact)
+    stage.turn()
+    assert topic.compacted is None
+    stage.publish(producer, message(5, partition_key="k"))
+    stage.loop.do(stage.broker.housekeeping.compact)
+    stage.turn()
+    assert topic.compacted is not None
+    assert list(topic.compacted.kept) == [(5, 6)]
+    keep_house(stage)
+    assert topic.log.first_index == 0
+
+
+def test_what_compaction_kept_is_not_trimmed(make_stage: MakeStage) -> None:
+    stage = make_stage(ledger_entries_max=2)
+    topic = stage.topic()
+    producer = stage.producer(topic)
+    for number, key in enumerate("abcbcbcbc"):
+        stage.publish(producer, message(number, partition_key=key))
+    set_policy(stage, "compaction_threshold", 1)
+    stage.loop.do(stage.broker.housekeeping.compact)
+    stage.turn()
+    keep_house(stage)
+    assert topic.log.first_index == 0  # `a` is there
+    stage.publish(producer, message(9, b"", partition_key="a"))
+    stage.loop.do(stage.broker.housekeeping.compact)
+    stage.turn()
+    keep_house(stage)
+    assert topic.log.first_index == 6
+
+
+def unused_topics(stage: Stage) -> None:
+    stage.loop.do(stage.broker.housekeeping.drop_unused)
+    stage.turn()
+
+
+def test_topics_that_nobody_uses_are_deleted_when_asked(stage: Stage) -> None:
+    topic = stage.topic()
+    fill(stage, 1)
+    unused_topics(stage)
+    policy = {"deleteWhileInactive": True, "maxInactiveDurationSeconds": 60}
+    set_policy(stage, "inactive_topics", policy)
+    unused_topics(stage)  # it has a producer
+    stage.clock.advance(61)
+    unused_topics(stage)
+    assert TOPIC in stage.broker.topics
+    topic.producers.clear()
+    unused_topics(stage)
+    stage.clock.advance(59)
+    unused_topics(stage)
+    assert TOPIC in stage.broker.topics
+    stage.clock.advance(1)
+    unused_topics(stage)
+    assert TOPIC not in stage.broker.topics
+
+
+def test_subscriptions_keep_a_topic_or_their_backlog_does(stage: Stage) -> None:
+    topic = stage.topic()
+    subscription = stage.subscription(topic)
+    fill(stage, 1)
+    topic.producers.clear()
+    policy = {"deleteWhileInactive": True, "maxInactiveDurationSeconds": 1}
+    set_policy(stage, "inactive_topics", policy)
+    for mode, is_left in (
+        ("delete_when_no_subscriptions", True),
+        ("delete_when_subscriptions_caught_up", True),
+    ):
+        set_policy(stage, "inactive_topics", {**policy, "inactiveTopicDeleteMode": mode})
+        for _ in range(2):
+            unused_topics(stage)
+            stage.clock.advance(2)
+        assert (TOPIC in stage.broker.topics) is is_left
+    subscription.skip(1)
+    for _ in range(2):
+        unused_topics(stage)
+        stage.clock.advance(2)
+    unused_topics(stage)
+    assert TOPIC not in stage.broker.topics

@@ -209,3 +209,20 @@ def test_whoever_is_deleted_takes_its_policies_along(ask: Ask) -> None:
         200,
     ]
     assert (answers[4].body, answers[9].body) == (b"", b"")
+
+
+def test_a_namespace_is_made_with_policies_and_shows_them(ask: Ask) -> None:
+    namespace = "/admin/v2/namespaces/public/made"
+    given = {"message_ttl_in_seconds": 60, "publishMaxMessageRate": {"standalone": {}}}
+    refused, absent, made, shown, ttl = ask(
+        send("PUT", namespace, given),
+        f"GET {namespace}",
+        send("PUT", namespace, {"message_ttl_in_seconds": 60}),
+        f"GET {namespace}",
+        f"GET {namespace}/messageTTL",
+    )
+    assert (refused.status, absent.status) == (400, 404)
+    assert made.status == 204
+    assert value_of(shown)["message_ttl_in_seconds"] == 60
+    assert value_of(shown)["replication_clusters"] == ["standalone"]
+    assert value_of(ttl) == 60

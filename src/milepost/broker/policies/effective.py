@@ -18,6 +18,9 @@ from milepost.broker.settings import Settings
 
 HOLD, FAIL, EVICT = "producer_request_hold", "producer_exception", "consumer_backlog_eviction"
 
+# What `inactive_needs` may be; the other one asks that every subscription has caught up.
+NO_SUBSCRIPTIONS = "delete_when_no_subscriptions"
+
 _MIB = 1024 * 1024
 
 

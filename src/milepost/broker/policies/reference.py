@@ -49,6 +49,10 @@ broker's [settings](configuration.md). A value replaces the whole value of the l
 - **Backlog quotas**: past a quota producers are closed and kept out, with an error that makes their clients
   wait (`producer_request_hold`) or fail (`producer_exception`), until the backlog is below; or the oldest
   messages are acked for the subscriptions that are behind (`consumer_backlog_eviction`).
+- **Compaction** begins by itself when a topic has grown by its threshold since the last time. What compaction
+  kept is not deleted by retention.
+- **Inactive topics** are deleted, with what is in them, when nobody has published or subscribed for as long;
+  partitions are not. Nothing is deleted unless a policy asks for it: upstream's default is to delete.
 - **Deduplication** switched for a topic in use begins, or ends, between two messages.
 
 How often expiry, retention and quotas are looked after is a setting; one of them may so be late by as much.
