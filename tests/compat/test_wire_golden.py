@@ -83,7 +83,7 @@ def test_frames_written_down() -> None:
     assert isinstance(connect.message, pb.CommandConnect)
     assert connect.message.auth_method_name == "none"
     protocol.accept()
-    assert b"".join(protocol.data_to_send()).hex().startswith("0000001e0000001a08031a16")
+    assert b"".join(protocol.data_to_send()).hex().startswith("000000210000001d08031a19")
 
     covered = bytes.fromhex(COVERED)
     checksum = slow_checksum(covered)
