@@ -308,7 +308,8 @@ def _save(broker: Broker, subscriptions: Sequence[Subscription]) -> Coroutine[An
 
 
 def obeyed(broker: Broker, consumer: Consumer) -> None:
-    """A consumer is at the position of the last reset: it came back, or said so."""
+    """A consumer is at the position of the last reset: it came back and asked for messages, or said
+    so."""
     owner = consumer.subscription.owner
     if owner.resets.obeyed(consumer.subscription.label_of(consumer)):
         broker.spawn(_save_quietly(broker, owner))

@@ -1,9 +1,9 @@
 """The resets of a subscription: who moved its cursor, when, from where to where, and who has obeyed.
 
 A record names the consumers that were connected. Each is *waiting* until it has obeyed: one that was
-closed by coming back, one that follows in place by saying so. A consumer that comes later starts at the
-new position anyway, and is not listed. The history is kept beside the cursor in the catalog, so it goes
-with its subscription and with its topic; the newest records are kept.
+closed by coming back and asking for messages, one that follows in place by saying so. A consumer that
+comes later starts at the new position anyway, and is not listed. The history is kept beside the cursor in
+the catalog, so it goes with its subscription and with its topic; the newest records are kept.
 
     >>> history = ResetHistory()
     >>> history.add(ResetRecord(at_ms=5, by="ann", asked="index 0", was=7, to=0, epoch=1,

@@ -19,6 +19,7 @@ from milepost.broker.counters import error_name
 from milepost.broker.handlers import HANDLERS
 from milepost.broker.peer import Buffer
 from milepost.broker.producer import Producer
+from milepost.broker.reset import obeyed
 from milepost.errors import MilepostError, NotAllowed
 from milepost.wire import replies
 from milepost.wire.encode import ack_response
@@ -205,6 +206,9 @@ class Session:
     def _flow(self, flow: Flow) -> None:
         consumer = self.consumers.get(flow.consumer_id)
         if consumer is not None and flow.permits:
+            if consumer.subscription.owner.resets.waiting and not consumer.follows:
+                # Official clients empty their queue before they ask anew.
+                obeyed(self.broker, consumer)
             consumer.subscription.flow(consumer, flow.permits)
 
     def _command(self, command: Command) -> None:

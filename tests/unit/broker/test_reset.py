@@ -10,7 +10,7 @@ from stage.heard import got
 from stage.stage import TOPIC, Stage
 
 from milepost.broker.consumer import IN_PLACE, RESET_PROPERTY, Consumer
-from milepost.broker.dispatch import EXCLUSIVE, SHARED
+from milepost.broker.dispatch import EXCLUSIVE, FAILOVER, SHARED
 from milepost.broker.reset import Move, Reset, Target, decide, obeyed, reset
 from milepost.broker.subscription import Subscription
 from milepost.errors import (
@@ -386,3 +386,25 @@ def test_an_ack_from_before_a_reset_changes_nothing(stage: Stage) -> None:
     assert [one.consumer_epoch for one in follower.peer.take()] == [1] * 5  # type: ignore[attr-defined]
     assert stage.ack(follower, WireId(1, 4), cumulative=True) == [None]
     assert subscription.cursor.mark_delete_index == 4
+
+
+def test_standbys_obey_too(stage: Stage) -> None:
+    """They may hold messages from when they were active. A client's own seek leaves them alone."""
+    subscription = stage.subscription(stage.topic())
+    stage.publish(stage.producer(stage.topic()), message(0))
+    everyone = [stage.consumer(subscription, FAILOVER, name=name) for name in "abc"]
+    everyone[2].epoch, everyone[2].metadata[RESET_PROPERTY] = 0, IN_PLACE
+    closed = subscription.seek(0, lambda error: None)
+    assert len(closed) <= 1
+    for consumer in closed:
+        stage.broker.tell_closed(consumer)
+    left = [consumer for consumer in everyone if not consumer.is_closed]
+    for consumer in everyone:
+        consumer.peer.take()  # type: ignore[attr-defined]
+    epoch = everyone[2].epoch
+    run(stage, Reset(Target(index=0)))
+    assert [consumer.is_closed for consumer in everyone] == [True, True, False]
+    assert everyone[2].epoch == epoch + 1
+    for consumer in left[:-1]:
+        (heard,) = consumer.peer.take()  # type: ignore[attr-defined]
+        assert type(heard).__name__ == "CommandCloseConsumer"

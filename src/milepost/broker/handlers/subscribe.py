@@ -116,7 +116,8 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
         subscription.reads_compacted = command.read_compacted
         session.consumers[consumer_id] = consumer
         session.write((replies.success(command.request_id),))
-        obeyed(broker, consumer)
+        if consumer.follows:  # it has dropped what it had; others do that when they hear SUCCESS
+            obeyed(broker, consumer)
     finally:
         if session.opening.get(key) is command:
             del session.opening[key]
