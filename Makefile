@@ -45,7 +45,7 @@ check: $(READY) ## format, lint, types, tidy, unit, property, scenarios, proposa
 test: check ## everything that CI runs
 	$(BIN)/python -m pytest -q -n $(JOBS) -m "slow" $(QUICK)
 	$(BIN)/python -m pytest -q -n $(JOBS) tests $(QUICK:%=--ignore=%) --ignore=tests/spark
-	$(BIN)/python -m pytest -q tests/spark
+	$(BIN)/python -m pytest -q -m "not slow" tests/spark
 
 fuzz: $(READY) ## every fuzz target for SECONDS=60, all in about 14 minutes
 	MILEPOST_FUZZ_SECONDS=$(SECONDS) $(BIN)/python -m pytest -q -n $(JOBS) tests/fuzz
@@ -55,6 +55,7 @@ clients: $(READY) ## other official clients beside the wheel: needs Go and its m
 
 campaign: $(READY) ## the crash and kill campaigns at length (an hour or more)
 	MILEPOST_CAMPAIGN=long $(BIN)/python -m pytest -q -n $(JOBS) tests/crash tests/compat/test_kill_under_load.py --timeout 7200
+	MILEPOST_CAMPAIGN=long $(BIN)/python -m pytest -q -m slow tests/spark --timeout 7200
 
 docs: $(READY) ## make the generated pages again
 	$(BIN)/milepost config reference > docs/configuration.md

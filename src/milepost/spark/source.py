@@ -69,18 +69,18 @@ class MilepostSource(DataSource):
         return "milepost"
 
     def schema(self) -> str:
-        options = read_options(self.options)
+        options = read_options(_given(self.options))
         if options.decode != "raw":
             raise InvalidOption(f"option decode is {options.decode!a}; only raw is there yet")
         return ddl(check_columns(options.columns or COLUMNS))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        options = read_options(self.options)
+        options = read_options(_given(self.options))
         kind = PushingReader if options.push_filters else TopicReader
         return kind(options, _columns(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return TopicStreamReader(read_options(self.options), _columns(schema))
+        return TopicStreamReader(read_options(_given(self.options)), _columns(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         return TopicWriter(_write_options(self.options, overwrite), schema)
@@ -89,10 +89,21 @@ class MilepostSource(DataSource):
         return TopicStreamWriter(_write_options(self.options, overwrite), schema)
 
 
+def _given(options: Mapping[str, str]) -> Mapping[str, str]:
+    """The options that a person gave."""
+    if any(name.lower().startswith("option.") for name in options):
+        # Properties of a table: it would be made, and have none of its options when it is read.
+        raise InvalidOption(
+            "Spark loses the options of CREATE TABLE before a Python source is read: use CREATE TEMP "
+            "VIEW … USING milepost OPTIONS (…)"
+        )
+    return options
+
+
 def _write_options(given: Mapping[str, str], overwrite: bool) -> WriteOptions:
     if overwrite:
         raise NotAllowed("a topic keeps what it has: use mode append, not overwrite")
-    return write_options({k: v for k, v in given.items() if k.lower() not in _SPARKS_OWN})
+    return write_options({k: v for k, v in _given(given).items() if k.lower() not in _SPARKS_OWN})
 
 
 def _columns(schema: StructType) -> tuple[str, ...]:

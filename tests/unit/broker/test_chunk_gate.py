@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from milepost.broker import chunk_gate as module
-from milepost.broker.chunk_gate import PATIENCE_MS, ChunkGate, Met
+from milepost.broker.chunk_gate import PATIENCE_MS, ChunkGate, Met, OpenGate
 from milepost.broker.chunked import ChunkedMessages
 from milepost.cursor.cursor import Cursor
 from milepost.storage.entry import Entry
@@ -229,3 +229,13 @@ def test_held_is_what_is_unfinished(log: Log) -> None:
         unfinished = [i for message in log.gate._unfinished.values() for i in message.indexes]
         assert sorted(unfinished) == log.held
     assert log.held == [8, 10]
+
+
+def test_an_open_gate_lets_every_chunk_through_where_it_lies(log: Log) -> None:
+    log.gate = OpenGate(log.cursor, log._find)
+    orphan = log.put("b", 1)
+    for chunk_id in range(2):
+        log.put("a", chunk_id)
+    assert [log.meet(index) for index in range(3)] == [Met(orphan), Met(1), Met(2)]
+    assert log.held == []
+    assert log.found == []
