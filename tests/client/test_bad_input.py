@@ -308,6 +308,58 @@ async def test_a_network_that_stops(
         await producer.send(b"again")
 
 
+async def test_a_network_that_is_gone(
+    topic: str, running: BrokerForTest, milepost_only: None
+) -> None:
+    """Nothing waits for a connection longer than it may; when there is one again, everything works."""
+    proxy = Proxy("127.0.0.1", running.port)
+    async with proxy, impatient(proxy.url, backoff_max_s=0.02) as client:
+        producer = await client.create_producer(topic, send_timeout_millis=100)
+        consumer = await client.subscribe(topic, "s")
+        ids = [await producer.send(b"%d" % number) for number in range(4)]
+        messages = [await consumer.receive(10_000) for _ in range(4)]
+        proxy.is_refusing = True
+        proxy.cut()
+        while consumer.is_connected() or producer.is_connected():
+            await asyncio.sleep(0.001)  # sleep: until the client hears of it
+        for call in (
+            lambda: producer.send(b"late"),
+            lambda: consumer.acknowledge(messages[0]),
+            lambda: consumer.acknowledge([messages[1], ids[2]]),
+            lambda: consumer.acknowledge_cumulative(messages[0]),
+            lambda: consumer.seek(ids[0]),
+            lambda: consumer.get_last_message_id(),
+            lambda: consumer.receive(50),
+        ):
+            with pytest.raises(errors.Timeout):
+                await call()
+        proxy.is_refusing = False
+        await consumer.seek(ids[2])
+        assert (await consumer.receive(10_000)).data() == b"3"
+        await producer.send(b"again")
+
+
+async def test_a_bad_id_spoils_nobody_elses_ack(
+    connect: Connect, topic: str, milepost_only: None
+) -> None:
+    async with connect() as client:
+        consumer = await client.subscribe(topic, "s")
+        producer = await client.create_producer(topic)
+        for sent in [producer.send_nowait(b"x") for _ in range(3)]:
+            await sent
+        messages = [await consumer.receive(10_000) for _ in range(3)]
+        good, bad, mixed = (
+            consumer.acknowledge_nowait(messages[0]),
+            consumer.acknowledge_nowait(MessageId(2**40, 1)),
+            consumer.acknowledge_nowait([messages[1], MessageId(2**40, 2)]),
+        )
+        await good
+        for failing in (bad, mixed):
+            with pytest.raises(errors.MilepostError):
+                await failing
+        await check_backlog(consumer, 1)
+
+
 async def test_a_client_belongs_to_its_loop(connect: Connect, topic: str) -> None:
     async with connect() as client:
         producer = await client.create_producer(topic)

@@ -9,17 +9,19 @@ given, for there is nothing left to wait for (PIP-194).
     sender.gather().add(entry)
     await sender.receipt()                      # on disk
 
-Without receipts a round is sent within a tenth of a second, and its receipt given when it is written.
+Without receipts a round is sent within a tenth of a second, and nobody waits for it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any, Final
 
 from milepost.client.acks import IDS_MAX, AckGroup
 from milepost.client.connection import Connection
 from milepost.errors import ConnectError, MilepostError, Timeout
+from milepost.positions import MessageId
 from milepost.wire import pulsar_pb2 as pb
 
 ROUNDS_UNANSWERED_MAX: Final = 2
@@ -69,13 +71,35 @@ class AckSender:
     def gather(self) -> AckGroup:
         """The group that takes acks now; it is sent by itself soon."""
         if self._open is None:
-            self._open = _Round(self._epoch, self._loop.create_future())
+            self._open = self._begin()
             self._flush_soon()
         return self._open.group
 
+    def _begin(self) -> _Round:
+        round_ = _Round(self._epoch, self._loop.create_future())
+        if self._has_receipts:
+            round_.timer = self._loop.call_later(self._timeout_s, self._overdue, round_)
+        return round_
+
+    def send_apart(self, ids: Iterable[MessageId]) -> asyncio.Future[None]:
+        """Ack ids that came from elsewhere, in a round of their own: the broker may refuse one, and
+        nobody else is to pay for it. `InvalidMessageId` if one cannot be acked alone."""
+        round_ = self._begin()
+        try:
+            for message_id in ids:
+                round_.group.add_id(message_id)
+        except BaseException:
+            round_.settle()
+            raise
+        if self._connection is None:
+            self._unanswered.append(round_)  # sent with those that got no answer
+        else:
+            self._send(round_, self._connection)
+        return round_.receipt
+
     def receipt(self) -> asyncio.Future[None]:
         """Done when what was gathered last is on disk. Several may wait for it: shield it."""
-        if self._open is not None:
+        if self._open is not None and self._has_receipts:
             return self._open.receipt
         done: asyncio.Future[None] = self._loop.create_future()
         done.set_result(None)
@@ -125,8 +149,6 @@ class AckSender:
             round_.settle()
             return
         self._unanswered.append(round_)
-        if round_.timer is None:
-            round_.timer = self._loop.call_later(self._timeout_s, self._overdue, round_)
         for command in commands:
             connection.ask(command).add_done_callback(
                 lambda answer: self._answered(round_, token, answer)
@@ -161,22 +183,15 @@ class AckSender:
         if round_.commands_left:
             return
         self._unanswered.remove(round_)
-        self._settle(round_)
+        round_.settle(round_.failure)
         if self._open is not None:
             self._flush_soon()
 
-    def _settle(self, round_: _Round) -> None:
-        if round_.failure is None or len(round_.group) < 2 or self._connection is None:
-            round_.settle(round_.failure)
-            return
-        # One bad id among many: the broker has acked the others, which is all that their owners want
-        # to know. Whoever gave ids is told; acks of received messages cannot have been the bad ones.
-        ids = round_.group.ids
-        round_.settle(round_.failure if ids else None)
-
     def _overdue(self, round_: _Round) -> None:
         round_.token = None
-        if round_ in self._unanswered:
+        if round_ is self._open:
+            self._open = None
+        elif round_ in self._unanswered:
             self._unanswered.remove(round_)
         round_.settle(Timeout(f"no answer to an ack in {self._timeout_s:g} s"))
 

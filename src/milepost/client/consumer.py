@@ -185,28 +185,39 @@ class Consumer(Receiving):
     def acknowledge_nowait(self, message: Acked | Iterable[Acked]) -> asyncio.Future[None]:
         """Ack without waiting. The future is done when it is on disk; it is shared, so shield it."""
         self._subscription.check()
-        if isinstance(message, Message | MessageId):
-            self._acknowledge(message)
-        else:
-            for one in message:
-                self._acknowledge(one)
+        given = (message,) if isinstance(message, Message | MessageId) else message
+        ids: list[MessageId] = []
+        for one in given:
+            self.stats.acks += 1
+            if isinstance(one, Message):
+                self._check_owner(one)
+                self._settle(one)
+            else:
+                self._check_id(one)
+                ids.append(one)
         self._acks.enough()
-        return self._acks.receipt()
+        if not ids:
+            return self._acks.receipt()
+        return self._acknowledge_ids(ids)
 
-    def _acknowledge(self, message: Acked) -> None:
-        self.stats.acks += 1
-        if isinstance(message, Message):
-            if message.entry.consumer is not self:
-                raise InvalidMessageId(
-                    f"{message.message_id()} of {message.entry.topic} was not received by this"
-                    f" consumer of {self.topic()}"
-                )
-            self._settle(message)
-        else:
-            self._check_id(message)
-            self._acks.gather().add_id(message)
-            self._inbox.acked(message.position, message.batch_index)
-            self._forget(message.position)
+    def _acknowledge_ids(self, ids: list[MessageId]) -> asyncio.Future[None]:
+        apart = self._acks.send_apart(ids)
+        for message_id in ids:
+            self._inbox.acked(message_id.position, message_id.batch_index)
+            self._forget(message_id.position)
+        grouped = self._acks.receipt()
+        if grouped.done():
+            return apart
+        both = asyncio.ensure_future(_all(apart, grouped))
+        both.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen
+        return both
+
+    def _check_owner(self, message: Message) -> None:
+        if message.entry.consumer is not self:
+            raise InvalidMessageId(
+                f"{message.message_id()} of {message.entry.topic} was not received by this"
+                f" consumer of {self.topic()}"
+            )
 
     def _settle(self, message: Message) -> None:
         entry = message.entry
@@ -401,3 +412,10 @@ class Consumer(Receiving):
             pb.CommandConsumerStats(consumer_id=self._subscription.consumer_id, request_id=0)
         )
         return answer
+
+
+async def _all(*receipts: asyncio.Future[None]) -> None:
+    """Wait for all of them, whatever each says, then say what the first failure was."""
+    await asyncio.wait(receipts)
+    for receipt in receipts:
+        receipt.result()

@@ -305,10 +305,7 @@ class Producer:
         return sent
 
     def _begin(self, sequence_id: int) -> PendingEntry:
-        entry = PendingEntry(sequence_id, self._topic.partition, self._context.clock.monotonic())
-        if self._timeout_timer is None and self._options.send_timeout_millis:
-            self._arm_timeout(self._options.send_timeout_millis / 1000)
-        return entry
+        return PendingEntry(sequence_id, self._topic.partition, self._context.clock.monotonic())
 
     def _flush_batches(self) -> None:
         if self._batch_timer is not None:
@@ -405,6 +402,8 @@ class Producer:
             )
         ]
         self._pending.append(entry)
+        if self._timeout_timer is None and self._options.send_timeout_millis:
+            self._arm_timeout(self._options.send_timeout_millis / 1000)
         self.stats.entries_sent += 1
         if self.is_connected():
             assert self._link.connection is not None
