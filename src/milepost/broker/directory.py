@@ -27,6 +27,7 @@ T = TypeVar("T")
 ChangeCatalog = Callable[[Callable[[Catalog], Any]], Coroutine[Any, Any, Any]]
 
 TENANTS, NAMESPACES, PARTITIONED = "tenants", "namespaces", "partitioned"
+_SINGULAR = {TENANTS: "tenant", NAMESPACES: "namespace", PARTITIONED: "partitioned topic"}
 # What a new data directory holds, as upstream's standalone does.
 FIRST_NAMESPACES = ("public/default", "pulsar/system")
 
@@ -160,7 +161,7 @@ class Directory:
 
     async def _create(self, folder: str, known: dict[str, Doc], name: str, doc: Doc) -> None:
         if name in known:
-            raise AlreadyExists(f"{folder[:-1]} {name} exists")
+            raise AlreadyExists(f"{_SINGULAR[folder]} {name} exists")
         # Taken before it is durable, so that nobody else takes it meanwhile.
         known[name] = doc
         try:

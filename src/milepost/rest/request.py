@@ -80,9 +80,10 @@ AskedTopic = Annotated[TopicName, Depends(_topic)]
 AskedNamespace = Annotated[NamespaceName, Depends(_namespace)]
 
 
-async def open_topic(request: Request, name: TopicName) -> Topic:
+async def open_topic(request: Request, name: TopicName, *, create: bool = False) -> Topic:
     """The topic, if it is there and this broker has it. Asking creates nothing, but for a partition
-    that nobody has used yet: its partitioned topic exists, and so does it."""
+    that nobody has used yet: its partitioned topic exists, and so does it. With `create` a topic that
+    is not there is made, if topics may be made by using them."""
     if not name.is_persistent:
         raise NotPersistent(f"{name} is not persistent")
     owner = request.app.state.owner_of(name)
@@ -93,7 +94,7 @@ async def open_topic(request: Request, name: TopicName) -> Topic:
     if found is not None:
         return found
     exists = name.partition >= 0 and broker.directory.partitions(name.base) is not None
-    return await broker.topic(name, create=exists)
+    return await broker.topic(name, create=create or exists)
 
 
 async def _open(request: Request, name: AskedTopic, authoritative: Authoritative = False) -> Topic:
@@ -107,12 +108,12 @@ async def _found(request: Request, name: AskedTopic, authoritative: Authoritativ
     return await open_topic(request, name)
 
 
-async def open_parts(request: Request, name: TopicName) -> list[Topic]:
+async def open_parts(request: Request, name: TopicName, *, create: bool = False) -> list[Topic]:
     """The topic, or all partitions of a partitioned one."""
     broker: Broker = request.app.state.broker
     partitions = broker.directory.partitions(name)
     if partitions is None:
-        return [await open_topic(request, name)]
+        return [await open_topic(request, name, create=create)]
     return [await open_topic(request, name.partition_name(one)) for one in range(partitions)]
 
 
@@ -120,6 +121,12 @@ async def _parts(
     request: Request, name: AskedTopic, authoritative: Authoritative = False
 ) -> list[Topic]:
     return await open_parts(request, name)
+
+
+async def _made_parts(
+    request: Request, name: AskedTopic, authoritative: Authoritative = False
+) -> list[Topic]:
+    return await open_parts(request, name, create=True)
 
 
 def subscription_of(topic: Topic, name: str) -> Subscription:
@@ -135,6 +142,7 @@ Authoritative = Annotated[bool, Query()]
 OpenTopic = Annotated[Topic, Depends(_open)]
 FoundTopic = Annotated[Topic, Depends(_found)]
 OpenParts = Annotated[list[Topic], Depends(_parts)]
+MadeParts = Annotated[list[Topic], Depends(_made_parts)]
 
 # For whatever destroys something: answer 200 with what it would do, and do nothing.
 DryRun = Annotated[bool, Query(alias="dryRun")]

@@ -30,6 +30,7 @@ from milepost.rest.request import (
     TOPIC,
     AskedBroker,
     DryRun,
+    MadeParts,
     OpenParts,
     OpenTopic,
     no_content,
@@ -109,11 +110,12 @@ async def set_properties(
 async def create_subscription(
     request: Request,
     broker: AskedBroker,
-    topics: OpenParts,
+    topics: MadeParts,
     subscription: str,
     at: Annotated[CursorPosition | Literal["latest", "earliest"] | None, Body()] = None,
 ) -> None:
-    """Create a durable subscription at a position; at the latest if the body does not say."""
+    """Create a durable subscription at a position; at the latest if the body does not say. The topic is
+    made with it where topics may be made by using them."""
     check_label("subscription", subscription)
     if len(topics) == 1 and subscription in topics[0].subscriptions:
         raise AlreadyExists(f"subscription {subscription} of {topics[0].name} exists")

@@ -31,7 +31,8 @@ def test_a_subscription_is_made_once_and_deleted_once(web: Web) -> None:
     assert web(f"PUT {SUB}/other").status == 204
     assert web("GET t/subscriptions").json == ["other", "s"]
     assert web.statuses(f"DELETE {SUB}/s", f"DELETE {SUB}/s") == [204, 404]
-    assert web.statuses("GET none/subscriptions", "PUT none/subscription/s") == [404, 404]
+    assert web.statuses("GET none/subscriptions", "PUT made/subscription/s") == [404, 204]
+    assert web("GET made/subscriptions").json == ["s"]
     assert web(f"PUT {SUB}/x", "middle").status == 400
 
 
