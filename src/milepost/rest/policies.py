@@ -33,6 +33,7 @@ TOPIC_PATH = "/admin/v2/{domain:domain}/{tenant}/{namespace}/{topic}"
 router = APIRouter(tags=["policies"])
 
 Handler = Callable[..., Coroutine[Any, Any, Any]]
+Responses = dict[int | str, dict[str, Any]]
 
 
 # -- what a route speaks of --------------------------------------------------------------------------
@@ -116,10 +117,20 @@ def _add(policy: Policy, level: Level, route: Route) -> None:
     }
     if route.removable:
         handlers["DELETE"] = remove
-    _serve(level, route.path, handlers, policy.name, policy.doc)
+    unset: Responses = {}
+    if route.unset_status == 204:
+        unset = {204: {"description": "Nothing is set."}}
+    _serve(level, route.path, handlers, policy.name, policy.doc, unset)
 
 
-def _serve(level: Level, path: str, handlers: dict[str, Handler], word: str, doc: str) -> None:
+def _serve(
+    level: Level,
+    path: str,
+    handlers: dict[str, Handler],
+    word: str,
+    doc: str,
+    responses: Responses | None = None,
+) -> None:
     for method, handler in handlers.items():
         router.add_api_route(
             f"{_PATHS[level]}/{path}",
@@ -130,6 +141,7 @@ def _serve(level: Level, path: str, handlers: dict[str, Handler], word: str, doc
             description=doc,
             dependencies=[needs(_NEEDS[level])],
             response_class=Response,
+            responses=responses if method == "GET" else None,
         )
 
 
