@@ -94,6 +94,17 @@ class CursorMachine(RuleBasedStateMachine):
             self.journal(facts.encode(fact))
             self.saved.was_delivered(expected)
 
+    @rule(first=index_numbers, length=lengths, holder=holders)
+    def deliver_in_vain(self, first: int, length: int, holder: int) -> None:
+        """What was stale is recalled before it is out, since the fact of it was refused."""
+        first = self.place(first)
+        stale = self.twin.stale.copy()
+        delivered = self.cursor.deliver(first, first + length, holder)
+        expected = self.twin.deliver(first, first + length, holder)
+        recalled = self.cursor.withdraw(IndexRanges(delivered.stale), holder)
+        assert recalled == len(expected & stale)
+        self.twin.withdraw(expected & stale)
+
     @rule(holder=holders, limit=lengths)
     def dispatch(self, holder: int, limit: int) -> None:
         """What a dispatcher does: the next that is ready, from the front."""

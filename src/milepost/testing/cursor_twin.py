@@ -60,6 +60,13 @@ class CursorTwin:
             self.stale.discard(index)
         return delivered
 
+    def withdraw(self, indexes: Iterable[int]) -> None:
+        """Stale indexes whose delivery never left."""
+        for index in indexes:
+            self.state[index] = "ready"
+            del self.holder[index]
+            self.stale.add(index)
+
     def was_delivered(self, indexes: Iterable[int]) -> None:
         """What a journaled delivery says after a crash: it was with a consumer, and came back."""
         for index in indexes:
