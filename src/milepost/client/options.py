@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from milepost.client.policies import (
     BatchingType,
@@ -22,7 +22,9 @@ from milepost.client.policies import (
     ProducerAccessMode,
 )
 from milepost.errors import InvalidInput
-from milepost.schemas import Schema
+
+if TYPE_CHECKING:
+    from milepost.schemas import Schema
 
 
 def check(what: str, value: Any, minimum: int, maximum: int = 2**31 - 1) -> None:

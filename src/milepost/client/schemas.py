@@ -10,17 +10,14 @@ are asked for once each and kept.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from milepost.errors import InvalidInput
-from milepost.schemas import (
-    AutoConsumeSchema,
-    KeyValueSchema,
-    Schema,
-    SchemaInfo,
-    SchemaType,
-)
 from milepost.wire import pulsar_pb2 as pb
+
+if TYPE_CHECKING:
+    # Whoever has a schema has imported them; for bytes their libraries are not needed.
+    from milepost.schemas import Schema, SchemaInfo
 
 
 def schema_data(schema: Schema | None) -> pb.Schema | None:
@@ -28,8 +25,8 @@ def schema_data(schema: Schema | None) -> pb.Schema | None:
     if schema is None:
         return None
     info = schema.schema_info()
-    if info.type < SchemaType.NONE:
-        return None
+    if info.type < 0:
+        return None  # known to clients only
     return pb.Schema(
         name=info.name,
         schema_data=info.data,
@@ -40,6 +37,8 @@ def schema_data(schema: Schema | None) -> pb.Schema | None:
 
 def schema_info(data: pb.Schema) -> SchemaInfo:
     """The other way."""
+    from milepost.schemas import SchemaInfo, SchemaType
+
     properties = {item.key: item.value for item in data.properties}
     return SchemaInfo(data.name, SchemaType(data.type), data.schema_data, properties)
 
@@ -73,6 +72,8 @@ class Readings:
         self._writers[version] = writer
 
     def decode(self, data: bytes, version: bytes, key: bytes) -> Any:
+        from milepost.schemas import AutoConsumeSchema, KeyValueSchema
+
         writer = self._writers.get(version)
         if isinstance(self._schema, KeyValueSchema | AutoConsumeSchema):
             return self._schema.decode(data, writer, key=key)
