@@ -16,16 +16,19 @@ pytest.importorskip("pulsar")
 README = Path(__file__).parents[2] / "README.md"
 
 
-def test_the_first_program_of_the_readme(serving: Serving) -> None:
-    (program,) = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+def test_the_programs_of_the_readme(serving: Serving) -> None:
+    """One after the other: the second reads what the first has sent."""
+    programs = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+    assert len(programs) == 2
     shown = "pulsar://127.0.0.1:6650"
-    assert shown in program
-    done = subprocess.run(
-        [sys.executable, "-c", program.replace(shown, serving.ready["pulsar_url"])],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "b'one coffee'" in done.stdout
+    for program in programs:
+        assert shown in program
+        done = subprocess.run(
+            [sys.executable, "-c", program.replace(shown, serving.ready["pulsar_url"])],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "b'one coffee'" in done.stdout
