@@ -392,19 +392,17 @@ def test_standbys_obey_too(stage: Stage) -> None:
     """They may hold messages from when they were active. A client's own seek leaves them alone."""
     subscription = stage.subscription(stage.topic())
     stage.publish(stage.producer(stage.topic()), message(0))
-    everyone = [stage.consumer(subscription, FAILOVER, name=name) for name in "abc"]
-    everyone[2].epoch, everyone[2].metadata[RESET_PROPERTY] = 0, IN_PLACE
+    everyone = [stage.consumer(subscription, FAILOVER, name=name) for name in "abcd"]
+    follower = everyone[3]
+    follower.epoch, follower.metadata[RESET_PROPERTY] = 0, IN_PLACE
     closed = subscription.seek(0, lambda error: None)
     assert len(closed) <= 1
-    for consumer in closed:
-        stage.broker.tell_closed(consumer)
-    left = [consumer for consumer in everyone if not consumer.is_closed]
-    for consumer in everyone:
-        consumer.peer.take()  # type: ignore[attr-defined]
-    epoch = everyone[2].epoch
+    assert follower.epoch == 1
+    standbys = [consumer for consumer in everyone[:3] if not consumer.is_closed]
     run(stage, Reset(Target(index=0)))
-    assert [consumer.is_closed for consumer in everyone] == [True, True, False]
-    assert everyone[2].epoch == epoch + 1
-    for consumer in left[:-1]:
+    assert all(consumer.is_closed for consumer in standbys)
+    assert not follower.is_closed
+    assert follower.epoch == 2
+    for consumer in standbys:
         (heard,) = consumer.peer.take()  # type: ignore[attr-defined]
         assert type(heard).__name__ == "CommandCloseConsumer"
