@@ -1,0 +1,44 @@
+"""Patience: tried again while the broker is away, and not for other errors."""
+
+from __future__ import annotations
+
+import pytest
+
+from milepost.errors import ConnectError, NotAllowed
+from milepost.spark import patience
+from milepost.spark.patience import patiently
+
+
+def test_an_attempt_is_repeated_until_it_succeeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(patience.time, "sleep", pauses.append)
+    left = [ConnectError("away"), ConnectError("away")]
+
+    def attempt() -> str:
+        if left:
+            raise left.pop()
+        return "done"
+
+    assert patiently(10, attempt) == "done"
+    assert pauses == [0.05, 0.1]
+
+
+def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(patience.time, "sleep", pauses.append)
+
+    def attempt() -> None:
+        raise ConnectError("away")
+
+    with pytest.raises(ConnectError):
+        patiently(5, attempt)
+    assert 5 <= sum(pauses) < 8
+    assert max(pauses) == patience.RETRY_MAX_S
+
+
+def test_other_errors_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def attempt() -> None:
+        raise NotAllowed("no")
+
+    with pytest.raises(NotAllowed):
+        patiently(5, attempt)
