@@ -39,6 +39,7 @@ from milepost.wire import (
     split_entry,
 )
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.batches import SingleMessage, split_plain_batch
 from milepost.wire.compression import decompress
 
 log = logging.getLogger("milepost.client")
@@ -300,16 +301,20 @@ class Inbox:
         last_index = parts.broker.index if parts.broker is not None else None
         batched = is_batch(metadata)
         size = metadata.num_messages_in_batch if batched else 0
+        plain: list[tuple[bytes, bytes]] | None = None
+        singles: list[SingleMessage] = []
         if batched:
             try:
-                singles = split_batch(payload, size)
+                if not delivery.ack_set:
+                    plain = split_plain_batch(payload, size)
+                if plain is None:
+                    singles = split_batch(payload, size)
                 pending = AckSet.from_message_words(delivery.ack_set, size).bits
             except (ProtocolError, InvalidInput) as error:
                 return self._refuse(
                     delivery, max(size, 1), _Validation.BatchDeSerializeError, str(error)
                 )
         else:
-            singles = []
             pending = 1
         entry = DeliveredEntry(
             self._consumer,
@@ -328,6 +333,11 @@ class Inbox:
         readings = self._readings
         if not batched:
             messages = [Message(entry, -1, None, payload, readings)]
+        elif plain is not None:
+            messages = [
+                Message(entry, batch_index, single[0], single[1], readings)
+                for batch_index, single in enumerate(plain)
+            ]
         elif not delivery.ack_set and not any(single.metadata.compacted_out for single in singles):
             messages = [
                 Message(entry, batch_index, single[0], single[1], readings)

@@ -86,13 +86,14 @@ class Message:
         self,
         entry: DeliveredEntry,
         batch_index: int,
-        single: pb.SingleMessageMetadata | None,
+        single: pb.SingleMessageMetadata | bytes | None,
         payload: bytes,
         readings: Readings | None,
     ) -> None:
         self.entry = entry
         # −1: the entry is no batch.
         self.batch_index = batch_index
+        # Its part of a batch's payload, parsed when somebody asks; None if the entry is no batch.
         self._single = single
         self._payload = payload
         self._readings = readings
@@ -155,8 +156,9 @@ class Message:
         return signed64(self._own.event_time)
 
     def sequence_id(self) -> int:
-        if self._single is not None and self._single.HasField("sequence_id"):
-            return signed64(self._single.sequence_id)
+        own = self._own
+        if isinstance(own, pb.SingleMessageMetadata) and own.HasField("sequence_id"):
+            return signed64(own.sequence_id)
         return signed64(self.entry.metadata.sequence_id) + max(self.batch_index, 0)
 
     def redelivery_count(self) -> int:
@@ -182,7 +184,12 @@ class Message:
     @property
     def _own(self) -> pb.SingleMessageMetadata | pb.MessageMetadata:
         """Where the message's own fields are: its part of a batch's payload, or the entry's metadata."""
-        return self.entry.metadata if self._single is None else self._single
+        single = self._single
+        if single is None:
+            return self.entry.metadata
+        if isinstance(single, bytes):
+            single = self._single = pb.SingleMessageMetadata.FromString(single)
+        return single
 
     def __repr__(self) -> str:
         return f"<Message {self.message_id()} of {self.entry.topic}, {len(self._payload)} bytes>"

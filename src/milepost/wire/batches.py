@@ -12,14 +12,22 @@ stands in its metadata, so that nothing here is allocated by a number that does 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError
 
 from milepost.errors import ProtocolError
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.reasons import Reason
+from milepost.wire.varint import read_rest
+
+# Tags of SingleMessageMetadata: payload_size and sequence_id.
+_PAYLOAD_SIZE: Final = 3 << 3
+_SEQUENCE_ID: Final = 8 << 3
+_SEQUENCE_ID_SIZE_MAX: Final = 11
+_unpack_size = struct.Struct(">I").unpack_from
 
 
 class SingleMessage(NamedTuple):
@@ -52,6 +60,42 @@ def split_batch(payload: bytes, count: int) -> list[SingleMessage]:
     if at != len(payload):
         raise _bad(count, count, f"{len(payload) - at} bytes behind the last message")
     return messages
+
+
+def split_plain_batch(payload: bytes, count: int) -> list[tuple[bytes, bytes]] | None:
+    """Metadata, not parsed, and payload of each message, if no message has more of it than a size and
+    a sequence id: most batches, for a third of the time. None for any other, which `split_batch` reads
+    or refuses.
+    """
+    messages: list[tuple[bytes, bytes]] = []
+    at = 0
+    end = len(payload)
+    try:
+        for _ in range(count):
+            metadata_at = at + 4
+            metadata_end = metadata_at + _unpack_size(payload, at)[0]
+            if payload[metadata_at] != _PAYLOAD_SIZE:
+                return None
+            size = payload[metadata_at + 1]
+            at = metadata_at + 2
+            if size > 127:
+                size, at = read_rest(payload, at, size)
+            if at != metadata_end:
+                if payload[at] != _SEQUENCE_ID or metadata_end - at > _SEQUENCE_ID_SIZE_MAX:
+                    return None
+                at += 1
+                while payload[at] > 127:
+                    at += 1
+                at += 1
+            if at != metadata_end:
+                return None
+            at += size
+            messages.append((payload[metadata_at:metadata_end], payload[metadata_end:at]))
+            if at > end:
+                return None
+    except (IndexError, struct.error):
+        return None
+    return messages if at == end else None
 
 
 def join_batch(messages: Iterable[SingleMessage]) -> bytes:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from milepost.errors import ProtocolError
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.batches import SingleMessage, join_batch, split_batch
+from milepost.wire.batches import SingleMessage, join_batch, split_batch, split_plain_batch
 
 
 def single(payload: bytes, **fields: object) -> SingleMessage:
@@ -66,3 +68,41 @@ def test_sizes_that_lie(payload: str) -> None:
 def test_the_message_that_failed_is_named() -> None:
     with pytest.raises(ProtocolError, match=r"^message 2 of a batch of 3: a payload of 5 bytes$"):
         split_batch(PAYLOAD[:-1], 3)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [{}],
+        [{}, {"sequence_id": 5}, {"sequence_id": 2**40}],
+        [{"sequence_id": 0}] * 3,
+        [{"partition_key": "k"}],
+        [{}, {"event_time": 1}],
+        [{}, {"compacted_out": True}],
+        [{"sequence_id": 1, "null_value": True}],
+    ],
+)
+@pytest.mark.parametrize("size", [0, 1, 127, 128, 20_000])
+def test_plain_batches_are_read_alike(fields: list[dict[str, Any]], size: int) -> None:
+    payload = join_batch(
+        SingleMessage(pb.SingleMessageMetadata(payload_size=size, **one), b"x" * size)
+        for one in fields
+    )
+    whole = split_batch(payload, len(fields))
+    plain = split_plain_batch(payload, len(fields))
+    is_plain = all(set(one) <= {"sequence_id"} for one in fields)
+    assert (plain is not None) == is_plain
+    if plain is not None:
+        assert [(pb.SingleMessageMetadata.FromString(one), data) for one, data in plain] == whole
+    for count in (len(fields) + 1, len(fields) - 1):
+        assert not split_plain_batch(payload, count)
+    for end in range(0, len(payload), max(len(payload) // 50, 1)):
+        assert not split_plain_batch(payload[:end], len(fields))
+
+
+def test_a_sequence_id_that_never_ends_is_not_plain() -> None:
+    metadata = b"\x18\x01\x40" + b"\xff" * 12 + b"\x01"
+    payload = len(metadata).to_bytes(4, "big") + metadata + b"x"
+    assert split_plain_batch(payload, 1) is None
+    with pytest.raises(ProtocolError):
+        split_batch(payload, 1)
