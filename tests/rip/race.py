@@ -277,6 +277,9 @@ class Race:
     def _ack(self, player: Player, delivery: Delivery, *, cumulative: bool = False) -> None:
         first, end, _ = self.topic.lookup(delivery.ledger_id, delivery.entry_id)
         ghosts = self._ghosts()
+        consumer = player.client.session.consumers.get(0)
+        # Sent by who does not know yet that it was reset: late, whoever was shown the message since.
+        is_late = consumer is not None and consumer.owes_echo is not None
         request_id = player.ack(delivery, cumulative=cumulative)
         if not player.is_joined:
             self.stage.loop.turn()
@@ -290,6 +293,8 @@ class Race:
             judged_by = covered = set(range(first, end))
         counts = judged_by & (now.shown | (now.acked if cumulative else set()))
         unsure = judged_by & ghosts - counts
+        if is_late:
+            counts, unsure = set(), set()
         if cumulative:
             certain = covered if counts else set()
             possible = covered if unsure else certain

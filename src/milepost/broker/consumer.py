@@ -46,6 +46,7 @@ class Consumer:
         "messages_redelivered",
         "metadata",
         "name",
+        "owes_echo",
         "peer",
         "permits",
         "priority",
@@ -95,6 +96,9 @@ class Consumer:
         self.is_closed = False
         self.knows_end = False
         """Was told that its topic is terminated and nothing more will come."""
+        self.owes_echo: int | None = None
+        """The epoch that it was told of, until it says that it has obeyed (`follows`): an ack that comes
+        before that was sent for an older delivery, whatever went out meanwhile."""
         self.held: Held | None = None
         """Deliveries that wait for a fact to be on disk; later ones queue behind them. None: nothing
         waits."""

@@ -336,7 +336,9 @@ class Subscription(Parts):
         failure: MilepostError | None = None
         holder = consumer.holder
         by_index = self.limits.batch_index_ack
-        if ack.is_cumulative:
+        if consumer.owes_echo is not None:
+            pass  # sent before it knew that the cursor was moved
+        elif ack.is_cumulative:
             dispatcher = self.dispatcher
             if dispatcher is not None and dispatcher.takes_cumulative and len(ack.ids) == 1:
                 try:
@@ -440,6 +442,7 @@ class Subscription(Parts):
                 continue
             if consumer.follows:
                 consumer.epoch += 1
+                consumer.owes_echo = consumer.epoch
                 self.tell_sought(consumer)
             elif everyone or consumer in touched:
                 closed.append(consumer)
@@ -464,6 +467,7 @@ class Subscription(Parts):
                 f"consumer {consumer.name} sought with epoch {epoch}, it is at {consumer.epoch}"
             )
         consumer.epoch = epoch
+        consumer.owes_echo = None
         closed = self.seek(index, done, by=consumer)
         # The client dropped its queue; both sides count permits from its next FLOW on.
         consumer.permits = 0

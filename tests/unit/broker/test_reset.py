@@ -384,6 +384,8 @@ def test_an_ack_from_before_a_reset_changes_nothing(stage: Stage) -> None:
     assert follower.permits == 0  # none were given back, so nothing comes
     stage.flow(follower, 5)
     assert [one.consumer_epoch for one in follower.peer.take()] == [1] * 5  # type: ignore[attr-defined]
+    assert follower.owes_echo == 1
+    follower.owes_echo = None  # it says that it has obeyed
     assert stage.ack(follower, WireId(1, 4), cumulative=True) == [None]
     assert subscription.cursor.mark_delete_index == 4
 

@@ -38,12 +38,14 @@ def seek(session: Session, command: pb.CommandSeek) -> Work:
     closed when somebody else moves its cursor: the broker sends it SEEK with its new epoch, at once. It
     drops what it holds and every message of an older epoch, gives the permits of all that it drops back
     with FLOW, and says that it has obeyed with a SEEK of that epoch and no target, which is answered with
-    SUCCESS."""
+    SUCCESS; its acks until then are answered and change nothing."""
     consumer = session.consumers.get(signed64(command.consumer_id))
     if consumer is None:
         raise NotFound(f"this connection has no consumer {signed64(command.consumer_id)}")
     subscription = consumer.subscription
     if consumer.follows and _is_echo(command, consumer.epoch):
+        if signed64(command.consumer_epoch) == consumer.owes_echo:
+            consumer.owes_echo = None
         if signed64(command.consumer_epoch) == consumer.epoch:  # else a later one is on its way
             obeyed(session.broker, consumer)
         session.write((replies.success(command.request_id),))

@@ -300,3 +300,19 @@ def test_it_says_that_it_has_obeyed(stage: Stage) -> None:
     assert error_of(request(stage, client, seek_command(consumer_epoch=2))) == ""
     assert subscription.resets.waiting == []
     assert error_of(request(stage, client, seek_command(consumer_epoch=3))) == "NotAllowedError"
+
+
+@pytest.mark.parametrize("cumulative", [False, True])
+def test_an_ack_from_before_it_obeyed_changes_nothing(stage: Stage, cumulative: bool) -> None:
+    """Sent for what it had, it comes when the same message has gone out again: only the echo behind it
+    tells the two apart."""
+    client = follow(stage)
+    subscription = stage.topic().subscriptions["s"]
+    stage.seek(subscription, 1)
+    late = ack_command(wire_id(1, 3), cumulative=cumulative)
+    assert error_of(request(stage, client, late)) == ""
+    assert subscription.cursor.mark_delete_index == 0
+    assert subscription.cursor.counts().acked == 1
+    assert error_of(request(stage, client, seek_command(consumer_epoch=1))) == ""
+    assert error_of(request(stage, client, late)) == ""
+    assert subscription.cursor.counts().acked == (4 if cumulative else 2)
