@@ -190,6 +190,17 @@ class BroadcastGroup(Subscription):
         else:
             super().pass_over(ranges)
 
+    def skip(self, end_index: int) -> int:
+        """Everything before an index is done, for every member; returns what the group had of it."""
+        if not self.members:
+            return super().skip(end_index)
+        self.catch_up()
+        before = self.cursor.backlog
+        for member in self.members.values():
+            member.skip(end_index)
+        self.settle()
+        return before - self.cursor.backlog
+
     def flush_acks(self) -> None:
         super().flush_acks()
         for member in self.members.values():
