@@ -212,3 +212,30 @@ async def test_a_consumer_that_is_closed_as_soon_as_it_subscribes(topic: str) ->
             await asyncio.sleep(0.001)  # sleep: until the client hears of it
         assert (await consumer.get_last_message_id()).entry_id == 5
         assert len(stub.subscribes) == 5
+
+
+@pytest.mark.parametrize("by_id", [False, True], ids=["message", "id"])
+async def test_a_copy_on_its_way_while_its_ack_is_answered_is_not_handed_out(
+    running: BrokerForTest, topic: str, by_id: bool, milepost_only: None
+) -> None:
+    proxy = Proxy("127.0.0.1", running.port)
+    async with proxy, behind(proxy) as client:
+        consumer = await client.subscribe(
+            topic, "s", ConsumerType.Shared, negative_ack_redelivery_delay_ms=1
+        )
+        producer = await client.create_producer(topic)
+        await producer.send(b"once")
+        message = await consumer.receive(10_000)
+        counters = running.running.broker.counters
+        before = counters.messages_redelivered
+        proxy.links[0].to_client.pause()
+        consumer.negative_acknowledge(message)
+        async with asyncio.timeout(10):
+            while counters.messages_redelivered == before:
+                await asyncio.sleep(0.001)  # sleep: until the broker has sent it again
+        acked = consumer.acknowledge_nowait(message.message_id() if by_id else message)
+        await asyncio.sleep(0)
+        proxy.links[0].to_client.resume()
+        await acked
+        with pytest.raises(errors.Timeout):
+            await consumer.receive(200)

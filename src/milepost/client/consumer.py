@@ -187,24 +187,45 @@ class Consumer(Receiving):
         self._subscription.check()
         given = (message,) if isinstance(message, Message | MessageId) else message
         ids: list[MessageId] = []
+        messages: list[tuple[Position, int]] = []
         for one in given:
             self.stats.acks += 1
             if isinstance(one, Message):
                 self._check_owner(one)
                 self._settle(one)
+                messages.append((one.entry.position, one.batch_index))
             else:
                 self._check_id(one)
                 ids.append(one)
+        receipt = self._acks.receipt()
+        self._drop_copies(receipt, messages)
         self._acks.enough()
         if not ids:
-            return self._acks.receipt()
+            return receipt
         return self._acknowledge_ids(ids)
+
+    def _drop_copies(
+        self, receipt: asyncio.Future[None], acked: list[tuple[Position, int]]
+    ) -> None:
+        """What was acked may have been on its way here a second time. The broker has sent that before
+        it answered, so it is here when the answer is, and nobody is to get it any more."""
+        epoch = self._inbox.seek_epoch
+
+        def answered(answer: asyncio.Future[None]) -> None:
+            is_acked = not answer.cancelled() and answer.exception() is None
+            if is_acked and epoch == self._inbox.seek_epoch:
+                for position, batch_index in acked:
+                    self._inbox.acked(position, batch_index)
+
+        if acked and not receipt.done():
+            receipt.add_done_callback(answered)
 
     def _acknowledge_ids(self, ids: list[MessageId]) -> asyncio.Future[None]:
         apart = self._acks.send_apart(ids)
         for message_id in ids:
             self._inbox.acked(message_id.position, message_id.batch_index)
             self._forget(message_id.position)
+        self._drop_copies(apart, [(one.position, one.batch_index) for one in ids])
         grouped = self._acks.receipt()
         if grouped.done():
             return apart
