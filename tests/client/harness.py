@@ -45,6 +45,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
             await test(**arguments)
         for _ in range(10):
             await asyncio.sleep(0)  # connections that were cut close their sockets
+        # What a server accepted just as the test ended has nobody yet who would close it.
+        for transport in list(getattr(asyncio.get_running_loop(), "_transports", {}).values()):
+            transport.abort()
+        await asyncio.sleep(0)
 
     asyncio.run(run())
     assert not unheard, unheard
