@@ -243,9 +243,11 @@ def _judge_command(
 def _read_entry(data: bytes, at: int, end: int) -> Shape:
     # The checksum is optional: clients of protocol versions below 6 send none.
     if end - at >= 2 and int.from_bytes(data[at : at + 2], "big") == CHECKSUM_MAGIC:
+        if end - at < _CHECKSUM_SIZE:
+            return refused(f"an entry of {end - at} bytes ends in its checksum", CHECKSUM_ERROR)
         checksum = int.from_bytes(data[at + 2 : at + _CHECKSUM_SIZE], "big")
         at += _CHECKSUM_SIZE
-        if at > end or _crc32c(data[at:end]) != checksum:
+        if _crc32c(data[at:end]) != checksum:
             return refused(f"checksum {checksum:#010x} does not match", CHECKSUM_ERROR)
     if end - at < 4:
         return refused(f"an entry of {end - at} bytes has no metadata")

@@ -42,6 +42,9 @@ UNUSUAL_METADATA_SIZE_MAX: Final = 64 * 1024
 
 NO_LIMIT: Final = 1 << 62
 
+# Libraries read a size from five bytes at most, though zeros could make it longer.
+_SIZE_REST_MAX: Final = 4
+
 # Who published decides what is a duplicate: nobody may say it twice, for one of the two is a lie.
 _TWO_NAMES: Final = "metadata with two producer names"
 
@@ -151,7 +154,10 @@ def _walk(data: bytes, at: int, end: int) -> _Fields | None:
         if wire_type != 0 and wire_type != 2:
             return None
         if value > 127:
+            start = at
             value, at = read_rest(data, at, value)
+            if wire_type == 2 and at - start > _SIZE_REST_MAX:
+                return None
         if wire_type == 2:
             at += value
             if tag != _SCHEMA_VERSION:
@@ -182,14 +188,20 @@ def _is_property(data: bytes, at: int, end: int) -> bool:
     size = data[at + 1]
     at += 2
     if size > 127:
+        start = at
         size, at = read_rest(data, at, size)
+        if at - start > _SIZE_REST_MAX:
+            return False
     at += size
     if at >= end or data[at] != _VALUE:
         return False
     size = data[at + 1]
     at += 2
     if size > 127:
+        start = at
         size, at = read_rest(data, at, size)
+        if at - start > _SIZE_REST_MAX:
+            return False
     return at + size == end
 
 
