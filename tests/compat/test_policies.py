@@ -151,6 +151,15 @@ def test_a_consumer_that_comes_too_often_is_refused(
     connect(broker).subscribe(topic, "s", consumer_name="me")
 
 
+def await_deduplication(broker: BrokerProcess, topic: str) -> None:
+    """Where it begins is made durable behind the answer; the topic says when it has begun."""
+    deadline = time.monotonic() + 10
+    path = f"/admin/v2/{topic.replace('://', '/')}/stats"
+    while broker.rest("GET", path)[1]["deduplicationStatus"] != "Enabled":
+        assert time.monotonic() < deadline
+        time.sleep(0.01)  # sleep: asks again until the deadline
+
+
 def test_deduplication_is_switched_under_a_producer(
     client: pulsar.Client, broker: BrokerProcess, topic: str
 ) -> None:
@@ -159,6 +168,7 @@ def test_deduplication_is_switched_under_a_producer(
     producer.send(b"0", sequence_id=5)
     producer.send(b"1", sequence_id=5)
     set_policy(broker, topic, "deduplicationEnabled", True)
+    await_deduplication(broker, topic)
     producer.send(b"2", sequence_id=6)
     producer.send(b"again", sequence_id=6)
     producer.send(b"3", sequence_id=7)
