@@ -151,11 +151,11 @@ def test_a_consumer_that_comes_too_often_is_refused(
     connect(broker).subscribe(topic, "s", consumer_name="me")
 
 
-def await_deduplication(broker: BrokerProcess, topic: str) -> None:
-    """Where it begins is made durable behind the answer; the topic says when it has begun."""
+def await_deduplication(broker: BrokerProcess, topic: str, status: str) -> None:
+    """Where it begins is made durable behind the answer; the topic says when it has begun or ended."""
     deadline = time.monotonic() + 10
     path = f"/admin/v2/{topic.replace('://', '/')}/stats"
-    while broker.rest("GET", path)[1]["deduplicationStatus"] != "Enabled":
+    while broker.rest("GET", path)[1]["deduplicationStatus"] != status:
         assert time.monotonic() < deadline
         time.sleep(0.01)  # sleep: asks again until the deadline
 
@@ -168,12 +168,13 @@ def test_deduplication_is_switched_under_a_producer(
     producer.send(b"0", sequence_id=5)
     producer.send(b"1", sequence_id=5)
     set_policy(broker, topic, "deduplicationEnabled", True)
-    await_deduplication(broker, topic)
+    await_deduplication(broker, topic, "Enabled")
     producer.send(b"2", sequence_id=6)
     producer.send(b"again", sequence_id=6)
     producer.send(b"3", sequence_id=7)
     assert payloads(drain(consumer)) == [b"0", b"1", b"2", b"3"]
     set_policy(broker, topic, "deduplicationEnabled", False)
+    await_deduplication(broker, topic, "Disabled")
     producer.send(b"4", sequence_id=7)
     assert payloads(receive(consumer, 1)) == [b"4"]
 
