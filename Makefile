@@ -11,7 +11,7 @@ SECONDS ?= 60
 # What `make check` runs; `make test` runs everything else too, whatever there is.
 QUICK := tests/unit tests/property tests/scenarios tests/pips tests/test_tidy.py tests/test_docs.py
 
-.PHONY: help setup run demo check test fuzz bench campaign clients docs format lock clean
+.PHONY: help setup run demo check test fuzz bench campaign clients pipelines docs format lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -52,6 +52,9 @@ fuzz: $(READY) ## every fuzz target for SECONDS=60, all in about 14 minutes
 
 clients: $(READY) ## other official clients beside the wheel: needs Go and its module proxy
 	MILEPOST_CLIENTS=1 $(BIN)/python -m pytest -q -rs tests/compat/test_go_client.py
+
+pipelines: $(READY) ## the Spark pipelines end to end: needs Java 17
+	MILEPOST_PIPELINES=1 $(BIN)/python -m pytest -q tests/spark/test_pipelines.py tests/spark/test_commands.py
 
 campaign: $(READY) ## the crash and kill campaigns at length (an hour or more)
 	MILEPOST_CAMPAIGN=long $(BIN)/python -m pytest -q -n $(JOBS) tests/crash tests/compat/test_kill_under_load.py --timeout 7200
