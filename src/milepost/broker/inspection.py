@@ -55,16 +55,22 @@ async def message_at(topic: Topic, index: int) -> FoundMessage:
 
     `EXPIRED` below the first retained index, `IndexNotFound` where there is, or will be, no message.
     """
+    found = user_message_at(topic, index)
+    if found is None:
+        located = await _next_message(topic, index)
+        return _found(located, located.span.first_index)
+    return found
+
+
+def user_message_at(topic: Topic, index: int) -> FoundMessage | None:
+    """The same, without looking any further: None for a system message."""
     log = topic.log
     if index < 0:
         raise IndexNotFound(f"{topic.name}: {index} is no index")
     if index < log.first_index:
         return EXPIRED
     located = log.locate(index)
-    if located.flags & MARKER:
-        located = await _next_message(topic, index)
-        index = located.span.first_index
-    return _found(located, index)
+    return None if located.flags & MARKER else _found(located, index)
 
 
 def _found(located: Located, index: int) -> FoundMessage:

@@ -20,6 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from milepost.broker.auth.certificates import Certificate
 from milepost.rest.app import create_app
+from milepost.rest.express import Express
 from milepost.rest.lookup import http_url, https_url
 from milepost.rest.permission import CERTIFICATE
 
@@ -32,6 +33,7 @@ IDLE_TIMEOUT_S = 30
 CLOSE_TIMEOUT_S = 2
 # Of a request line and its headers.
 HEAD_SIZE_MAX = 64 * 1024
+_OK = b"HTTP/1.1 200 OK\r\n%bcontent-length: %d\r\ncontent-type: application/json\r\n\r\n%b"
 _HEAD_TOO_LARGE = b"\r\n".join(
     (
         b"HTTP/1.1 431 Request Header Fields Too Large",
@@ -43,10 +45,15 @@ _HEAD_TOO_LARGE = b"\r\n".join(
 
 
 class _Protocol(HttpToolsProtocol):
-    """HTTP whose request lines and headers are limited while they come in."""
+    """HTTP whose request lines and headers are limited while they come in, and whose commonest question
+    is answered where it is read (`express.py`)."""
+
+    express: Express
 
     _head_size = 0
     _is_in_head = True
+    # The request that is being read has its answer.
+    _is_answered = False
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -58,11 +65,36 @@ class _Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
-        super().on_headers_complete()
+        self._is_answered = self._answers_at_once()
+        if not self._is_answered:
+            super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         self._is_in_head, self._head_size = True, 0
-        super().on_message_complete()
+        if self._is_answered:
+            self._is_answered = False
+            self.on_response_complete()
+        else:
+            super().on_message_complete()
+
+    def _answers_at_once(self) -> bool:
+        """Answer a request whose line and headers are read, if that can be done here and now: when none
+        before it is under way, and the connection takes more."""
+        parser = self.parser
+        if (
+            (self.cycle is not None and not self.cycle.response_complete)
+            or self.flow.write_paused
+            or parser.get_method() != b"GET"
+            or parser.get_http_version() != "1.1"
+            or not parser.should_keep_alive()
+        ):
+            return False
+        body = self.express.answer(self.url, self.headers)
+        if body is None:
+            return False
+        head = b"".join(b"%b: %b\r\n" % header for header in self.server_state.default_headers)
+        self.transport.write(_OK % (head, len(body), body))
+        return True
 
 
 class _TlsProtocol(_Protocol):
@@ -149,7 +181,9 @@ async def start_http(broker: Broker, host: str, port: int) -> HttpServer:
     return http
 
 
-def _config(app: FastAPI, protocol: type[_Protocol] = _Protocol) -> uvicorn.Config:
+def _config(app: FastAPI, base: type[_Protocol] = _Protocol) -> uvicorn.Config:
+    # Of a class of its own: the server makes protocols, and knows nothing to give them.
+    protocol = type(base.__name__, (base,), {"express": Express(app)})
     return uvicorn.Config(
         app,
         log_config=None,

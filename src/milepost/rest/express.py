@@ -1,0 +1,81 @@
+"""Express: the answer to a plain lookup by index as bytes, before the framework hears of the request.
+
+A thousand lookups a second beside publishing must not be felt there, and nine tenths of what one costs is
+the way through server and framework, a task of its own among it. So the listener shows each request's line
+and headers here first. What is answered is a plain question by a plain client (no credentials wanted, an
+open topic, a message that is there); for anything else `answer` is None, and the request takes its ordinary
+way, where every refusal is said.
+
+    >>> asked = _URL.fullmatch(b"/admin/v2/persistent/public/default/t/getMessageIdByIndex?index=7")
+    >>> asked and asked.groups()
+    (b'public/default/t', b'7')
+
+Never refuses, never waits, opens nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from milepost.broker.inspection import user_message_at
+from milepost.errors import IndexNotFound
+from milepost.rest.hosts import HostRules
+from milepost.rest.message_ids import BY_INDEX
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from milepost.broker.broker import Broker
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+# Names as clients write them: whatever is escaped, or of an older form, takes the ordinary way.
+_URL = re.compile(
+    rb"/admin/v2/persistent/([\w.-]{1,200}/[\w.-]{1,200}/[\w.-]{1,1000})/%b\?index=([0-9]{1,18})"
+    % BY_INDEX.encode()
+)
+# Headers that change nothing here. `connection` is the listener's business.
+_PLAIN = {b"host", b"accept", b"accept-encoding", b"accept-language", b"user-agent", b"connection"}
+_VALUE_SIZE_MAX = 1024
+
+
+class Express:
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+        broker: Broker = app.state.broker
+        self._broker = broker
+        self._hosts = HostRules(broker.settings)
+
+    def answer(self, url: bytes, headers: Headers) -> bytes | None:
+        """The body of the 200 to a GET; None if it is not to be answered here."""
+        asked = _URL.fullmatch(url)
+        if asked is None or not self._is_plain(headers):
+            return None
+        name, digits = asked.groups()
+        topic = self._broker.topics.get(f"persistent://{name.decode()}")
+        if topic is None or self._app.state.owner_of(topic.name) is not None:
+            return None
+        try:
+            found = user_message_at(topic, int(digits))
+        except IndexNotFound:
+            return None
+        if found is None:
+            return None
+        return b'{"ledgerId": %d, "entryId": %d, "partitionIndex": %d}' % (
+            *found.position,
+            topic.name.partition,
+        )
+
+    def _is_plain(self, headers: Headers) -> bool:
+        """Does a request with these headers get what anybody gets?"""
+        security = self._broker.guard.security
+        if security.authenticator.is_enabled or security.authorizer.is_enabled:
+            return False
+        if not self._broker.settings.broker_entry_metadata:
+            return False
+        for name, value in headers:
+            if name not in _PLAIN or len(value) > _VALUE_SIZE_MAX:
+                return False
+        return self._hosts.fault("GET", list(headers)) is None
