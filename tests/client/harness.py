@@ -43,16 +43,25 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         asyncio.get_running_loop().set_exception_handler(lambda _, found: unheard.append(found))
         async with asyncio.timeout(TEST_TIMEOUT_S):
             await test(**arguments)
-        for _ in range(10):
-            await asyncio.sleep(0)  # connections that were cut close their sockets
-        # What a server accepted just as the test ended has nobody yet who would close it.
-        for transport in list(getattr(asyncio.get_running_loop(), "_transports", {}).values()):
-            transport.abort()
-        await asyncio.sleep(0)
+        await hang_up(asyncio.get_running_loop())
 
     asyncio.run(run())
     assert not unheard, unheard
     return True
+
+
+async def hang_up(loop: asyncio.AbstractEventLoop) -> None:
+    """Leave no socket behind: collected later, it would fail whichever test runs then.
+
+    What a server accepted just as the test ended has nobody who would close it."""
+    transports = getattr(loop, "_transports", {})
+    quiet = 0
+    while quiet < 10:
+        left = [one for one in list(transports.values()) if not one.is_closing()]
+        for transport in left:
+            transport.abort()
+        quiet = 0 if left else quiet + 1
+        await asyncio.sleep(0)
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import asyncio
 from typing import Any
 
 from milepost.aio import Client
+from milepost.broker.listener import stop_listening
 from milepost.wire import Command, MessageEncoder, ServerProtocol, replies
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.encode import encode_entry_head
@@ -95,4 +96,4 @@ class scripted:  # used as a function
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.client.close()
-        self.server.close()
+        await stop_listening(self.server)

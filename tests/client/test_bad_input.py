@@ -19,6 +19,7 @@ import milepost.testing
 from client.harness import check_backlog
 from milepost import errors
 from milepost.aio import Client
+from milepost.broker.listener import stop_listening
 from milepost.client.policies import ConsumerType
 from milepost.positions import MessageId
 from milepost.testing.broker import BrokerForTest
@@ -221,7 +222,7 @@ async def serving(serve: Serve) -> AsyncIterator[str]:
     try:
         yield f"pulsar://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
-        server.close()
+        await stop_listening(server)
         if tasks:
             await asyncio.wait(tasks)
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pulsar
 import pytest
 
+from milepost.broker.listener import stop_listening
 from milepost.wire import (
     PLAIN,
     Ack,
@@ -113,6 +114,7 @@ class Listener(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
+        self.stub.transports.append(transport)
 
     def data_received(self, data: bytes) -> None:
         self.stub.data += data
@@ -199,6 +201,7 @@ class Stub:
         self.sends: list[Send] = []
         self.ack_sets: dict[int, tuple[int, ...]] = {}
         self.delivered = 0
+        self.transports: list[asyncio.Transport] = []
         self.url = ""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
@@ -214,7 +217,10 @@ class Stub:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
 
     async def _stop(self) -> None:
-        self.server.close()
+        await stop_listening(self.server)
+        for transport in self.transports:
+            transport.abort()
+        await asyncio.sleep(0)
 
     def stop(self) -> None:
         self.call(self._stop())

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from milepost.broker.broker import Broker
+from milepost.broker.listener import stop_listening
 from milepost.broker.peer import Buffer
 from milepost.broker.session import Session
 from milepost.broker.settings import Settings
@@ -22,6 +23,8 @@ from milepost.storage.log import RollPolicy
 logger = logging.getLogger(__name__)
 
 BACKLOG = 4096
+# How long a closing broker waits for peers to take what was written for them.
+LINGER_MS = 1_000
 
 
 class Connection(asyncio.Protocol):
@@ -44,6 +47,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
             return
         self._server.connections[self._host] += 1
+        self._server.open.add(self)
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -66,7 +70,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._session is not None:
-            self._server.forget(self._host)
+            self._server.forget(self)
             self._session.lost()
             self._session = None
 
@@ -77,6 +81,11 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         if self._session is not None:
             self._session.writable(True)
+
+    @property
+    def host(self) -> str:
+        """The address of the peer, without its port."""
+        return self._host
 
     # -- what a session needs ----------------------------------------------------------------------
 
@@ -118,6 +127,8 @@ class RunningBroker:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.connections: Counter[str] = Counter()
+        """How many each host has."""
+        self.open: set[Connection] = set()
         self._servers: list[asyncio.Server] = []
 
     @property
@@ -150,6 +161,8 @@ class RunningBroker:
 
     def refusal(self, host: str) -> str | None:
         """Why one more connection from a host is too many."""
+        if self.broker.is_closing:
+            return "closing"
         settings = self.broker.settings
         if settings.max_connections and len(self.broker.sessions) >= settings.max_connections:
             return "max_connections"
@@ -158,17 +171,29 @@ class RunningBroker:
             return "max_connections_per_ip"
         return None
 
-    def forget(self, host: str) -> None:
-        """A connection from a host is gone."""
+    def forget(self, connection: Connection) -> None:
+        """A connection is gone."""
+        host = connection.host
+        self.open.discard(connection)
         self.connections[host] -= 1
         if not self.connections[host]:
             del self.connections[host]
 
     async def close(self) -> None:
         """Accept nothing more, drain, and give the data directory back."""
-        for server in self._servers:
-            server.close()
+        await stop_listening(*self._servers)
         await self.broker.close()
+        await self._hang_up()
+
+    async def _hang_up(self) -> None:
+        """Leave no socket behind: what was written goes out, to those who still take it."""
+        for _ in range(LINGER_MS):
+            if not self.open:
+                break
+            await asyncio.sleep(0.001)
+        for connection in list(self.open):
+            connection.abort()
+        await asyncio.sleep(0)
 
 
 async def run_broker(settings: Settings, *, clock: Clock | None = None) -> RunningBroker:

@@ -27,6 +27,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 
+from milepost.broker.listener import stop_listening
+
 # What is read at once, and so what the proxy holds of a paused direction beside TCP's own buffers.
 READ_SIZE = 64 * 1024
 
@@ -210,7 +212,7 @@ class Proxy:
         trace: TracebackType | None,
     ) -> None:
         assert self._server is not None
-        self._server.close()
+        await stop_listening(self._server)
         self.cut()
         for link in self.links:
             await link.closed()

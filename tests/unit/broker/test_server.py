@@ -1,6 +1,6 @@
 """The listener: moves bytes, counts connections, and gives everything back when it ends.
 
-Connections here have a transport that is a list; one test opens a real port, as it says.
+Connections here have a transport that is a list; two tests open a real port, as they say.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from stage.stage import Stage
 
+from milepost.broker import server
 from milepost.broker.server import Connection, RunningBroker, run_broker
 from milepost.broker.settings import Settings
 from milepost.errors import DataDirectoryLocked
@@ -196,5 +197,31 @@ def test_it_listens_and_ends(tmp_path: Path) -> None:
         assert timers == []
         again = await run_broker(settings)
         await again.close()
+
+    asyncio.run(test())
+
+
+def test_it_leaves_no_socket_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither of one who connects as it ends, nor of one who takes nothing of what was written.
+
+    On a real port."""
+    monkeypatch.setattr(server, "LINGER_MS", 10)
+
+    async def test() -> None:
+        running = await run_broker(Settings(data=tmp_path, port=0))
+        address = ("127.0.0.1", running.port)
+        with socket.create_connection(address) as deaf:
+            deaf.sendall(hello())
+            while not running.open:
+                await asyncio.sleep(0)
+            (connection,) = running.open
+            connection.send([bytes(50_000_000)])
+            with socket.create_connection(address):  # in the listener's queue
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)  # and now accepted, on its way to its connection
+                await running.close()
+        left = asyncio.get_running_loop()._transports.values()  # type: ignore[attr-defined]
+        assert not running.open
+        assert not [one for one in left if one._sock is not None]
 
     asyncio.run(test())
