@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["register", "follow", "table"]
+__all__ = ["register", "arrange", "follow", "table"]
 
 PUSH_DOWN_CONF: Final = "spark.sql.python.filterPushdown.enabled"
 
@@ -33,6 +33,25 @@ def register(spark: SparkSession, *, push_filters: bool = False) -> None:
     spark.dataSource.register(MilepostSource)
     if push_filters:
         spark.conf.set(PUSH_DOWN_CONF, "true")
+
+
+def arrange(frame: DataFrame, unique_key: str, *, tasks: int | None = None) -> DataFrame:
+    """The rows of a frame as `delivery=exactlyOnce` with `uniqueKey` needs them: all that share a bucket of
+    the key in one task.
+
+    `tasks` is how many there are, at most 16; the machine's cores if it is not said.
+    """
+    import os
+
+    from pyspark.sql import functions
+
+    from milepost.spark.keyed import BUCKETS
+
+    key = functions.col(unique_key)
+    if frame.schema[unique_key].dataType.simpleString() != "binary":
+        key = key.cast("string").cast("binary")
+    bucket = functions.pmod(functions.crc32(key), functions.lit(BUCKETS))
+    return frame.repartition(min(tasks or os.cpu_count() or 1, BUCKETS), bucket)
 
 
 def follow(spark: SparkSession, **options: Any) -> None:

@@ -1,7 +1,8 @@
 """Numbers and text in bytes, compiled: what the loops of scan.py are made of.
 
 Compiled by numba when first called and kept on disk beside the source (or in the user's cache, or where
-`NUMBA_CACHE_DIR` says). Nothing here checks that a target has room: whoever calls has counted.
+`NUMBA_CACHE_DIR` says), or in memory alone where none of these can be written. Nothing here checks that a
+target has room: whoever calls has counted.
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def compiled(function: F) -> F:
-    made: F = numba.njit(cache=True, nogil=True, boundscheck=False)(function)
+    try:
+        made: F = numba.njit(cache=True, nogil=True, boundscheck=False)(function)
+    except RuntimeError:
+        # No place to keep it: an executor without a home, or the package in an archive that numba does
+        # not look into. Each process then compiles for itself.
+        made = numba.njit(nogil=True, boundscheck=False)(function)
     return made
 
 

@@ -125,6 +125,8 @@ class WriteOptions:
     connection: Connection
     topic: str
     delivery: str = "atLeastOnce"
+    unique_key: str | None = None
+    """The column that exactly once goes by; None: the source's topic and index."""
     producer_prefix: str | None = None
     """Names the producers of a batch write, which has no query to be named by."""
     compression: str = "lz4"
@@ -335,6 +337,7 @@ WRITE: Final = {
     **_CONNECTION,
     "topic": Option("topic", topic_name, "where to write"),
     "delivery": Option("delivery", _choice("atLeastOnce", "exactlyOnce"), "what a retry may do"),
+    "uniqueKey": Option("unique_key", _text, "the column that exactly once goes by"),
     "producerPrefix": Option("producer_prefix", _text, "names the producers of a batch write"),
     "compression": Option(
         "compression", _choice("none", "lz4", "zlib", "zstd", "snappy"), "of batches"
@@ -362,6 +365,10 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     values = _parsed(given, WRITE)
     if "topic" not in values:
         raise InvalidOption("option topic says where to write, and is missing")
+    if "unique_key" in values and values.get("delivery") != "exactlyOnce":
+        raise InvalidOption(
+            "option uniqueKey is what delivery=exactlyOnce goes by, which is not asked for"
+        )
     return WriteOptions(_connection(values), **values)
 
 

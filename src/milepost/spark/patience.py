@@ -42,12 +42,14 @@ class Patience:
         return True
 
 
-def patiently(limit_s: float, attempt: Callable[[], T]) -> T:
-    """The attempt's result; its last error when patience is over."""
+def patiently(
+    limit_s: float, attempt: Callable[[], T], awaited: tuple[type[Exception], ...] = AWAY
+) -> T:
+    """The attempt's result; its last error when patience is over, and at once one that is not awaited."""
     patience = Patience(limit_s)
     while True:
         try:
             return attempt()
-        except AWAY:
+        except awaited:
             if not patience.wait():
                 raise

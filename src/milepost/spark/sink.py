@@ -1,20 +1,25 @@
 """The sink: rows to topics, once or at least once.
 
-`atLeastOnce` writes what a task is given; a task that is tried again writes again. `exactlyOnce` needs rows
-that derive one to one from a Milepost source and still have its `topic` and `index`: the index numbers the
-message, and the producer is named by the query, the source partition and the block of indexes that it lies
-in. Streams are sliced at block boundaries, so that a block is written by one task at a time and in order,
-whatever fails.
+`atLeastOnce` writes what a task is given; a task that is tried again writes again. `exactlyOnce` numbers
+each message by what the row says, so that the broker knows a repetition:
+
+- by the source's index, where rows derive one to one from a Milepost source and still have its `topic` and
+  `index`. The producer is named by the query, the source partition and the block of indexes. Streams are
+  sliced at block boundaries, so that a block is written by one task at a time and in order;
+- by a unique key that the user declares, also behind a shuffle (keyed.py). The producer is named by the query
+  and the bucket of the key.
 
 Spark does not promise the same rows to a task that is tried again behind a shuffle (SPARK-28650), so nothing
 is numbered by a row's place in its task: it would drop other rows silently. Rows that come out of order, and
-a block that came from two tasks, fail the query with what to do about it.
+a block or bucket that came from two tasks, fail the query with what to do about it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,15 +33,19 @@ from pyspark.sql.types import StructType
 
 from milepost.errors import InvalidOption, NotAllowed, ProducerBusy
 from milepost.positions.names import TopicName
+from milepost.spark.keyed import KEY_TYPES, buckets, check_replay, number
 from milepost.spark.offsets import BLOCK_MESSAGES
 from milepost.spark.options import WriteOptions
-from milepost.spark.patience import patiently
+from milepost.spark.patience import AWAY, patiently
 from milepost.spark.publish import Outgoing, Publisher, check_deduplication
 from milepost.spark.survey import partitions_of
 from milepost.wire import murmur3_32
 
 # What Spark gives a task to know its query and batch by; not documented, so their absence is an error.
 _QUERY_PROPERTY: Final = "sql.streaming.queryId"
+_BATCH_PROPERTY: Final = "streaming.sql.batchId"
+
+_WAY_OUT: Final = "name a uniqueKey (milepost.spark.arrange), or use delivery=atLeastOnce"
 
 TAKEN: Final = {
     "key": ("binary", "string"),
@@ -51,10 +60,11 @@ SOURCE: Final = {"topic": ("string",), "index": ("bigint",)}
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task did: messages, and the blocks of source indexes that they came from."""
+    """What a task did: messages, and the blocks of source indexes or the buckets of keys that they are of."""
 
     count: int = 0
     blocks: set[tuple[str, int]] = field(default_factory=set)
+    buckets: set[int] = field(default_factory=set)
 
 
 class _Writes:
@@ -66,13 +76,19 @@ class _Writes:
         if "value" not in types:
             raise InvalidOption("there is no column value to be written")
         wanted: dict[str, tuple[str, ...]] = dict(TAKEN)
-        if options.delivery == "exactlyOnce":
+        if options.unique_key is not None:
+            if options.unique_key not in types:
+                raise InvalidOption(
+                    f"option uniqueKey is {options.unique_key!a}; the rows have {', '.join(types)}"
+                )
+            wanted[options.unique_key] = KEY_TYPES
+        elif options.delivery == "exactlyOnce":
             wanted |= SOURCE
             missing = [name for name in SOURCE if name not in types]
             if missing:
                 raise InvalidOption(
                     f"delivery=exactlyOnce goes by the source's topic and index, and the rows have no "
-                    f"{missing[0]}: keep both columns, or use delivery=atLeastOnce"
+                    f"{missing[0]}: keep both columns, {_WAY_OUT}"
                 )
         for name, allowed in wanted.items():
             if name in types and types[name] not in allowed:
@@ -82,8 +98,10 @@ class _Writes:
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         targets = partitions_of(self._options.connection, self._options.topic)
+        if self._options.unique_key is not None:
+            return self._write_by_key(iterator, targets, self._options.unique_key)
         if self._options.delivery == "exactlyOnce":
-            return self._write_once(iterator, targets)
+            return self._write_by_index(iterator, targets)
         return self._write_plainly(iterator, targets)
 
     def _write_plainly(self, iterator: Iterator[pa.RecordBatch], targets: list[str]) -> Written:
@@ -110,7 +128,7 @@ class _Writes:
             one.__exit__(None, None, None)
         return done
 
-    def _write_once(self, iterator: Iterator[pa.RecordBatch], targets: list[str]) -> Written:
+    def _write_by_index(self, iterator: Iterator[pa.RecordBatch], targets: list[str]) -> Written:
         done = Written()
         query = self._query()
         last: dict[str, int] = {}
@@ -121,9 +139,8 @@ class _Writes:
                 source, index = row["topic"], row["index"]
                 if source is None or index is None or index <= last.get(source, -1):
                     raise NotAllowed(
-                        f"row {index} of {source} came behind row {last.get(source)}: exactly once needs "
-                        "rows in the order of the source, as there is without a shuffle between; use "
-                        "delivery=atLeastOnce"
+                        f"row {index} of {source} came behind row {last.get(source)}: exactly once by index "
+                        f"needs rows in the order of the source, as without a shuffle between; {_WAY_OUT}"
                     )
                 last[source] = index
                 block = (source, index // BLOCK_MESSAGES)
@@ -131,13 +148,49 @@ class _Writes:
                 target = _route(row, targets, TopicName.parse(source).partition)
                 groups.setdefault((target, *block), []).append(_outgoing(row, index))
                 done.count += 1
-            for (target, source, number), messages in groups.items():
-                self._send_block(target, f"{query}/{source}/{number}", messages)
+            for (target, source, block_number), messages in groups.items():
+                self._send_once(target, f"{query}/{source}/{block_number}", messages)
         return done
 
-    def _send_block(self, target: str, name: str, messages: list[Outgoing]) -> None:
+    def _write_by_key(
+        self, iterator: Iterator[pa.RecordBatch], targets: list[str], unique_key: str
+    ) -> Written:
+        done = Written()
+        query, batch_id = self._query(), self._batch_id()
+        batches = list(iterator)
+        if not batches:
+            return done
+        # All rows of the task: the order of keys is known when the last is there.
+        table = pa.Table.from_batches(batches)
+        del batches
+        for bucket, rows in buckets(table[unique_key].to_pylist()):
+            by_target: dict[str, list[Outgoing]] = {}
+            ranks = count()
+            for batch in table.take(rows).to_batches():
+                for row in _rows(batch):
+                    rank = next(ranks)
+                    target = _route(row, targets, bucket)
+                    message = _outgoing(row, number(batch_id, rank))
+                    by_target.setdefault(target, []).append(message)
+            name = f"{query}/key/{bucket}"
+            check = partial(check_replay, batch_id=batch_id, count=len(rows), name=name)
+            for target, messages in by_target.items():
+                self._send_once(target, name, messages, check)
+            done.buckets.add(bucket)
+            done.count += len(rows)
+        return done
+
+    def _send_once(
+        self,
+        target: str,
+        name: str,
+        messages: list[Outgoing],
+        check: Callable[[int], None] = lambda last: None,
+    ) -> None:
+        """Send what the target does not have yet. `check` is told the newest number that it has."""
         connection = self._options.connection
         with self._publisher(target, name) as publisher:
+            check(publisher.last_sequence_id)
             is_new = publisher.last_sequence_id < 0
             publisher.send(messages)
         if is_new:
@@ -156,27 +209,39 @@ class _Writes:
             )
 
         try:
-            return patiently(options.connection.timeout_s, attempt)
+            # The attempt before this one may be about to die, and has the name until then.
+            return patiently(options.connection.timeout_s, attempt, (*AWAY, ProducerBusy))
         except ProducerBusy as error:
             raise NotAllowed(
-                f"another task writes as {name}: exactly once needs one task for a block of the source, "
-                f"as there is without a shuffle between ({error})"
+                f"another task writes as {name}: exactly once needs one task for a block of the source or a "
+                f"bucket of keys, and one query under a name ({error})"
             ) from None
 
     def _query(self) -> str:
         raise NotImplementedError
 
+    def _batch_id(self) -> int:
+        raise NotImplementedError
+
     def _check(self, messages: list[Any]) -> None:
         seen: set[tuple[str, int]] = set()
+        seen_buckets: set[int] = set()
         for one in messages:
+            if seen_buckets & one.buckets:
+                raise NotAllowed(
+                    f"bucket {min(seen_buckets & one.buckets)} of the keys came from two tasks: exactly once "
+                    "by uniqueKey needs all rows of a bucket in one task, as milepost.spark.arrange puts "
+                    "them; begin again with a new topic and checkpoint"
+                )
+            seen_buckets |= one.buckets
             twice = seen & one.blocks
             if twice:
-                source, number = min(twice)
-                first = number * BLOCK_MESSAGES
+                source, block_number = min(twice)
+                first = block_number * BLOCK_MESSAGES
                 raise NotAllowed(
                     f"messages [{first}, {first + BLOCK_MESSAGES}) of {source} came from two tasks: exactly "
                     "once needs one task for a block of the source, as there is without a shuffle "
-                    "between; begin again with a new topic, or use delivery=atLeastOnce"
+                    f"between; begin again with a new topic, and {_WAY_OUT}"
                 )
             seen |= one.blocks
 
@@ -185,11 +250,10 @@ class TopicStreamWriter(_Writes, DataSourceStreamArrowWriter):
     """`writeStream.format("milepost")`."""
 
     def _query(self) -> str:
-        context = TaskContext.get()
-        query = None if context is None else context.getLocalProperty(_QUERY_PROPERTY)
-        if query is None:
-            raise NotAllowed(f"Spark does not say which query this is ({_QUERY_PROPERTY})")
-        return query
+        return _property(_QUERY_PROPERTY)
+
+    def _batch_id(self) -> int:
+        return int(_property(_BATCH_PROPERTY))
 
     def commit(self, messages: list[Any], batchId: int) -> None:
         self._check(messages)
@@ -209,11 +273,24 @@ class TopicWriter(_Writes, DataSourceArrowWriter):
             )
         return self._options.producer_prefix
 
+    def _batch_id(self) -> int:
+        return 0
+
     def commit(self, messages: list[Any]) -> None:
         self._check(messages)
 
     def abort(self, messages: list[Any]) -> None:
         """Nothing to take back."""
+
+
+def _property(name: str) -> str:
+    context = TaskContext.get()
+    found = None if context is None else context.getLocalProperty(name)
+    if found is None:
+        raise NotAllowed(
+            f"Spark does not tell a task its {name}, without which nothing can be written exactly once"
+        )
+    return str(found)
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[Mapping[str, Any]]:

@@ -9,7 +9,7 @@ import milepost.spark
 
 
 def test_the_public_names() -> None:
-    assert milepost.spark.__all__ == ["register", "follow", "table"]
+    assert milepost.spark.__all__ == ["register", "arrange", "follow", "table"]
 
 
 def test_importing_it_imports_neither_spark_nor_arrow() -> None:

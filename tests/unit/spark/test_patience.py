@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from milepost.errors import ConnectError, NotAllowed
+from milepost.errors import ConnectError, NotAllowed, ProducerBusy
 from milepost.spark import patience
 from milepost.spark.patience import patiently
 
@@ -42,3 +42,15 @@ def test_other_errors_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> Non
 
     with pytest.raises(NotAllowed):
         patiently(5, attempt)
+
+
+def test_what_is_awaited_can_be_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience.time, "sleep", lambda _: None)
+    left: list[Exception] = [ProducerBusy("it dies soon"), ConnectError("away")]
+
+    def attempt() -> str:
+        if left:
+            raise left.pop()
+        return "done"
+
+    assert patiently(10, attempt, (*patience.AWAY, ProducerBusy)) == "done"
