@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Two readings: one that people read, one that never goes back."""
+    """One reading for people, one that never goes back, and what of it this thread has worked."""
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970, as in Pulsar's publish and event times. May jump."""
@@ -18,6 +18,10 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Seconds that never go back; only differences mean anything."""
+        ...
+
+    def thread_cpu(self) -> float:
+        """Seconds of processor time that the calling thread has used."""
         ...
 
 
@@ -29,3 +33,6 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    def thread_cpu(self) -> float:
+        return time.thread_time()

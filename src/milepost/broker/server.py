@@ -19,6 +19,7 @@ from milepost.broker.settings import Settings
 from milepost.clock import Clock, SystemClock
 from milepost.storage.engine import StorageEngine, open_store
 from milepost.storage.log import RollPolicy
+from milepost.storage.shortcut import Shortcut
 
 logger = logging.getLogger(__name__)
 
@@ -208,7 +209,7 @@ async def run_broker(settings: Settings, *, clock: Clock | None = None) -> Runni
         journal_size_max=settings.journal_size_max,
         tail_size_max=settings.tail_cache_size,
     )
-    engine = StorageEngine(store, lock)
+    engine = StorageEngine(store, lock, Shortcut(settings.journal_shortcut_s))
     try:
         broker = Broker(settings, engine, clock)
     except BaseException:

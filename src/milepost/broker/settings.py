@@ -319,6 +319,13 @@ class Settings(SecuritySettings, PolicySettings):
     journal_size_max: int = size(
         64 * MIB, MIB, 16 * GIB, "A checkpoint is due when the journal has grown by this much."
     )
+    journal_shortcut_s: float = duration(
+        0.001,
+        0,
+        1,
+        "While the disk takes less than this for a sync, small groups are synced without a thread; "
+        "0 leaves all to one.",
+    )
     tail_cache_size: int = size(
         64 * MIB,
         0,

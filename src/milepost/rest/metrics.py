@@ -112,6 +112,14 @@ class BrokerCollector(Collector):
                 # A gauge: the exposition would add `_total` to the name of a counter.
                 yield _labelled(one.metadata["pulsar"], doc, cluster, value)
 
+        journal = self._broker.store.journal
+        commits = CounterMetricFamily(
+            "milepost_journal_commits", "Groups made durable, by whom.", labels=["by"]
+        )
+        commits.add_metric(["loop"], journal.commits_on_loop)
+        commits.add_metric(["thread"], journal.commits - journal.commits_on_loop)
+        yield commits
+
     def _broker_gauges(self) -> Iterator[Metric]:
         broker = self._broker
         cluster, counters = broker.settings.cluster_name, broker.counters

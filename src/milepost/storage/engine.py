@@ -1,8 +1,8 @@
 """The engine: a store that runs for real, with the threads that may block.
 
-The broker's loop decides; three kinds of threads perform: the journal's own, which commits groups; one
-for the catalog, which puts everything that waits into one transaction; and a few for files (catch-up
-reads, checkpoints). Results come back to the loop in the order in which they were decided.
+The broker's loop decides; three kinds of threads perform: the journal's own (committer.py), which commits
+groups; one for the catalog, which puts everything that waits into one transaction; and a few for files
+(catch-up reads, checkpoints). Results come back to the loop in the order in which they were decided.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -20,11 +21,13 @@ from milepost.clock import Clock
 from milepost.errors import MilepostError, PersistenceError
 from milepost.storage.catalog import Catalog, TopicRow
 from milepost.storage.checkpoint import Checkpoint
+from milepost.storage.committer import Committer
 from milepost.storage.entry import Entry
 from milepost.storage.files import RealFiles
 from milepost.storage.ledger import ReadPlan
 from milepost.storage.lock import DirectoryLock
 from milepost.storage.log import Log
+from milepost.storage.shortcut import Shortcut
 from milepost.storage.sqlite_catalog import FILE as CATALOG_FILE
 from milepost.storage.sqlite_catalog import SqliteCatalog
 from milepost.storage.store import Store
@@ -37,7 +40,6 @@ FILE_THREADS = 4
 CHECKPOINT_INTERVAL_S = 60.0
 # After a checkpoint failed (a full disk, say), wait this long before the next attempt.
 CHECKPOINT_RETRY_S = 5.0
-_JOURNAL_IDLE_S = 1.0
 
 
 def open_store(root: Path, clock: Clock, **options: Any) -> tuple[Store, DirectoryLock]:
@@ -59,11 +61,13 @@ def open_store(root: Path, clock: Clock, **options: Any) -> tuple[Store, Directo
 class StorageEngine:
     """A store, its threads, and the loop they report to. Made and used on that loop."""
 
-    def __init__(self, store: Store, lock: DirectoryLock | None = None) -> None:
+    def __init__(
+        self, store: Store, lock: DirectoryLock | None = None, shortcut: Shortcut | None = None
+    ) -> None:
+        """`shortcut` says when the loop may commit by itself."""
         self.store = store
         self._lock = lock
         self._loop = asyncio.get_running_loop()
-        self._stopping = False
         self._file_threads = ThreadPoolExecutor(FILE_THREADS, thread_name_prefix="files")
         # The newest one. Invariant: at most one runs, and it is never cancelled: threads cannot be
         # called back, and two that write to one file would cut each other off.
@@ -78,28 +82,14 @@ class StorageEngine:
         self._catalog_thread = threading.Thread(
             target=self._serve_catalog, name="catalog", daemon=True
         )
-        self._journal_thread = threading.Thread(
-            target=self._serve_journal, name="journal", daemon=True
-        )
         self._catalog_thread.start()
-        self._journal_thread.start()
+        self.committer = Committer(
+            store.journal, store.clock, shortcut or Shortcut(), self._committed
+        )
 
-    # -- the journal's thread ----------------------------------------------------------------------
+    # -- the journal -------------------------------------------------------------------------------
 
-    def _serve_journal(self) -> None:
-        journal = self.store.journal
-        while not self._stopping:
-            if journal.wait(_JOURNAL_IDLE_S):
-                self._report(journal.commit())
-
-    def _report(self, commits: list[Any]) -> None:
-        try:
-            self._loop.call_soon_threadsafe(self._finish, commits)
-        except RuntimeError:  # the loop is gone: nobody is left to be told
-            self._stopping = True
-
-    def _finish(self, commits: list[Any]) -> None:
-        self.store.journal.finish(commits)
+    def _committed(self) -> None:
         if self.store.checkpoint_is_due:
             self._start_checkpoint()
 
@@ -147,10 +137,8 @@ class StorageEngine:
                         outcomes.append((call, None, error))
         except MilepostError as error:
             outcomes = [(call, None, error) for call in calls]
-        try:
+        with suppress(RuntimeError):  # the loop is gone: nobody is left to be told
             self._loop.call_soon_threadsafe(_settle, outcomes)
-        except RuntimeError:
-            self._stopping = True
 
     # -- files -------------------------------------------------------------------------------------
 
@@ -275,12 +263,10 @@ class StorageEngine:
         except (PersistenceError, OSError) as error:
             logger.warning("closing without a checkpoint, the next start replays: %s", error)
         finally:
-            self._stopping = True
             self._catalog_queue.put(None)
-            self.store.journal.wake()
             self._file_threads.shutdown()
             self._catalog_thread.join()
-            self._journal_thread.join()
+            self.committer.stop()
             self.store.journal.close()
             self.store.catalog.close()
             if self._lock is not None:

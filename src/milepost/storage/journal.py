@@ -5,7 +5,7 @@ once and hands the completions back in order. An fsync costs the same however ma
 it, so publishing to a thousand topics costs what publishing to one costs.
 
 The journal is three plain steps and knows no thread: `submit` and `finish` run on the broker's loop,
-`commit` wherever the disk may block. The engine (engine.py) runs them for real; tests call `pump`.
+`commit` wherever the disk may block. The committer (committer.py) runs them for real; tests call `pump`.
 
 When the disk fails, rule 3 of docs/format.md holds. The group that failed, and everything submitted
 before its failure was known, is refused: positions were given out behind it. A descriptor whose sync
@@ -17,9 +17,9 @@ written, and a missing one means damage; so what comes behind them goes to a new
 from __future__ import annotations
 
 import errno
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from milepost.errors import DiskFull, OutcomeUnknown, PersistenceError
@@ -111,9 +111,12 @@ class Journal:
         self.rolled_to = file_number
         """The file that the last roll began."""
         self._generation = 0
+        self.on_waiting: Callable[[], None] = lambda: None
+        """Called when something waits for a commit and nothing did before."""
 
         # The committer's side. Invariant: nobody else touches these while a commit runs.
-        self._queue: SimpleQueue[_Waiting] = SimpleQueue()
+        # But the queue, whose two ends are safe: the loop's and the committer's.
+        self._queue: deque[_Waiting] = deque()
         self._head: _Waiting | None = None  # taken from the queue, too large for the group before
         self._refuse_below = 0  # records of an older generation stand behind a failed group
         self._previous = (previous_file, previous_size)
@@ -124,6 +127,8 @@ class Journal:
         self._is_uncertain = False  # a failed group may count until the next file is begun
         self.commits = 0
         """Groups synced; with `last_sequence` it tells how well commits are shared."""
+        self.commits_on_loop = 0
+        """Of them, by the loop itself; the committer counts."""
         self._begin_file(next_sequence, carried)
 
     # -- on the loop ---------------------------------------------------------------------------
@@ -133,7 +138,7 @@ class Journal:
         self.last_sequence = sequence = self.last_sequence + 1
         size = sum(map(len, body))
         self.size_submitted += size + RECORD_HEADER_SIZE
-        self._queue.put(
+        self._enqueue(
             _Waiting(self._generation, kind, owner, sequence, body, size, body_crc(body), done)
         )
         return sequence
@@ -146,17 +151,19 @@ class Journal:
         """
         self.size_submitted = 0
         sequence = self.last_sequence
-        self._queue.put(_Waiting(self._generation, _ROLL, 0, sequence, None, 0, 0, done))
+        self._enqueue(_Waiting(self._generation, _ROLL, 0, sequence, None, 0, 0, done))
         return sequence
 
     def barrier(self, done: Done) -> None:
         """Call `done` when everything submitted so far is durable, writing nothing of its own."""
         sequence = self.last_sequence
-        self._queue.put(_Waiting(self._generation, _BARRIER, 0, sequence, None, 0, 0, done))
+        self._enqueue(_Waiting(self._generation, _BARRIER, 0, sequence, None, 0, 0, done))
 
-    def wake(self) -> None:
-        """Let a committer that waits look around."""
-        self.barrier(lambda error: None)
+    def _enqueue(self, waiting: _Waiting) -> None:
+        is_first = not self._queue
+        self._queue.append(waiting)
+        if is_first:
+            self.on_waiting()
 
     def finish(self, commits: Sequence[Commit]) -> None:
         """Tell the submitters, in order. A failure opens a new generation for what comes after it."""
@@ -191,14 +198,20 @@ class Journal:
 
     # -- wherever the disk may block -------------------------------------------------------------
 
-    def wait(self, timeout: float) -> bool:
-        """Block until something is submitted; False when the timeout ran out first."""
-        if self._head is None:
-            try:
-                self._head = self._queue.get(timeout=timeout)
-            except Empty:
-                return False
-        return True
+    @property
+    def is_waiting(self) -> bool:
+        """Is there anything to commit?"""
+        return self._head is not None or bool(self._queue)
+
+    @property
+    def is_plain(self) -> bool:
+        """Would a commit only append and sync? Not if a file has to be begun."""
+        return self._file is not None and all(one.kind != _ROLL for one in self._queue)
+
+    def load(self) -> tuple[int, int]:
+        """How many records wait, and how many bytes they are."""
+        count, size = len(self._queue), sum([one.size for one in self._queue])
+        return (count, size) if self._head is None else (count + 1, size + self._head.size)
 
     def commit(self) -> list[Commit]:
         """Take everything that waits, make it durable with one sync, and say how it went."""
@@ -234,10 +247,9 @@ class Journal:
             waiting = self._head
             self._head = None
             if waiting is None:
-                try:
-                    waiting = self._queue.get_nowait()
-                except Empty:
+                if not self._queue:
                     return group, None
+                waiting = self._queue.popleft()
             if waiting.body is None:
                 return group, waiting
             size += waiting.size

@@ -36,6 +36,10 @@ class ManualClock:
     def monotonic(self) -> float:
         return self._monotonic_ns / NS_PER_SECOND
 
+    def thread_cpu(self) -> float:
+        """Nothing takes any time here."""
+        return 0.0
+
     def advance(self, seconds: float) -> None:
         """Let time pass: both readings move by the same amount."""
         if seconds < 0:

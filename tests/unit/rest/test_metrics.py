@@ -39,6 +39,18 @@ def test_counters_and_reasons_are_read_when_asked(ask: Ask) -> None:
     assert after["pulsar_connection_created_total_count"] == [({"cluster": "east"}, 2)]
 
 
+def test_commits_are_told_by_who_made_them(ask: Ask) -> None:
+    def count(broker: Broker) -> None:
+        broker.store.journal.commits = 5
+        broker.store.journal.commits_on_loop = 3
+
+    (answer,) = ask(count, "GET /metrics")
+    assert samples(answer)["milepost_journal_commits_total"] == [
+        ({"by": "loop"}, 3),
+        ({"by": "thread"}, 2),
+    ]
+
+
 def test_a_subscription_shows_its_states(ask: Ask) -> None:
     async def open_one(broker: Broker) -> None:
         topic = await broker.topic(TopicName.parse(TOPIC))

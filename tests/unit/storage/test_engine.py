@@ -26,6 +26,7 @@ from milepost.storage.engine import StorageEngine, open_store
 from milepost.storage.entry import NewEntry
 from milepost.storage.journal import file_name
 from milepost.storage.log import Log, RollPolicy
+from milepost.storage.shortcut import Shortcut
 from milepost.storage.sqlite_catalog import SqliteCatalog
 from milepost.storage.store import Store
 from milepost.testing import ManualClock, MemoryFiles
@@ -36,9 +37,9 @@ NOW_MS = 1_700_000_000_000
 class Bench:
     """An engine on a disk in memory."""
 
-    def __init__(self, files: MemoryFiles, catalog_image: bytes | None = None) -> None:
+    def __init__(self, files: MemoryFiles, shortcut: Shortcut | None = None) -> None:
         self.files = files
-        self.catalog = SqliteCatalog(None, image=catalog_image)
+        self.catalog = SqliteCatalog(None)
         self.store = Store(
             files,
             self.catalog,
@@ -46,7 +47,7 @@ class Bench:
             roll_policy=RollPolicy(entries_max=2),
             tail_size_max=0,
         )
-        self.engine = StorageEngine(self.store)
+        self.engine = StorageEngine(self.store, shortcut=shortcut)
         self.answers: list[PersistenceError | None] = []
 
     async def topic(self, name: str) -> tuple[TopicRow, Log]:
@@ -65,12 +66,24 @@ class Bench:
         return Store(self.files, SqliteCatalog(None, image=self.catalog.image()), ManualClock())
 
 
-def run(test: Callable[[Bench], Awaitable[None]], files: MemoryFiles | None = None) -> Bench:
+def open_shortcut() -> Shortcut:
+    """One that lets everything small pass, from the first commit on."""
+    shortcut = Shortcut()
+    for _ in range(20):
+        shortcut.took(0.0, 0.0, on_loop=False)
+    return shortcut
+
+
+def run(
+    test: Callable[[Bench], Awaitable[None]],
+    files: MemoryFiles | None = None,
+    shortcut: Shortcut | None = None,
+) -> Bench:
     """Run the test on an engine of its own; the bench, closed."""
     benches: list[Bench] = []
 
     async def on_loop() -> None:
-        bench = Bench(files or MemoryFiles())
+        bench = Bench(files or MemoryFiles(), shortcut)
         bench.catalog.close = lambda: None  # type: ignore[method-assign]  # looked into below
         benches.append(bench)
         try:
@@ -83,15 +96,21 @@ def run(test: Callable[[Bench], Awaitable[None]], files: MemoryFiles | None = No
     return benches[0]
 
 
+both_ways = pytest.mark.parametrize(
+    "shortcut", [open_shortcut, lambda: Shortcut(0.0)], ids=["short", "thread"]
+)
+
+
 class TestJournal:
-    def test_what_is_answered_is_durable(self) -> None:
+    @both_ways
+    def test_what_is_answered_is_durable(self, shortcut: Callable[[], Shortcut]) -> None:
         async def test(bench: Bench) -> None:
             _, log = await bench.topic("a")
             await bench.stored(log, 5)
             assert bench.answers == [None] * 5
             assert log.end_index == 5
 
-        bench = run(test)
+        bench = run(test, shortcut=shortcut())
         store = bench.reopened()
         assert store.report.is_clean
         assert [store.log(topic).end_index for topic in store.catalog.topics()] == [5]
@@ -120,9 +139,10 @@ class TestJournal:
             assert (bench.answers, log.end_index) == ([None] * 4, 4)
             assert bench.store.journal.commits <= 4
 
-        run(test)
+        run(test, shortcut=Shortcut(0.0))
 
-    def test_a_failed_flush_says_so(self) -> None:
+    @both_ways
+    def test_a_failed_flush_says_so(self, shortcut: Callable[[], Shortcut]) -> None:
         async def test(bench: Bench) -> None:
             _, log = await bench.topic("a")
             bench.files.faults.fail("append")
@@ -134,7 +154,7 @@ class TestJournal:
             await bench.stored(log)
             assert (bench.answers[-1], log.end_index) == (None, 1)
 
-        run(test)
+        run(test, shortcut=shortcut())
 
 
 class TestCatalog:

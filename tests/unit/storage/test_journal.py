@@ -135,22 +135,52 @@ class TestGroups:
         desk.journal.pump()
         assert bodies(desk.files) == ["bytes"]
 
-    def test_waiting_tells_whether_there_is_work(self) -> None:
+    def test_it_tells_when_there_is_work_and_how_much(self) -> None:
         desk = Desk()
-        assert not desk.journal.wait(0)
-        desk.submit("a")
-        assert desk.journal.wait(0)
-        assert desk.journal.wait(0)  # looking takes nothing away
+        told: list[str] = []
+        desk.journal.on_waiting = lambda: told.append("work")
+        assert (desk.journal.is_waiting, desk.journal.load()) == (False, (0, 0))
+        desk.submit("a", "bcd")
+        assert told == ["work"]
+        assert (desk.journal.is_waiting, desk.journal.load()) == (True, (2, 4))
         desk.journal.pump()
-        assert desk.stored == ["a"]
+        assert not desk.journal.is_waiting
+        desk.submit("e")
+        assert told == ["work"] * 2
 
-    def test_waking_is_work_that_writes_nothing(self) -> None:
+    def test_what_is_too_large_for_a_group_is_still_work(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(journal_module, "GROUP_SIZE_MAX", 3)
+        desk = Desk()
+        desk.submit("ab", "cd")
+        desk.journal.finish(desk.journal.commit())
+        assert (desk.stored, desk.journal.is_waiting) == (["ab"], True)
+        assert desk.journal.load() == (1, 2)
+        desk.journal.pump()
+        assert (desk.stored, desk.journal.is_waiting) == (["ab", "cd"], False)
+
+    def test_a_barrier_is_work_that_writes_nothing(self) -> None:
         desk = Desk()
         size = desk.files.used_bytes
-        desk.journal.wake()
-        assert desk.journal.wait(0)
+        desk.journal.barrier(desk.done("barrier"))
+        assert desk.journal.is_waiting
         desk.journal.pump()
         assert desk.files.used_bytes == size
+
+    def test_a_commit_is_plain_unless_a_file_has_to_be_begun(self) -> None:
+        desk = Desk()
+        desk.submit("a")
+        assert desk.journal.is_plain
+        desk.journal.roll(desk.done("roll"))
+        assert not desk.journal.is_plain
+        desk.journal.pump()
+        assert desk.journal.is_plain
+        desk.files.faults.fail("sync")
+        desk.files.faults.fail("create", 1)
+        desk.submit("lost")
+        desk.journal.pump()
+        assert not desk.journal.is_plain
 
     def test_size_submitted_counts_since_the_last_roll(self) -> None:
         desk = Desk()

@@ -10,7 +10,7 @@ from milepost.testing.clock import ManualClock
 
 def test_it_is_a_clock() -> None:
     clock: Clock = ManualClock(wall_ms=5)
-    assert (clock.wall_ms(), clock.monotonic()) == (5, 0.0)
+    assert (clock.wall_ms(), clock.monotonic(), clock.thread_cpu()) == (5, 0.0, 0.0)
 
 
 def test_advance_moves_both_readings() -> None:

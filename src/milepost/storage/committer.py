@@ -1,0 +1,107 @@
+"""The committer: performs the journal's commits, on the loop or on a thread of its own.
+
+Whoever has the journal's *turn* may commit; the other one touches nothing of the committer's side. The
+loop has it while nothing is under way. When something waits, it commits at the end of what it is doing:
+itself if the shortcut allows it, else it gives the turn to the thread, which goes on until nothing waits
+and gives it back with its last report.
+
+    submit ─▶ end of this turn of the loop ─┬─ short way: commit, finish
+                                            └─ thread: commit … commit ─▶ back on the loop: finish
+
+Results come back in the order of submission, for there is one turn only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+
+from milepost.clock import Clock
+from milepost.storage.journal import Commit, Journal
+from milepost.storage.shortcut import Shortcut
+
+
+class Committer:
+    """Made and used on the loop; one thread."""
+
+    def __init__(
+        self, journal: Journal, clock: Clock, shortcut: Shortcut, finished: Callable[[], None]
+    ) -> None:
+        """`finished` is called after each group whose submitters were told."""
+        self._journal = journal
+        self._clock = clock
+        self._shortcut = shortcut
+        self._finished = finished
+        self._loop = asyncio.get_running_loop()
+        self._is_scheduled = False
+        # The thread has the turn. Invariant: written on the loop only.
+        self._is_away = False
+        self._turns: SimpleQueue[bool] = SimpleQueue()  # False: there will be no more
+        self._thread = threading.Thread(target=self._serve, name="journal", daemon=True)
+        self._thread.start()
+        journal.on_waiting = self._look
+
+    def stop(self) -> None:
+        """Nothing waits any more, and nothing will: end the thread."""
+        self._turns.put(False)
+        self._thread.join()
+
+    def _look(self) -> None:
+        """Something waits for a commit."""
+        if not self._is_scheduled and not self._is_away:
+            self._is_scheduled = True
+            self._loop.call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._is_scheduled = False
+        journal = self._journal
+        if self._is_away or not journal.is_waiting:
+            return
+        clock = self._clock
+        may = self._shortcut.allows(clock.monotonic(), clock.thread_cpu(), *journal.load())
+        if may and journal.is_plain:
+            before = journal.commits
+            commits, took = self._commit()
+            journal.commits_on_loop += journal.commits - before
+            self._finish(commits, took, on_loop=True)
+        else:
+            self._is_away = True
+            self._turns.put(True)
+
+    def _commit(self) -> tuple[list[Commit], float]:
+        """One group, and how long it took. Where the turn is."""
+        began = self._clock.monotonic()
+        commits = self._journal.commit()
+        return commits, self._clock.monotonic() - began
+
+    def _finish(self, commits: Sequence[Commit], took: float, *, on_loop: bool) -> None:
+        now = self._clock.monotonic()
+        self._shortcut.took(now, took, on_loop=on_loop)
+        if any(commit.error is not None for commit in commits):
+            self._shortcut.close(now)
+        try:
+            self._journal.finish(commits)
+        finally:
+            if self._journal.is_waiting:
+                self._look()
+            self._finished()
+
+    # -- the thread --------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        while self._turns.get():
+            is_last = False
+            while not is_last:
+                commits, took = self._commit()
+                is_last = not self._journal.is_waiting
+                try:
+                    self._loop.call_soon_threadsafe(self._came_back, commits, took, is_last)
+                except RuntimeError:  # the loop is gone: nobody is left to be told
+                    return
+
+    def _came_back(self, commits: Sequence[Commit], took: float, is_last: bool) -> None:
+        if is_last:
+            self._is_away = False
+        self._finish(commits, took, on_loop=False)
