@@ -43,6 +43,7 @@
     │   ├── PreconditionFailed  … until something else is different
     │   │   └── UnexpectedPosition
     │   ├── IncompatibleSchema
+    │   ├── EncryptionRequired
     │   ├── TopicTerminated
     │   └── ConsumerAssignError
     ├── NotAuthenticated        who is asking cannot be told; `reason` is a counter's label
@@ -285,6 +286,13 @@ class IncompatibleSchema(NotAllowed):
 
     wire_code = 18
     http_status = 409
+
+
+class EncryptionRequired(NotAllowed):
+    """A producer, or a message, that is not encrypted where the namespace asks for it."""
+
+    wire_code = 1  # MetadataError: clients ask again, as the policy may be taken back
+    http_status = 412
 
 
 class TopicTerminated(NotAllowed):

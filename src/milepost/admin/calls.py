@@ -9,6 +9,7 @@ from __future__ import annotations
 from milepost.admin import (
     messages,
     namespaces,
+    policies,
     progress,
     resets,
     schemas,
@@ -82,6 +83,14 @@ class Calls:
     get_resets = call(resets.get_resets)
     get_progress = call(progress.get_progress)
 
+    # Policies.
+    get_policy = call(policies.get_policy)
+    set_policy = call(policies.set_policy)
+    remove_policy = call(policies.remove_policy)
+    get_topic_policy = call(policies.get_topic_policy)
+    set_topic_policy = call(policies.set_topic_policy)
+    remove_topic_policy = call(policies.remove_topic_policy)
+
     # Messages and positions.
     get_message_id_by_index = call(messages.get_message_id_by_index)
     get_index_by_message_id = call(messages.get_index_by_message_id)
@@ -99,12 +108,18 @@ class Calls:
     delete_namespace = call(namespaces.delete_namespace)
     get_namespace_topics = call(namespaces.get_namespace_topics)
     get_policies = call(namespaces.get_policies)
-    get_policy = call(namespaces.get_policy)
-    set_policy = call(namespaces.set_policy)
-    remove_policy = call(namespaces.remove_policy)
     get_namespace_permissions = call(namespaces.get_namespace_permissions)
     grant_namespace_permission = call(namespaces.grant_namespace_permission)
     revoke_namespace_permission = call(namespaces.revoke_namespace_permission)
+    get_subscription_permissions = call(namespaces.get_subscription_permissions)
+    grant_subscription_permission = call(namespaces.grant_subscription_permission)
+    revoke_subscription_permission = call(namespaces.revoke_subscription_permission)
+    get_namespace_properties = call(namespaces.get_namespace_properties)
+    get_namespace_property = call(namespaces.get_namespace_property)
+    set_namespace_properties = call(namespaces.set_namespace_properties)
+    remove_namespace_property = call(namespaces.remove_namespace_property)
+    clear_namespace_properties = call(namespaces.clear_namespace_properties)
+    get_bundles = call(namespaces.get_bundles)
     clear_namespace_backlog = call(namespaces.clear_namespace_backlog)
     unsubscribe_namespace = call(namespaces.unsubscribe_namespace)
     unload_namespace = call(namespaces.unload_namespace)

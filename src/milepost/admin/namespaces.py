@@ -1,8 +1,6 @@
-"""Calls about namespaces, their policies and who may use them."""
+"""Calls about namespaces and who may use them."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from milepost.admin.request import Json, Script, delete, get, namespace_path, path, post, put
 
@@ -42,23 +40,6 @@ def get_policies(namespace: str) -> Script[Json]:
     return (yield get(namespace_path(namespace))).object()
 
 
-def get_policy(namespace: str, name: str) -> Script[Any]:
-    """One policy by the last part of its path (`retention`, `messageTTL`, `deduplication` …).
-
-    None where nothing is set.
-    """
-    answer = yield get(namespace_path(namespace, name))
-    return answer.json() if answer.body else None
-
-
-def set_policy(namespace: str, name: str, value: object) -> Script[None]:
-    yield post(namespace_path(namespace, name), value)
-
-
-def remove_policy(namespace: str, name: str) -> Script[None]:
-    yield delete(namespace_path(namespace, name))
-
-
 def get_namespace_permissions(namespace: str) -> Script[dict[str, list[str]]]:
     return (yield get(namespace_path(namespace, "permissions"))).object()
 
@@ -71,15 +52,66 @@ def revoke_namespace_permission(namespace: str, role: str) -> Script[None]:
     yield delete(namespace_path(namespace, "permissions", role))
 
 
-def clear_namespace_backlog(namespace: str, subscription: str | None = None) -> Script[None]:
+def get_subscription_permissions(namespace: str) -> Script[dict[str, list[str]]]:
+    """Subscription → the roles that may use it, and no others."""
+    return (yield get(namespace_path(namespace, "permissions", "subscription"))).object()
+
+
+def grant_subscription_permission(
+    namespace: str, subscription: str, roles: list[str]
+) -> Script[None]:
+    yield post(namespace_path(namespace, "permissions", "subscription", subscription), roles)
+
+
+def revoke_subscription_permission(namespace: str, subscription: str, role: str) -> Script[None]:
+    yield delete(namespace_path(namespace, "permissions", subscription, role))
+
+
+def get_namespace_properties(namespace: str) -> Script[dict[str, str]]:
+    return (yield get(namespace_path(namespace, "properties"))).object()
+
+
+def get_namespace_property(namespace: str, key: str) -> Script[str | None]:
+    answer = yield get(namespace_path(namespace, "property", key))
+    return answer.text() if answer.body else None
+
+
+def set_namespace_properties(namespace: str, properties: dict[str, str]) -> Script[None]:
+    """Those that are not named stay."""
+    yield put(namespace_path(namespace, "properties"), properties)
+
+
+def remove_namespace_property(namespace: str, key: str) -> Script[str | None]:
+    """What it was."""
+    answer = yield delete(namespace_path(namespace, "property", key))
+    return answer.text() if answer.body else None
+
+
+def clear_namespace_properties(namespace: str) -> Script[None]:
+    yield delete(namespace_path(namespace, "properties"))
+
+
+def get_bundles(namespace: str) -> Script[Json]:
+    return (yield get(namespace_path(namespace, "bundles"))).object()
+
+
+def clear_namespace_backlog(
+    namespace: str, subscription: str | None = None, *, bundle: str | None = None
+) -> Script[None]:
     """Of every topic; of one subscription, if it is named."""
-    rest = ("clearBacklog", subscription) if subscription else ("clearBacklog",)
-    yield post(namespace_path(namespace, *rest))
+    yield post(_within(namespace, bundle, "clearBacklog", subscription))
 
 
-def unsubscribe_namespace(namespace: str, subscription: str) -> Script[None]:
-    yield post(namespace_path(namespace, "unsubscribe", subscription))
+def unsubscribe_namespace(
+    namespace: str, subscription: str, *, bundle: str | None = None
+) -> Script[None]:
+    yield post(_within(namespace, bundle, "unsubscribe", subscription))
 
 
-def unload_namespace(namespace: str) -> Script[None]:
-    yield put(namespace_path(namespace, "unload"))
+def unload_namespace(namespace: str, *, bundle: str | None = None) -> Script[None]:
+    yield put(_within(namespace, bundle, "unload"))
+
+
+def _within(namespace: str, *parts: str | None) -> str:
+    """A path below a namespace, or below one of its bundles."""
+    return namespace_path(namespace, *(part for part in parts if part is not None))

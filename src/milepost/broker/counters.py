@@ -93,6 +93,7 @@ class Counters:
     # What policies ask for.
     messages_expired: int = _count("Messages acked because they were too old.")
     messages_evicted: int = _count("Messages acked because a backlog was past its quota.")
+    subscriptions_expired: int = _count("Subscriptions deleted because nobody had used them.")
     ledgers_trimmed: int = _count(
         "Ledgers dropped because nobody needs them and retention is over."
     )

@@ -4,6 +4,7 @@
     check quotas  closes producers, or acks the oldest messages             (quota.py)
     trim          drops ledgers that nobody needs any more                  (retention.py)
     compact       compacts topics that have grown past their threshold      (compaction.py)
+    drop idle     deletes subscriptions that nobody has used for as long as their policy says
     drop unused   deletes topics that nobody has used for as long as their policy says
 
 A topic that nobody has opened since the start is left alone until somebody does.
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from milepost.broker import compaction, quota, retention, skipping, upkeep
 from milepost.broker.policies.effective import EVICT, NO_SUBSCRIPTIONS
+from milepost.broker.subscription import Subscription
 from milepost.broker.topic import Topic
 from milepost.errors import MilepostError
 
@@ -37,10 +39,13 @@ class Housekeeping:
         self._trimming: set[Topic] = set()
         # Topics that nobody uses, and since when that has been seen.
         self._unused: dict[Topic, float] = {}
+        # The same of subscriptions, with what had gone through them then.
+        self._idle: dict[Subscription, tuple[tuple[int, ...], float]] = {}
 
     def start(self) -> None:
         settings = self._broker.settings
         self._begin(self.expire, settings.expiry_check_interval_s)
+        self._begin(self.drop_idle, settings.subscription_check_interval_s)
         self._begin(self.check_quotas, settings.quota_check_interval_s)
         self._begin(self.trim, settings.retention_check_interval_s)
         self._begin(self.compact, settings.compaction_check_interval_s)
@@ -133,6 +138,37 @@ class Housekeeping:
                 with suppress(MilepostError):
                     compaction.start(self._broker, topic)
 
+    # -- idle subscriptions ------------------------------------------------------------------------
+
+    def drop_idle(self) -> None:
+        """Measured from when one was first seen idle, by a clock that does not jump: a start, or a
+        clock that is set, deletes nothing early."""
+        now = self._broker.clock.monotonic()
+        idle: dict[Subscription, tuple[tuple[int, ...], float]] = {}
+        for topic in self._topics():
+            expires_s = topic.policies.subscription_expiration_s
+            for one in topic.subscriptions.values() if expires_s else ():
+                if one.consumers or not one.is_durable:
+                    continue
+                seen = _trace(one)
+                before, since = self._idle.get(one, (seen, now))
+                idle[one] = (seen, since if before == seen else now)
+                if now - idle[one][1] >= expires_s:
+                    self._broker.spawn(self._drop_subscription(one))
+        self._idle = idle
+
+    async def _drop_subscription(self, subscription: Subscription) -> None:
+        if subscription.consumers:
+            return  # somebody has come meanwhile
+        topic = subscription.topic
+        try:
+            await self._broker.delete_subscription(subscription)
+        except MilepostError as error:
+            logger.warning("%s could not be deleted, and will be later: %s", subscription, error)
+            return
+        self._broker.counters.subscriptions_expired += 1
+        logger.info("%s: subscription %s has expired", topic, subscription.name)
+
     # -- unused topics -----------------------------------------------------------------------------
 
     def drop_unused(self) -> None:
@@ -151,6 +187,12 @@ class Housekeeping:
             await upkeep.delete_topic(self._broker, topic, force=False)
         except MilepostError as error:
             logger.info("%s is not deleted after all: %s", topic, error)
+
+
+def _trace(subscription: Subscription) -> tuple[int, ...]:
+    """What changes when somebody uses it; expiry and quotas, which move it too, do not."""
+    tally = subscription.tally
+    return (tally.flowed_ms, tally.settled_ms, subscription.cursor.epoch)
 
 
 def _is_unused(topic: Topic) -> bool:

@@ -1,6 +1,7 @@
 """The policy book: what every namespace and topic has set, in memory as in the catalog.
 
-A change is checked, then durable, then told (`on_change`), in this order; what is refused changes nothing.
+A change is checked, then durable, then told (`on_change`), in this order, and answered when every open topic
+obeys it; what is refused changes nothing.
 A partitioned topic's policies are its partitions' too, so topics are known here by the name of the whole.
 
     await book.set(Level.TOPIC, "persistent://public/default/orders", policy, 60)
@@ -9,7 +10,7 @@ A partitioned topic's policies are its partitions' too, so topics are known here
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from milepost.broker.directory import ChangeCatalog
@@ -20,7 +21,7 @@ from milepost.broker.policies.effective import (
     effective,
     max_topics,
 )
-from milepost.broker.policies.policy import Level, Policy, Values
+from milepost.broker.policies.policy import Level, Policy, Values, key_of
 from milepost.broker.policies.shapes import Json
 from milepost.broker.settings import Settings
 from milepost.errors import PolicyOutOfRange
@@ -38,8 +39,8 @@ class PolicyBook:
         self._change = change
         self._settings = settings
         self._set: dict[Level, dict[str, Values]] = {level: {} for level in Level}
-        self.on_change: Callable[[Level, str], None] = lambda level, name: None
-        """Called when a change is durable, with what it was made to."""
+        self.on_change: Callable[[Level, str], Awaitable[None]] = _told_nobody
+        """Called when a change is durable, with what it was made to; done when it is in force."""
 
     async def load(self) -> None:
         def read(catalog: Catalog) -> dict[Level, dict[str, Doc]]:
@@ -74,8 +75,17 @@ class PolicyBook:
 
     # -- changing ----------------------------------------------------------------------------------
 
-    async def set(self, level: Level, name: str, policy: Policy, value: object) -> None:
-        """Set it to a value as it came from outside; None removes it."""
+    async def set(
+        self,
+        level: Level,
+        name: str,
+        policy: Policy,
+        value: object,
+        *,
+        subscription: str | None = None,
+    ) -> None:
+        """Set it to a value as it came from outside, for all or for one subscription of a topic; None
+        removes it."""
         route = policy.route(level)
         assert route is not None, f"{policy.name} is none of a {level.value}"
         read: Json = None
@@ -84,10 +94,7 @@ class PolicyBook:
             self._check(policy, read, route.path)
         if policy.unset_by is not None and read == policy.unset_by:
             read = None
-        await self._store(level, name, policy.name, read)
-
-    async def remove(self, level: Level, name: str, policy: Policy) -> None:
-        await self._store(level, name, policy.name, None)
+        await self._store(level, name, key_of(policy, subscription), read)
 
     async def forget(self, level: Level, name: str) -> None:
         """The namespace or topic is deleted, and another of its name begins anew."""
@@ -102,15 +109,15 @@ class PolicyBook:
         if policy.name == "max_message_size" and value > largest:
             raise PolicyOutOfRange(f"{name} = {value}: the broker takes at most {largest}")
 
-    async def _store(self, level: Level, name: str, policy: str, value: Json) -> None:
+    async def _store(self, level: Level, name: str, key: str, value: Json) -> None:
         folder = FOLDERS[level]
 
         def store(catalog: Catalog) -> Doc:
             # Read there and not here: another change may be on its way.
             doc = catalog.doc(folder, name) or {}
-            doc.pop(policy, None)
+            doc.pop(key, None)
             if value is not None:
-                doc[policy] = value
+                doc[key] = value
             if doc:
                 catalog.put_doc(folder, name, doc)
             else:
@@ -118,4 +125,8 @@ class PolicyBook:
             return doc
 
         self._set[level][name] = await self._change(store)
-        self.on_change(level, name)
+        await self.on_change(level, name)
+
+
+async def _told_nobody(level: Level, name: str) -> None:
+    pass

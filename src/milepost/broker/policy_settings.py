@@ -36,6 +36,18 @@ class PolicySettings:
         "Messages that nobody has acked after this long are acked; 0 is never.",
         "ttlDurationDefaultInSeconds",
     )
+    subscription_expiration_minutes: int = count(
+        0,
+        0,
+        _INT_MAX,
+        "Subscriptions that nobody has used for this long are deleted; 0 is never.",
+        "subscriptionExpirationTimeMinutes",
+    )
+    encryption_required: bool = switch(
+        False,
+        "Refuse producers and messages that are not encrypted.",
+        "encryptionRequireOnProducer",
+    )
     backlog_quota_bytes: int = count(
         -1,
         -1,
@@ -133,6 +145,13 @@ class PolicySettings:
         _DAY_S,
         "How often is looked for messages that have expired.",
         Alias("messageExpiryCheckIntervalInMinutes", 60),
+    )
+    subscription_check_interval_s: float = duration(
+        300,
+        0.01,
+        _DAY_S,
+        "How often is looked for subscriptions that have expired.",
+        Alias("subscriptionExpiryCheckIntervalInMinutes", 60),
     )
     quota_check_interval_s: float = duration(
         60,

@@ -30,6 +30,7 @@ class Producer:
         "address",
         "bytes_in",
         "connected_since_ms",
+        "encrypts",
         "epoch",
         "is_closed",
         "messages_in",
@@ -59,6 +60,7 @@ class Producer:
         metadata: dict[str, str] | None = None,
         connected_since_ms: int = 0,
         schema_version: bytes | None = None,
+        encrypts: bool = False,
     ) -> None:
         self.producer_id = producer_id
         self.name = name
@@ -76,6 +78,8 @@ class Producer:
         self.connected_since_ms = connected_since_ms
         self.schema_version = schema_version
         """Of the schema it came with, as messages carry it; None: it has none."""
+        self.encrypts = encrypts
+        """It has said that its messages are encrypted."""
         self.is_closed = False
         self.waiting_request_id: int | None = None
         """The request to be answered again when a WaitForExclusive producer's turn comes."""

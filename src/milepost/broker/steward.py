@@ -10,10 +10,11 @@ everyone who is connected.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from milepost.broker import dedup_switch, delayed
+from milepost.broker import dedup_switch, delayed, upkeep
 from milepost.broker import limits as limiting
 from milepost.broker.limits import Limits
 from milepost.broker.policies.effective import Rate
@@ -37,14 +38,22 @@ class Steward:
         self._broker = broker
         self.book = PolicyBook(broker.engine.catalog, broker.settings)
         self.book.on_change = self._changed
-        # Topics whose deduplication is being switched.
-        self._switching: set[Topic] = set()
+        # Topics whose deduplication is being switched, and who hears that it was.
+        self._switching: dict[Topic, asyncio.Future[None]] = {}
 
-    def _changed(self, level: Level, name: str) -> None:
+    async def _changed(self, level: Level, name: str) -> None:
+        switching = []
         for topic in list(self._broker.topics.values()):
             known_as = topic.name.base if level is Level.TOPIC else topic.name.namespace
             if str(known_as) == name:
                 self.adopt(topic)
+                if topic in self._switching:
+                    switching.append(self._switching[topic])
+        if switching:
+            # Whoever asked may leave; the switch goes on.
+            await asyncio.wait(switching)
+            for one in switching:
+                one.result()
 
     def tick(self, now_ms: int) -> None:
         """Once a second: clocks jump, and timers do not jump with them."""
@@ -72,10 +81,14 @@ class Steward:
         for subscription in list(topic.subscriptions.values()):
             for part in subscription.parts():
                 self.join(part)
+        if policies.encryption_required:
+            upkeep.put_out_producers(
+                self._broker, topic, [one for one in topic.producers.values() if not one.encrypts]
+            )
         is_other = policies.deduplication is (topic.dedup is None)
         if topic.name.is_persistent and is_other and topic not in self._switching:
-            self._switching.add(topic)
-            self._broker.spawn(self._switch_deduplication(topic))
+            self._switching[topic] = done = asyncio.get_running_loop().create_future()
+            self._broker.spawn(self._switch_deduplication(topic, done))
 
     def join(self, subscription: Subscription) -> None:
         """Give a subscription what of its topic's policies holds for it."""
@@ -84,7 +97,9 @@ class Steward:
         limiting.obey(subscription, Limits.of(self._broker.settings, policies))
         delayed.obey(subscription)
         own = subscription.own_throttle = self._throttle(
-            topic, subscription.own_throttle, policies.subscription_dispatch_rate
+            topic,
+            subscription.own_throttle,
+            policies.dispatch_rate_of(subscription.owner.name),
         )
         throttles = [one for one in (topic.dispatch_throttle, own) if one is not None]
         if throttles != list(subscription.throttles):
@@ -107,10 +122,15 @@ class Steward:
         if throttle is None and rate is not None:
             topic.throttle = PublishThrottle(rate, self._broker.clock.monotonic)
 
-    async def _switch_deduplication(self, topic: Topic) -> None:
+    async def _switch_deduplication(self, topic: Topic, done: asyncio.Future[None]) -> None:
         try:
             await dedup_switch.switch(self._broker, topic)
         except MilepostError as error:
             logger.error("%s: deduplication could not be switched: %s", topic, error)
+            done.set_exception(error)
+            done.exception()  # heard, also when nobody waits
+        else:
+            done.set_result(None)
         finally:
-            self._switching.discard(topic)
+            del self._switching[topic]
+            done.cancel()  # nothing, unless this was cut short

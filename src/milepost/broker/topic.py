@@ -28,6 +28,7 @@ from milepost.broker.subscription import Subscription
 from milepost.broker.throttle import Throttle
 from milepost.errors import (
     CorruptData,
+    EncryptionRequired,
     MilepostError,
     NotAllowed,
     OutcomeUnknown,
@@ -44,6 +45,7 @@ from milepost.storage.log import Log
 from milepost.wire import replies
 from milepost.wire.encode import block_receipts, send_receipts
 from milepost.wire.events import PLAIN, ChunkInfo, Send
+from milepost.wire.metadata import entry_metadata
 
 _DUPLICATE = (-1, -1)
 
@@ -160,7 +162,7 @@ class Topic:
         publication = Publication(producer)
         answers = publication.answers
         items: list[NewEntry] = []
-        if self.dedup is None and not self.policies.max_message_size:
+        if self.dedup is None and not self.policies.judges_sends:
             for send in sends:
                 if send.traits is PLAIN:
                     # A plain tuple has the shape of a NewEntry at a quarter of its price.
@@ -249,6 +251,8 @@ class Topic:
             return NotAllowed(
                 f"a message of {len(send.entry)} bytes; {self.name} takes {size_max} at most"
             )
+        if policies.encryption_required and not entry_metadata(send.entry).encryption_keys:
+            return EncryptionRequired(f"a message that is not encrypted; {self.name} takes no such")
         delays, time_ms = policies.delays, traits.deliver_at_time
         if time_ms is not None and delays is not None and delays.max_ms:
             delay_ms = time_ms - send.publish_time

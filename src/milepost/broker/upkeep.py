@@ -10,12 +10,13 @@ what they sent is answered, acks are on disk; only then its states are closed. M
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from milepost.broker import ending
 from milepost.broker.policies.policy import Level
+from milepost.broker.producer import Producer
 from milepost.broker.subscription import Subscription
 from milepost.broker.topic import Topic
 from milepost.errors import (
@@ -139,8 +140,11 @@ def _close_states(broker: Broker, topic: Topic) -> None:
         broker.store.close_state(topic.dedup_state_id)
 
 
-def put_out_producers(broker: Broker, topic: Topic) -> None:
-    for producer in list(topic.producers.values()):
+def put_out_producers(
+    broker: Broker, topic: Topic, producers: Iterable[Producer] | None = None
+) -> None:
+    """All of them, or those that are named; their clients come back, and hear what is against it."""
+    for producer in list(topic.producers.values() if producers is None else producers):
         broker.admissions.remove(producer)
         producer.peer.write((replies.close_producer(producer.producer_id),))
 

@@ -7,7 +7,10 @@ from milepost.cli.groups import Lazy, LazyGroup
 TABLE = {
     "topics": Lazy("milepost.cli.topics_group:topics", "Topics, subscriptions, messages."),
     "persistent": Lazy("milepost.cli.topics_group:topics", "The same.", is_hidden=True),
-    "namespaces": Lazy("milepost.cli.namespaces:namespaces", "Namespaces and their policies."),
+    "topicPolicies": Lazy("milepost.cli.topics_group:topic_policies", "Policies of topics."),
+    "namespaces": Lazy(
+        "milepost.cli.namespaces_group:namespaces", "Namespaces and their policies."
+    ),
     "tenants": Lazy("milepost.cli.tenants:tenants", "Tenants."),
     "schemas": Lazy("milepost.cli.schemas:schemas", "Schemas of topics."),
     "clusters": Lazy("milepost.cli.tenants:clusters", "Clusters."),

@@ -24,6 +24,15 @@ class Lazy(NamedTuple):
     is_hidden: bool = False
 
 
+def table_of(modules: Mapping[str, Mapping[str, tuple[str | None, str]]]) -> dict[str, Lazy]:
+    """The table of a group: module → command → attribute (None: named like the command) and summary."""
+    return {
+        name: Lazy(f"{module}:{attribute or name.replace('-', '_')}", summary)
+        for module, rows in modules.items()
+        for name, (attribute, summary) in rows.items()
+    }
+
+
 class Group(click.Group):
     """A group whose errors are one line with the nearest name."""
 
@@ -31,9 +40,8 @@ class Group(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        known = self.list_commands(ctx)
         if not name.startswith("-") and self.get_command(ctx, name) is None:
-            near = difflib.get_close_matches(name, known, n=1)
+            near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
             ctx.fail(
                 f"there is no command {name!a}" + (f"; did you mean {near[0]}?" if near else "")
             )

@@ -27,7 +27,10 @@ COMMANDS = {
         "milepost.cli.subscriptions:subscriptions", "Subscriptions and their progress."
     ),
     "progress": Lazy("milepost.cli.progress:progress", "How far every group is, trouble first."),
-    "namespaces": Lazy("milepost.cli.namespaces:namespaces", "Namespaces and their policies."),
+    "topicPolicies": Lazy("milepost.cli.topics_group:topic_policies", "Policies of topics."),
+    "namespaces": Lazy(
+        "milepost.cli.namespaces_group:namespaces", "Namespaces and their policies."
+    ),
     "tenants": Lazy("milepost.cli.tenants:tenants", "Tenants."),
     "schemas": Lazy("milepost.cli.schemas:schemas", "Schemas of topics."),
     "clusters": Lazy("milepost.cli.tenants:clusters", "Clusters.", is_hidden=True),

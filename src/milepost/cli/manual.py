@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import click
 
 from milepost.cli.main import milepost
+from milepost.cli.policy_group import PolicyGroup
 
 INTRODUCTION = """\
 # Command line
@@ -25,6 +26,8 @@ options and output, so that a script moves over by the name of the program. Diff
 
 - exit codes tell failures apart (below); `milepost admin topics …` has 0 and 1 only, as the original;
 - a message that is peeked out of a batch shows its own index, not that of the batch's last message;
+- `set-retention` refuses a time below a minute and a size below 1M, which the original rounds to 0: keep
+  nothing; `get-…` of a topic's policy takes `-ap` wherever the broker can tell what holds;
 - `-m`, `--messageId` takes every *place* (below), an index among them;
 - `-sbs` is always on, and host names are always verified with TLS;
 - commands that lose or move something have `--dry-run`: it prints from where to where, how many messages
@@ -98,7 +101,8 @@ def page() -> str:
 
 def _sections(command: click.Command, ctx: click.Context) -> Iterator[str]:
     if isinstance(command, click.Group):
-        for name in command.list_commands(ctx):
+        own = command.table if isinstance(command, PolicyGroup) else command.list_commands(ctx)
+        for name in own:
             inner = command.get_command(ctx, name)
             # `admin` is what was shown already, under another name.
             if inner is None or name in ("admin", "standalone") or inner.hidden:
@@ -107,6 +111,8 @@ def _sections(command: click.Command, ctx: click.Context) -> Iterator[str]:
             if isinstance(inner, click.Group):
                 yield f"\n### `{below.command_path}`\n\n{_words(inner)}\n"
             yield from _sections(inner, below)
+        if isinstance(command, PolicyGroup):
+            yield from _policies(command, ctx)
         return
     usage = " ".join(command.collect_usage_pieces(ctx))
     depth = "####" if ctx.parent is not None and ctx.parent.parent is not None else "###"
@@ -123,6 +129,30 @@ def _sections(command: click.Command, ctx: click.Context) -> Iterator[str]:
         yield "\n| option | |\n| --- | --- |\n"
         for names, text in rows:
             yield f"| `{names.replace('|', '/')}` | {text.replace('|', '/')} |\n"
+
+
+def _policies(group: PolicyGroup, ctx: click.Context) -> Iterator[str]:
+    """One row a policy: its three commands differ by the first word, and only one has options."""
+    if not group.table:
+        yield "\nThe commands of policies that `milepost topics` has, by the same words.\n"
+        return
+    yield f"\n#### Policies: `{ctx.command_path} get-…`, `set-…`, `remove-…`\n\n"
+    yield f"```\n{ctx.command_path} set-POLICY [OPTIONS] {group.level.upper()}\n```\n"
+    if group.level == "topic":
+        yield "\n`get-…` takes `-ap`, `--applied`: what holds, whichever level has set it.\n"
+    yield "\n| policy | options of `set-…` | |\n| --- | --- | --- |\n"
+    for word, meaning in group.policies():
+        made = group.get_command(ctx, f"set-{word}")
+        assert made is not None, word
+        options = [
+            f"`{', '.join(sorted(one.opts, key=len))}`"
+            for one in made.params
+            if isinstance(one, click.Option)
+            and not one.hidden
+            and one.name != "output"
+            and one.expose_value
+        ]
+        yield f"| `{word}` | {', '.join(options)} | {meaning} |\n"
 
 
 def _words(command: click.Command) -> str:

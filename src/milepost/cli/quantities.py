@@ -40,6 +40,32 @@ def size_bytes(text: str) -> int:
     return int(match[1]) * _UNITS_BYTES.get(match[2].lower(), 1)
 
 
+def minutes(text: str) -> int:
+    """Whole minutes, what is beyond them dropped as `pulsar-admin` drops it; -1 has no unit."""
+    seconds = duration_s(text)
+    if 0 < seconds < 60:
+        # It would become 0, which keeps nothing.
+        raise InvalidInput(f"{text!a}: expected a minute or more, 0, or -1")
+    return seconds if seconds == -1 else seconds // 60
+
+
+def megabytes(text: str) -> int:
+    """The same of a size: whole MiB."""
+    size = size_bytes(text)
+    if 0 < size < _UNITS_BYTES["m"]:
+        raise InvalidInput(f"{text!a}: expected 1M or more, 0, or -1")
+    return size if size == -1 else size // _UNITS_BYTES["m"]
+
+
+def milliseconds(text: str) -> int:
+    return duration_s(text) * 1000
+
+
+def names(text: str) -> list[str]:
+    """Names behind commas."""
+    return split_names((text,))
+
+
 def time_ms(text: str, *, now_ms: int) -> int:
     """A moment in milliseconds: ISO 8601 (in UTC unless it says), `@1700000000000`, or `-10m`."""
     if text.startswith("@") and text[1:].isdecimal():
@@ -75,6 +101,10 @@ class _Read(click.ParamType):  # type: ignore[type-arg]  # not generic before 8.
 
 DURATION = _Read("time", duration_s)
 SIZE = _Read("size", size_bytes)
+MINUTES = _Read("time", minutes)
+MILLISECONDS = _Read("time", milliseconds)
+MEGABYTES = _Read("size", megabytes)
+NAMES = _Read("names", names)
 
 
 class Property(click.ParamType):  # type: ignore[type-arg]  # not generic before 8.4

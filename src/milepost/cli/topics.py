@@ -19,7 +19,7 @@ from milepost.cli.connection import connection
 from milepost.cli.exits import CommandFailed, Exit
 from milepost.cli.losses import ledgers_would_go, topics_would_go
 from milepost.cli.output import note, show_names, show_object, show_pairs
-from milepost.cli.quantities import Property, split_names
+from milepost.cli.quantities import Property
 from milepost.cli.remote import RemoteCommand
 
 TOPIC = click.argument("topic")
@@ -340,28 +340,3 @@ def compaction_status(topic: str, wait: bool) -> None:
     if status not in words:
         raise CommandFailed(f"compaction of {topic}: {found.get('lastError')}", Exit.FAILED)
     click.echo(words[status])
-
-
-@click.command(cls=RemoteCommand, help="Who may do what with a topic.")
-@TOPIC
-def permissions(topic: str) -> None:
-    with connection().admin() as admin:
-        found = admin.get_topic_permissions(topic)
-    show_pairs({role: f"[{', '.join(actions)}]" for role, actions in found.items()})
-
-
-@click.command(cls=RemoteCommand, help="Let a role use a topic.")
-@TOPIC
-@click.option("-r", "--role", required=True)
-@click.option("-a", "--actions", multiple=True, required=True, help="produce,consume,…")
-def grant_permission(topic: str, role: str, actions: tuple[str, ...]) -> None:
-    with connection().admin() as admin:
-        admin.grant_topic_permission(topic, role, split_names(actions))
-
-
-@click.command(cls=RemoteCommand, help="Take a role's rights on a topic.")
-@TOPIC
-@click.option("-r", "--role", required=True)
-def revoke_permission(topic: str, role: str) -> None:
-    with connection().admin() as admin:
-        admin.revoke_topic_permission(topic, role)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from milepost.cli.groups import Lazy, LazyGroup
+from milepost.cli.groups import table_of
+from milepost.cli.policy_group import PolicyGroup
 
 _TOPICS = {
     "list": ("list_topics", "Names of the topics of a namespace."),
@@ -32,9 +33,6 @@ _TOPICS = {
     "bundle-range": (None, "The range of hashes that a topic's bundle has."),
     "compact": (None, "Start compaction."),
     "compaction-status": (None, "How compaction went."),
-    "permissions": (None, "Who may do what with a topic."),
-    "grant-permission": (None, "Let a role use a topic."),
-    "revoke-permission": (None, "Take a role's rights on a topic."),
 }
 _SUBSCRIPTIONS = {
     "subscriptions": (None, "Names of a topic's subscriptions."),
@@ -60,18 +58,31 @@ _MESSAGES = {
     "get-backlog-size": (None, "Bytes from a position to the end."),
 }
 
-TABLE = {
-    name: Lazy(f"milepost.cli.{module}:{attribute or name.replace('-', '_')}", summary)
-    for module, rows in (
-        ("topics", _TOPICS),
-        ("topic_subscriptions", _SUBSCRIPTIONS),
-        ("topic_messages", _MESSAGES),
-    )
-    for name, (attribute, summary) in rows.items()
+_PERMISSIONS = {
+    "permissions": ("topic_permissions", "Who may do what with a topic."),
+    "grant-permission": ("grant_topic", "Let a role use a topic."),
+    "revoke-permission": ("revoke_topic", "Take a role's rights on a topic."),
 }
 
-topics = LazyGroup(
+TABLE = table_of(
+    {
+        "milepost.cli.topics": _TOPICS,
+        "milepost.cli.topic_subscriptions": _SUBSCRIPTIONS,
+        "milepost.cli.topic_messages": _MESSAGES,
+        "milepost.cli.permissions": _PERMISSIONS,
+    }
+)
+
+topics = PolicyGroup(
     "topics",
+    level="topic",
     table=TABLE,
     help="Topics, their subscriptions and messages: the words of `pulsar-admin topics`.",
+)
+
+topic_policies = PolicyGroup(
+    "topicPolicies",
+    level="topic",
+    table={},
+    help="Policies of topics: the words of `pulsar-admin topicPolicies`.",
 )

@@ -19,7 +19,8 @@ from fastapi import APIRouter, Body, Depends, Query, Response
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
-from milepost.broker.policies.policy import NOTHING, Level, Policy, Route, merged
+from milepost.broker.labels import check_label
+from milepost.broker.policies.policy import NOTHING, Level, Policy, Route, key_of, merged
 from milepost.broker.policies.shapes import Json
 from milepost.broker.policies.table import TABLE
 from milepost.errors import InvalidPolicy, TopicNotFound
@@ -48,15 +49,20 @@ class Target:
         self.name = name
         self.topic = topic
 
-    def value(self, policy: Policy, *, applied: bool = False) -> Json:
+    def value(
+        self, policy: Policy, *, applied: bool = False, subscription: str | None = None
+    ) -> Json:
         """What is set here, or what holds; None: nothing."""
         book = self.broker.steward.book
-        if applied and self.topic is not None:
+        found = book.values(self.level, self.name).get(key_of(policy, subscription))
+        if found is None and applied and self.topic is not None:
             return merged(policy, self.broker.settings, *book.levels(self.topic))
-        return book.values(self.level, self.name).get(policy.name)
+        return found
 
-    async def set(self, policy: Policy, value: Json) -> None:
-        await self.broker.steward.book.set(self.level, self.name, policy, value)
+    async def set(self, policy: Policy, value: Json, subscription: str | None = None) -> None:
+        await self.broker.steward.book.set(
+            self.level, self.name, policy, value, subscription=subscription
+        )
 
 
 async def _namespace(broker: AskedBroker, name: AskedNamespace) -> Target:
@@ -102,7 +108,9 @@ def _add(policy: Policy, level: Level, route: Route) -> None:
     async def get(target: Target = asked, applied: bool = False) -> Response:
         return answer(target.value(policy, applied=applied), route)
 
-    async def set_from_body(target: Target = asked, value: Annotated[Any, Body()] = None) -> None:
+    async def set_from_body(
+        target: Target = asked, value: Annotated[Any, Body()] = route.bare
+    ) -> None:
         await target.set(policy, value)
 
     async def set_from_query(target: Target = asked, value: int = in_query) -> None:
@@ -143,6 +151,31 @@ def _serve(
             response_class=Response,
             responses=responses if method == "GET" else None,
         )
+
+
+# -- of one subscription -----------------------------------------------------------------------------
+
+
+def _add_per_subscription(policy: Policy, route: Route) -> None:
+    asked: Any = Depends(_topic)
+
+    async def get(subscription: str, target: Target = asked, applied: bool = False) -> Response:
+        found = target.value(policy, applied=applied, subscription=subscription)
+        return answer(found, route)
+
+    async def set_it(
+        subscription: str, target: Target = asked, value: Annotated[Any, Body()] = None
+    ) -> None:
+        check_label("subscription", subscription)
+        await target.set(policy, value, subscription)
+
+    async def remove(subscription: str, target: Target = asked) -> None:
+        await target.set(policy, None, subscription)
+
+    path = f"{{subscription}}/{route.per_subscription}"
+    handlers: dict[str, Handler] = {"GET": get, "POST": set_it, "DELETE": remove}
+    doc = f"{policy.doc} Of one subscription, before what its topic has."
+    _serve(Level.TOPIC, path, handlers, f"{policy.name}_of_one", doc)
 
 
 # -- backlog quotas ----------------------------------------------------------------------------------
@@ -196,6 +229,8 @@ def _add_all() -> None:
             route = policy.route(level)
             if route is not None and not route.kind:
                 _add(policy, level, route)
+                if route.per_subscription:
+                    _add_per_subscription(policy, route)
         _add_quotas(level)
 
 

@@ -1,4 +1,4 @@
-"""Namespaces: lists, and policies that are not set."""
+"""Namespaces: lists, and properties that are not there."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ def test_names() -> None:
     ]
 
 
-def test_a_policy_that_is_not_set_is_none() -> None:
-    assert SyncFace(Played(b"")).run(namespaces.get_policy("acme/shop", "retention")) is None
-    assert SyncFace(Played(b"7")).run(namespaces.get_policy("acme/shop", "messageTTL")) == 7
+def test_a_property_is_text_or_nothing() -> None:
+    assert SyncFace(Played(b"")).run(namespaces.get_namespace_property("acme/shop", "a")) is None
+    assert SyncFace(Played(b"b")).run(namespaces.get_namespace_property("acme/shop", "a")) == "b"
+    face = SyncFace(Played(b""))
+    assert face.run(namespaces.remove_namespace_property("acme/shop", "a")) is None

@@ -52,6 +52,34 @@ def test_what_is_too_old_is_acked_for_everyone(stage: Stage) -> None:
     assert stage.restarted().topic().subscriptions["s"].cursor.backlog == 2
 
 
+def test_a_subscription_that_nobody_uses_expires(stage: Stage) -> None:
+    topic = stage.topic()
+    busy = stage.consumer(stage.subscription(topic, "busy"), SHARED, permits=2)
+    idle = stage.subscription(topic, "idle")
+    stage.subscription(topic, "reader", durable=False)
+
+    def look_after(seconds: float) -> set[str]:
+        stage.clock.advance(seconds)
+        stage.loop.do(stage.broker.housekeeping.drop_idle)
+        stage.turn()
+        return set(topic.subscriptions)
+
+    everyone = {"busy", "idle", "reader"}
+    assert look_after(3600) == everyone  # nobody has asked for it
+    set_policy(stage, "subscription_expiration", 1)
+    assert look_after(3600) == everyone  # first seen now
+    assert look_after(59) == everyone
+    idle.tally.flowed_ms += 1  # somebody was here and is gone
+    assert look_after(30) == everyone
+    assert look_after(59) == everyone
+    assert look_after(1) == {"busy", "reader"}
+    stage.broker.remove_consumer(busy)
+    assert look_after(1) == {"busy", "reader"}
+    assert look_after(60) == {"reader"}
+    assert stage.broker.counters.subscriptions_expired == 2
+    assert not stage.restarted().topic().subscriptions
+
+
 def test_what_waits_for_its_time_expires_too(stage: Stage) -> None:
     topic = stage.topic()
     consumer = stage.consumer(stage.subscription(topic), SHARED, permits=10)

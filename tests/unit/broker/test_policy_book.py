@@ -30,7 +30,7 @@ def test_a_topic_overrules_its_namespace(stage: Stage) -> None:
     assert book.of(NAME).message_ttl_s == 60
     set_(stage, Level.TOPIC, TOPIC, "message_ttl", 5)
     assert book.of(NAME).message_ttl_s == 5
-    stage.run(book.remove(Level.TOPIC, TOPIC, TTL))
+    stage.run(book.set(Level.TOPIC, TOPIC, TTL, None))
     assert book.of(NAME).message_ttl_s == 60
     set_(stage, Level.NAMESPACE, NAMESPACE, "message_ttl", None)
     assert book.of(NAME).message_ttl_s == 0

@@ -11,6 +11,7 @@ from milepost.broker.dispatch import SHARED
 from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
 from milepost.testing.peer import RecordingPeer
+from milepost.wire import pulsar_pb2 as pb
 
 
 def set_policy(
@@ -148,6 +149,79 @@ def test_a_dispatch_rate_lets_so_much_go(stage: Stage) -> None:
     assert delivered(peer) == 1
     set_policy(stage, "dispatch_rate", None)
     assert delivered(peer) == 13
+
+
+def test_a_subscription_may_have_a_rate_of_its_own(stage: Stage) -> None:
+    topic = stage.topic()
+    peers = {}
+    for name in ("a", "b"):
+        consumer = stage.consumer(stage.subscription(topic, name), SHARED, permits=100)
+        peers[name] = consumer.peer
+    set_policy(stage, "subscription_dispatch_rate", {"dispatchThrottlingRateInMsg": 3})
+    book, policy = stage.broker.steward.book, POLICIES["subscription_dispatch_rate"]
+    own: dict[str, int] = {"dispatchThrottlingRateInMsg": 5}
+    stage.run(book.set(Level.TOPIC, TOPIC, policy, own, subscription="a"))
+    stage.publish(stage.producer(topic), *(message(number) for number in range(20)))
+    assert {name: delivered(peer) for name, peer in peers.items()} == {"a": 5, "b": 3}  # type: ignore[arg-type]
+    # A rate without a limit is one too, and the topic's does not come back for it.
+    none: dict[str, int] = {"dispatchThrottlingRateInMsg": -1}
+    stage.run(book.set(Level.TOPIC, TOPIC, policy, none, subscription="a"))
+    stage.turn()
+    assert {name: delivered(peer) for name, peer in peers.items()} == {"a": 15, "b": 0}  # type: ignore[arg-type]
+    policies = stage.restarted().topic().policies
+    assert policies.dispatch_rate_of("a") is None
+    assert policies.dispatch_rate_of("b") is not None
+
+
+def require_encryption(stage: Stage, value: bool | None) -> None:
+    set_policy(stage, "encryption_required", value, Level.NAMESPACE, "public/default")
+
+
+def test_where_encryption_is_required_others_are_kept_out(stage: Stage) -> None:
+    client = stage.client()
+    assert not error_of(produce(stage, client, 0, "open"))
+    assert not error_of(produce(stage, client, 1, "sealed", encrypted=True))
+    require_encryption(stage, True)
+    assert set(stage.topic().producers) == {"sealed"}
+    assert [type(one).__name__ for one in client.take()] == ["CommandCloseProducer"]
+    answer = produce(stage, client, 0, "open")
+    assert error_of(answer) == "MetadataError"
+    assert text_of(answer) == f"encryption is required in {TOPIC}"
+    assert not error_of(produce(stage, client, 2, "other", encrypted=True))
+    require_encryption(stage, False)
+    assert not error_of(produce(stage, client, 0, "open"))
+
+
+def test_where_encryption_is_required_so_it_is_of_every_message(stage: Stage) -> None:
+    topic = stage.topic()
+    peer = RecordingPeer()
+    producer = stage.producer(topic, peer=peer)
+    producer.encrypts = True
+    require_encryption(stage, True)
+    key = pb.EncryptionKeys(key="k", value=b"v")
+    stage.publish(producer, message(0), message(1, encryption_keys=[key]))
+    refused, kept = peer.take()
+    assert (type(refused).__name__, type(kept).__name__) == ("CommandSendError", "Receipt")
+    assert "not encrypted" in refused.message
+    assert topic.log.end_index == 1
+
+
+def test_deduplication_is_answered_when_it_is_in_force(stage: Stage) -> None:
+    topic = stage.topic()
+    producer = stage.producer(topic, peer=RecordingPeer())
+    stage.engine.holds_journal = True
+    stage.publish(producer, message(0))
+    book, policy = stage.broker.steward.book, POLICIES["deduplication"]
+    asked = stage.loop.begin(book.set(Level.TOPIC, TOPIC, policy, True))
+    left = stage.loop.begin(book.set(Level.TOPIC, TOPIC, policy, True))
+    stage.turn()
+    assert not asked.done()
+    left.cancel()  # whoever asked is gone; the switch goes on
+    stage.turn()
+    stage.engine.holds_journal = False
+    stage.turn()
+    assert asked.done()
+    assert topic.dedup is not None
 
 
 def test_a_publish_rate_holds_who_is_connected(stage: Stage) -> None:

@@ -18,23 +18,15 @@ ROWS: list[tuple[str, str, Any]] = [
     ("clear-backlog acme/shop -force", f"POST {N}/clearBacklog", None),
     ("clear-backlog acme/shop --force -s x", f"POST {N}/clearBacklog/x", None),
     ("unsubscribe acme/shop -s x", f"POST {N}/unsubscribe/x", None),
-    ("permissions acme/shop", f"GET {N}/permissions", None),
-    ("grant-permission acme/shop --role r --actions produce", f"POST {N}/permissions/r", ["produce"]),
-    ("revoke-permission acme/shop --role r", f"DELETE {N}/permissions/r", None),
-    (
-        "set-retention acme/shop -t 3h -s 1G",
-        f"POST {N}/retention",
-        {"retentionTimeInMinutes": 180, "retentionSizeInMB": 1024},
-    ),
-    (
-        "set-retention acme/shop --time -1 --size -1",
-        f"POST {N}/retention",
-        {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1},
-    ),
-    ("set-message-ttl acme/shop -ttl 2m", f"POST {N}/messageTTL", 120),
-    ("set-deduplication acme/shop --enable", f"POST {N}/deduplication", True),
-    ("get-retention acme/shop", f"GET {N}/retention", None),
-    ("remove-retention acme/shop", f"DELETE {N}/retention", None),
+    ("unload acme/shop -b 0x0_0xf", f"PUT {N}/0x0_0xf/unload", None),
+    ("clear-backlog acme/shop -force -b 0x0_0xf", f"POST {N}/0x0_0xf/clearBacklog", None),
+    ("bundles acme/shop", f"GET {N}/bundles", None),
+    ("get-properties acme/shop", f"GET {N}/properties", None),
+    ("set-properties acme/shop -p a=b,c=d", f"PUT {N}/properties", {"a": "b", "c": "d"}),
+    ("set-property acme/shop -k a -v b=c", f"PUT {N}/properties", {"a": "b=c"}),
+    ("get-property acme/shop -k a", f"GET {N}/property/a", None),
+    ("remove-property acme/shop -k a", f"DELETE {N}/property/a", None),
+    ("clear-properties acme/shop", f"DELETE {N}/properties", None),
 ]  # fmt: skip
 
 
@@ -52,8 +44,9 @@ def test_names(line: Line) -> None:
     assert line.asked == [f"GET {N}/topics?mode=ALL"]
 
 
-def test_a_policy_that_is_not_set(line: Line) -> None:
-    assert line("namespaces", "get-retention", "acme/shop", answers=(b"",)) == "null\n"
+def test_the_clusters_of_a_namespace(line: Line) -> None:
+    assert line("namespaces", "get-clusters", "acme/shop", answers=(["here"],)) == "here\n"
+    assert line.asked == [f"GET {N}/replication"]
 
 
 def test_without_a_terminal_nobody_is_asked(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,13 +41,6 @@ ROWS: list[tuple[str, str, Any]] = [
     (f"update-properties {TOPIC} -p a=b", f"PUT {T}/properties", {"a": "b"}),
     (f"remove-properties {TOPIC} -k a", f"DELETE {T}/properties?key=a", None),
     (f"compact {TOPIC}", f"PUT {T}/compaction", None),
-    (f"permissions {TOPIC}", f"GET {T}/permissions", None),
-    (
-        f"grant-permission {TOPIC} --role r --actions produce,consume",
-        f"POST {T}/permissions/r",
-        ["produce", "consume"],
-    ),
-    (f"revoke-permission {TOPIC} --role r", f"DELETE {T}/permissions/r", None),
     (f"get-partitioned-topic-metadata {TOPIC}", f"GET {T}/partitions", None),
 ]
 

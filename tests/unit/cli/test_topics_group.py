@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from milepost.cli.topics_group import TABLE
+import click
+
+from milepost.cli.topics_group import TABLE, topic_policies, topics
 
 UPSTREAM = {
     "list", "list-partitioned-topics", "permissions", "grant-permission", "revoke-permission",
@@ -23,3 +25,10 @@ OURS = {"get-index-by-message-id"}
 
 def test_every_name() -> None:
     assert set(TABLE) == UPSTREAM | OURS
+
+
+def test_the_policies_have_a_group_of_their_own() -> None:
+    ctx = click.Context(topic_policies)
+    own = set(topic_policies.list_commands(ctx))
+    assert own == set(topics.list_commands(ctx)) - set(TABLE)
+    assert "set-retention" in own

@@ -42,6 +42,30 @@ def value_of(answer: Answer) -> Any:
     return answer.json
 
 
+def test_one_subscription_may_have_a_dispatch_rate(ask: Ask) -> None:
+    own, all_of_them = f"{TOPIC}/s/dispatchRate", f"{TOPIC}/subscriptionDispatchRate"
+    rate = POLICIES["subscription_dispatch_rate"].shape.example
+    other = {**rate, "dispatchThrottlingRateInMsg": 77}
+    _, _, unset, _, found, theirs, _, gone, applied, refused = ask(
+        make_topic(),
+        send("POST", all_of_them, rate),
+        f"GET {own}",
+        send("POST", own, other),
+        f"GET {own}?applied=true",
+        f"GET {all_of_them}",
+        f"DELETE {own}",
+        f"GET {own}",
+        f"GET {own}?applied=true",
+        send("POST", own, {"dispatchThrottlingRateInMsg": "many"}),
+    )
+    assert (unset.status, unset.body) == (200, b"")
+    assert value_of(found) == other
+    assert value_of(theirs) == rate
+    assert (gone.status, gone.body) == (200, b"")
+    assert value_of(applied) == rate
+    assert refused.status == 400
+
+
 def test_every_policy_is_set_and_removed(ask: Ask) -> None:
     requests: list[Any] = []
     for policy, base, route in ROUTES:

@@ -14,7 +14,7 @@ from milepost.broker.handlers.schema import schema_of
 from milepost.broker.labels import check_label
 from milepost.broker.producer import Producer
 from milepost.broker.topic import Topic
-from milepost.errors import AlreadyExists, ProducerBusy, ServiceNotReady
+from milepost.errors import AlreadyExists, EncryptionRequired, ProducerBusy, ServiceNotReady
 from milepost.positions import signed64
 from milepost.positions.names import TopicName
 from milepost.wire import pulsar_pb2 as pb
@@ -33,7 +33,8 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
     `initial_subscription_name` is created at the earliest message before the first publish.
     `last_sequence_id` is known where deduplication is on. A `schema` is registered, or found among the
     topic's, before anything else happens, and its version answered; one that cannot be read, or that the
-    strategy refuses, is `IncompatibleSchema`. Encryption is the clients' own."""
+    strategy refuses, is `IncompatibleSchema`. Encryption is the clients' own; where a namespace requires
+    it, one that is not `encrypted` is a `MetadataError`."""
     broker = session.broker
     producer_id = signed64(command.producer_id)
     key = ("producer", producer_id)
@@ -56,6 +57,7 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
         past_quota = quota.refusal(topic, broker.clock.wall_ms())
         if past_quota is not None:
             raise past_quota
+        _check_encryption(topic, command)
         schema_version = await broker.schemas.admit_producer(topic.name, schema_of(command))
         if initial and initial not in topic.subscriptions:
             with suppress(AlreadyExists):  # two producers at once: the other one was first
@@ -67,6 +69,7 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
             return  # closed meanwhile, or the connection is gone
         _make_way(session, made)  # somebody may have come meanwhile
         topic.check_published_to()
+        _check_encryption(topic, command)
         # From here on nothing waits until the producer is in.
         admission = _admit(command, made)
         made.waiting_request_id = command.request_id
@@ -80,6 +83,11 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
     finally:
         if session.opening.get(key) is command:
             del session.opening[key]
+
+
+def _check_encryption(topic: Topic, command: pb.CommandProducer) -> None:
+    if topic.policies.encryption_required and not command.encrypted:
+        raise EncryptionRequired(f"encryption is required in {topic.name}")
 
 
 def _answer_again(session: Session, current: Producer, request_id: int) -> None:
@@ -112,6 +120,7 @@ def _make(
         metadata={item.key: item.value for item in command.metadata},
         connected_since_ms=broker.clock.wall_ms(),
         schema_version=schema_version,
+        encrypts=command.encrypted,
     )
 
 

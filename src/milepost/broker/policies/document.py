@@ -23,6 +23,7 @@ from milepost.errors import InvalidPolicy
 NAMES: Final = {
     "retention": "retention_policies",
     "message_ttl": "message_ttl_in_seconds",
+    "subscription_expiration": "subscription_expiration_time_minutes",
     "delayed_delivery": "delayed_delivery_policies",
     "deduplication": "deduplicationEnabled",
     "max_producers": "max_producers_per_topic",
@@ -38,16 +39,19 @@ NAMES: Final = {
     "schema_compatibility": "schema_compatibility_strategy",
     "schema_validation": "schema_validation_enforced",
     "schema_auto_update": "is_allow_auto_update_schema",
+    "encryption_required": "encryption_required",
     "compaction_threshold": "compaction_threshold",
     "inactive_topics": "inactive_topic_policies",
     "persistence": "persistence",
     "deduplication_snapshot_interval": "deduplicationSnapshotIntervalSeconds",
+    "dispatcher_pause": "dispatcherPauseOnAckStatePersistentEnabled",
 }
 # The same for those that stand under the name of a cluster.
 BY_CLUSTER: Final = {
     "publish_rate": "publishMaxMessageRate",
     "dispatch_rate": "topicDispatchRate",
     "subscription_dispatch_rate": "subscriptionDispatchRate",
+    "replicator_dispatch_rate": "replicatorDispatchRate",
     "subscribe_rate": "clusterSubscribeRate",
 }
 QUOTA_MAP: Final = "backlog_quota_map"
@@ -60,6 +64,8 @@ _ALWAYS: Final = (
     "schema_compatibility",
     "schema_validation",
     "schema_auto_update",
+    "encryption_required",
+    "dispatcher_pause",
 )
 
 

@@ -8,10 +8,11 @@ A limit that is off is None or 0 as its field says, so that whoever obeys it ask
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from milepost.broker.policies.policy import Values, merged
+from milepost.broker.policies.policy import Values, key_of, merged
 from milepost.broker.policies.shapes import Json
 from milepost.broker.policies.table import POLICIES, SUBSCRIPTION_TYPES
 from milepost.broker.settings import Settings
@@ -22,6 +23,8 @@ HOLD, FAIL, EVICT = "producer_request_hold", "producer_exception", "consumer_bac
 NO_SUBSCRIPTIONS = "delete_when_no_subscriptions"
 
 _MIB = 1024 * 1024
+
+_OWN_RATE = key_of(POLICIES["subscription_dispatch_rate"], "")
 
 
 class Rate(NamedTuple):
@@ -63,6 +66,8 @@ class TopicPolicies:
     retention: Retention
     message_ttl_s: int
     """0: never."""
+    subscription_expiration_s: int
+    """0: never."""
     quota_size: Quota | None
     quota_time: Quota | None
     delays: Delays | None
@@ -71,9 +76,14 @@ class TopicPolicies:
     publish_rate: Rate | None
     dispatch_rate: Rate | None
     subscription_dispatch_rate: Rate | None
+    own_dispatch_rates: Mapping[str, Rate | None]
+    """Of those subscriptions that have a rate of their own."""
     subscribe_rate: Rate | None
     max_message_size: int
     """0: the broker's own."""
+    encryption_required: bool
+    judges_sends: bool
+    """One of the two asks something of every message."""
     max_producers: int
     max_consumers: int
     max_consumers_per_subscription: int
@@ -93,6 +103,9 @@ class TopicPolicies:
     inactive_needs: str
     """What an unused topic must be like: upstream's word for it."""
 
+    def dispatch_rate_of(self, subscription: str) -> Rate | None:
+        return self.own_dispatch_rates.get(subscription, self.subscription_dispatch_rate)
+
 
 def effective(settings: Settings, namespace: Values, topic: Values) -> TopicPolicies:
     """What holds for a topic whose namespace and which itself have set these."""
@@ -101,6 +114,7 @@ def effective(settings: Settings, namespace: Values, topic: Values) -> TopicPoli
     return TopicPolicies(
         retention=_retention(value["retention"]),
         message_ttl_s=value["message_ttl"],
+        subscription_expiration_s=value["subscription_expiration"] * 60,
         quota_size=_quota(value["backlog_quota_size"], "limitSize"),
         quota_time=_quota(value["backlog_quota_time"], "limitTime"),
         delays=_delays(value["delayed_delivery"]),
@@ -108,8 +122,15 @@ def effective(settings: Settings, namespace: Values, topic: Values) -> TopicPoli
         publish_rate=_publish_rate(value["publish_rate"]),
         dispatch_rate=dispatch_rate(value["dispatch_rate"]),
         subscription_dispatch_rate=dispatch_rate(value["subscription_dispatch_rate"]),
+        own_dispatch_rates={
+            key.removeprefix(_OWN_RATE): dispatch_rate(rate)
+            for key, rate in topic.items()
+            if key.startswith(_OWN_RATE)
+        },
         subscribe_rate=_subscribe_rate(value["subscribe_rate"]),
         max_message_size=value["max_message_size"],
+        encryption_required=value["encryption_required"],
+        judges_sends=bool(value["max_message_size"]) or value["encryption_required"],
         max_producers=value["max_producers"],
         max_consumers=value["max_consumers"],
         max_consumers_per_subscription=value["max_consumers_per_subscription"],

@@ -13,10 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from milepost.broker.policies.shapes import Json, Shape
-from milepost.broker.settings import Settings
+
+if TYPE_CHECKING:
+    # The command line reads the table of policies, and need not load a broker's settings for it.
+    from milepost.broker.settings import Settings
 
 Values = Mapping[str, Json]
 """What one namespace or topic has set: policy → value."""
@@ -51,6 +54,10 @@ class Route:
     """The value is this query parameter, not the body."""
     kind: str = ""
     """One of several values under one path, told apart by `backlogQuotaType`."""
+    bare: Json = None
+    """What setting it without a body means; None removes it, as null does."""
+    per_subscription: str = ""
+    """Of a topic: the last part of the path behind a subscription's name, for which alone it is set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +79,11 @@ class Policy:
 
     def route(self, level: Level) -> Route | None:
         return self.namespace if level is Level.NAMESPACE else self.topic
+
+
+def key_of(policy: Policy, subscription: str | None = None) -> str:
+    """The key under which a level has set it, for itself or for one subscription."""
+    return policy.name if subscription is None else f"{policy.name}/{subscription}"
 
 
 def merged(policy: Policy, settings: Settings, namespace: Values, topic: Values) -> Json:

@@ -43,6 +43,8 @@ broker's [settings](configuration.md). A value replaces the whole value of the l
 - **Delayed delivery** (`deliver_at`, `deliver_after`) holds on Shared and Key_Shared subscriptions; others
   deliver at once, as upstream does. A delayed message is in the backlog and counted as delayed. It leaves
   within 100 ms of its time, never before, and knows its time after a restart.
+- **Encryption**: where it is required, producers that do not encrypt are closed and kept out, and a message
+  that is not encrypted is refused; the client hears `MetadataError`, as from upstream.
 - **Expiry** (`messageTTL`) acks what is older, for every subscription, also what is delayed or inflight.
 - **Retention** deletes whole ledgers, the oldest first, that every durable subscription has acked and that
   are older, or lie beyond the size. What anybody has not acked is never deleted; a reader holds nothing.
@@ -53,9 +55,14 @@ broker's [settings](configuration.md). A value replaces the whole value of the l
   kept is not deleted by retention.
 - **Inactive topics** are deleted, with what is in them, when nobody has published or subscribed for as long;
   partitions are not. Nothing is deleted unless a policy asks for it: upstream's default is to delete.
-- **Deduplication** switched for a topic in use begins, or ends, between two messages.
+- **Subscriptions** that no consumer has used for so many minutes are deleted, with their position. The time
+  counts from when it was first seen so; a restart begins it anew. A reader's go with the reader.
+- **Deduplication** switched for a topic in use begins, or ends, between two messages, before it is answered.
+- A **dispatch rate** may be set for one subscription (`…/{topic}/{subscription}/dispatchRate`); it holds
+  before what the topic has for each.
 
-How often expiry, retention and quotas are looked after is a setting; one of them may so be late by as much.
+How often expiry, retention, subscriptions and quotas are looked after is a setting; one of them may so be
+late by as much.
 
 ## The table
 

@@ -1,5 +1,7 @@
 """The table of policies: each one declared once, with upstream's routes, JSON and defaults.
 
+Those on which nothing in this broker depends are declared in `kept.py`.
+
 Nothing else lists them: REST routes, commands, checks, effective values and `docs/policies.md` are made from
 this table. What differs in upstream from one policy to the next (the verb that sets it, what is answered
 while nothing is set, whether it can be removed) is said in its route and nowhere else.
@@ -7,13 +9,13 @@ while nothing is set, whether it can be removed) is said in its route and nowher
 
 from __future__ import annotations
 
+from milepost.broker.policies.kept import DISPATCH_RATE, KEPT, dispatch_rate
 from milepost.broker.policies.policy import Policy, Route
 from milepost.broker.policies.shapes import (
     INT_MAX,
     LONG_MAX,
     Choice,
     Json,
-    Real,
     Record,
     Several,
     Shape,
@@ -52,25 +54,6 @@ def _partitions_fault(value: dict[str, Json]) -> str | None:
     if value["topicType"] == "partitioned" and value["defaultNumPartitions"] < 1:
         return f"{value['defaultNumPartitions']} partitions for partitioned topics"
     return None
-
-
-def _dispatch_rate(messages: int = 0, size: int = 0) -> dict[str, Json]:
-    return {
-        "dispatchThrottlingRateInMsg": messages,
-        "dispatchThrottlingRateInByte": size,
-        "relativeToPublishRate": False,
-        "ratePeriodInSecond": 1,
-    }
-
-
-_DISPATCH_RATE = Record(
-    {
-        "dispatchThrottlingRateInMsg": (Whole(-1, INT_MAX), -1),
-        "dispatchThrottlingRateInByte": (Whole(-1, LONG_MAX), -1),
-        "relativeToPublishRate": (Switch(False), False),
-        "ratePeriodInSecond": (Whole(1, INT_MAX, 1), 1),
-    }
-)
 
 
 def _quota(name: str, kind: str, limit: str, setting: str, doc: str) -> Policy:
@@ -142,6 +125,15 @@ TABLE: tuple[Policy, ...] = (
         namespace=Route(path="messageTTL"),
         topic=Route(path="messageTTL", query="messageTTL"),
     ),
+    Policy(
+        name="subscription_expiration",
+        doc="Minutes after which a subscription that nobody has used is deleted; 0 is never.",
+        shape=_COUNT,
+        default=lambda settings: settings.subscription_expiration_minutes,
+        settings=("subscription_expiration_minutes",),
+        namespace=Route(path="subscriptionExpirationTime"),
+        topic=Route(path="subscriptionExpirationTime"),
+    ),
     _quota(
         "backlog_quota_size",
         "destination_storage",
@@ -206,8 +198,8 @@ TABLE: tuple[Policy, ...] = (
     Policy(
         name="dispatch_rate",
         doc="Messages and bytes in a period to all consumers of a topic; 0 or less is no limit.",
-        shape=_DISPATCH_RATE,
-        default=lambda settings: _dispatch_rate(
+        shape=DISPATCH_RATE,
+        default=lambda settings: dispatch_rate(
             settings.dispatch_rate_messages, settings.dispatch_rate_bytes
         ),
         settings=("dispatch_rate_messages", "dispatch_rate_bytes"),
@@ -217,13 +209,13 @@ TABLE: tuple[Policy, ...] = (
     Policy(
         name="subscription_dispatch_rate",
         doc="The same for each subscription by itself.",
-        shape=_DISPATCH_RATE,
-        default=lambda settings: _dispatch_rate(
+        shape=DISPATCH_RATE,
+        default=lambda settings: dispatch_rate(
             settings.subscription_dispatch_rate_messages, settings.subscription_dispatch_rate_bytes
         ),
         settings=("subscription_dispatch_rate_messages", "subscription_dispatch_rate_bytes"),
         namespace=Route(path="subscriptionDispatchRate"),
-        topic=Route(path="subscriptionDispatchRate"),
+        topic=Route(path="subscriptionDispatchRate", per_subscription="dispatchRate"),
     ),
     Policy(
         name="subscribe_rate",
@@ -370,6 +362,14 @@ TABLE: tuple[Policy, ...] = (
         namespace=Route(path="isAllowAutoUpdateSchema", removable=False, unset=True),
     ),
     Policy(
+        name="encryption_required",
+        doc="Whether producers, and messages, that are not encrypted are refused.",
+        shape=Switch(),
+        default=lambda settings: settings.encryption_required,
+        settings=("encryption_required",),
+        namespace=Route(path="encryptionRequired", removable=False, unset=False),
+    ),
+    Policy(
         name="compaction_threshold",
         doc="Bytes of backlog at which a topic is compacted; 0 is never by itself.",
         shape=Whole(0, LONG_MAX, 1 << 30),
@@ -403,36 +403,7 @@ TABLE: tuple[Policy, ...] = (
         namespace=Route(path="inactiveTopicPolicies"),
         topic=Route(path="inactiveTopicPolicies"),
     ),
-    Policy(
-        name="persistence",
-        doc="Copies of each entry, which BookKeeper would make; one process keeps one.",
-        shape=Record(
-            {
-                "bookkeeperEnsemble": (Whole(1, 5, 1), 1),
-                "bookkeeperWriteQuorum": (Whole(1, 5, 1), 1),
-                "bookkeeperAckQuorum": (Whole(1, 5, 1), 1),
-                "managedLedgerMaxMarkDeleteRate": (Real(0, 1e9), 0.0),
-            }
-        ),
-        default=lambda settings: {
-            "bookkeeperEnsemble": 1,
-            "bookkeeperWriteQuorum": 1,
-            "bookkeeperAckQuorum": 1,
-            "managedLedgerMaxMarkDeleteRate": 0.0,
-        },
-        namespace=Route(path="persistence"),
-        topic=Route(path="persistence"),
-        acts=False,
-    ),
-    Policy(
-        name="deduplication_snapshot_interval",
-        doc="Entries between two snapshots of sequence ids; checkpoints make them here.",
-        shape=_COUNT,
-        default=lambda settings: None,
-        namespace=Route(path="deduplicationSnapshotInterval", removable=False),
-        topic=Route(path="deduplicationSnapshotInterval"),
-        acts=False,
-    ),
+    *KEPT,
 )
 
 POLICIES: dict[str, Policy] = {policy.name: policy for policy in TABLE}

@@ -31,6 +31,8 @@ def test_without_policies_it_says_what_upstream_says() -> None:
         "schema_compatibility_strategy": "UNDEFINED",
         "schema_validation_enforced": False,
         "is_allow_auto_update_schema": True,
+        "encryption_required": False,
+        "dispatcherPauseOnAckStatePersistentEnabled": False,
     }
 
 

@@ -1,0 +1,42 @@
+"""The table of `milepost namespaces`: which command lives where, and its line in the help."""
+
+from __future__ import annotations
+
+from milepost.cli.groups import table_of
+from milepost.cli.policy_group import PolicyGroup
+
+_NAMESPACES = {
+    "list": ("list_namespaces", "Names of the namespaces of a tenant."),
+    "topics": (None, "Names of the topics of a namespace."),
+    "create": (None, "Create a namespace."),
+    "delete": (None, "Delete a namespace."),
+    "policies": (None, "Everything that is set for a namespace."),
+    "unload": (None, "Close every topic here; clients come back."),
+    "clear-backlog": (None, "Skip what was not acked, in every topic."),
+    "unsubscribe": (None, "Delete a subscription from every topic."),
+    "bundles": (None, "The ranges of hashes that a namespace is divided by."),
+    "get-clusters": (None, "The clusters that a namespace lies on."),
+    "get-properties": (None, "A namespace's own properties."),
+    "get-property": (None, "One property of a namespace."),
+    "set-properties": (None, "Set some properties of a namespace."),
+    "set-property": (None, "Set one property of a namespace."),
+    "remove-property": (None, "Remove one property of a namespace, and print it."),
+    "clear-properties": (None, "Remove every property of a namespace."),
+}
+_PERMISSIONS = {
+    "permissions": ("namespace_permissions", "Who may do what in a namespace."),
+    "grant-permission": ("grant_namespace", "Let a role use a namespace."),
+    "revoke-permission": ("revoke_namespace", "Take a role's rights on a namespace."),
+    "subscription-permission": (None, "Which roles may use which subscriptions."),
+    "grant-subscription-permission": (None, "Let roles, and no others, use a subscription."),
+    "revoke-subscription-permission": (None, "Take a role's right to a subscription."),
+}
+
+TABLE = table_of({"milepost.cli.namespaces": _NAMESPACES, "milepost.cli.permissions": _PERMISSIONS})
+
+namespaces = PolicyGroup(
+    "namespaces",
+    level="namespace",
+    table=TABLE,
+    help="Namespaces and their policies: the words of `pulsar-admin namespaces`.",
+)
