@@ -9,7 +9,9 @@ DATA ?= data
 JOBS ?= 2
 SECONDS ?= 60
 # What `make check` runs; `make test` runs everything else too, whatever there is.
-QUICK := tests/unit tests/property tests/scenarios tests/pips tests/test_tidy.py tests/test_docs.py
+QUICK := tests/unit tests/property tests/scenarios tests/pips tests/test_tidy.py tests/test_docs.py tests/test_judge.py
+# As pytest, but what fails beside other work is judged alone.
+JUDGE := $(BIN)/python tests/judge.py -q
 
 .PHONY: help setup run demo check test fuzz bench campaign clients pipelines docs format lock clean
 
@@ -43,9 +45,9 @@ check: $(READY) ## format, lint, types, tidy, unit, property, scenarios, proposa
 	$(BIN)/python -m pytest -q -n $(JOBS) -m "not slow" $(QUICK)
 
 test: check ## everything that CI runs
-	$(BIN)/python -m pytest -q -n $(JOBS) -m "slow" $(QUICK)
-	$(BIN)/python -m pytest -q -n $(JOBS) tests $(QUICK:%=--ignore=%) --ignore=tests/spark
-	$(BIN)/python -m pytest -q -m "not slow" tests/spark
+	$(JUDGE) -n $(JOBS) -m "slow" $(QUICK)
+	$(JUDGE) -n $(JOBS) tests $(QUICK:%=--ignore=%) --ignore=tests/spark
+	$(JUDGE) -m "not slow" tests/spark
 
 fuzz: $(READY) ## every fuzz target for SECONDS=60, all in about 14 minutes
 	MILEPOST_FUZZ_SECONDS=$(SECONDS) $(BIN)/python -m pytest -q -n $(JOBS) tests/fuzz
