@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import socket
+import uuid
 from types import TracebackType
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -33,8 +34,6 @@ RECEIVE_SIZE: Final = 1 << 20
 REDIRECTS_MAX: Final = 10
 
 _CLIENT_VERSION: Final = "Milepost-Spark"
-
-_names = itertools.count()
 
 Heard = Delivery | Receipt | Message
 
@@ -220,7 +219,9 @@ class Reading:
         self.consumer_id = link.next_id()
         command = pb.CommandSubscribe(
             topic=topic,
-            subscription=f"spark-reader-{socket.gethostname()}-{id(link):x}-{next(_names)}",
+            # Random, not counted: Spark's workers are forks of one process, and two that counted alike
+            # would read through one subscription, the second from where the first had come to.
+            subscription=f"spark-reader-{uuid.uuid4().hex}",
             subType=pb.CommandSubscribe.Exclusive,
             consumer_id=self.consumer_id,
             consumer_name="spark",
