@@ -57,6 +57,8 @@ def test_lines_of_standard_input(sh: Shell) -> None:
     assert sh("consume", "lines", "-e", "-f", "%k=%v;") == "k1=one;k2=two;=three;"
     sh("produce", "records", "-D", "\\0", given=b"a\nb\0c")
     assert sh("consume", "records", "-e", "-f", "[%v]") == "[a\nb][c]"
+    sh("produce", "whole", "-f", "-", given=b"a\nb\n")
+    assert sh("consume", "whole", "-e", "-f", "[%v]") == "[a\nb\n]"
 
 
 def test_a_topic_is_copied_by_a_pipe(sh: Shell) -> None:

@@ -13,7 +13,6 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -37,7 +36,14 @@ COMPRESSIONS = ("none", "lz4", "zlib", "zstd", "snappy")
 @click.command(cls=RemoteCommand, has_output=False)
 @click.argument("topic")
 @click.option("-m", "--messages", multiple=True, help="A message; repeatable.")
-@click.option("-f", "--files", multiple=True, metavar="FILE", help="A file as one message.")
+@click.option(
+    "-f",
+    "--files",
+    type=click.File("rb"),
+    multiple=True,
+    metavar="FILE",
+    help="A file as one message; - is the standard input.",
+)
 @click.option("-s", "--separator", help="Cut each -m at this text.")
 @click.option("-n", "--num-produce", type=click.IntRange(min=1), default=1, help="So many times.")
 @click.option("-k", "--key", help="The key of every message that has none.")
@@ -56,7 +62,7 @@ COMPRESSIONS = ("none", "lz4", "zlib", "zstd", "snappy")
 def produce(
     topic: str,
     messages: tuple[str, ...],
-    files: tuple[str, ...],
+    files: tuple[BinaryIO, ...],
     separator: str | None,
     num_produce: int,
     key: str | None,
@@ -81,7 +87,7 @@ def produce(
             part for one in messages for part in (one.split(separator) if separator else [one])
         ]
         payloads = [text.encode("utf-8", "surrogateescape") for text in texts]
-        payloads += [Path(name).read_bytes() for name in files]
+        payloads += [file.read() for file in files]
         source = _listed(repeated([as_line(data) for data in payloads], num_produce))
     else:
         cut = delimiter.encode().decode("unicode_escape").encode() or b"\n"
