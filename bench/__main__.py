@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Iterable
 
-from bench import Result, broker, cli, client, cursor, delayed, rest, spark, storage, wire
+from bench import Result, broker, cli, client, cursor, delayed, progress, rest, spark, storage, wire
 
 MODULES = {
     "storage": storage,
@@ -23,6 +23,7 @@ MODULES = {
     "delayed": delayed,
     "wire": wire,
     "rest": rest,
+    "progress": progress,
     "client": client,
     "cli": cli,
     "spark": spark,

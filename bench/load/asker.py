@@ -32,6 +32,8 @@ import uvloop
 
 CONNECTIONS = 8
 ANSWER_TIMEOUT_S = 10.0
+# How long nobody looks at standard input.
+_LOOK_S = 0.005
 _ANSWER = (
     b'HTTP/1.1 200 OK\r\ncontent-length: 44\r\n\r\n{"ledgerId": 1, "entryId": 12345, "partition'
 )
@@ -175,14 +177,13 @@ async def _main(address: str, per_second: float, stream: IO[bytes]) -> None:
     whom, seconds, due = itself, 0.0, time.perf_counter()
     since = due
     while True:
-        now = time.perf_counter()
-        if due > now:
-            await asyncio.sleep(due - now)
+        while switch.empty() and (wait := due - time.perf_counter()) > 0:
+            await asyncio.sleep(min(wait, _LOOK_S))
         if not switch.empty():
             said = switch.get_nowait()
-            now = time.perf_counter()
-            seconds += now - since if whom is broker else 0.0
-            whom, since = broker if said == b"+" else itself, now
+            due = time.perf_counter()
+            seconds += due - since if whom is broker else 0.0
+            whom, since = broker if said == b"+" else itself, due
             if not said:
                 break
         whom.ask()

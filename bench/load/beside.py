@@ -6,6 +6,8 @@ Whatever else the machine does meanwhile meets both kinds of phases alike.
 
     beside = await compare(load, "lookups", lookups_go_on, rounds=20)
     beside.growth                        # 1.07: the p99 of publishing is 7 % higher beside it
+
+The same for how much can be published at all: `compare_rates` keeps a window full throughout.
 """
 
 from __future__ import annotations
@@ -44,6 +46,15 @@ class Beside(NamedTuple):
     """Median of the rounds' ratios."""
 
 
+class Rates(NamedTuple):
+    """Messages published a second; medians over rounds."""
+
+    quiet: float
+    busy: float
+    ratio: float
+    """Median of the rounds' ratios, busy to quiet."""
+
+
 class Steady:
     """A connection that publishes one message every so often, and notes how long each receipt took."""
 
@@ -80,6 +91,65 @@ class Steady:
         while len(took) < count:
             await asyncio.sleep(0.001)
         return took
+
+
+class Flood:
+    """A connection that always has so many messages without a receipt, and counts receipts."""
+
+    def __init__(self, link: Link, window: int) -> None:
+        self._link = link
+        self._pattern = frames.unbatched(4 * window, 100)
+        self._at = 0
+        self._is_over = False
+        self.count = 0
+        link.hot[Kind.SEND_RECEIPT] = self._receipts
+        self._send(window)
+
+    def _receipts(self, data: bytes, found: Frames) -> None:
+        self.count += len(found)
+        if not self._is_over:
+            self._send(len(found))
+
+    def _send(self, count: int) -> None:
+        pattern, at = self._pattern, self._at
+        self._at = (at + count) % len(pattern)
+        self._link.writelines([pattern[(at + more) % len(pattern)] for more in range(count)])
+
+    async def rate(self, seconds: float) -> float:
+        """How many receipts come a second, for so long."""
+        began, before = time.perf_counter(), self.count
+        await asyncio.sleep(seconds)
+        return (self.count - before) / (time.perf_counter() - began)
+
+    def end(self) -> None:
+        self._is_over = True
+
+
+async def compare_rates(
+    load: Load,
+    name: str,
+    disturbance: Disturbance,
+    *,
+    rounds: int = ROUNDS,
+    seconds: float = PHASE_S,
+    window: int = 1000,
+) -> Rates:
+    link = await load.link()
+    await link.produce(load.topic(name), 0)
+    flood = Flood(link, window)
+    await flood.rate(1.0)
+    quiet, busy = [], []
+    for number in range(rounds):
+        for is_busy in (False, True) if number % 2 else (True, False):
+            if is_busy:
+                async with disturbance():
+                    busy.append(await flood.rate(seconds))
+            else:
+                quiet.append(await flood.rate(seconds))
+    flood.end()
+    link.close()
+    ratios = [after / before for before, after in zip(quiet, busy, strict=True)]
+    return Rates(*map(statistics.median, (quiet, busy, ratios)))
 
 
 async def compare(

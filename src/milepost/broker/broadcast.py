@@ -24,8 +24,15 @@ from milepost.broker.dispatch import SHARED
 from milepost.broker.subscription import Subscription
 from milepost.cursor.cursor import Cursor
 from milepost.cursor.group import Member, Start, minimum
-from milepost.errors import ConsumerBusy, InvalidInput, NotAllowed, PersistenceError
+from milepost.errors import (
+    ConsumerBusy,
+    InvalidInput,
+    MilepostError,
+    NotAllowed,
+    PersistenceError,
+)
 from milepost.positions.ranges import Range
+from milepost.wire.events import Ack
 
 if TYPE_CHECKING:
     from milepost.broker.peer import Peer
@@ -79,6 +86,21 @@ class MemberSubscription(Subscription):
         self.group.catch_up()
         super().add_consumer(consumer, sub_type, sticky, in_order)
         self.group.consumers.append(consumer)
+
+    def flow(self, consumer: Consumer, permits: int) -> None:
+        self.keep_up()
+        super().flow(consumer, permits)
+
+    def ack(
+        self, consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], None]
+    ) -> None:
+        self.keep_up()  # an id may be acked that was never delivered here
+        super().ack(consumer, ack, done)
+
+    def keep_up(self) -> None:
+        """Know how far the log is."""
+        if self.cursor.end < self.group.cursor.end:
+            self.extend(self.group.cursor.end)
 
     def remove_consumer(self, consumer: Consumer) -> None:
         if not consumer.is_closed:
@@ -163,17 +185,18 @@ class BroadcastGroup(Subscription):
             self.schedule(self._wake_connected)
 
     def _wake_connected(self) -> None:
-        """Who is away hears of it when it comes, or when somebody asks where it is."""
+        """Who is away, or has asked for nothing, hears of it when it comes or asks, or when somebody
+        wants to know where it is."""
         self._is_scheduled = False
+        end = self.cursor.end
         for consumer in self.consumers:
-            if consumer.subscription.cursor.end < self.cursor.end:
-                consumer.subscription.extend(self.cursor.end)
+            if consumer.permits > 0 and consumer.subscription.cursor.end < end:
+                consumer.subscription.extend(end)
 
     def catch_up(self) -> None:
         """Let every member know how far the log is."""
         for member in self.members.values():
-            if member.cursor.end < self.cursor.end:
-                member.extend(self.cursor.end)
+            member.keep_up()
 
     def trim(self, first_index: int) -> None:
         super().trim(first_index)

@@ -20,13 +20,13 @@ from milepost.broker.broadcast import BROADCAST, BroadcastGroup, MemberSubscript
 from milepost.broker.consumer import Consumer
 from milepost.broker.counters import Counters
 from milepost.broker.directory import Directory, fetch_topic
-from milepost.broker.feed import LastRead
 from milepost.broker.guard import Guard
 from milepost.broker.housekeeping import Housekeeping
 from milepost.broker.limits import Limits
 from milepost.broker.pressure import Pressure
 from milepost.broker.progress import sample
 from milepost.broker.rates import RateBoard
+from milepost.broker.recent_reads import RecentReads
 from milepost.broker.schemas import SchemaRegistry
 from milepost.broker.session import Session
 from milepost.broker.settings import Settings
@@ -74,11 +74,9 @@ class Broker:
         self.tls_port, self.https_port = settings.tls_port, settings.https_port
         self.read_entries_max = settings.dispatch_read_entries
         self.read_size_max = settings.dispatch_read_size
-        self.last_read, self.rates = LastRead(), RateBoard()
+        self.reads, self.rates = RecentReads(engine), RateBoard()
         self.opening: dict[str, asyncio.Future[Topic]] = {}
         """Topics that are being opened, or closed (upkeep.py): whoever wants one waits."""
-        # Reads under way, by ledger, first entry and how many.
-        self._reading: dict[tuple[int, int, int], asyncio.Task[list[Entry]]] = {}
         # Subscriptions on their way to the catalog, by topic: they count as those that are there.
         self._being_made: defaultdict[str, set[str]] = defaultdict(set)
         self.directory = Directory(
@@ -413,15 +411,6 @@ class Broker:
         consumer.peer.write((replies.close_consumer(consumer.consumer_id),))
 
     # -- what feeds need ---------------------------------------------------------------------------
-
-    async def read(self, plan: ReadPlan) -> list[Entry]:
-        """Members of a group, and others in step, want the same at once: it is read once for all."""
-        key = (plan.ledger.ledger_id, plan.first_entry_id, len(plan.offsets))
-        reading = self._reading.get(key)
-        if reading is None:
-            reading = self._reading[key] = self._loop.create_task(self.engine.read(plan))
-            reading.add_done_callback(lambda _: self._reading.pop(key, None))
-        return await asyncio.shield(reading)
 
     def perform(self, plan: ReadPlan) -> list[Entry]:
         return plan.perform(self.store.files)

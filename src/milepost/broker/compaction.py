@@ -8,11 +8,11 @@ short slices and rests between them, so that whoever publishes meanwhile hardly 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
 from milepost.broker.compacted import Compacted, Compactor
+from milepost.broker.slices import Slices
 from milepost.errors import Busy, ServiceNotReady
 from milepost.storage.catalog import Catalog, Snapshot
 from milepost.storage.entry import Entry
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STATE: Final = "compacted"
-# Work so long, rest so long.
-SLICE_S = 0.001
-REST_S = 0.001
 # How many entries may pass before the clock is asked.
 _LOOK_EVERY = 32
 
@@ -67,16 +64,15 @@ async def _compact(broker: Broker, topic: Topic) -> int:
     def chunk_ranges(entry: Entry) -> list[Range]:
         return topic.chunk_ranges(entry.ledger_id, entry.entry_id)
 
-    until, left = broker.clock.monotonic() + SLICE_S, _LOOK_EVERY
+    slices, left = Slices(broker.clock), _LOOK_EVERY
     async for entries in _entries(broker, topic, horizon):
         for entry in entries:
             compactor.take_entry(entry, chunk_ranges)
             left -= entry.count
             if left <= 0:
                 left = _LOOK_EVERY
-                if broker.clock.monotonic() >= until:
-                    await asyncio.sleep(REST_S)
-                    until = broker.clock.monotonic() + SLICE_S
+                if slices.is_over:
+                    await slices.rest()
     await _keep(broker, topic, compactor.compacted(horizon))
     return compactor.messages
 

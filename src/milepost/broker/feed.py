@@ -2,35 +2,28 @@
 
 A feed runs when something may have changed (`wake`), many wakes in one turn of the loop being one run.
 Entries in memory are offered at once; for others the feed waits for the disk and offers them under the
-epoch in which the read began. A feed that has much to do lets others have their turn. What was read
-last is kept for the other subscriptions of its topic: those that keep up want the same, right behind.
+epoch in which the read began. A feed that has much to do lets others have their turn. What is read is
+shared with the other subscriptions of its topic: those that keep up want the same (`recent_reads.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from bisect import bisect_left
-from collections.abc import Coroutine, Sequence
-from operator import itemgetter
+from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from milepost.broker import ending
+from milepost.broker.recent_reads import UNREADABLE, RecentReads
 from milepost.broker.subscription import Subscription
-from milepost.errors import CorruptData, NotFound
 from milepost.positions.ranges import Range
 from milepost.storage.entry import Entry
 from milepost.storage.ledger import ReadPlan
-from milepost.storage.log import Log
 
 logger = logging.getLogger(__name__)
 
 # After so many reads in one go others have their turn.
 TURNS_MAX = 4
-# Trimmed meanwhile, damaged, or the disk gives an error for it.
-UNREADABLE = (NotFound, CorruptData, OSError)
-
-_LAST_INDEX = itemgetter(2)  # of an `Entry`
 
 
 class Reading(Protocol):
@@ -38,34 +31,11 @@ class Reading(Protocol):
 
     read_entries_max: int
     read_size_max: int
-    last_read: LastRead
-
-    async def read(self, plan: ReadPlan) -> list[Entry]: ...
+    reads: RecentReads
 
     def perform(self, plan: ReadPlan) -> list[Entry]: ...
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None: ...
-
-
-class LastRead:
-    """What any feed of a broker read last."""
-
-    def __init__(self) -> None:
-        self._log: Log | None = None
-        # Invariant: consecutive entries of that log.
-        self._entries: Sequence[Entry] = ()
-
-    def keep(self, log: Log, entries: Sequence[Entry]) -> None:
-        self._log, self._entries = log, entries
-
-    def find(self, log: Log, index: int, end_index: int) -> Sequence[Entry]:
-        """The entries that hold `[index, end_index)`, or as many of them from the first on as were
-        read; none if that one was not."""
-        entries = self._entries
-        if log is not self._log or not entries or index <= entries[0].last_index - entries[0].count:
-            return ()
-        at = bisect_left(entries, index, key=_LAST_INDEX)
-        return entries[at : bisect_left(entries, end_index - 1, at, key=_LAST_INDEX) + 1]
 
 
 class Feed:
@@ -117,7 +87,7 @@ class Feed:
                 return
             index, end_index = demand
             log = subscription.topic.log
-            entries = self._reading.last_read.find(log, index, end_index)
+            entries = self._reading.reads.find(log, index, end_index)
             if not entries:
                 try:
                     plan = log.plan_read_from(
@@ -134,7 +104,7 @@ class Feed:
                 except UNREADABLE as error:
                     self._skip(index, error)
                     continue
-                self._reading.last_read.keep(log, entries)
+                self._reading.reads.keep(log, entries)
             # Before the offer: what changes meanwhile says so itself.
             self._in_vain = demand
             subscription.offer(entries, subscription.cursor.epoch)
@@ -142,11 +112,11 @@ class Feed:
 
     async def _read(self, plan: ReadPlan, epoch: int, demand: Range) -> None:
         try:
-            entries = await self._reading.read(plan)
+            log = self._subscription.topic.log
+            entries = await self._reading.reads.read(log, plan, demand)
         except UNREADABLE as error:
             self._skip(plan.ledger.first_index + plan.last_indexes[0], error)
         else:
-            self._reading.last_read.keep(self._subscription.topic.log, entries)
             if epoch == self._subscription.cursor.epoch:
                 self._in_vain = demand
             self._subscription.offer(entries, epoch)

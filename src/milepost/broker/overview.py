@@ -7,12 +7,13 @@ no publish by more than a few of them take.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import AsyncIterator, Iterable, Iterator
+from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from milepost.broker.broadcast import TYPE_NAME, BroadcastGroup
 from milepost.broker.progress import Progress, progress_of
+from milepost.broker.slices import Slices
 from milepost.broker.verdict import Verdict
 from milepost.errors import NotFound
 
@@ -21,27 +22,34 @@ if TYPE_CHECKING:
     from milepost.broker.topic import Topic
     from milepost.positions.names import TopicName
 
-# Lines made in one go.
-LINES_PER_TURN: Final = 16
+Trouble = tuple[int, int, str, int, str, str]
 
 
 async def overview(
     broker: Broker, names: Iterable[TopicName], subscription: str | None = None
 ) -> list[Progress]:
     """Of these topics, all subscriptions or those of one name; in order of trouble, then of name."""
-    lines: list[Progress] = []
-    made = 0
+    lines = [(trouble(line), line) async for line in survey(broker, names, subscription)]
+    lines.sort(key=itemgetter(0))
+    return [line for _, line in lines]
+
+
+async def survey(
+    broker: Broker, names: Iterable[TopicName], subscription: str | None = None
+) -> AsyncIterator[Progress]:
+    """The lines as they are found, each of the moment at which it is given; for whoever has more to do
+    with each, so that this is done in slices too."""
+    slices = Slices(broker.clock)
     for name in names:
         try:
             topic = broker.topics.get(str(name)) or await broker.topic(name, create=False)
         except NotFound:
             continue  # deleted since it was listed, or a partition that was never used
-        lines += lines_of(topic, broker.clock.wall_ms(), subscription)
-        if len(lines) - made >= LINES_PER_TURN:
-            made = len(lines)
-            await asyncio.sleep(0)
-    lines.sort(key=_by_trouble)
-    return lines
+        # All of a topic at once: a group and its members are of one moment.
+        for line in list(lines_of(topic, broker.clock.wall_ms(), subscription)):
+            yield line
+        if slices.is_over:
+            await slices.rest()
 
 
 def lines_of(topic: Topic, now_ms: int, subscription: str | None = None) -> Iterator[Progress]:
@@ -70,7 +78,8 @@ def _lines_of_group(group: BroadcastGroup, now_ms: int) -> Iterator[Progress]:
     yield from members
 
 
-def _by_trouble(line: Progress) -> tuple[int, int, str, int, str, str]:
+def trouble(line: Progress) -> Trouble:
+    """What lines are sorted by: the most troubled first."""
     return (
         -line.verdict.severity,
         -line.backlog,

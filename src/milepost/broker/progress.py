@@ -89,7 +89,9 @@ def progress_of(subscription: Subscription, now_ms: int, *, member: str = "") ->
     cursor, topic = subscription.cursor, subscription.topic
     counts = cursor.counts()
     mark = cursor.mark_delete_index
-    holes, oldest = _holes(cursor)
+    backlog = counts.ready + counts.inflight + counts.delayed
+    # Mostly all behind the mark is to be done: then there is no need to look for holes.
+    holes, oldest = _holes(cursor) if backlog != cursor.end - mark - 1 else (0, None)
     hole = None if oldest is None else _hole(subscription, oldest, now_ms)
     recent = subscription.pace.recent()
     consumers = tuple(_consumer(consumer) for consumer in subscription.consumers)
@@ -115,7 +117,7 @@ def progress_of(subscription: Subscription, now_ms: int, *, member: str = "") ->
         inflight=counts.inflight,
         delayed=counts.delayed,
         acked=counts.acked,
-        backlog=counts.ready + counts.inflight + counts.delayed,
+        backlog=backlog,
         holes=holes,
         hole=hole,
         behind_ms=_age_ms(topic, mark + 1, now_ms),

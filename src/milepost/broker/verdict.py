@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from milepost.broker.pace import Recent
 from milepost.cursor.outcomes import Counts
@@ -38,12 +38,15 @@ class Verdict(StrEnum):
     @property
     def severity(self) -> int:
         """0 is well; the more the worse."""
-        return list(Verdict).index(self)
+        return _SEVERITIES[self]
 
     @property
     def is_trouble(self) -> bool:
         """Should somebody look at it?"""
         return self.severity >= Verdict.NO_CONSUMER.severity
+
+
+_SEVERITIES: Final = {verdict: number for number, verdict in enumerate(Verdict)}
 
 
 class Asking(NamedTuple):

@@ -473,8 +473,8 @@ class Cursor:
         yield from self._inflight.sets()
 
     def _lowest_in_backlog(self) -> int | None:
-        firsts = (indexes.first for indexes in self._backlog_sets())
-        return min((first for first in firsts if first is not None), default=None)
+        firsts = [first for one in self._backlog_sets() if (first := one.first) is not None]
+        return min(firsts, default=None)
 
     def _faults(self) -> Iterator[str]:
         """The broken invariants that only the sets together can show."""

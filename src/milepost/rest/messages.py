@@ -78,7 +78,7 @@ async def peek_message(
 
 
 async def _entry(broker: Broker, topic: Topic, position: Position) -> Response:
-    (entry,) = await broker.read(topic.log.plan_read(position, entries_max=1))
+    (entry,) = await broker.engine.read(topic.log.plan_read(position, entries_max=1))
     shown = entry_view.view(
         entry,
         with_index=broker.settings.broker_entry_metadata,

@@ -216,28 +216,51 @@ def test_a_publish_is_one_step_for_the_group(stage: Stage) -> None:
     assert scheduled == [found._wake_connected]
 
 
-def test_a_hundred_members_in_step_read_each_entry_once(make_stage: Any) -> None:
+@pytest.mark.parametrize("paces", [(100,), (3, 7, 20, 100)])
+def test_a_hundred_members_read_each_entry_once(make_stage: Any, paces: tuple[int, ...]) -> None:
+    """In step, or each at its own pace: the disk gives every entry once for all of them."""
     stage = make_stage(tail_size=0)
-    clients = [join(stage, f"m{number}", permits=0) for number in range(30)]
-    publish(stage, 0, 10)
+    clients = [join(stage, f"m{number}", permits=0) for number in range(100)]
+    publish(stage, 0, 60)
     stage.checkpoint()
-    reads = 0
+    given: list[int] = []
     real = stage.engine.read
 
     async def counting(plan: Any) -> Any:
-        nonlocal reads
-        reads += 1
-        return await real(plan)
+        entries = await real(plan)
+        given.extend(entry.entry_id for entry in entries)
+        return entries
 
     stage.engine.read = counting
-    stage.engine.holds_reads = True
-    for client in clients:
-        client.say(pb.CommandFlow(consumer_id=0, messagePermits=100))
+    seen = [0] * len(clients)
+    while min(seen) < 60:
+        stage.engine.holds_reads = True
+        for number, client in enumerate(clients):
+            permits = paces[number % len(paces)]
+            client.say(pb.CommandFlow(consumer_id=0, messagePermits=permits))
+        stage.turn()
+        stage.engine.holds_reads = False
+        stage.turn()
+        seen = [count + len(got(client)) for count, client in zip(seen, clients, strict=True)]
+    assert seen == [60] * len(clients)
+    assert sorted(given) == list(range(60))
+
+
+def test_a_publish_costs_members_that_ask_for_nothing_no_step(stage: Stage) -> None:
+    """They hear of it when they ask, acks of what they were never sent included."""
+    for number in range(3):
+        join(stage, f"m{number}", permits=0)
+    asks = join(stage, "asks", permits=10)
+    publish(stage, 0, 4)
+    ends = {name: member.cursor.end for name, member in group(stage).members.items()}
+    assert ends == {"m0": 0, "m1": 0, "m2": 0, "asks": 4}
+    assert got(asks) == ["0", "1", "2", "3"]
+    late = join(stage, "late", permits=0)
+    publish(stage, 4, 5)
+    late.say(ack_command(wire_id(1, 4)))
+    late.say(pb.CommandFlow(consumer_id=0, messagePermits=10))
     stage.turn()
-    stage.engine.holds_reads = False
-    stage.turn()
-    assert all(len(got(client)) == 10 for client in clients)
-    assert reads <= 2, reads
+    assert got(late) == ["0", "1", "2", "3"]
 
 
 def test_what_an_operator_skips_is_skipped_for_every_member(stage: Stage) -> None:

@@ -10,7 +10,7 @@ from stage.heard import got
 from stage.stage import Stage
 
 from milepost.broker.dispatch import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
-from milepost.broker.feed import TURNS_MAX, LastRead
+from milepost.broker.feed import TURNS_MAX
 from milepost.broker.subscription import Subscription
 from milepost.storage.ledger import ledger_path
 from milepost.wire.events import Ack, WireId
@@ -190,28 +190,7 @@ def test_acks_of_a_turn_are_flushed_when_it_ends(stage: Stage) -> None:
     assert stage.store.journal.last_sequence == before + 1
 
 
-# -- what was read last --------------------------------------------------------------------------------
-
-
-def test_what_was_read_last_is_found_again(stage: Stage) -> None:
-    topic = stage.topic()
-    stage.publish(stage.producer(topic), message(0), batch(1, 4), message(2), batch(3, 2))
-    entries = topic.log.read(topic.log.locate(0).position)
-    kept = LastRead()
-    assert list(kept.find(topic.log, 0, 8)) == []
-    kept.keep(topic.log, entries[1:])
-
-    def found(first: int, end: int) -> list[int]:
-        return [entry.entry_id for entry in kept.find(topic.log, first, end)]
-
-    assert found(0, 8) == []  # the first entry asked for was not read: nothing
-    assert found(1, 8) == [1, 2, 3]
-    assert found(4, 5) == [1]  # inside the batch
-    assert found(3, 6) == [1, 2]
-    assert found(5, 100) == [2, 3]
-    assert found(8, 9) == []
-    other = stage.topic("persistent://public/default/other")
-    assert list(kept.find(other.log, 1, 8)) == []
+# -- what others read too ----------------------------------------------------------------------------
 
 
 def test_subscriptions_side_by_side_read_once(disk: Stage) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from stage.frames import message
+import pytest
+from stage.frames import message, sends
 from stage.stage import Stage
 from stage.talk import ack_command, wire_id
 
 from broker.test_broadcast import join, publish
-from milepost.broker.overview import LINES_PER_TURN, overview
+from milepost.broker.overview import overview
+from milepost.broker.slices import Slices
 from milepost.positions.names import TopicName
 
 
@@ -35,11 +37,11 @@ def test_the_most_troubled_comes_first(stage: Stage) -> None:
 
 
 def test_all_subscriptions_of_all_topics_after_a_restart(stage: Stage) -> None:
-    fill(stage, LINES_PER_TURN + 1)
+    fill(stage, 20)
     again = stage.restarted()
     names = [TopicName.parse(one) for one in again.broker.directory.all_topics()]
     lines = again.run(overview(again.broker, names))
-    assert len(lines) == 2 * (LINES_PER_TURN + 1)
+    assert len(lines) == 40
 
 
 def test_what_is_not_there_is_passed_over(stage: Stage) -> None:
@@ -72,3 +74,23 @@ def test_a_group_is_as_well_as_its_worst_member_and_each_has_its_line(stage: Sta
     }
     (group,) = [line for line in lines if not line.member]
     assert group.reason.startswith("b: 4 ready")
+
+
+def test_others_have_their_turn_between_topics(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line is of the moment at which it is made: what happens in a rest is in those behind it."""
+    fill(stage, 3)
+    last = stage.broker.topics[str(name(2))]
+    rests: list[int] = []
+
+    async def rest(slices: Slices) -> None:
+        rests.append(last.log.end_index)
+        last.publish(last.producers["p"], sends(message(10 + len(rests))))
+        await stage.engine.flush()
+
+    monkeypatch.setattr(Slices, "is_over", property(lambda slices: True))
+    monkeypatch.setattr(Slices, "rest", rest)
+    lines = stage.run(overview(stage.broker, [name(n) for n in range(3)], "s"))
+    assert rests == [2, 3, 4]
+    assert [(line.topic[-2:], line.end) for line in lines] == [("t2", 4), ("t1", 1), ("t0", 0)]

@@ -1,0 +1,42 @@
+"""Slices: long work beside live traffic, a little at a time.
+
+Work for a millisecond, rest for one. To pass the turn on is not enough: the loop would go on working as soon
+as it has looked at its sockets, and the journal's thread, which needs the interpreter for a moment to get a
+publish to the disk, would hardly ever find it free. A rest leaves it free.
+
+    slices = Slices(broker.clock)
+    for topic in topics:
+        work(topic)
+        if slices.is_over:
+            await slices.rest()
+
+Who asks the clock decides how often: what lies between two looks is never cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from milepost.clock import Clock
+
+WORK_S: Final = 0.001
+REST_S: Final = 0.001
+
+
+class Slices:
+    __slots__ = ("_clock", "_until")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._until = clock.monotonic() + WORK_S
+
+    @property
+    def is_over(self) -> bool:
+        """Is it time for a rest?"""
+        return self._clock.monotonic() >= self._until
+
+    async def rest(self) -> None:
+        """Let others work; then the next slice begins."""
+        await asyncio.sleep(REST_S)
+        self._until = self._clock.monotonic() + WORK_S
