@@ -2,12 +2,16 @@
 
 A module of this package has `run()`, which measures for some seconds and returns its results; `python -m
 bench` prints those of all modules. Figures of a shared machine are to be read as ± 30 %, so wherever it
-can be, a result is a ratio of two things measured in the same run.
+can be, a result is a ratio of two things measured in the same run. What takes long is a part of its size,
+or fewer rounds, unless `--full` is said.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+# Said on the command line: measure what is promised at its full size, however long that takes.
+FULL = False
 
 
 class Result(NamedTuple):

@@ -3,6 +3,7 @@
     python -m bench
     python -m bench storage cursor
     python -m bench --strict                    # exit status 1 if a target is missed
+    python -m bench --full compaction           # at its full size, which takes minutes
     python -m bench broker --only publish-1     # the broker's has options of its own
 
 The exit status is 0 whatever the figures are: they depend on the machine. A benchmark that breaks down
@@ -15,12 +16,27 @@ import sys
 import time
 from collections.abc import Iterable
 
-from bench import Result, broker, cli, client, cursor, delayed, progress, rest, spark, storage, wire
+import bench
+from bench import (
+    Result,
+    broker,
+    cli,
+    client,
+    compaction,
+    cursor,
+    delayed,
+    progress,
+    rest,
+    spark,
+    storage,
+    wire,
+)
 
 MODULES = {
     "storage": storage,
     "cursor": cursor,
     "delayed": delayed,
+    "compaction": compaction,
     "wire": wire,
     "rest": rest,
     "progress": progress,
@@ -32,6 +48,7 @@ MODULES = {
 BROKER = "broker"
 NAMES = (*MODULES, BROKER)
 STRICT = "--strict"
+FULL = "--full"
 
 
 def show(results: Iterable[Result]) -> int:
@@ -49,7 +66,8 @@ def show(results: Iterable[Result]) -> int:
 
 def main(argv: list[str]) -> int:
     strict = STRICT in argv
-    argv = [argument for argument in argv if argument != STRICT]
+    bench.FULL = FULL in argv
+    argv = [argument for argument in argv if argument not in (STRICT, FULL)]
     if argv[:1] == [BROKER] and len(argv) > 1 and argv[1].startswith("-"):
         missed = broker.main(argv[1:])
         return missed if strict else 0

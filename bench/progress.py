@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager
 
 import uvloop
 
+import bench
 from bench import Result, at_least, at_most
 from bench.load.asker import Asker
 from bench.load.beside import compare, compare_rates
@@ -29,7 +30,7 @@ from milepost.wire import pulsar_pb2 as pb
 TOPICS = 1_000
 MEMBERS = 100
 # Of each kind, a quiet one and a busy one. In a busy one of a second there is one call.
-ROUNDS = 8
+ROUNDS, ROUNDS_FULL = 4, 12
 PHASE_S = 1.0
 OPEN_AT_ONCE = 32
 PATH = "/milepost/v1/progress"
@@ -66,15 +67,16 @@ async def join(load: Load, topic: str, members: int) -> Link:
 
 
 async def measure() -> list[Result]:
+    rounds = ROUNDS_FULL if bench.FULL else ROUNDS
     async with started() as target:
         load = Load(target, 1.0)
         await fill(load, await load.link())
         async with Asker(target.http_url, [PATH], 1) as asker:
-            rates = await compare_rates(load, "rates", asker.asking, rounds=ROUNDS, seconds=PHASE_S)
-            beside = await compare(load, "beside", asker.asking, rounds=ROUNDS, seconds=PHASE_S)
+            rates = await compare_rates(load, "rates", asker.asking, rounds=rounds, seconds=PHASE_S)
+            beside = await compare(load, "beside", asker.asking, rounds=rounds, seconds=PHASE_S)
         async with Asker(target.http_url, [PATH], 2) as alone, alone.asking():
             await asyncio.sleep(3.0)
-        groups = await broadcast(load)
+        groups = await broadcast(load, rounds)
     took = [seconds * 1000 for seconds in alone.took]
     return [
         at_most(f"progress of {TOPICS:,} topics", statistics.median(took), "ms", 200),
@@ -89,7 +91,7 @@ async def measure() -> list[Result]:
     ]
 
 
-async def broadcast(load: Load) -> list[Result]:
+async def broadcast(load: Load, rounds: int) -> list[Result]:
     """A hundred members on the topic that is published to, or on another one."""
 
     @asynccontextmanager
@@ -100,7 +102,7 @@ async def broadcast(load: Load) -> list[Result]:
         finally:
             link.close()
 
-    rates = await compare_rates(load, "group", joined, rounds=ROUNDS, seconds=PHASE_S / 2)
+    rates = await compare_rates(load, "group", joined, rounds=rounds, seconds=PHASE_S / 2)
     return [at_least(f"  of them beside a group of {MEMBERS} members", rates.ratio, "x", 0.95)]
 
 

@@ -29,9 +29,9 @@ from milepost.positions.ranges import IndexRanges, Range
 from milepost.positions.varints import read_varint, write_varint
 from milepost.storage.entry import BATCH, CHUNK, LAST_CHUNK, MARKER, Entry
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.batches import split_batch
+from milepost.wire.batches import walk_batch
 from milepost.wire.compression import decompress
-from milepost.wire.metadata import split_entry
+from milepost.wire.metadata import entry_metadata_and_end
 
 if TYPE_CHECKING:
     from milepost.broker.subscription import Subscription
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 VERSION = 1
 # A batch that claims to unpack to more is not looked into.
 UNPACKED_SIZE_MAX = 128 * 1024 * 1024
+
+# Messages, or keys, that are dealt with in one go.
+STEP = 32
 
 _CHECKSUM_SIZE_BYTES = 4
 
@@ -113,7 +116,7 @@ class Compactor:
     ) -> None:
         """One message; `ranges` are its indexes, several where it is chunked."""
         first = ranges[-1][0]
-        if self._before.next_kept(first) != first:
+        if first < self._before.horizon and self._before.next_kept(first) != first:
             return
         self.messages += 1
         if key is None:
@@ -125,21 +128,31 @@ class Compactor:
 
     def take_entry(self, entry: Entry, chunk_ranges: Callable[[Entry], Sequence[Range]]) -> None:
         """All messages of an entry. `chunk_ranges` finds the chunks of a message by its last one."""
+        for _ in self.steps(entry, chunk_ranges):
+            pass
+
+    def steps(
+        self, entry: Entry, chunk_ranges: Callable[[Entry], Sequence[Range]]
+    ) -> Iterator[None]:
+        """The same in steps of a few messages, however large the entry."""
         if entry.flags & MARKER or entry.flags & (CHUNK | LAST_CHUNK) == CHUNK:
             return
         first, end = entry.last_index - entry.count + 1, entry.last_index + 1
         try:
-            parts = split_entry(bytes(entry.payload))
-            metadata, payload = parts.metadata, parts.payload
+            metadata, at = entry_metadata_and_end(entry.payload)
             if entry.flags & BATCH:
-                self._take_batch(metadata, payload, first)
+                yield from self._take_batch(metadata, bytes(entry.payload[at:]), first)
             else:
                 ranges = chunk_ranges(entry) if entry.flags & CHUNK else ((first, end),)
-                self.take(_key(metadata), ranges, is_deleted=_is_empty(metadata, payload))
+                is_deleted = at == len(entry.payload) or _is_empty(metadata)
+                self.take(_key(metadata), ranges, is_deleted=is_deleted)
+                yield
         except MilepostError:
             self._unread.append((first, end))
 
-    def _take_batch(self, metadata: pb.MessageMetadata, payload: bytes, first: int) -> None:
+    def _take_batch(
+        self, metadata: pb.MessageMetadata, payload: bytes, first: int
+    ) -> Iterator[None]:
         if metadata.encryption_keys:
             self._unread.append((first, first + metadata.num_messages_in_batch))
             return
@@ -149,26 +162,45 @@ class Compactor:
             metadata.uncompressed_size,
             size_max=UNPACKED_SIZE_MAX,
         )
-        for number, single in enumerate(split_batch(payload, metadata.num_messages_in_batch)):
-            at = first + number
+        # All of it is looked at before any of it counts: a batch that cannot be read to its end is kept.
+        found: list[tuple[int, str | bytes | None, bool]] = []
+        for at, single in enumerate(walk_batch(payload, metadata.num_messages_in_batch), first):
             if not single.metadata.compacted_out:
                 is_deleted = not single.payload or single.metadata.null_value
-                self.take(_key(single.metadata), ((at, at + 1),), is_deleted=is_deleted)
+                found.append((at, _key(single.metadata), is_deleted))
+            if not at % STEP:
+                yield
+        for at, key, is_deleted in found:
+            self.take(key, ((at, at + 1),), is_deleted=is_deleted)
+            if not at % STEP:
+                yield
+        yield
 
     def compacted(self, horizon: int) -> Compacted:
-        kept = IndexRanges(self._unread)
-        for ranges in self._last.values():
+        """What is left of the messages below the horizon, which are all that were taken."""
+        compacted = Compacted(horizon, IndexRanges())
+        for _ in self.gather(compacted.kept):
+            pass
+        return compacted
+
+    def gather(self, kept: IndexRanges) -> Iterator[None]:
+        """Put what is kept into a set, in steps of a few keys."""
+        for first, end in self._unread:
+            kept.add(first, end)
+        for number, ranges in enumerate(self._last.values()):
             for first, end in ranges:
                 kept.add(first, end)
-        return Compacted(horizon, kept)
+            if not number % STEP:
+                yield
 
 
 def _key(metadata: pb.MessageMetadata | pb.SingleMessageMetadata) -> str | bytes | None:
     return metadata.partition_key if metadata.HasField("partition_key") else None
 
 
-def _is_empty(metadata: pb.MessageMetadata, payload: bytes) -> bool:
-    if metadata.null_value or not payload:
+def _is_empty(metadata: pb.MessageMetadata) -> bool:
+    """Does the message say that it has no value, though something may be there?"""
+    if metadata.null_value:
         return True
     return metadata.compression != pb.NONE and not metadata.uncompressed_size
 

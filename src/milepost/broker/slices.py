@@ -1,8 +1,8 @@
 """Slices: long work beside live traffic, a little at a time.
 
-Work for a millisecond, rest for one. To pass the turn on is not enough: the loop would go on working as soon
-as it has looked at its sockets, and the journal's thread, which needs the interpreter for a moment to get a
-publish to the disk, would hardly ever find it free. A rest leaves it free.
+Work for a millisecond or less, rest for one. To pass the turn on is not enough: the loop would go on working
+as soon as it has looked at its sockets, and the journal's thread, which needs the interpreter for a moment
+to get a publish to the disk, would hardly ever find it free. A rest leaves it free.
 
     slices = Slices(broker.clock)
     for topic in topics:
@@ -25,11 +25,13 @@ REST_S: Final = 0.001
 
 
 class Slices:
-    __slots__ = ("_clock", "_until")
+    __slots__ = ("_clock", "_until", "_work_s")
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, work_s: float = WORK_S) -> None:
+        """What goes on for long works for less than what somebody waits for."""
         self._clock = clock
-        self._until = clock.monotonic() + WORK_S
+        self._work_s = work_s
+        self._until = clock.monotonic() + work_s
 
     @property
     def is_over(self) -> bool:
@@ -39,4 +41,4 @@ class Slices:
     async def rest(self) -> None:
         """Let others work; then the next slice begins."""
         await asyncio.sleep(REST_S)
-        self._until = self._clock.monotonic() + WORK_S
+        self._until = self._clock.monotonic() + self._work_s

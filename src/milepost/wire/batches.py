@@ -13,7 +13,7 @@ stands in its metadata, so that nothing here is allocated by a number that does 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -40,7 +40,12 @@ class SingleMessage(NamedTuple):
 
 def split_batch(payload: bytes, count: int) -> list[SingleMessage]:
     """The messages of a batch of `count`; `ProtocolError` if the payload is not exactly that."""
-    messages: list[SingleMessage] = []
+    return list(walk_batch(payload, count))
+
+
+def walk_batch(payload: bytes, count: int) -> Iterator[SingleMessage]:
+    """The same one by one, for whoever does something else in between. What is wrong is said when it is
+    reached, in the end at the latest."""
     at = 0
     for batch_index in range(count):
         metadata_at = at + 4
@@ -56,10 +61,9 @@ def split_batch(payload: bytes, count: int) -> list[SingleMessage]:
         at = metadata_end + metadata.payload_size
         if metadata.payload_size < 0 or at > len(payload):
             raise _bad(batch_index, count, f"a payload of {metadata.payload_size} bytes")
-        messages.append(SingleMessage(metadata, payload[metadata_end:at]))
+        yield SingleMessage(metadata, payload[metadata_end:at])
     if at != len(payload):
         raise _bad(count, count, f"{len(payload) - at} bytes behind the last message")
-    return messages
 
 
 def split_plain_batch(payload: bytes, count: int) -> list[tuple[bytes, bytes]] | None:

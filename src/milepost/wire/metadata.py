@@ -91,14 +91,19 @@ def split_entry(entry: bytes) -> EntryParts:
 
 
 def entry_metadata(entry: Buffer) -> pb.MessageMetadata:
-    """The metadata of a stored entry, and nothing else of it: no payload is copied, and the checksum
+    """The metadata of a stored entry, and nothing else of it."""
+    return entry_metadata_and_end(entry)[0]
+
+
+def entry_metadata_and_end(entry: Buffer) -> tuple[pb.MessageMetadata, int]:
+    """The metadata of a stored entry, and where its payload begins: that is not copied, and the checksum
     was verified when the entry came."""
     at = _CHECKSUM_SIZE if entry[:2] == _CHECKSUM_MAGIC else 0
     metadata_at = at + 4
     metadata_end = metadata_at + int.from_bytes(entry[at:metadata_at], "big")
     if metadata_at > len(entry) or metadata_end > len(entry):
         raise _bad(f"metadata up to byte {metadata_end} of {len(entry)}")
-    return parse_metadata(bytes(entry[metadata_at:metadata_end]))
+    return parse_metadata(bytes(entry[metadata_at:metadata_end])), metadata_end
 
 
 def parse_metadata(data: bytes) -> pb.MessageMetadata:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stage.frames import metadata
 
-from milepost.broker.compacted import Compacted, Compactor
+from milepost.broker.compacted import STEP, Compacted, Compactor
 from milepost.errors import CorruptData, UnknownFormat
 from milepost.positions.ranges import IndexRanges, Range
 from milepost.storage.entry import BATCH, CHUNK, LAST_CHUNK, MARKER, Entry
@@ -199,3 +200,22 @@ def test_one_run_or_two_make_the_same_table(
         index for first, end in late.compacted(len(entries)).kept for index in range(first, end)
     ]
     assert found == sorted(table.values())
+
+
+def test_a_large_batch_is_looked_at_in_steps() -> None:
+    compactor = Compactor()
+    large = batched(999, *((f"k{number % 700}", b"x") for number in range(1000)))
+    taken = [compactor.messages for _ in compactor.steps(large, no_chunks)]
+    assert len(taken) > 1000 / STEP
+    assert max(after - before for before, after in pairwise(taken)) <= STEP
+    kept_ranges = IndexRanges()
+    counts = [kept_ranges.count for _ in compactor.gather(kept_ranges)]
+    assert max(after - before for before, after in pairwise(counts)) <= STEP
+    assert list(kept_ranges) == [(300, 1000)]
+
+
+def test_a_batch_that_breaks_off_counts_for_nothing_and_is_kept() -> None:
+    """Its keys do not hide what came before them."""
+    whole = batched(3, ("a", b"1"), ("b", b""), ("c", b"3"))
+    broken = whole._replace(payload=whole.payload[:-1])
+    assert kept(keyed(0, "a"), broken) == [(0, 4)]
