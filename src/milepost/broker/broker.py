@@ -20,6 +20,7 @@ from milepost.broker.broadcast import BROADCAST, BroadcastGroup, MemberSubscript
 from milepost.broker.consumer import Consumer
 from milepost.broker.counters import Counters
 from milepost.broker.directory import Directory, fetch_topic
+from milepost.broker.flushes import Flushes
 from milepost.broker.guard import Guard
 from milepost.broker.housekeeping import Housekeeping
 from milepost.broker.limits import Limits
@@ -74,7 +75,7 @@ class Broker:
         self.tls_port, self.https_port = settings.tls_port, settings.https_port
         self.read_entries_max = settings.dispatch_read_entries
         self.read_size_max = settings.dispatch_read_size
-        self.reads, self.rates = RecentReads(engine), RateBoard()
+        self.reads, self.rates, self.flushes = RecentReads(engine), RateBoard(), Flushes()
         self.opening: dict[str, asyncio.Future[Topic]] = {}
         """Topics that are being opened, or closed (upkeep.py): whoever wants one waits."""
         # Subscriptions on their way to the catalog, by topic: they count as those that are there.

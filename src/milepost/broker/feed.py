@@ -86,28 +86,30 @@ class Feed:
                     ending.tell(subscription)
                 return
             index, end_index = demand
-            log = subscription.topic.log
-            entries = self._reading.reads.find(log, index, end_index)
+            log, reading = subscription.topic.log, self._reading
+            entries_max, size_max = reading.read_entries_max, reading.read_size_max
+            entries = reading.reads.find(log, index, end_index)
+            if not entries:
+                entries = log.newest(index, end_index, entries_max=entries_max, size_max=size_max)
+                if entries:
+                    reading.reads.keep(log, entries)
             if not entries:
                 try:
                     plan = log.plan_read_from(
-                        index,
-                        end_index,
-                        entries_max=self._reading.read_entries_max,
-                        size_max=self._reading.read_size_max,
+                        index, end_index, entries_max=entries_max, size_max=size_max
                     )
                     if plan.data is None:
                         self._is_reading = True
-                        self._reading.spawn(self._read(plan, subscription.cursor.epoch, demand))
+                        reading.spawn(self._read(plan, subscription.cursor.epoch, demand))
                         return
-                    entries = self._reading.perform(plan)
+                    entries = reading.perform(plan)
                 except UNREADABLE as error:
                     self._skip(index, error)
                     continue
-                self._reading.reads.keep(log, entries)
+                reading.reads.keep(log, entries)
             # Before the offer: what changes meanwhile says so itself.
             self._in_vain = demand
-            subscription.offer(entries, subscription.cursor.epoch)
+            subscription.offer(entries, subscription.cursor.epoch, at_once=True)
         self._go_on()
 
     async def _read(self, plan: ReadPlan, epoch: int, demand: Range) -> None:

@@ -282,7 +282,7 @@ class Session:
         self.protocol.writelines(buffers)
         if not self._flush_scheduled:
             self._flush_scheduled = True
-            self._loop.call_soon(self.flush)
+            self.broker.flushes.add(self)
 
     def flush(self) -> None:
         """Hand everything written to the transport, in one piece."""

@@ -190,12 +190,13 @@ class Subscription(Parts):
                 return first, end if next_held is None else min(end, next_held)
         return ready
 
-    def offer(self, entries: Sequence[Entry], epoch: int) -> None:
+    def offer(self, entries: Sequence[Entry], epoch: int, *, at_once: bool = False) -> None:
         """Give entries that were read to whoever may have them.
 
         PIP-194 stage 2: entries read under an older epoch of the cursor are dropped here. So are
         those that something came before while they were read: a message that was released, a
-        consumer that has room again for what it was passed over with.
+        consumer that has room again for what it was passed over with. `at_once`: nothing can have,
+        for nothing happened since the demand.
         """
         if epoch != self.cursor.epoch or self.dispatcher is None:
             tally.stale_delivery(self, len(entries))
@@ -203,7 +204,7 @@ class Subscription(Parts):
         if self.reads_compacted:
             compacted.skip_within(self, entries)
         at, count = 0, len(entries)
-        if self.dispatcher.keeps_order and self._comes_first(entries[0]):
+        if not at_once and self.dispatcher.keeps_order and self._comes_first(entries[0]):
             return
         while at < count and not self.is_blocked:
             entry = entries[at]

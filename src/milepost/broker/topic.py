@@ -162,12 +162,15 @@ class Topic:
         publication = Publication(producer)
         answers = publication.answers
         items: list[NewEntry] = []
+        size_bytes = 0
         if self.dedup is None and not self.policies.judges_sends:
             for send in sends:
-                if send.traits is PLAIN:
+                _, _, count, _, entry, traits = send
+                if traits is PLAIN:
                     # A plain tuple has the shape of a NewEntry at a quarter of its price.
-                    items.append((send.entry, send.count, 0, b""))  # type: ignore[arg-type]
+                    items.append((entry, count, 0, b""))  # type: ignore[arg-type]
                     answers.append(send)
+                    size_bytes += len(entry)
                 else:
                     self._take(send, producer, publication, items)
         else:
@@ -178,7 +181,7 @@ class Topic:
             self._answered(publication)
             return publication
         publication.is_whole = len(items) == len(answers)
-        publication.size_bytes = sum([len(item[0]) for item in items])
+        publication.size_bytes += size_bytes
         try:
             publication.block = block = self.log.append(items, self.now_ms(), publication.durable)
         except CorruptData as error:
@@ -195,7 +198,9 @@ class Topic:
             ]
             self._answered(publication)
             return publication
-        publication.count = block.end_index - block.last_indexes[0] - 1 + items[0][1]
+        # From before the first entry to the last index.
+        last_indexes = block.last_indexes
+        publication.count = last_indexes[-1] - last_indexes[0] + items[0][1]
         return publication
 
     def _take(
@@ -241,6 +246,7 @@ class Topic:
             flags |= DELAYED
         items.append(NewEntry(send.entry, send.count, flags, beside))
         publication.answers.append(send)
+        publication.size_bytes += len(send.entry)
 
     def _fault_of(self, send: Send) -> NotAllowed | None:
         """What the topic's policies have against a send."""
@@ -294,19 +300,22 @@ class Topic:
         block = publication.block
         assert block is not None
         if error is None:
-            self.messages_in += publication.count
-            self.bytes_in += publication.size_bytes
+            count, size_bytes, counters = publication.count, publication.size_bytes, self.counters
+            self.messages_in += count
+            self.bytes_in += size_bytes
             self.published_ms = block.timestamp_ms
-            producer.messages_in += publication.count
-            producer.bytes_in += publication.size_bytes
-            self.counters.entries_in += block.entry_count
-            self.counters.messages_in += publication.count
-            self.counters.bytes_in += publication.size_bytes
-            end_index = self.log.end_index
-            for subscription in self.subscriptions.values():
-                if subscription.cursor.end < end_index:
-                    subscription.extend(end_index)
-            self._remember(publication, block)
+            producer.messages_in += count
+            producer.bytes_in += size_bytes
+            counters.entries_in += len(block.sizes)
+            counters.messages_in += count
+            counters.bytes_in += size_bytes
+            if self.subscriptions:
+                end_index = self.log.end_index
+                for subscription in self.subscriptions.values():
+                    if subscription.cursor.end < end_index:
+                        subscription.extend(end_index)
+            if self.dedup is not None or publication.has_chunks:
+                self._remember(publication, block)
         else:
             self._refuse(publication, error)
         self._answered(publication)
@@ -342,24 +351,20 @@ class Topic:
             self._send_receipts(pending.popleft())
 
     def _send_receipts(self, publication: Publication) -> None:
-        producer, block = publication.producer, publication.block
-        producer.peer.settled(len(publication.answers))
+        producer, block, answers = publication.producer, publication.block, publication.answers
+        peer = producer.peer
+        peer.settled(len(answers))
         if producer.is_closed:
             return
         ledger_id = entry_id = -1
         if block is not None:
             ledger_id, entry_id = block.ledger_id, block.first_entry_id
             if publication.is_whole:
-                receipts = block_receipts(
-                    producer.producer_id,
-                    ledger_id,
-                    entry_id,
-                    map(_SEQUENCE_IDS, publication.answers),
-                )
-                producer.peer.write((receipts,))
+                ids = map(_SEQUENCE_IDS, answers)
+                peer.write((block_receipts(producer.producer_id, ledger_id, entry_id, ids),))
                 return
         frames: list[bytes] = []
-        for answer in publication.answers:
+        for answer in answers:
             if isinstance(answer, bytes):
                 frames.append(answer)
                 continue
@@ -370,13 +375,11 @@ class Topic:
                 send, where = answer
             receipt = (send.sequence_id, send.highest_sequence_id, *where)
             frames.append(send_receipts(producer.producer_id, [receipt]))
-        producer.peer.write(frames)
+        peer.write(frames)
 
     def _remember(self, publication: Publication, block: Block) -> None:
         """Sequence ids that are durable now, and where the chunks lie."""
         producer = publication.producer
-        if self.dedup is None and not publication.has_chunks:
-            return
         stored = [answer for answer in publication.answers if isinstance(answer, Send)]
         for send, last_index in zip(stored, block.last_indexes, strict=True):
             chunk = None if send.traits.is_batch else send.traits.chunk

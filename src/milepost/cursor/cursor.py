@@ -321,7 +321,7 @@ class Cursor:
         if limit is None:
             return self._ready.next_range(index)
         found = self._ready.next_index(index)
-        return None if found is None else self._ready.next_range(found, found + limit)
+        return None if found is None else (found, self._ready.next_absent(found, found + limit))
 
     def ready_set(self, span: Span) -> AckSet | None:
         """Which messages of an entry can be delivered now; None when all of them can.

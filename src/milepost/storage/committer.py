@@ -60,27 +60,23 @@ class Committer:
         if self._is_away or not journal.is_waiting:
             return
         clock = self._clock
-        may = self._shortcut.allows(clock.monotonic(), clock.thread_cpu(), *journal.load())
-        if may and journal.is_plain:
+        now = clock.monotonic()
+        if self._shortcut.allows(now, clock.thread_cpu(), *journal.load()) and journal.is_plain:
             before = journal.commits
-            commits, took = self._commit()
+            commits = journal.commit()
             journal.commits_on_loop += journal.commits - before
-            self._finish(commits, took, on_loop=True)
+            self._finish(commits, now, clock.monotonic(), on_loop=True)
         else:
             self._is_away = True
             self._turns.put(True)
 
-    def _commit(self) -> tuple[list[Commit], float]:
-        """One group, and how long it took. Where the turn is."""
-        began = self._clock.monotonic()
-        commits = self._journal.commit()
-        return commits, self._clock.monotonic() - began
-
-    def _finish(self, commits: Sequence[Commit], took: float, *, on_loop: bool) -> None:
-        now = self._clock.monotonic()
-        self._shortcut.took(now, took, on_loop=on_loop)
-        if any(commit.error is not None for commit in commits):
-            self._shortcut.close(now)
+    def _finish(
+        self, commits: Sequence[Commit], began: float, ended: float, *, on_loop: bool
+    ) -> None:
+        self._shortcut.took(ended, ended - began, on_loop=on_loop)
+        for commit in commits:
+            if commit.error is not None:
+                self._shortcut.close(ended)
         try:
             self._journal.finish(commits)
         finally:
@@ -94,14 +90,18 @@ class Committer:
         while self._turns.get():
             is_last = False
             while not is_last:
-                commits, took = self._commit()
+                began = self._clock.monotonic()
+                commits = self._journal.commit()
+                ended = self._clock.monotonic()
                 is_last = not self._journal.is_waiting
                 try:
-                    self._loop.call_soon_threadsafe(self._came_back, commits, took, is_last)
+                    self._loop.call_soon_threadsafe(self._came_back, commits, began, ended, is_last)
                 except RuntimeError:  # the loop is gone: nobody is left to be told
                     return
 
-    def _came_back(self, commits: Sequence[Commit], took: float, is_last: bool) -> None:
+    def _came_back(
+        self, commits: Sequence[Commit], began: float, ended: float, is_last: bool
+    ) -> None:
         if is_last:
             self._is_away = False
-        self._finish(commits, took, on_loop=False)
+        self._finish(commits, began, ended, on_loop=False)

@@ -68,6 +68,7 @@ class Ledger:
         "_block_offsets",
         "_blocks",
         "_mileposts",
+        "_newest_index",
         "_rows_stored",
         "end_index",
         "entries",
@@ -101,6 +102,8 @@ class Ledger:
         # stored; blocks that are stored too stay for the consumers that are just behind.
         self._blocks: list[bytes] = []
         self._block_offsets: list[int] = []
+        # The first index of the last of them, if it is still the block that was admitted last.
+        self._newest_index: int | None = None
         self._mileposts: Mileposts | None = None if row.entries else Mileposts()
         # Rows that the file of mileposts holds. Invariant: all that are stored, or none because the
         # file was not intact and is to be written anew.
@@ -119,20 +122,17 @@ class Ledger:
                 f"{block.first_entry_id} of ledger {block.ledger_id}"
                 + (" (it is sealed)" if self.sealed else "")
             )
-        first = self.first_index
-        self.mileposts(files).extend(
-            self.size_bytes,
-            block.sizes,
-            [last - first for last in block.last_indexes],
-            block.timestamp_ms - self.first_time_ms,
-            block.flags,
-        )
-        self._blocks.append(block.data)
-        self._block_offsets.append(self.size_bytes)
-        self.entries += block.entry_count
-        self.end_index = block.end_index
-        self.last_time_ms = block.timestamp_ms
-        self.size_bytes += len(block.data)
+        _, _, data, sizes, last_indexes, flags, time_ms = block
+        mileposts = self._mileposts or self.mileposts(files)
+        offset, relative_ms = self.size_bytes, time_ms - self.first_time_ms
+        mileposts.extend(offset, sizes, last_indexes, relative_ms, flags, self.first_index)
+        self._blocks.append(data)
+        self._block_offsets.append(offset)
+        self._newest_index = self.end_index
+        self.entries += len(sizes)
+        self.end_index = last_indexes[-1] + 1
+        self.last_time_ms = time_ms
+        self.size_bytes = offset + len(data)
 
     @property
     def is_dirty(self) -> bool:
@@ -212,6 +212,15 @@ class Ledger:
         data = self._in_memory(start, end)
         return ReadPlan(self, entry_id, offsets, last_indexes, start, end, data)
 
+    def newest(self, index: int, *, entries_max: int, size_max: int) -> list[Entry]:
+        """The entries of the newest block, if that begins with this index and is no more than that:
+        what consumers that keep up want, without looking for it. Else none."""
+        if index != self._newest_index or self.end_index - index > entries_max:
+            return []
+        if len(self._blocks[-1]) > size_max:
+            return []
+        return decode_entries(self._blocks[-1], "memory", check=False)
+
     def offset_of(self, entry_id: int, files: Files) -> int:
         """Where an entry begins; where the last one ends, for the entry behind it."""
         if entry_id == self.entries:
@@ -271,6 +280,7 @@ class Ledger:
             bisect_left(offsets, flush.from_size or HEADER_SIZE),
             bisect_left(offsets, flush.row.size_bytes),
         )
+        self._newest_index = None
         self._blocks[flushed] = flush.blocks
         offsets[flushed] = flush.block_offsets()
         self.stored = flush.row
@@ -289,6 +299,7 @@ class Ledger:
     def drop_blocks(self, count: int) -> None:
         """Forget the oldest blocks in memory, which must be stored."""
         assert self.stored_blocks() >= count, self
+        self._newest_index = None
         del self._block_offsets[:count]
         del self._blocks[:count]
 

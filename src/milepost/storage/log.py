@@ -176,76 +176,80 @@ class Log:
         """
         if self.damage is not None:
             raise CorruptData(f"{self.name} takes no messages: {self.damage}")
-        self._refuse_if_deleted()
+        if self.is_deleted:
+            raise TopicNotFound(f"{self.name} is deleted")
         assert items, f"{self.name}: a block of nothing"  # no recovery could read it
-        self._drop_refused()
-        ledger, entry_id, last_time_ms = self._open_end(now_ms)
-        time_ms = min(max(now_ms, last_time_ms), ledger.first_time_ms + RELATIVE_TIME_MAX)
-        block = Block.encode(ledger.ledger_id, entry_id, self.next_index, time_ms, items)
-        sequence = self._owner.submit(ENTRIES, ledger.ledger_id, (block.data,), _Answer(self, done))
-        if ledger is not self._staged_ledger or not self._staged:
+        staged = self._staged
+        if staged:
+            self._drop_refused()
+        ledger, entry_id, index, last_time_ms = self._open_end(now_ms)
+        time_ms = now_ms if now_ms > last_time_ms else last_time_ms
+        if time_ms - ledger.first_time_ms > RELATIVE_TIME_MAX:
+            time_ms = ledger.first_time_ms + RELATIVE_TIME_MAX
+        block = Block.encode(ledger.ledger_id, entry_id, index, time_ms, items)
+        data = block.data
+        sequence = self._owner.submit(ENTRIES, ledger.ledger_id, (data,), _Answer(self, done))
+        if ledger is not self._staged_ledger or not staged:
             self._staged_ledger, self._staged_end = ledger, ledger.size_bytes
-        self._staged_end += len(block.data)
-        self._staged.append((sequence, block))
+        self._staged_end += len(data)
+        staged.append((sequence, block))
         return block
 
     def roll(self, now_ms: int, done: Done) -> None:
         """Begin a new ledger, so that everything before it can be trimmed."""
-        self._refuse_if_deleted()
+        if self.is_deleted:
+            raise TopicNotFound(f"{self.name} is deleted")
         self._drop_refused()
         self._begin_ledger(now_ms, done)
 
-    def _refuse_if_deleted(self) -> None:
-        if self.is_deleted:
-            raise TopicNotFound(f"{self.name} is deleted")
-
-    def _open_end(self, now_ms: int) -> tuple[Ledger, int, int]:
-        """Ledger, entry id and earliest time of the next block; begins a ledger where one is due."""
+    def _open_end(self, now_ms: int) -> tuple[Ledger, int, int, int]:
+        """Ledger, entry id, first index and earliest time of the next block; begins a ledger where
+        one is due."""
         if self._staged:
             last = self._staged[-1][1]
             if isinstance(last, Ledger):
-                return last, 0, last.first_time_ms
+                return last, 0, last.first_index, last.first_time_ms
             ledger = self._staged_ledger
             assert ledger is not None
-            if self._is_full(ledger, last, now_ms):
+            end_id, end_index = last.first_entry_id + last.entry_count, last.end_index
+            if self._is_full(ledger, end_id, self._staged_end, end_index, now_ms):
                 return self._begin_ledger(now_ms, None)
-            return ledger, last.first_entry_id + last.entry_count, last.timestamp_ms
-        if not self._ledgers or self._must_roll or self._ledgers[-1].sealed:
+            return ledger, end_id, end_index, last.timestamp_ms
+        if not self._ledgers or self._must_roll:
             return self._begin_ledger(now_ms, None)
         ledger = self._ledgers[-1]
-        if self._is_full(ledger, None, now_ms):
+        end_id, end_index = ledger.entries, ledger.end_index
+        if ledger.sealed or self._is_full(ledger, end_id, ledger.size_bytes, end_index, now_ms):
             return self._begin_ledger(now_ms, None)
-        return ledger, ledger.entries, ledger.last_time_ms
+        return ledger, end_id, end_index, ledger.last_time_ms
 
     def is_full(self, now_ms: int) -> bool:
         """Would the next block begin a new ledger? An old one need not wait for it."""
         if self._staged or not self._ledgers or self._ledgers[-1].sealed:
             return False
-        return self._is_full(self._ledgers[-1], None, now_ms)
+        last = self._ledgers[-1]
+        return self._is_full(last, last.entries, last.size_bytes, last.end_index, now_ms)
 
-    def _is_full(self, ledger: Ledger, last: Block | None, now_ms: int) -> bool:
-        policy = self._owner.roll_policy
-        if last is None:
-            entries, end, end_index = ledger.entries, ledger.size_bytes, ledger.end_index
-        else:
-            entries = last.first_entry_id + last.entry_count
-            end, end_index = self._staged_end, last.end_index
+    def _is_full(self, ledger: Ledger, entries: int, end: int, end_index: int, now_ms: int) -> bool:
+        """May a ledger with so many entries, that ends there, take no more?"""
+        size_bytes_max, entries_max, age_ms_max = self._owner.roll_policy
         return entries > 0 and (
-            entries >= policy.entries_max
-            or end >= min(policy.size_bytes_max, OFFSET_MAX // 2)
+            entries >= entries_max
+            or end >= size_bytes_max
+            or end >= OFFSET_MAX // 2
             # Batches of a million messages fill the mileposts sooner than entries do.
             or end_index - ledger.first_index > RELATIVE_INDEX_MAX // 2
-            or now_ms - ledger.first_time_ms >= policy.age_ms_max
+            or now_ms - ledger.first_time_ms >= age_ms_max
         )
 
-    def _begin_ledger(self, now_ms: int, done: Done | None) -> tuple[Ledger, int, int]:
+    def _begin_ledger(self, now_ms: int, done: Done | None) -> tuple[Ledger, int, int, int]:
         time_ms = max(now_ms, self._last_time_ms())
         ledger_id = self._owner.next_ledger_id()
         ledger = Ledger(LedgerRow(ledger_id, self.topic_id, self.next_index, time_ms))
         body = LEDGER_BODY.pack(self.topic_id, ledger.first_index, time_ms)
         sequence = self._owner.submit(LEDGER, ledger_id, (body,), _Answer(self, done))
         self._staged.append((sequence, ledger))
-        return ledger, 0, time_ms
+        return ledger, 0, ledger.first_index, time_ms
 
     def _last_time_ms(self) -> int:
         """No block may be older, counting what is on its way to the journal."""
@@ -403,6 +407,12 @@ class Log:
             raise LedgerNotFound(f"{self.name} holds no entry {position}")
         end_id = min(position.entry_id + entries_max, ledger.entries)
         return ledger.plan_read(position.entry_id, end_id, size_max, self._owner.files)
+
+    def newest(self, index: int, end_index: int, *, entries_max: int, size_max: int) -> list[Entry]:
+        """What was admitted last, if it is what `[index, end_index)` asks for; else nothing."""
+        if not self._ledgers or end_index < self._ledgers[-1].end_index:
+            return []
+        return self._ledgers[-1].newest(index, entries_max=entries_max, size_max=size_max)
 
     def plan_read_from(
         self, index: int, end_index: int, *, entries_max: int, size_max: int

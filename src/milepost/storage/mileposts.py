@@ -128,11 +128,13 @@ class Mileposts:
         last_indexes: list[int],
         time: int,
         flags: list[int],
+        first_index: int = 0,
     ) -> None:
-        """Rows for consecutive entries of `sizes` bytes that came at one time."""
+        """Rows for consecutive entries of `sizes` bytes that came at one time. The last indexes are
+        given from 0 on, and kept from `first_index` on."""
         if len(sizes) == 1:  # many topics, a message each: half the price
             self._offsets.append(first_offset)
-            self._last_indexes.append(last_indexes[0])
+            self._last_indexes.append(last_indexes[0] - first_index)
             self._times.append(time)
             self._flags.append(flags[0])
             return
@@ -141,7 +143,7 @@ class Mileposts:
         for size in sizes:
             offsets.append(offset)
             offset += size
-        self._last_indexes.extend(last_indexes)
+        self._last_indexes.extend([last - first_index for last in last_indexes])
         self._times.extend([time] * len(sizes))
         self._flags.extend(flags)
 

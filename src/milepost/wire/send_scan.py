@@ -72,6 +72,7 @@ _KNOWN_SHAPES_MAX: Final = 1024
 
 # Skips the argument handling of a named tuple's constructor, which is half of its time.
 _new_send = cast("Callable[[type[Send], tuple[object, ...]], Send]", tuple.__new__)
+_new_sends = cast("Callable[[type[Sends], tuple[object, ...]], Sends]", tuple.__new__)
 
 
 def scan_sends(data: bytes, at: int, frame_max: int, events: list[ServerEvent]) -> int:
@@ -178,9 +179,12 @@ def scan_sends(data: bytes, at: int, frame_max: int, events: list[ServerEvent]) 
             )
             if producer == producer_id:
                 sends.append(send)
-            else:
+            elif producer_id < 0:
                 producer_id = producer
                 sends = add_send(events, producer, send)
+            else:
+                producer_id, sends = producer, [send]
+                events.append(_new_sends(Sends, (producer, sends)))
             at = end
     except IndexError:
         # The walk ran out of the data: not a frame as clients write it.

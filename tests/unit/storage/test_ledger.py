@@ -128,6 +128,29 @@ class TestReading:
         assert len(read(ledger, files, 0, 5, 0)) == 1
         assert len(read(ledger, files, 1, 3)) == 2
 
+    def test_the_newest_block_is_there_as_it_came(self, files: MemoryFiles) -> None:
+        ledger = Ledger(NEW)
+        no_limit = {"entries_max": 100, "size_max": 10**6}
+        assert ledger.newest(100, **no_limit) == []
+        fill(ledger, files, 1, 5)
+        fill(ledger, files, 2, 1)
+        assert ledger.newest(106, **no_limit) == read(ledger, files, 2, 4)
+        assert [ledger.newest(index, **no_limit) for index in (100, 105, 107, 109)] == [[]] * 4
+        assert ledger.newest(106, entries_max=2, size_max=10**6) == []
+        assert ledger.newest(106, entries_max=100, size_max=10) == []
+
+    def test_the_newest_block_is_not_looked_for_once_blocks_were_joined_or_dropped(
+        self, files: MemoryFiles
+    ) -> None:
+        ledger = Ledger(NEW)
+        fill(ledger, files, 1, blocks=3)
+        checkpoint(ledger, files)
+        assert ledger.newest(102, entries_max=100, size_max=10**6) == []
+        fill(ledger, files, 1)
+        assert len(ledger.newest(103, entries_max=100, size_max=10**6)) == 1
+        forget(ledger)
+        assert ledger.newest(103, entries_max=100, size_max=10**6) == []
+
     def test_from_memory_no_file_is_touched(self, files: MemoryFiles) -> None:
         ledger = Ledger(NEW)
         fill(ledger, files, 1, blocks=3)

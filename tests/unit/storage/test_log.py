@@ -395,6 +395,19 @@ class TestLookingUp:
         plan = full.plan_read_from(index, end_index, entries_max=10, size_max=1)
         assert [tuple(e.position) for e in plan.perform(bench.owner.files)] == positions[:1]
 
+    def test_the_newest_block_if_that_is_what_is_asked_for(self, bench: Bench) -> None:
+        def newest(index: int, end_index: int) -> list[int]:
+            found = bench.log.newest(index, end_index, entries_max=10, size_max=10**6)
+            return [entry.last_index for entry in found]
+
+        assert newest(0, 9) == []
+        bench.stored(1, 1)
+        bench.stored(2, 1)
+        assert newest(2, 5) == [3, 4]
+        assert newest(2, 99) == [3, 4]
+        assert newest(2, 4) == []  # more than is asked for
+        assert (newest(0, 5), newest(3, 5), newest(5, 6)) == ([], [], [])
+
     def test_reading_by_an_index_outside_names_it(self, full: Log) -> None:
         with pytest.raises(IndexNotFound, match=r"index 9 is not in \[0, 9\)"):
             full.plan_read_from(9, 10, entries_max=1, size_max=1)
