@@ -315,11 +315,11 @@ class Play:
     def _overhear(self, subscription: Subscription) -> None:
         offer = subscription.offer
 
-        def overheard(entries: Any, epoch: int) -> None:
+        def overheard(entries: Any, epoch: int, **how: bool) -> None:
             if epoch != subscription.cursor.epoch:
                 read = " ".join(str(entry.position) for entry in entries)
                 self.dropped.append(f"dropped {subscription.name} {read}")
-            offer(entries, epoch)
+            offer(entries, epoch, **how)
 
         subscription.offer = overheard  # type: ignore[method-assign]
 
