@@ -12,18 +12,34 @@ __version__ = "0.1.0.dev0"
 # As in `typing`, which is not imported for it: type checkers go by the name.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from milepost import aio as asyncio
+    from milepost import exceptions, schema
     from milepost.client.auth import (
         Authentication,
         AuthenticationBasic,
         AuthenticationTLS,
         AuthenticationToken,
     )
-    from milepost.client.loggers import ConsoleLogger, LoggerLevel
-    from milepost.client.message import Message
+    from milepost.client.encryption import (
+        EncryptionContext,
+        EncryptionKey,
+    )
+    from milepost.client.key_reader import (
+        CryptoKeyReader,
+    )
+    from milepost.client.loggers import (
+        ConsoleLogger,
+        FileLogger,
+        LoggerLevel,
+    )
+    from milepost.client.message import (
+        Message,
+    )
     from milepost.client.policies import (
         BatchingType,
         CompressionType,
         ConsumerBatchReceivePolicy,
+        ConsumerCryptoFailureAction,
         ConsumerDeadLetterPolicy,
         ConsumerKeySharedPolicy,
         ConsumerType,
@@ -34,72 +50,107 @@ if TYPE_CHECKING:
         ProducerAccessMode,
         RegexSubscriptionMode,
     )
-    from milepost.client.results import Result
+    from milepost.client.results import (
+        Result,
+    )
     from milepost.client.sync import (
         Client,
         Consumer,
         Producer,
         Reader,
+        TableView,
     )
     from milepost.errors import (
-        AlreadyClosed,
-        ConnectError,
-        ConsumerAssignError,
-        ConsumerBusy,
-        IncompatibleSchema,
         IndexNotFound,
         InvalidInput,
         InvalidMessageId,
-        InvalidTopicName,
-        MessageTooBig,
         MilepostError,
         NotAllowed,
         NotAuthenticated,
         NotAuthorized,
         PersistenceError,
+        ServiceNotReady,
+    )
+    from milepost.exceptions import (
+        AlreadyClosed,
+        AuthenticationError,
+        AuthorizationError,
+        BrokerMetadataError,
+        BrokerPersistenceError,
+        ChecksumError,
+        ConnectError,
+        ConsumerAssignError,
+        ConsumerBusy,
+        ConsumerNotFound,
+        ConsumerNotInitialized,
+        CryptoError,
+        CumulativeAcknowledgementNotAllowedError,
+        ErrorGettingAuthenticationData,
+        IncompatibleSchema,
+        Interrupted,
+        InvalidConfiguration,
+        InvalidMessage,
+        InvalidTopicName,
+        InvalidTxnStatusError,
+        InvalidUrl,
+        LookupError,
+        MemoryBufferIsFull,
+        MessageTooBig,
+        NotAllowedError,
+        NotConnected,
+        OperationNotSupported,
+        ProducerBlockedQuotaExceededError,
+        ProducerBlockedQuotaExceededException,
         ProducerBusy,
         ProducerFenced,
+        ProducerNotInitialized,
         ProducerQueueIsFull,
-        ServiceNotReady,
+        PulsarException,
+        ReadError,
+        ServiceUnitNotReady,
         SubscriptionNotFound,
         Timeout,
+        TooManyLookupRequestException,
         TopicNotFound,
         TopicTerminated,
+        TransactionConflict,
+        TransactionCoordinatorNotFoundError,
+        TransactionNotFound,
+        UnknownError,
+        UnsupportedVersionError,
     )
-    from milepost.errors import MilepostError as PulsarException
-    from milepost.errors import NotAllowed as NotAllowedError
-    from milepost.errors import NotAuthenticated as AuthenticationError
-    from milepost.errors import NotAuthorized as AuthorizationError
-    from milepost.errors import PersistenceError as BrokerPersistenceError
-    from milepost.errors import ServiceNotReady as ServiceUnitNotReady
     from milepost.positions import (
         ChunkMessageId,
         MessageId,
     )
+    from milepost.schemas import (
+        BytesSchema,
+    )
 
 # Which module has which names.
 _HOMES = {
-    "client.sync": (
-        "Client",
-        "Consumer",
-        "Producer",
-        "Reader",
-    ),
-    "client.loggers": (
-        "ConsoleLogger",
-        "LoggerLevel",
-    ),
-    "client.message": ("Message",),
     "client.auth": (
         "Authentication",
         "AuthenticationBasic",
         "AuthenticationTLS",
         "AuthenticationToken",
     ),
+    "client.encryption": (
+        "EncryptionContext",
+        "EncryptionKey",
+    ),
+    "client.key_reader": ("CryptoKeyReader",),
+    "client.loggers": (
+        "ConsoleLogger",
+        "FileLogger",
+        "LoggerLevel",
+    ),
+    "client.message": ("Message",),
     "client.policies": (
         "BatchingType",
         "CompressionType",
         "ConsumerBatchReceivePolicy",
+        "ConsumerCryptoFailureAction",
         "ConsumerDeadLetterPolicy",
         "ConsumerKeySharedPolicy",
         "ConsumerType",
@@ -111,46 +162,81 @@ _HOMES = {
         "RegexSubscriptionMode",
     ),
     "client.results": ("Result",),
-    "positions": (
-        "ChunkMessageId",
-        "MessageId",
+    "client.sync": (
+        "Client",
+        "Consumer",
+        "Producer",
+        "Reader",
+        "TableView",
     ),
     "errors": (
-        "AlreadyClosed",
-        "ConnectError",
-        "ConsumerAssignError",
-        "ConsumerBusy",
         "IndexNotFound",
-        "IncompatibleSchema",
+        "InvalidInput",
+        "InvalidMessageId",
+        "MilepostError",
         "NotAllowed",
         "NotAuthenticated",
         "NotAuthorized",
         "PersistenceError",
         "ServiceNotReady",
-        "TopicTerminated",
-        "InvalidInput",
-        "InvalidMessageId",
+    ),
+    "exceptions": (
+        "AlreadyClosed",
+        "AuthenticationError",
+        "AuthorizationError",
+        "BrokerMetadataError",
+        "BrokerPersistenceError",
+        "ChecksumError",
+        "ConnectError",
+        "ConsumerAssignError",
+        "ConsumerBusy",
+        "ConsumerNotFound",
+        "ConsumerNotInitialized",
+        "CryptoError",
+        "CumulativeAcknowledgementNotAllowedError",
+        "ErrorGettingAuthenticationData",
+        "IncompatibleSchema",
+        "Interrupted",
+        "InvalidConfiguration",
+        "InvalidMessage",
         "InvalidTopicName",
+        "InvalidTxnStatusError",
+        "InvalidUrl",
+        "LookupError",
+        "MemoryBufferIsFull",
         "MessageTooBig",
-        "MilepostError",
+        "NotAllowedError",
+        "NotConnected",
+        "OperationNotSupported",
+        "ProducerBlockedQuotaExceededError",
+        "ProducerBlockedQuotaExceededException",
         "ProducerBusy",
         "ProducerFenced",
+        "ProducerNotInitialized",
         "ProducerQueueIsFull",
+        "PulsarException",
+        "ReadError",
+        "ServiceUnitNotReady",
         "SubscriptionNotFound",
         "Timeout",
+        "TooManyLookupRequestException",
         "TopicNotFound",
+        "TopicTerminated",
+        "TransactionConflict",
+        "TransactionCoordinatorNotFoundError",
+        "TransactionNotFound",
+        "UnknownError",
+        "UnsupportedVersionError",
     ),
+    "positions": (
+        "ChunkMessageId",
+        "MessageId",
+    ),
+    "schemas": ("BytesSchema",),
 }
 
-# What the official package calls what has another name here.
-_OFFICIAL = {
-    "PulsarException": "MilepostError",
-    "AuthenticationError": "NotAuthenticated",
-    "AuthorizationError": "NotAuthorized",
-    "NotAllowedError": "NotAllowed",
-    "BrokerPersistenceError": "PersistenceError",
-    "ServiceUnitNotReady": "ServiceNotReady",
-}
+# The official package's modules, as attributes.
+_MODULES = {"asyncio": "aio", "exceptions": "exceptions", "schema": "schema"}
 
 __all__ = [
     "AlreadyClosed",
@@ -161,7 +247,10 @@ __all__ = [
     "AuthenticationToken",
     "AuthorizationError",
     "BatchingType",
+    "BrokerMetadataError",
     "BrokerPersistenceError",
+    "BytesSchema",
+    "ChecksumError",
     "ChunkMessageId",
     "Client",
     "CompressionType",
@@ -171,17 +260,34 @@ __all__ = [
     "ConsumerAssignError",
     "ConsumerBatchReceivePolicy",
     "ConsumerBusy",
+    "ConsumerCryptoFailureAction",
     "ConsumerDeadLetterPolicy",
     "ConsumerKeySharedPolicy",
+    "ConsumerNotFound",
+    "ConsumerNotInitialized",
     "ConsumerType",
+    "CryptoError",
+    "CryptoKeyReader",
+    "CumulativeAcknowledgementNotAllowedError",
+    "EncryptionContext",
+    "EncryptionKey",
+    "ErrorGettingAuthenticationData",
+    "FileLogger",
     "IncompatibleSchema",
     "IndexNotFound",
     "InitialPosition",
+    "Interrupted",
+    "InvalidConfiguration",
     "InvalidInput",
+    "InvalidMessage",
     "InvalidMessageId",
     "InvalidTopicName",
+    "InvalidTxnStatusError",
+    "InvalidUrl",
     "KeySharedMode",
     "LoggerLevel",
+    "LookupError",
+    "MemoryBufferIsFull",
     "Message",
     "MessageId",
     "MessageTooBig",
@@ -191,24 +297,39 @@ __all__ = [
     "NotAllowedError",
     "NotAuthenticated",
     "NotAuthorized",
+    "NotConnected",
+    "OperationNotSupported",
     "PartitionsRoutingMode",
     "PersistenceError",
     "Producer",
     "ProducerAccessMode",
+    "ProducerBlockedQuotaExceededError",
+    "ProducerBlockedQuotaExceededException",
     "ProducerBusy",
     "ProducerFenced",
+    "ProducerNotInitialized",
     "ProducerQueueIsFull",
     "PulsarException",
+    "ReadError",
     "Reader",
     "RegexSubscriptionMode",
     "Result",
     "ServiceNotReady",
     "ServiceUnitNotReady",
     "SubscriptionNotFound",
+    "TableView",
     "Timeout",
+    "TooManyLookupRequestException",
     "TopicNotFound",
     "TopicTerminated",
+    "TransactionConflict",
+    "TransactionCoordinatorNotFoundError",
+    "TransactionNotFound",
+    "UnknownError",
+    "UnsupportedVersionError",
     "__version__",
+    "asyncio",
+    "exceptions",
     "schema",
 ]
 
@@ -216,10 +337,8 @@ __all__ = [
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    name = _OFFICIAL.get(name, name)
-    if name == "schema":
-        # `pulsar.schema` by its own name.
-        return import_module("milepost.schemas")
+    if name in _MODULES:
+        return import_module(f"milepost.{_MODULES[name]}")
     for module, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"milepost.{module}"), name)

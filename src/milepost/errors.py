@@ -60,6 +60,7 @@
     │   ├── AlreadyClosed       used after close
     │   ├── MessageTooBig       more than the broker takes, and chunking is off
     │   ├── ProducerQueueIsFull
+    │   ├── CryptoError         a message cannot be encrypted or decrypted
     │   ├── WrongContext        another event loop, or a process forked after connecting
     │   └── BrokerError         the broker refused with a code that has no class of its own
     ├── Undecodable             a stored entry or value that cannot be read as what it claims to be
@@ -389,6 +390,10 @@ class ProducerQueueIsFull(ClientError):
     """More messages wait for their receipt than `max_pending_messages` allows."""
 
     http_status = 429
+
+
+class CryptoError(ClientError):
+    """A key that is missing or does not fit, or a payload that it does not open."""
 
 
 class WrongContext(ClientError):

@@ -143,12 +143,12 @@ async def test_bad_names_and_options(connect: Connect) -> None:
             await client.subscribe("t", "")
         with pytest.raises(errors.InvalidInput):
             await client.subscribe([], "s")
-        with pytest.raises(TypeError, match="no option"):
+        with pytest.raises(TypeError, match="nonsense"):
             await client.create_producer("t", nonsense=1)
     for url in ("", "localhost:6650", "http://x"):
         with pytest.raises(errors.InvalidInput):
             Client(url)
-    with pytest.raises(TypeError, match="no option"):
+    with pytest.raises(TypeError, match="nonsense"):
         Client("pulsar://x", nonsense=1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +23,8 @@ from milepost.client.policies import (
     PartitionsRoutingMode,
 )
 from milepost.positions import EARLIEST, MessageId
+from milepost.testing.broker import BrokerForTest
+from milepost.testing.proxy import Proxy
 
 Connect = Callable[..., Client]
 Partition = Callable[[str, int], None]
@@ -127,6 +130,58 @@ async def test_a_pattern_finds_topics_now_and_later(connect: Connect, topic: str
         await second.send(b"2")
         assert {message.data() for message in await take(consumer, 2)} == {b"1", b"2"}
         assert sorted(consumer.topics) == [f"{topic}-one", f"{topic}-two"]
+
+
+async def topics_become(consumer: Any, *names: str) -> None:
+    async with asyncio.timeout(30):
+        while sorted(consumer.topics) != sorted(names):
+            await asyncio.sleep(0.005)  # sleep: the broker tells of it
+
+
+@pytest.mark.parametrize(
+    ("pattern", "flags"),
+    [
+        # Short enough for the broker; the others it refuses, or is not told of.
+        ("p{}-.*", 0),
+        ("p{}-.*" + "|never" * 20, 0),
+        ("p{}(?=-)-.*", 0),
+        ("P{}-.*", re.IGNORECASE),
+    ],
+    ids=["short", "long", "lookahead", "flags"],
+)
+async def test_a_pattern_is_told_of_topics_that_come(
+    connect: Connect, pattern: str, flags: int
+) -> None:
+    """PIP-145: long before it would look by itself."""
+    mark = secrets.token_hex(4)
+    async with connect() as client:
+        consumer = await client.subscribe(
+            re.compile(pattern.format(mark), flags), "s", pattern_auto_discovery_period=3600
+        )
+        prefix = f"persistent://public/default/p{mark}"
+        await client.create_producer(prefix)
+        for name in ("one", "two"):
+            producer = await client.create_producer(f"{prefix}-{name}")
+            await producer.send(name.encode())
+            assert (await consumer.receive(30_000)).data() == name.encode()
+        await topics_become(consumer, f"{prefix}-one", f"{prefix}-two")
+
+
+async def test_a_watch_is_set_again(
+    running: BrokerForTest, milepost_only: None, topic: str
+) -> None:
+    """… and what came while nobody watched is found."""
+    async with Proxy("127.0.0.1", running.port) as proxy:
+        watching = Client(proxy.url, follow_lookups=False, backoff_first_s=0.01)
+        other = Client(running.url)
+        async with watching, other:
+            consumer = await watching.subscribe(
+                f"{topic}-.*", "s", is_pattern_topic=True, pattern_auto_discovery_period=3600
+            )
+            for name in ("one", "two", "three"):
+                proxy.cut()
+                await other.create_producer(f"{topic}-{name}")
+            await topics_become(consumer, *(f"{topic}-{name}" for name in ("one", "two", "three")))
 
 
 async def test_a_reader_reads_all_partitions(connect: Connect, partitioned: str) -> None:

@@ -1,7 +1,7 @@
 """The official package's documentation shows how it is used; the same programs, with our import.
 
 Each is a program as that documentation has it: produce, consume, read, listen, several topics, schemas,
-delays, policies. What cannot be shown (encryption, table views, OAuth 2) is listed in docs/client.md.
+delays, policies. What cannot be shown (OAuth 2, functions) is listed in docs/client.md.
 """
 
 from __future__ import annotations
@@ -237,6 +237,37 @@ def test_loggers_and_options(url: str) -> None:
     logging.getLogger("milepost.client").setLevel(logging.NOTSET)
 
 
+def test_a_table_view(url: str) -> None:
+    client = pulsar.Client(url)
+    table_view = client.create_table_view("my-table", schema=pulsar.schema.StringSchema())
+    producer = client.create_producer("my-table", schema=pulsar.schema.StringSchema())
+    heard: queue.Queue[Any] = queue.Queue()
+    table_view.for_each_and_listen(lambda key, value: heard.put((key, value)))
+    producer.send("value-1", partition_key="key")
+    assert heard.get(timeout=30) == ("key", "value-1")
+    assert (table_view.get("key"), len(table_view)) == ("value-1", 1)
+    client.close()
+
+
+def test_arguments_by_their_places(url: str) -> None:
+    client = pulsar.Client(url, None, 30)
+    text = pulsar.schema.StringSchema()
+    consumer = client.subscribe("my-places", "s", pulsar.ConsumerType.Shared, text)
+    producer = client.create_producer("my-places", "my-name", text)
+    producer.send("hello", {"color": "blue"}, "my-key")
+    producer.send_async("again", None, {"color": "red"}, "my-key")
+    producer.flush()
+    for words, color in (("hello", "blue"), ("again", "red")):
+        msg = consumer.receive(10_000)
+        assert (msg.value(), msg.properties(), msg.partition_key()) == (
+            words,
+            {"color": color},
+            "my-key",
+        )
+        assert msg.producer_name() == "my-name"
+    client.close()
+
+
 def test_errors_by_their_names(url: str) -> None:
     client = pulsar.Client(url)
     consumer = client.subscribe("my-topic-12", "my-subscription")
@@ -257,6 +288,8 @@ def test_asyncio(url: str) -> None:
         await producer.send(b"hello")
         msg = await consumer.receive()
         await consumer.acknowledge(msg)
+        await producer.send(b"again")
+        await consumer.negative_acknowledge(await consumer.receive())
         await client.close()
 
     asyncio.run(main())

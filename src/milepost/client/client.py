@@ -4,38 +4,38 @@
         producer = await client.create_producer("orders")
         await producer.send(b"hello")
 
-Names, arguments and defaults are those of the official package's asyncio client. A client belongs to the
-event loop in which it first does something. Closing it closes everything it made.
+Names, arguments and defaults are those of the official package's asyncio client (options.py). A client
+belongs to the event loop in which it first does something. Closing it closes everything it made.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import re
 import weakref
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from milepost.client import loggers
 from milepost.client.auth import Authentication
-from milepost.client.backoff import FIRST_S, MAX_S
-from milepost.client.consumers import AnyConsumer, ConsumerMaker, Topics
+from milepost.client.client_options import ClientOptions
+from milepost.client.consumers import AnyConsumer, ConsumerMaker
 from milepost.client.context import Context, ForkGuard
-from milepost.client.loggers import ConsoleLogger
+from milepost.client.dead_letters import Encryption
 from milepost.client.lookup import Lookup
-from milepost.client.options import ConsumerOptions, ProducerOptions, check, made_of
+from milepost.client.options import ConsumerOptions, ProducerOptions, ReaderOptions
 from milepost.client.partitioned_producer import PartitionedProducer
-from milepost.client.policies import ConsumerType, RegexSubscriptionMode
 from milepost.client.pool import ConnectionPool
 from milepost.client.producer import Producer
 from milepost.client.reader import Reader
-from milepost.client.service_url import ServiceUrl
+from milepost.client.signatures import taking
+from milepost.client.table_view import TableView
 from milepost.client.targets import Target
-from milepost.client.tls import TlsOptions
-from milepost.clock import Clock, SystemClock
+from milepost.clock import SystemClock
 from milepost.errors import AlreadyClosed, InvalidInput, NotAllowed
-from milepost.positions import ChunkMessageId, MessageId, TopicName, signed64
+from milepost.positions import EARLIEST, ChunkMessageId, MessageId, TopicName, signed64
 from milepost.wire import pulsar_pb2 as pb
+
+if TYPE_CHECKING:
+    from milepost.schemas import Schema
 
 
 class _Made(Protocol):
@@ -50,59 +50,11 @@ AnyProducer = Producer | PartitionedProducer
 
 
 class Client:
-    def __init__(
-        self,
-        service_url: str,
-        authentication: Authentication | None = None,
-        operation_timeout_seconds: float = 30,
-        connection_timeout_ms: int = 10_000,
-        listener_name: str | None = None,
-        use_tls: bool = False,
-        tls_trust_certs_file_path: str | None = None,
-        tls_allow_insecure_connection: bool = False,
-        tls_validate_hostname: bool = False,
-        tls_private_key_file_path: str | None = None,
-        tls_certificate_file_path: str | None = None,
-        admin_url: str | None = None,
-        *,
-        follow_lookups: bool = True,
-        logger: ConsoleLogger | logging.Logger | None = None,
-        clock: Clock | None = None,
-        backoff_first_s: float = FIRST_S,
-        backoff_max_s: float = MAX_S,
-        **ignored: Any,
-    ) -> None:
-        """`admin_url`: of an Apache Pulsar's HTTP service, for what its binary protocol lacks.
-
-        `follow_lookups=False` connects to the service URL alone, whatever address the broker gives
-        for itself: for one broker behind a tunnel or a mapped port.
-
-        Options of the official package that tune its threads and files (`io_threads`, ...) are taken
-        and have no effect. This client logs to `logging`, under `milepost.client`.
-        """
-        _check_ignored(ignored)
-        loggers.use(logger)
-        check("connection_timeout_ms", connection_timeout_ms, 1)
-        if operation_timeout_seconds <= 0:
-            raise InvalidInput(f"operation_timeout_seconds {operation_timeout_seconds}")
-        if use_tls and service_url.startswith("pulsar://"):
-            service_url = service_url.replace("pulsar://", "pulsar+ssl://", 1)
-        self._service_url = ServiceUrl.parse(service_url).text
-        self._authentication = authentication or Authentication()
-        self._tls = TlsOptions(
-            tls_trust_certs_file_path,
-            tls_allow_insecure_connection,
-            tls_validate_hostname,
-            tls_certificate_file_path,
-            tls_private_key_file_path,
-        )
-        self._operation_timeout_s = float(operation_timeout_seconds)
-        self._connect_timeout_s = connection_timeout_ms / 1000
-        self._listener_name = listener_name
-        self._admin_url = admin_url
-        self._follow_lookups = follow_lookups
-        self._clock: Clock = clock or SystemClock()
-        self._backoff = (backoff_first_s, backoff_max_s)
+    @taking(ClientOptions)
+    def __init__(self, options: ClientOptions) -> None:
+        """Connects when it first has to. Options are those of the official package, and ours."""
+        loggers.use(options.logger)
+        self._options = options
         self._fork = ForkGuard()
         # Made on the loop of the first call.
         self._pool: ConnectionPool | None = None
@@ -113,91 +65,71 @@ class Client:
 
     # -- make ----------------------------------------------------------------------------------------
 
-    async def create_producer(
-        self, topic: str, producer_name: str | None = None, **options: Any
-    ) -> AnyProducer:
-        """A producer. Options are those of the official package, by name (`ProducerOptions`)."""
+    @taking(ProducerOptions)
+    async def create_producer(self, options: ProducerOptions) -> AnyProducer:
+        """A producer of a topic, or of all its partitions."""
+        return await self.producer_of(options)
+
+    async def producer_of(self, options: ProducerOptions) -> AnyProducer:
         context = self._context()
-        options.setdefault("batching_enabled", not options.get("chunking_enabled", False))
-        chosen = made_of(ProducerOptions, producer_name=producer_name, **options)
-        name = TopicName.parse(topic)
-        partitions = await context.lookup.partitions(str(name))
+        topic = TopicName.parse(options.topic)
+        partitions = await context.lookup.partitions(str(topic))
         if partitions:
-            return await self._opened(PartitionedProducer(context, name, partitions, chosen))
-        return await self._opened(Producer(context, name, chosen))
+            return await self._opened(PartitionedProducer(context, topic, partitions, options))
+        return await self._opened(Producer(context, topic, options))
 
-    async def subscribe(
-        self,
-        topic: Topics,
-        subscription_name: str,
-        consumer_type: ConsumerType = ConsumerType.Exclusive,
-        *,
-        pattern_auto_discovery_period: float = 60,
-        regex_subscription_mode: RegexSubscriptionMode = RegexSubscriptionMode.PersistentOnly,
-        is_pattern_topic: bool = False,
-        **options: Any,
-    ) -> AnyConsumer:
-        """A consumer of a topic, a list of topics, or all that match a compiled pattern.
+    @taking(ConsumerOptions)
+    async def subscribe(self, options: ConsumerOptions) -> AnyConsumer:
+        """A consumer of a topic, a list of topics, or all that match a compiled pattern."""
+        return await self.consumer_of(options)
 
-        Options are those of the official package, by name (`ConsumerOptions`).
-        """
+    async def consumer_of(self, options: ConsumerOptions) -> AnyConsumer:
         context = self._context()
-        chosen = made_of(
-            ConsumerOptions,
-            subscription_name=subscription_name,
-            consumer_type=ConsumerType(consumer_type),
-            **options,
-        )
-        if is_pattern_topic and isinstance(topic, str):
-            topic = re.compile(topic)
-        maker = ConsumerMaker(context, chosen, self._letter_producer)
-        return await self._keep(
-            await maker.make(
-                topic,
-                pattern_period_s=pattern_auto_discovery_period,
-                mode=regex_subscription_mode,
-            )
-        )
+        _refuse_listener(options.message_listener)
+        return await self._keep(await ConsumerMaker(context, options, self._letter_producer).make())
 
-    async def _letter_producer(self, topic: str, subscription: str | None) -> AnyProducer:
+    async def _letter_producer(
+        self, topic: str, subscription: str | None, encryption: Encryption | None
+    ) -> AnyProducer:
+        key, reader = encryption or (None, None)
         return await self.create_producer(
-            topic, batching_enabled=False, initial_subscription_name=subscription
+            topic,
+            batching_enabled=False,
+            initial_subscription_name=subscription,
+            encryption_key=key,
+            crypto_key_reader=reader,
         )
 
-    async def create_reader(
-        self,
-        topic: str,
-        start_message_id: MessageId | None = None,
-        *,
-        start_index: int | None = None,
-        start_timestamp: int | None = None,
-        start_message_id_inclusive: bool = False,
-        reader_name: str | None = None,
-        subscription_role_prefix: str | None = None,
-        **options: Any,
-    ) -> Reader:
-        """A reader that begins at an id, an index or a time. Options are those of a consumer."""
+    @taking(ReaderOptions)
+    async def create_reader(self, options: ReaderOptions) -> Reader:
+        """A reader that begins at an id, an index or a time."""
+        return await self.reader_of(options)
+
+    async def reader_of(self, options: ReaderOptions) -> Reader:
         context = self._context()
+        _refuse_listener(options.reader_listener)
         target = Target.of(
-            start_message_id,
-            timestamp=start_timestamp,
-            index=start_index,
-            inclusive=start_message_id_inclusive,
+            options.start_message_id,
+            timestamp=options.start_timestamp,
+            index=options.start_index,
+            inclusive=options.start_message_id_inclusive,
         )
-        name = f"reader-{context.random_name()}"
-        if subscription_role_prefix:
-            name = f"{subscription_role_prefix}-{name}"
-        chosen = made_of(
-            ConsumerOptions,
-            subscription_name=name,
-            consumer_name=reader_name,
-            start_message_id_inclusive=start_message_id_inclusive,
-            is_durable=False,
-            ack_receipt_enabled=False,
-            **options,
-        )
+        chosen = options.of_consumer(context.random_name())
         maker = ConsumerMaker(context, chosen, self._letter_producer, target=target)
-        return Reader(await self._keep(await maker.make(topic)))
+        return Reader(await self._keep(await maker.make()))
+
+    async def create_table_view(
+        self, topic: str, subscription_name: str | None = None, schema: Schema | None = None
+    ) -> TableView:
+        """The newest value of every key of a topic, kept up to date. Returns when it has them all."""
+        reader = await self.create_reader(
+            topic,
+            EARLIEST,
+            schema,
+            is_read_compacted=TopicName.parse(topic).is_persistent,
+            subscription_name=subscription_name,
+        )
+        return await self._opened(TableView(reader, topic, subscription_name))
 
     async def _opened(self, made: Made) -> Made:
         await made.open()
@@ -234,15 +166,15 @@ class Client:
         connection = await context.lookup.connect(await context.lookup.broker_of(str(topic)))
         peer = connection.protocol.peer
         if peer is None or not peer.finds_indexes:
-            if self._admin_url is None:
+            if self._options.admin_url is None:
                 raise NotAllowed(
                     f"{connection.url} ({connection.server}) finds ids by index over HTTP only:"
                     " give the client its admin_url"
                 )
-            return await self._admin_id_by_index(self._admin_url, topic, index)
+            return await self._admin_id_by_index(self._options.admin_url, topic, index)
         answer = await connection.request(
             pb.CommandGetMessageIdByIndex(request_id=0, topic=str(topic), index=index),
-            self._operation_timeout_s,
+            self._options.operation_timeout_seconds,
         )
         return _message_id(answer.message_id)
 
@@ -265,11 +197,11 @@ class Client:
         if self._pool is not None:
             await self._pool.close()
 
-    async def shutdown(self) -> None:
-        """Close the connections at once, without saying good-bye."""
-        if self._pool is not None:
-            await self._pool.close()
-        await self.close()
+    def shutdown(self) -> asyncio.Future[None]:
+        """Close the connections at once, without saying good-bye. Await it to see all of it closed."""
+        if self._pool is not None and not self._fork.is_forked:
+            self._pool.shut()
+        return asyncio.ensure_future(self.close())
 
     async def __aenter__(self) -> Client:
         self._context()
@@ -284,22 +216,24 @@ class Client:
             raise AlreadyClosed("the client is closed")
         self._fork.check()
         if self._shared is None:
-            self._pool = ConnectionPool(self._authentication, self._tls, self._connect_timeout_s)
+            options = self._options
+            authentication = options.authentication or Authentication()
+            connect_timeout_s = options.connection_timeout_ms / 1000
+            self._pool = ConnectionPool(authentication, options.tls, connect_timeout_s)
             lookup = Lookup(
                 self._pool,
-                self._service_url,
-                timeout_s=self._operation_timeout_s,
-                listener_name=self._listener_name,
-                follows=self._follow_lookups,
+                options.url,
+                timeout_s=options.operation_timeout_seconds,
+                listener_name=options.listener_name,
+                follows=options.follow_lookups,
             )
-            first_s, max_s = self._backoff
             self._shared = Context(
                 lookup,
-                self._clock,
-                operation_timeout_s=self._operation_timeout_s,
+                options.clock or SystemClock(),
+                operation_timeout_s=options.operation_timeout_seconds,
                 id_by_index=self._id_by_index,
-                backoff_first_s=first_s,
-                backoff_max_s=max_s,
+                backoff_first_s=options.backoff_first_s,
+                backoff_max_s=options.backoff_max_s,
             )
         self._shared.check()
         return self._shared
@@ -318,14 +252,8 @@ def _message_id(data: pb.MessageIdData) -> MessageId:
     return ChunkMessageId(_message_id(data.first_chunk_message_id), found)
 
 
-# Of the official package; they tune what this client does not have.
-_IGNORED = re.compile(
-    "io_threads|message_listener_threads|concurrent_lookup_requests|log_conf_file_path"
-    "|stats_interval_in_seconds"
-)
-
-
-def _check_ignored(options: dict[str, Any]) -> None:
-    for name in options:
-        if not _IGNORED.fullmatch(name):
-            raise TypeError(f"Client() has no option {name!r}")
+def _refuse_listener(listener: object) -> None:
+    if listener is not None:
+        raise InvalidInput(
+            "listeners are of the synchronous client: here, iterate over the messages"
+        )

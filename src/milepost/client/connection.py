@@ -78,6 +78,13 @@ class ConsumerEnd(Protocol):
     def detached(self, connection: Connection, reason: MilepostError, url: str | None) -> None: ...
 
 
+class WatcherEnd(Protocol):
+    """What a connection tells who watches topics (PIP-145)."""
+
+    def topics_changed(self, names: Iterable[str]) -> None: ...
+    def detached(self, connection: Connection, reason: MilepostError, url: str | None) -> None: ...
+
+
 class Connection(asyncio.Protocol):
     def __init__(self, url: str, authentication: Authentication) -> None:
         self.url = url
@@ -85,6 +92,7 @@ class Connection(asyncio.Protocol):
         # By the ids that this side gave them.
         self.producers: dict[int, ProducerEnd] = {}
         self.consumers: dict[int, ConsumerEnd] = {}
+        self.watchers: dict[int, WatcherEnd] = {}
         # What ended it; None while it lives. Invariant: no request waits when it is set.
         self.error: MilepostError | None = None
         self._authentication = authentication
@@ -178,11 +186,16 @@ class Connection(asyncio.Protocol):
         for waiting in requests.values():
             if not waiting.done():
                 waiting.set_exception(reason)
-        ends: list[ProducerEnd | ConsumerEnd] = [*self.producers.values(), *self.consumers.values()]
+        ends: list[ProducerEnd | ConsumerEnd | WatcherEnd] = [
+            *self.producers.values(),
+            *self.consumers.values(),
+            *self.watchers.values(),
+        ]
         for end in ends:
             end.detached(self, reason, None)
         self.producers.clear()
         self.consumers.clear()
+        self.watchers.clear()
 
     def _tick(self) -> None:
         if not self.protocol.heard:
@@ -314,6 +327,9 @@ class Connection(asyncio.Protocol):
             case pb.CommandReachedEndOfTopic():
                 if (consumer := self.consumers.get(message.consumer_id)) is not None:
                     consumer.end_of_topic()
+            case pb.CommandWatchTopicUpdate():
+                if (watcher := self.watchers.get(message.watcher_id)) is not None:
+                    watcher.topics_changed([*message.new_topics, *message.deleted_topics])
             case pb.CommandSeek():
                 if (consumer := self.consumers.get(message.consumer_id)) is not None:
                     consumer.reset(signed64(message.consumer_epoch))

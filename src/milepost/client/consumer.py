@@ -22,7 +22,7 @@ from milepost.client.context import Context
 from milepost.client.inbox import Start, Verdict
 from milepost.client.message import Message
 from milepost.client.options import ConsumerOptions
-from milepost.client.receiving import Receiving
+from milepost.client.receiving import DONE, Done, Receiving
 from milepost.client.redelivery import Redeliveries
 from milepost.client.statistics import ConsumerStatistics
 from milepost.client.subscription import Subscription
@@ -291,21 +291,22 @@ class Consumer(Receiving):
 
     # -- redelivery ----------------------------------------------------------------------------------
 
-    def negative_acknowledge(self, message: Acked) -> None:
-        """Ask for a message again, after the delay: all of it, were it chunked."""
+    def negative_acknowledge(self, message: Acked) -> Done:
+        """Ask for a message again, after the delay: all of it, were it chunked. Need not be awaited."""
         self._subscription.check()
         self.stats.negative_acks += 1
         delay_ms = self._options.negative_ack_redelivery_delay_ms
         if not isinstance(message, Message):
             self._check_id(message)
             self._ask_later(message.position, delay_ms, ())
-            return
+            return DONE
         entry = message.entry
         if entry.epoch < self._inbox.seek_epoch:
-            return
+            return DONE
         if self._options.negative_ack_backoff is not None:
             delay_ms = self._options.negative_ack_backoff.delay_ms(entry.redelivery_count)
         self._ask_later(entry.position, delay_ms, entry.chunks)
+        return DONE
 
     def redeliver_unacknowledged_messages(self) -> None:
         """Ask for everything again that was received and not acked."""

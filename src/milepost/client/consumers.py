@@ -1,6 +1,6 @@
 """Which consumers a subscription needs: one, one a partition, one a topic, or as many as match.
 
-    made = await ConsumerMaker(context, options, create_producer).make(topic)
+    made = await ConsumerMaker(context, options, create_producer).make()
 
 A topic that is not partitioned, asked for by its name, gets a plain `Consumer`; everything else a
 `MultiConsumer`, which grows as partitions and topics are added.
@@ -27,6 +27,7 @@ from milepost.client.policies import (
 )
 from milepost.client.poller import Poller
 from milepost.client.targets import Target
+from milepost.client.topic_watcher import TopicWatcher
 from milepost.errors import InvalidInput, NotAllowed
 from milepost.positions import EARLIEST, LATEST, TopicName
 
@@ -35,7 +36,6 @@ PARTITIONS_PERIOD_S: Final = 60.0
 # How often a message may be sent to the retry topic, when no dead letter policy says.
 RECONSUME_MAX: Final = 16
 
-Topics = str | list[str] | re.Pattern[str]
 AnyConsumer = Consumer | MultiConsumer
 
 
@@ -55,16 +55,11 @@ class ConsumerMaker:
         # Retry topics, each with the topic that its messages are of.
         self._origins: dict[TopicName, TopicName] = {}
 
-    async def make(
-        self,
-        topic: Topics,
-        *,
-        pattern_period_s: float = 60.0,
-        mode: RegexSubscriptionMode = RegexSubscriptionMode.PersistentOnly,
-    ) -> AnyConsumer:
+    async def make(self) -> AnyConsumer:
         """Made and opened."""
-        if isinstance(topic, re.Pattern):
-            return await self._by_pattern(TopicPattern.parse(topic), pattern_period_s, mode)
+        topic = self._options.topic
+        if isinstance(topic, re.Pattern) or self._options.is_pattern_topic:
+            return await self._by_pattern(TopicPattern.parse(topic))
         if isinstance(topic, str):
             names = [TopicName.parse(topic)]
         elif topic:
@@ -103,9 +98,8 @@ class ConsumerMaker:
         poller.start()
         return many
 
-    async def _by_pattern(
-        self, pattern: TopicPattern, period_s: float, mode: RegexSubscriptionMode
-    ) -> MultiConsumer:
+    async def _by_pattern(self, pattern: TopicPattern) -> MultiConsumer:
+        mode = self._options.regex_subscription_mode
         many = MultiConsumer(pattern.expression.pattern, self._options)
 
         async def discover() -> None:
@@ -121,9 +115,14 @@ class ConsumerMaker:
         except BaseException:
             await many.close()
             raise
+        period_s = self._options.pattern_auto_discovery_period
         poller = Poller(f"topics like {many.topic()}", discover, period_s)
         many.closes(poller.stop)
         poller.start()
+        if mode == RegexSubscriptionMode.PersistentOnly:
+            watcher = TopicWatcher(self._context, pattern, poller.wake)
+            many.closes(watcher.stop)
+            watcher.start()
         return many
 
     async def _take_in(self, many: MultiConsumer, names: Iterable[TopicName]) -> None:
@@ -177,4 +176,10 @@ class ConsumerMaker:
         if options.dead_letter_policy is None and not options.retry_enabled:
             return None
         topic = self._origins.get(topic, topic)
-        return DeadLetters(self._policy(), topic, options.subscription_name, self._create_producer)
+        return DeadLetters(
+            self._policy(),
+            topic,
+            options.subscription_name,
+            self._create_producer,
+            options.crypto_key_reader,
+        )

@@ -18,8 +18,9 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from milepost.client.key_reader import CryptoKeyReader
 from milepost.client.policies import ConsumerDeadLetterPolicy
-from milepost.errors import MilepostError
+from milepost.errors import CryptoError, MilepostError
 from milepost.positions import TopicName
 
 if TYPE_CHECKING:
@@ -33,8 +34,11 @@ ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
 RECONSUME_TIMES: Final = "RECONSUMETIMES"
 DELAY_TIME: Final = "DELAY_TIME"
 
-# Makes a producer of raw bytes: of a topic, with a subscription to be made on it first.
-CreateProducer = Callable[[str, str | None], Awaitable[Any]]
+# The name of a key, and who has it.
+Encryption = tuple[str, CryptoKeyReader]
+
+# Makes a producer of raw bytes: of a topic, with a subscription to be made on it first, and encrypted.
+CreateProducer = Callable[[str, str | None, Encryption | None], Awaitable[Any]]
 
 
 def retry_topic(policy: ConsumerDeadLetterPolicy, topic: TopicName, subscription: str) -> str:
@@ -48,12 +52,14 @@ class DeadLetters:
         topic: TopicName,
         subscription: str,
         create_producer: CreateProducer,
+        keys: CryptoKeyReader | None = None,
     ) -> None:
         self._policy = policy
+        self._keys = keys
         self._dead_topic = policy.dead_letter_topic or f"{topic.base}-{subscription}-DLQ"
         self._retry_topic = retry_topic(policy, topic, subscription)
         self._create_producer = create_producer
-        self._producers: dict[str, asyncio.Task[Any]] = {}
+        self._producers: dict[tuple[str, str | None], asyncio.Task[Any]] = {}
         self._burials: set[asyncio.Task[None]] = set()
 
     def bury(self, consumer: Consumer, messages: tuple[Message, ...]) -> None:
@@ -100,7 +106,7 @@ class DeadLetters:
         properties: dict[str, str],
         **fields: Any,
     ) -> None:
-        producer = await self._producer(topic, subscription)
+        producer = await self._producer(topic, subscription, self._encryption(message))
         await producer.send(
             message.data(),
             properties=properties,
@@ -109,16 +115,28 @@ class DeadLetters:
             **fields,
         )
 
-    async def _producer(self, topic: str, subscription: str | None) -> Any:
-        opening = self._producers.get(topic)
+    def _encryption(self, message: Message) -> Encryption | None:
+        """A copy of what was encrypted is encrypted too, with the same key, or not sent."""
+        context = message.encryption_context()
+        if context is None:
+            return None
+        if self._keys is None or context.is_decryption_failed():
+            raise CryptoError(f"{message} was not decrypted, and cannot be encrypted for a copy")
+        return context.keys()[0].key, self._keys
+
+    async def _producer(
+        self, topic: str, subscription: str | None, encryption: Encryption | None
+    ) -> Any:
+        which = topic, None if encryption is None else encryption[0]
+        opening = self._producers.get(which)
         if opening is not None and opening.done() and opening.exception() is not None:
             opening = None
         if opening is None:
 
             async def create() -> Any:
-                return await self._create_producer(topic, subscription)
+                return await self._create_producer(topic, subscription, encryption)
 
-            opening = self._producers[topic] = asyncio.create_task(create(), name=topic)
+            opening = self._producers[which] = asyncio.create_task(create(), name=topic)
         return await asyncio.shield(opening)
 
     async def close(self) -> None:

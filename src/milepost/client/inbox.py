@@ -1,10 +1,10 @@
 """The inbox: from deliveries to messages that a user may have. Pure: no socket, no clock, no waiting.
 
 A delivery is one entry. Before its messages reach the queue they pass, in this order: the epoch filter
-(PIP-194), the checksum, the chunk assembler (PIP-107), decompression, the broker's ack set (PIP-54), the
-place where reading was to start. What falls out on the way is accounted for: each message that the
-broker took a permit for gives it back once, when the user takes it or when it is dropped here. Messages
-hidden by the ack set gave none: the broker did not count them.
+(PIP-194), the checksum, decryption, the chunk assembler (PIP-107), decompression, the broker's ack set
+(PIP-54), the place where reading was to start. What falls out on the way is accounted for: each message
+that the broker took a permit for gives it back once, when the user takes it or when it is dropped here.
+Messages hidden by the ack set gave none: the broker did not count them.
 
     inbox = Inbox(self, "persistent://public/default/orders", queue_size=1000)
     verdict = inbox.take(delivery, now_ms)     # what else is to be done about it; None for nothing
@@ -21,9 +21,10 @@ import logging
 from collections import deque
 from typing import Final, NamedTuple
 
+from milepost.client.encryption import Opener
 from milepost.client.message import DeliveredEntry, Message
 from milepost.client.schemas import Readings
-from milepost.errors import InvalidInput, ProtocolError
+from milepost.errors import CryptoError, InvalidInput, ProtocolError
 from milepost.positions import AckSet, MessageId, Position, signed64
 from milepost.wire import (
     ChunkAssembler,
@@ -99,6 +100,8 @@ class Inbox:
         acks_given_up_chunks: bool = False,
         chunk_expiry_ms: int = 60_000,
         redeliveries_max: int | None = None,
+        opener: Opener | None = None,
+        hands_out_sealed: bool = False,
     ) -> None:
         self.queue: deque[Message] = deque()
         # PIP-194: grows at each seek and with each reset that is heard of; never falls.
@@ -117,6 +120,9 @@ class Inbox:
         self._acks_given_up_chunks = acks_given_up_chunks
         self._chunk_expiry_ms = chunk_expiry_ms
         self._redeliveries_max = redeliveries_max
+        # None: there are no keys to read what is encrypted.
+        self._opener = opener
+        self._hands_out_sealed = hands_out_sealed
         # Entries with messages in the queue. Invariant: at most one of each position is here.
         self._held: dict[tuple[int, int], DeliveredEntry] = {}
         # How far a cumulative ack of this epoch reached: ledger, entry, batch index.
@@ -252,11 +258,16 @@ class Inbox:
         if not parts.is_intact:
             count = self._permits_of(delivery, metadata)
             return self._refuse(delivery, count, _Validation.ChecksumMismatch, "wrong checksum")
-        if metadata.encryption_keys:
-            self._freed += self._permits_of(delivery, metadata)
-            return self._refuse(delivery, 0, _Validation.DecryptionError, "it is encrypted")
         verdict: Verdict | None = None
         payload = parts.payload
+        if metadata.encryption_keys:
+            try:
+                payload = self._opened(metadata, payload)
+            except CryptoError as error:
+                count = self._permits_of(delivery, metadata)
+                if not self._hands_out_sealed:
+                    return self._refuse(delivery, count, _Validation.DecryptionError, str(error))
+                return self._add_sealed(delivery, parts, count, is_reset=is_reset)
         positions: tuple[Position, ...] = ()
         info = chunk_info(metadata)
         if info is not None and info.num_chunks > 1:
@@ -289,6 +300,36 @@ class Inbox:
                 unreadable=found.unreadable, skipped=found.skipped, dead=found.dead
             )
         return verdict._replace(is_reset=is_reset)
+
+    def _opened(self, metadata: pb.MessageMetadata, payload: bytes) -> bytes:
+        if self._opener is None:
+            raise CryptoError("it is encrypted, and there is no crypto_key_reader")
+        return self._opener.open(metadata, payload)
+
+    def _add_sealed(
+        self, delivery: Delivery, parts: EntryParts, permits: int, *, is_reset: bool
+    ) -> Verdict | None:
+        """An entry that cannot be decrypted, as one message: what is in it cannot be told apart."""
+        last_index = parts.broker.index if parts.broker is not None else None
+        entry = DeliveredEntry(
+            self._consumer,
+            self._topic,
+            delivery.ledger_id,
+            delivery.entry_id,
+            delivery.partition,
+            parts.metadata,
+            batch_size=0,
+            pending=1,
+            last_index=last_index,
+            redelivery_count=delivery.redelivery_count,
+            epoch=self.epoch,
+            is_sealed=True,
+        )
+        self._freed += permits - 1
+        found = self._sort_out(entry, [Message(entry, -1, None, parts.payload, self._readings)])
+        if found is None and not is_reset:
+            return None
+        return (found or Verdict())._replace(is_reset=is_reset)
 
     def _add(
         self,

@@ -90,6 +90,10 @@ class Lookup:
         )
         return list(answer.topics)
 
+    async def service(self) -> Connection:
+        """The connection to the service URL."""
+        return await self._pool.get(self._service_url)
+
     async def _ask(self, command: Any) -> Any:
-        connection = await self._pool.get(self._service_url)
+        connection = await self.service()
         return await connection.request(command, self._timeout_s)

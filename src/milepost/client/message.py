@@ -14,6 +14,7 @@ import base64
 import binascii
 from typing import Any
 
+from milepost.client.encryption import EncryptionContext
 from milepost.client.schemas import Readings
 from milepost.positions import ChunkMessageId, MessageId, Position, signed64
 from milepost.wire import pulsar_pb2 as pb
@@ -28,6 +29,7 @@ class DeliveredEntry:
         "consumer",
         "entry_id",
         "epoch",
+        "is_sealed",
         "last_index",
         "ledger_id",
         "metadata",
@@ -52,6 +54,7 @@ class DeliveredEntry:
         redelivery_count: int,
         epoch: int,
         chunks: tuple[Position, ...] = (),
+        is_sealed: bool = False,
     ) -> None:
         # Whoever received it: an ack through another consumer is a mistake that can be named.
         self.consumer = consumer
@@ -71,6 +74,8 @@ class DeliveredEntry:
         self.epoch = epoch
         # Positions of all chunks, first to last; empty if it was not chunked.
         self.chunks = chunks
+        # Nobody here could decrypt it, and its user wants it all the same.
+        self.is_sealed = is_sealed
 
     @property
     def position(self) -> Position:
@@ -178,8 +183,11 @@ class Message:
     def has_null_value(self) -> bool:
         return self._own.null_value
 
-    def encryption_context(self) -> None:
-        """Always None: encrypted messages are not read."""
+    def encryption_context(self) -> EncryptionContext | None:
+        """How it was encrypted; None if it was not."""
+        if not self.entry.metadata.encryption_keys:
+            return None
+        return EncryptionContext(self.entry.metadata, is_sealed=self.entry.is_sealed)
 
     @property
     def _own(self) -> pb.SingleMessageMetadata | pb.MessageMetadata:

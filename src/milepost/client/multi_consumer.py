@@ -18,7 +18,7 @@ from typing import Any
 from milepost.client.consumer import Acked, Consumer
 from milepost.client.message import Message
 from milepost.client.options import ConsumerOptions
-from milepost.client.receiving import Receiving
+from milepost.client.receiving import Done, Receiving
 from milepost.client.statistics import ConsumerStatistics, total
 from milepost.errors import (
     AlreadyClosed,
@@ -167,9 +167,9 @@ class MultiConsumer(Receiving):
             raise InvalidInput(f"index {index} is of one partition: consume that one by itself")
         await self._home(message).acknowledge_cumulative(message)
 
-    def negative_acknowledge(self, message: Acked) -> None:
+    def negative_acknowledge(self, message: Acked) -> Done:
         self.check()
-        self._home(message).negative_acknowledge(message)
+        return self._home(message).negative_acknowledge(message)
 
     def redeliver_unacknowledged_messages(self) -> None:
         self.check()

@@ -1,18 +1,26 @@
 """What a producer, consumer or reader was asked to be: the official package's options, checked once.
 
-`Client` makes these from its arguments; everything below reads them and nothing changes them.
+The fields are the arguments of `Client.create_producer`, `subscribe` and `create_reader` (signatures.py):
+first those of the official package, in its order, then, by name only, our own. Everything below reads
+them and nothing changes them.
+
+>>> ProducerOptions("orders", compression_type=CompressionType.ZSTD).max_pending_messages
+1000
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any
 
+from milepost.client.key_reader import CryptoKeyReader
 from milepost.client.policies import (
     BatchingType,
     CompressionType,
     ConsumerBatchReceivePolicy,
+    ConsumerCryptoFailureAction,
     ConsumerDeadLetterPolicy,
     ConsumerKeySharedPolicy,
     ConsumerType,
@@ -20,11 +28,16 @@ from milepost.client.policies import (
     NegativeAckBackoff,
     PartitionsRoutingMode,
     ProducerAccessMode,
+    RegexSubscriptionMode,
 )
 from milepost.errors import InvalidInput
+from milepost.positions import MessageId
 
 if TYPE_CHECKING:
     from milepost.schemas import Schema
+
+# One, several, or all that match.
+Topics = str | list[str] | re.Pattern[str]
 
 
 def check(what: str, value: Any, minimum: int, maximum: int = 2**31 - 1) -> None:
@@ -35,9 +48,11 @@ def check(what: str, value: Any, minimum: int, maximum: int = 2**31 - 1) -> None
         raise InvalidInput(f"{what} {value}; allowed are {minimum} to {maximum}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ProducerOptions:
+    topic: str
     producer_name: str | None = None
+    # None: messages are bytes.
     schema: Schema | None = None
     initial_sequence_id: int | None = None
     send_timeout_millis: int = 30_000
@@ -45,18 +60,26 @@ class ProducerOptions:
     max_pending_messages: int = 1000
     max_pending_messages_across_partitions: int = 50_000
     block_if_queue_full: bool = False
-    batching_enabled: bool = False
+    # None: as the official package has it. Its asyncio client batches, unless it is to chunk; its
+    # synchronous one does not.
+    batching_enabled: bool | None = None
     batching_max_messages: int = 1000
     batching_max_allowed_size_in_bytes: int = 128 * 1024
     batching_max_publish_delay_ms: int = 10
-    batching_type: BatchingType = BatchingType.Default
     chunking_enabled: bool = False
+    message_routing_mode: PartitionsRoutingMode = PartitionsRoutingMode.RoundRobinDistribution
+    # Without effect: all partitions are opened at once.
+    lazy_start_partitioned_producers: bool = False
+    properties: dict[str, str] | None = None
+    batching_type: BatchingType = BatchingType.Default
+    # The name of the key that messages are encrypted with, which `crypto_key_reader` has.
+    encryption_key: str | None = None
+    crypto_key_reader: CryptoKeyReader | None = None
+    access_mode: ProducerAccessMode = ProducerAccessMode.Shared
+    message_router: Callable[[Any, int], int] | None = None
+    _: KW_ONLY
     # Bytes of payload in one chunk; 0: as many as the broker takes.
     chunk_max_size: int = 0
-    message_routing_mode: PartitionsRoutingMode = PartitionsRoutingMode.RoundRobinDistribution
-    message_router: Callable[[Any, int], int] | None = None
-    properties: dict[str, str] = field(default_factory=dict)
-    access_mode: ProducerAccessMode = ProducerAccessMode.Shared
     # For dead letter topics: a subscription that is made before the first message.
     initial_subscription_name: str | None = None
 
@@ -75,35 +98,55 @@ class ProducerOptions:
             self.message_router is None
         ):
             raise InvalidInput("PartitionsRoutingMode.CustomPartition needs a message_router")
+        if self.encryption_key is not None and self.crypto_key_reader is None:
+            raise InvalidInput(f"encryption_key {self.encryption_key!r} needs a crypto_key_reader")
+
+    @property
+    def batches(self) -> bool:
+        """Whether messages are gathered, as the asyncio client has it."""
+        if self.batching_enabled is None:
+            return not self.chunking_enabled
+        return self.batching_enabled
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ConsumerOptions:
+    topic: Topics
     subscription_name: str
     consumer_type: ConsumerType = ConsumerType.Exclusive
     schema: Schema | None = None
+    # Called with the consumer and each message, on a thread of its own: of the synchronous client.
+    message_listener: Callable[[Any, Any], object] | None = None
     receiver_queue_size: int = 1000
     max_total_receiver_queue_size_across_partitions: int = 50_000
     consumer_name: str | None = None
     unacked_messages_timeout_ms: int | None = None
+    # Without effect: nothing is cached.
+    broker_consumer_stats_cache_time_ms: int = 30_000
     negative_ack_redelivery_delay_ms: int = 60_000
-    negative_ack_backoff: NegativeAckBackoff | None = None
     is_read_compacted: bool = False
-    properties: dict[str, str] = field(default_factory=dict)
+    properties: dict[str, str] | None = None
+    # Seconds between two looks for new topics, where the broker does not tell of them by itself.
+    pattern_auto_discovery_period: float = 60
     initial_position: InitialPosition = InitialPosition.Latest
+    crypto_key_reader: CryptoKeyReader | None = None
     replicate_subscription_state_enabled: bool = False
     max_pending_chunked_message: int = 10
     auto_ack_oldest_chunked_message_on_queue_full: bool = False
-    expire_time_of_incomplete_chunked_message_ms: int = 60_000
     start_message_id_inclusive: bool = False
-    batch_receive_policy: ConsumerBatchReceivePolicy = field(
-        default_factory=ConsumerBatchReceivePolicy
-    )
+    batch_receive_policy: ConsumerBatchReceivePolicy | None = None
     key_shared_policy: ConsumerKeySharedPolicy | None = None
     batch_index_ack_enabled: bool = True
+    regex_subscription_mode: RegexSubscriptionMode = RegexSubscriptionMode.PersistentOnly
+    dead_letter_policy: ConsumerDeadLetterPolicy | None = None
+    crypto_failure_action: ConsumerCryptoFailureAction = ConsumerCryptoFailureAction.FAIL
+    # Whether a topic that is text is a pattern.
+    is_pattern_topic: bool = False
+    _: KW_ONLY
+    negative_ack_backoff: NegativeAckBackoff | None = None
+    expire_time_of_incomplete_chunked_message_ms: int = 60_000
     # An ack is answered when it is on disk; False: sent within a tenth of a second, never answered.
     ack_receipt_enabled: bool = True
-    dead_letter_policy: ConsumerDeadLetterPolicy | None = None
     # Whether `reconsume_later` may be used: the consumer then also reads its retry topic.
     retry_enabled: bool = False
     priority_level: int = 0
@@ -126,6 +169,8 @@ class ConsumerOptions:
         if timeout_ms is not None:
             check("unacked_messages_timeout_ms", timeout_ms, 10_000)
         check("priority_level", self.priority_level, 0, 2**16)
+        check("consumer_type", self.consumer_type, 0, max(ConsumerType))
+        object.__setattr__(self, "consumer_type", ConsumerType(self.consumer_type))
         self._check_broadcast()
 
     def _check_broadcast(self) -> None:
@@ -148,7 +193,8 @@ class ConsumerOptions:
             "milepost.member": self.member,
             "milepost.start": self.start,
         }
-        return {**self.properties, **{key: text for key, text in said.items() if text is not None}}
+        ours = {key: text for key, text in said.items() if text is not None}
+        return {**(self.properties or {}), **ours}
 
     @property
     def is_shared(self) -> bool:
@@ -156,26 +202,50 @@ class ConsumerOptions:
         return self.consumer_type in (ConsumerType.Shared, ConsumerType.KeyShared)
 
 
-Options = TypeVar("Options", ProducerOptions, ConsumerOptions)
+@dataclass(frozen=True, slots=True)
+class ReaderOptions:
+    topic: str
+    # Where to begin: one of this, `start_index` and `start_timestamp`.
+    start_message_id: MessageId | None = None
+    schema: Schema | None = None
+    # Called with the reader and each message, on a thread of its own: of the synchronous client.
+    reader_listener: Callable[[Any, Any], object] | None = None
+    receiver_queue_size: int = 1000
+    reader_name: str | None = None
+    subscription_role_prefix: str | None = None
+    is_read_compacted: bool = False
+    crypto_key_reader: CryptoKeyReader | None = None
+    start_message_id_inclusive: bool = False
+    crypto_failure_action: ConsumerCryptoFailureAction = ConsumerCryptoFailureAction.FAIL
+    _: KW_ONLY
+    start_index: int | None = None
+    start_timestamp: int | None = None
+    properties: dict[str, str] | None = None
+    max_pending_chunked_message: int = 10
+    expire_time_of_incomplete_chunked_message_ms: int = 60_000
+    # The subscription's name; made up unless given.
+    subscription_name: str | None = None
 
-# Of the official package: every partition is opened at once, nothing is cached, nothing encrypted.
-_WITHOUT_EFFECT: Final = frozenset(
-    (
-        "broker_consumer_stats_cache_time_ms",
-        "lazy_start_partitioned_producers",
-        "crypto_failure_action",
-    )
-)
-
-
-def made_of(kind: type[Options], **given: Any) -> Options:
-    """Options as their class; a name that it does not have is a `TypeError`, as of any call."""
-    known = {one.name: one for one in fields(kind)}
-    for name, value in list(given.items()):
-        if name in _WITHOUT_EFFECT:
-            del given[name]
-        elif name not in known:
-            raise TypeError(f"there is no option {name!r}")
-        elif value is None and name != "subscription_name" and known[name].default is not None:
-            del given[name]  # None is the official package's word for the default
-    return kind(**given)
+    def of_consumer(self, made_up_name: str) -> ConsumerOptions:
+        """The consumer that a reader is: its cursor is forgotten, its acks are not waited for."""
+        name = f"reader-{made_up_name}"
+        if self.subscription_role_prefix:
+            name = f"{self.subscription_role_prefix}-{name}"
+        return ConsumerOptions(
+            self.topic,
+            self.subscription_name or name,
+            schema=self.schema,
+            receiver_queue_size=self.receiver_queue_size,
+            consumer_name=self.reader_name,
+            is_read_compacted=self.is_read_compacted,
+            properties=self.properties,
+            crypto_key_reader=self.crypto_key_reader,
+            max_pending_chunked_message=self.max_pending_chunked_message,
+            start_message_id_inclusive=self.start_message_id_inclusive,
+            crypto_failure_action=self.crypto_failure_action,
+            expire_time_of_incomplete_chunked_message_ms=(
+                self.expire_time_of_incomplete_chunked_message_ms
+            ),
+            ack_receipt_enabled=False,
+            is_durable=False,
+        )

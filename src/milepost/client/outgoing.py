@@ -16,7 +16,6 @@ import asyncio
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
-from milepost.client.policies import CompressionType
 from milepost.errors import MilepostError
 from milepost.positions import ChunkMessageId, MessageId, Position
 from milepost.wire import Buffer
@@ -185,16 +184,3 @@ class Sent:
     def add_done_callback(self, callback: Callable[[Sent], None]) -> None:
         """Call when it is stored or has failed; at once if that is so already."""
         self._entry.when_done(callback, self._batch_index)
-
-
-def pack(
-    metadata: pb.MessageMetadata, payload: bytes, compression: CompressionType
-) -> tuple[pb.MessageMetadata, bytes]:
-    """Compress, and say so. An empty payload stays as it is: not every client can unpack nothing."""
-    if compression is not CompressionType.NONE and payload:
-        from milepost.wire.compression import compress
-
-        metadata.compression = pb.CompressionType.Name(compression)  # type: ignore[assignment]
-        metadata.uncompressed_size = len(payload)
-        payload = compress(compression, payload)
-    return metadata, payload

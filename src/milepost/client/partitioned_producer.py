@@ -15,11 +15,15 @@ from milepost.client.outgoing import Sent
 from milepost.client.poller import Poller
 from milepost.client.producer import Producer
 from milepost.client.routing import RoutedMessage, Router
+from milepost.client.signatures import like
 from milepost.client.statistics import ProducerStatistics, total
 from milepost.errors import AlreadyClosed
 from milepost.positions import MessageId, TopicName
 
 PARTITIONS_PERIOD_S: Final = 60.0
+
+# What a router may ask for, by its place behind the content.
+_FIELDS: Final = ("properties", "partition_key", "ordering_key")
 
 
 class PartitionedProducer:
@@ -32,7 +36,7 @@ class PartitionedProducer:
         # Invariant: one for each partition that is known, in order.
         self._producers = [self._producer(number) for number in range(partitions)]
         self._is_closed = False
-        batching = options.batching_enabled
+        batching = options.batches
         self._router = Router(
             options.message_routing_mode,
             random=Random(),  # noqa: S311  # spreads load, keeps no secret
@@ -87,20 +91,27 @@ class PartitionedProducer:
     def stats(self) -> ProducerStatistics:
         return total(ProducerStatistics(), (one.stats for one in self._producers))
 
-    async def send(self, content: Any, **fields: Any) -> MessageId:
-        return await (await self.enqueue(content, **fields))
+    @like(Producer.send)
+    async def send(self, content: Any, *args: Any, **fields: Any) -> MessageId:
+        return await (await self.enqueue(content, *args, **fields))
 
-    async def enqueue(self, content: Any, **fields: Any) -> Sent:
-        return await self._producers[self._route(content, fields)].enqueue(content, **fields)
+    @like(Producer.enqueue)
+    async def enqueue(self, content: Any, *args: Any, **fields: Any) -> Sent:
+        producer = self._producers[self._route(content, args, fields)]
+        return await producer.enqueue(content, *args, **fields)
 
-    def send_nowait(self, content: Any, **fields: Any) -> Sent:
-        return self._producers[self._route(content, fields)].send_nowait(content, **fields)
+    @like(Producer.send_nowait)
+    def send_nowait(self, content: Any, *args: Any, **fields: Any) -> Sent:
+        producer = self._producers[self._route(content, args, fields)]
+        return producer.send_nowait(content, *args, **fields)
 
-    def _route(self, content: Any, fields: dict[str, Any]) -> int:
+    def _route(self, content: Any, args: tuple[Any, ...], fields: dict[str, Any]) -> int:
         if self._is_closed:
             raise AlreadyClosed(f"the producer of {self._topic} is closed")
         self._context.check()
         now_s = self._context.clock.monotonic()
+        if args:  # by place: as Producer.send_nowait has them
+            fields = dict(zip(_FIELDS, args, strict=False)) | fields
         return self._router.route(RoutedMessage(content, fields), len(self._producers), now_s)
 
     async def flush(self) -> None:

@@ -23,17 +23,24 @@ class TopicPattern(NamedTuple):
     namespace: str
     expression: re.Pattern[str]
     """Of a name without its domain: `public/default/orders-.*`."""
+    is_portable: bool = True
+    """Whether the expression alone says it all, without flags of Python's."""
 
     @staticmethod
-    def parse(pattern: re.Pattern[str] | str) -> TopicPattern:
-        text = pattern if isinstance(pattern, str) else pattern.pattern
+    def parse(pattern: object) -> TopicPattern:
+        """Of a compiled pattern, or of its text; `InvalidInput` if it is neither."""
+        text = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
+        flags = pattern.flags if isinstance(pattern, re.Pattern) else re.UNICODE.value
+        if not isinstance(text, str):
+            raise InvalidInput(f"a pattern of topics is text, not {type(text).__name__}")
         found = _PREFIX.fullmatch(text)
         tenant, namespace, rest = ("public", "default", text)
         if found is not None:
             tenant, namespace, rest = found[2], found[3], found[4]
         name = str(NamespaceName.parse(f"{tenant}/{namespace}"))
         try:
-            return TopicPattern(name, re.compile(f"{re.escape(name)}/(?:{rest})"))
+            expression = re.compile(f"{re.escape(name)}/(?:{rest})", flags)
+            return TopicPattern(name, expression, flags == re.UNICODE)
         except re.error as error:
             raise InvalidInput(f"pattern {text!r}: {error}") from None
 

@@ -58,6 +58,17 @@ class ProducerAccessMode(IntEnum):
     ExclusiveWithFencing = 3
 
 
+class ConsumerCryptoFailureAction(IntEnum):
+    """What becomes of a message that cannot be decrypted."""
+
+    # It stays unacked, for whoever has the key.
+    FAIL = 0
+    # It is acked, and nobody sees it.
+    DISCARD = 1
+    # It is handed out as it is; `Message.encryption_context` says how it was encrypted.
+    CONSUME = 2
+
+
 class RegexSubscriptionMode(IntEnum):
     PersistentOnly = 0
     NonPersistentOnly = 1

@@ -1,11 +1,16 @@
 """Something done again and again until it is stopped: looking for new partitions and topics.
 
+    poller = Poller("topics like orders-.*", discover, period_s=60)
+    poller.start()
+    poller.wake()                               # do it now: somebody said that there is something new
+
 What goes wrong once is logged and tried again at the next turn.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -20,9 +25,14 @@ class Poller:
         self._work = work
         self._period_s = period_s
         self._task: asyncio.Task[None] | None = None
+        self._woken = asyncio.Event()
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name=self._what)
+
+    def wake(self) -> None:
+        """Once more now; what is under way is done again when it is through."""
+        self._woken.set()
 
     async def stop(self) -> None:
         task, self._task = self._task, None
@@ -32,7 +42,11 @@ class Poller:
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(self._period_s)
+            # Not `wait_for`: before Python 3.12 it may lose a cancellation.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._period_s):
+                    await self._woken.wait()
+            self._woken.clear()
             try:
                 await self._work()
             except MilepostError as error:

@@ -50,10 +50,15 @@ class ConnectionPool:
         return await asyncio.shield(opening)
 
     async def close(self) -> None:
+        opening = list(self._opening.values())
+        self.shut()
+        await asyncio.gather(*opening, return_exceptions=True)
+
+    def shut(self) -> None:
+        """Close what is open, and open nothing more."""
         self._is_closed = True
-        for opening in list(self._opening.values()):
+        for opening in self._opening.values():
             opening.cancel()
-        await asyncio.gather(*self._opening.values(), return_exceptions=True)
         for connection in self._open.values():
             connection.close(AlreadyClosed("the client is closed"))
         self._open.clear()

@@ -1,8 +1,8 @@
 """One producer of one topic that is not partitioned (or of one partition).
 
-Gives sequence ids, gathers batches, cuts chunks, sends, and keeps what has no receipt, in order: receipts
-come in order, and after a reconnect everything without one is sent again in that order, with the same
-sequence ids.
+Gives sequence ids, gathers batches, sends what is packed (packer.py), and keeps what has no receipt, in
+order: receipts come in order, and after a reconnect everything without one is sent again in that order,
+with the same sequence ids.
 
     producer = await client.create_producer("orders", batching_enabled=True)
     message_id = await producer.send(b"one")            # stored
@@ -19,39 +19,37 @@ import asyncio
 import logging
 from collections import deque
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 from milepost.client.batcher import Batch, Batcher
-from milepost.client.chunker import chunks, describe_chunk, room_for_payload
 from milepost.client.connection import Connection
 from milepost.client.context import Context
 from milepost.client.link import Link, LinkState
 from milepost.client.options import ProducerOptions
-from milepost.client.outgoing import Outgoing, PendingEntry, Sent, pack
+from milepost.client.outgoing import Outgoing, PendingEntry, Sent
+from milepost.client.packer import Packed, Packer
 from milepost.client.policies import BatchingType
 from milepost.client.producing import producer_command
 from milepost.client.refusals import refusal
 from milepost.client.schemas import encode
+from milepost.client.signatures import like
 from milepost.client.statistics import ProducerStatistics
 from milepost.client.waiters import Waiters
 from milepost.errors import (
     AlreadyClosed,
+    ClientError,
     ConnectError,
     InvalidInput,
-    MessageTooBig,
     MilepostError,
     PersistenceError,
     ProducerQueueIsFull,
     Timeout,
 )
 from milepost.positions import MessageId, Position, TopicName, signed64
-from milepost.wire import MESSAGE_SIZE_MAX_DEFAULT, Receipt, send_frame
+from milepost.wire import Receipt, send_frame
 from milepost.wire import pulsar_pb2 as pb
 
 log = logging.getLogger("milepost.client")
-
-# Room for what chunk fields add to the metadata, numbers at their longest.
-_CHUNK_FIELDS_SIZE: Final = 64
 
 
 class Producer:
@@ -78,14 +76,13 @@ class Producer:
         self._has_published = options.initial_sequence_id is not None
         self._epoch = 0
         self._topic_epoch: int | None = None
-        self._schema_version = b""
-        self._message_size_max = MESSAGE_SIZE_MAX_DEFAULT
+        self._packer = Packer(options, context.clock)
         # Sealed entries without a receipt, oldest first.
         self._pending: deque[PendingEntry] = deque()
         # Messages without a receipt, batched or sealed. Invariant: ≤ max_pending_messages.
         self._count = 0
         self._batcher: Batcher | None = None
-        if options.batching_enabled:
+        if options.batches:
             self._batcher = Batcher(
                 messages_max=options.batching_max_messages,
                 size_max=options.batching_max_allowed_size_in_bytes,
@@ -194,8 +191,7 @@ class Producer:
         self._epoch += 1
         if answer.HasField("topic_epoch"):
             self._topic_epoch = answer.topic_epoch
-        self._schema_version = answer.schema_version
-        self._message_size_max = connection.max_message_size
+        self._packer.attached(self._name, answer.schema_version, connection.max_message_size)
         if not self._has_published:
             self._next_sequence_id = answer.last_sequence_id + 1
             self._last_sequence_id = answer.last_sequence_id
@@ -219,25 +215,6 @@ class Producer:
         self.detached(connection, ConnectError(reason), None)
 
     # -- send ----------------------------------------------------------------------------------------
-
-    async def send(self, content: Any, **fields: Any) -> MessageId:
-        """Publish a message; returns its id when it is stored. Fields are those of `send_nowait`."""
-        return await (await self.enqueue(content, **fields))
-
-    async def enqueue(self, content: Any, **fields: Any) -> Sent:
-        """Publish a message as soon as there is room for it; await what it returns for the id.
-
-        Without `block_if_queue_full` a full queue is `ProducerQueueIsFull`.
-        """
-        if self._options.block_if_queue_full:
-            while self._count >= self._options.max_pending_messages:
-                self._check()
-                self._flush_batches()
-                await self._room.wait(self._is_room)
-        return self.send_nowait(content, **fields)
-
-    def _is_room(self) -> bool:
-        return self._count < self._options.max_pending_messages
 
     def send_nowait(
         self,
@@ -284,6 +261,27 @@ class Producer:
         stats.bytes_sent += len(payload)
         return sent
 
+    @like(send_nowait)
+    async def send(self, *args: Any, **fields: Any) -> MessageId:
+        """Publish a message; returns its id when it is stored."""
+        return await (await self.enqueue(*args, **fields))
+
+    @like(send_nowait)
+    async def enqueue(self, *args: Any, **fields: Any) -> Sent:
+        """Publish a message as soon as there is room for it; await what it returns for the id.
+
+        Without `block_if_queue_full` a full queue is `ProducerQueueIsFull`.
+        """
+        if self._options.block_if_queue_full:
+            while self._count >= self._options.max_pending_messages:
+                self._check()
+                self._flush_batches()
+                await self._room.wait(self._is_room)
+        return self.send_nowait(*args, **fields)
+
+    def _is_room(self) -> bool:
+        return self._count < self._options.max_pending_messages
+
     def _publish(self, message: Outgoing) -> Sent:
         batcher = self._batcher
         if batcher is None:
@@ -294,8 +292,7 @@ class Producer:
             return self._publish_alone(message)
         if not batcher.is_room_for(message):
             self._flush_batches()
-        if len(message.payload) > self._message_size_max:
-            raise self._too_big(len(message.payload))
+        self._packer.check(len(message.payload))
         sent = batcher.add(message, lambda: self._begin(message.sequence_id))
         if batcher.is_full:
             self._flush_batches()
@@ -317,88 +314,38 @@ class Producer:
             self._seal_batch(batch)
 
     def _seal_batch(self, batch: Batch) -> None:
-        entry = batch.entry
-        metadata = pb.MessageMetadata(
-            producer_name=self._name,
-            sequence_id=entry.sequence_id,
-            publish_time=self._context.clock.wall_ms(),
-            num_messages_in_batch=entry.count,
-        )
-        if entry.highest_sequence_id > entry.sequence_id:
-            metadata.highest_sequence_id = entry.highest_sequence_id
-        if batch.key is not None:
-            metadata.partition_key = batch.key
-        if batch.ordering_key is not None:
-            metadata.ordering_key = batch.ordering_key
-        metadata, payload = pack(metadata, batch.payload(), self._options.compression_type)
-        if len(payload) + metadata.ByteSize() > self._message_size_max:
-            self._count -= entry.count
-            entry.settle(None, self._too_big(len(payload)))
-            return
-        self._seal(entry, metadata, payload)
+        try:
+            packed = self._packer.batch(batch)
+        except ClientError as error:
+            self._fail(batch.entry, error)
+        else:
+            self._seal(batch.entry, packed)
 
     def _publish_alone(self, message: Outgoing) -> Sent:
-        publish_time = self._context.clock.wall_ms()
-        metadata = message.metadata(self._name, publish_time)
-        metadata, payload = pack(metadata, message.payload, self._options.compression_type)
-        if self._schema_version:
-            metadata.schema_version = self._schema_version
-        if len(payload) + metadata.ByteSize() <= self._chunk_limit():
-            entry = self._begin(message.sequence_id)
-            self._seal(entry, metadata, payload)
-            return Sent(entry, -1)
-        if not self._options.chunking_enabled:
-            raise self._too_big(len(payload))
-        return self._publish_chunks(message.sequence_id, metadata, payload)
-
-    def _chunk_limit(self) -> int:
-        """Bytes of metadata and payload that one entry may have."""
-        limit = self._message_size_max
-        if self._options.chunking_enabled and self._options.chunk_max_size:
-            limit = min(limit, self._options.chunk_max_size)
-        return limit
-
-    def _publish_chunks(
-        self, sequence_id: int, metadata: pb.MessageMetadata, payload: bytes
-    ) -> Sent:
-        limit = self._chunk_limit()
-        describe_chunk(metadata, 0, 1, len(payload))
-        size_max = room_for_payload(metadata, limit)
-        if size_max > 2 * _CHUNK_FIELDS_SIZE:
-            size_max -= _CHUNK_FIELDS_SIZE
-        parts = list(chunks(payload, size_max))
-        first: PendingEntry | None = None
-        for chunk_id, part in parts:
-            entry = self._begin(sequence_id)
-            entry.count = 1 if chunk_id == len(parts) - 1 else 0
-            if first is None:
-                first = entry
-            entry.first_chunk = first if len(parts) > 1 else None
-            describe_chunk(metadata, chunk_id, len(parts), len(payload))
-            self._seal(entry, metadata, part, is_chunk=True)
+        packed = self._packer.alone(message)
+        first = entry = self._begin(message.sequence_id)
+        for number, part in enumerate(packed):
+            if number:
+                entry = self._begin(message.sequence_id)
+            if len(packed) > 1:
+                # The message counts with its last chunk.
+                entry.count = 1 if number == len(packed) - 1 else 0
+                entry.first_chunk = first
+            self._seal(entry, part)
         return Sent(entry, -1)
 
-    def _seal(
-        self,
-        entry: PendingEntry,
-        metadata: pb.MessageMetadata,
-        payload: bytes,
-        *,
-        is_chunk: bool = False,
-    ) -> None:
+    def _seal(self, entry: PendingEntry, packed: Packed) -> None:
         """The entry is what it will be: send it, and keep it until its receipt."""
-        if self._schema_version and entry.is_batch:
-            metadata.schema_version = self._schema_version
         highest = entry.highest_sequence_id
         entry.frame = [
             *send_frame(
                 self._id,
                 entry.sequence_id,
-                metadata.SerializeToString(),
-                payload,
+                packed.metadata,
+                packed.payload,
                 num_messages=entry.count if entry.is_batch else 1,
                 highest_sequence_id=highest if highest > entry.sequence_id else 0,
-                is_chunk=is_chunk,
+                is_chunk=entry.first_chunk is not None,
             )
         ]
         self._pending.append(entry)
@@ -408,12 +355,6 @@ class Producer:
         if self.is_connected():
             assert self._link.connection is not None
             self._link.connection.writelines(entry.frame)
-
-    def _too_big(self, size: int) -> MessageTooBig:
-        return MessageTooBig(
-            f"a message of {size} bytes to {self._topic}, which takes {self._message_size_max}"
-            " with its metadata; chunking_enabled is off"
-        )
 
     async def flush(self) -> None:
         """Send what is batched and wait until everything sent so far has its receipt."""

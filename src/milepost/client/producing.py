@@ -25,7 +25,10 @@ def producer_command(
         epoch=epoch,
         user_provided_producer_name=options.producer_name is not None,
         producer_access_mode=pb.ProducerAccessMode.Name(options.access_mode),
-        metadata=[pb.KeyValue(key=key, value=text) for key, text in options.properties.items()],
+        encrypted=options.encryption_key is not None,
+        metadata=[
+            pb.KeyValue(key=key, value=text) for key, text in (options.properties or {}).items()
+        ],
     )
     if producer_name:
         command.producer_name = producer_name

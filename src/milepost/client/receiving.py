@@ -7,7 +7,8 @@ timeouts and batches are the same for all of them.
 from __future__ import annotations
 
 import asyncio
-from typing import Self
+from collections.abc import Generator
+from typing import Any, Self
 
 from milepost.client.message import Message
 from milepost.client.policies import ConsumerBatchReceivePolicy
@@ -15,10 +16,23 @@ from milepost.client.waiters import Waiters
 from milepost.errors import Timeout
 
 
+class Done:
+    """What is done already, for who awaits it all the same."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return
+        yield
+
+
+DONE = Done()
+
+
 class Receiving:
-    def __init__(self, policy: ConsumerBatchReceivePolicy) -> None:
+    def __init__(self, policy: ConsumerBatchReceivePolicy | None) -> None:
         self.waiters = Waiters()
-        self._batch_policy = policy
+        self._batch_policy = policy or ConsumerBatchReceivePolicy()
 
     # -- what a consumer says ------------------------------------------------------------------------
 

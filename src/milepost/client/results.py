@@ -68,6 +68,7 @@ _RESULTS: Final[tuple[tuple[type[errors.MilepostError], Result], ...]] = (
     (errors.AlreadyClosed, Result.AlreadyClosed),
     (errors.MessageTooBig, Result.MessageTooBig),
     (errors.ProducerQueueIsFull, Result.ProducerQueueIsFull),
+    (errors.CryptoError, Result.CryptoError),
     (errors.NotAuthenticated, Result.AuthenticationError),
     (errors.NotAuthorized, Result.AuthorizationError),
     (errors.TopicTerminated, Result.TopicTerminated),

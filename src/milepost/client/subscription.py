@@ -23,9 +23,11 @@ from typing import Any, Final, Protocol
 from milepost.client.ack_sender import AckSender
 from milepost.client.connection import Connection
 from milepost.client.context import Context
+from milepost.client.encryption import Opener
 from milepost.client.inbox import Inbox, Start, Verdict
 from milepost.client.link import Link, LinkState
 from milepost.client.options import ConsumerOptions
+from milepost.client.policies import ConsumerCryptoFailureAction
 from milepost.client.schemas import Readings, schema_info
 from milepost.client.subscribing import subscribe_command
 from milepost.client.targets import Target
@@ -91,7 +93,7 @@ class Subscription:
         self.has_reached_end = False
         # None: bytes are handed out as they are.
         self.readings = None if options.schema is None else Readings(options.schema)
-        policy = options.dead_letter_policy
+        policy, keys = options.dead_letter_policy, options.crypto_key_reader
         self.inbox = Inbox(
             owner,
             str(topic),
@@ -102,6 +104,8 @@ class Subscription:
             acks_given_up_chunks=options.auto_ack_oldest_chunked_message_on_queue_full,
             chunk_expiry_ms=options.expire_time_of_incomplete_chunked_message_ms,
             redeliveries_max=policy.max_redeliver_count if policy is not None else None,
+            opener=None if keys is None else Opener(keys),
+            hands_out_sealed=(options.crypto_failure_action is ConsumerCryptoFailureAction.CONSUME),
         )
         self.acks = AckSender(
             self.consumer_id,
@@ -345,7 +349,8 @@ class Subscription:
 
     def _ack_unreadable(self, delivery: Delivery, error: int) -> None:
         connection = self._link.connection
-        if connection is None or error == pb.CommandAck.DecryptionError:
+        discards = self.options.crypto_failure_action is ConsumerCryptoFailureAction.DISCARD
+        if connection is None or (error == pb.CommandAck.DecryptionError and not discards):
             return  # somebody with the key may read it
         connection.send(
             pb.CommandAck(

@@ -5,144 +5,133 @@
     producer.send(b"hello")
     client.close()
 
-Nothing is decided here: every method hands its call to the object on the loop and waits. Names, defaults
-and calling conventions are those of the official package. All of it may be called from any thread; a call
-that would block the client's own thread (from a callback) is refused.
+Nothing is decided here: the methods are those of the asyncio client, each waited for (signatures.py). What
+is added is what only threads need: callbacks, listeners, waiting for room. All of it may be called from any
+thread; a call that would block the client's own thread (from a callback) is refused.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Self
 
 from milepost.client import client as aio
 from milepost.client.consumer import Acked
-from milepost.client.consumers import AnyConsumer
+from milepost.client.consumer import Consumer as AsyncConsumer
 from milepost.client.loop_thread import LoopThread
 from milepost.client.message import Message
+from milepost.client.options import ConsumerOptions, ProducerOptions, ReaderOptions
 from milepost.client.outgoing import Sent
-from milepost.client.policies import ConsumerType
+from milepost.client.producer import Producer as AsyncProducer
 from milepost.client.reader import Reader as AsyncReader
 from milepost.client.results import Result, result_of
+from milepost.client.signatures import Facade, blocking, direct, like, on_loop, taking
 from milepost.client.statistics import ConsumerStatistics, ProducerStatistics
+from milepost.client.table_view import TableView as AsyncTableView
 from milepost.errors import AlreadyClosed, MilepostError
 from milepost.positions import MessageId
 
 Callback = Callable[[Result, MessageId | None], object]
-MessageListener = Callable[["Consumer", Message], object]
 
 
-class Client:
-    def __init__(self, service_url: str, authentication: Any = None, **options: Any) -> None:
-        """Options as of `milepost.aio.Client`."""
-        self._inner = aio.Client(service_url, authentication, **options)
-        self._loop = LoopThread("milepost-client")
-
-    def create_producer(
-        self,
-        topic: str,
-        producer_name: str | None = None,
-        *,
-        batching_enabled: bool = False,
-        **options: Any,
-    ) -> Producer:
-        """A producer. As in the official package, batching is off unless asked for."""
-        blocks = bool(options.get("block_if_queue_full"))
-        inner = self._loop.run(
-            self._inner.create_producer(
-                topic, producer_name, batching_enabled=batching_enabled, **options
-            )
-        )
-        room = int(options.get("max_pending_messages") or 1000)
-        return Producer(inner, self._loop, threading.Semaphore(room) if blocks else None)
-
-    def subscribe(
-        self,
-        topic: Any,
-        subscription_name: str,
-        consumer_type: ConsumerType = ConsumerType.Exclusive,
-        *,
-        message_listener: MessageListener | None = None,
-        **options: Any,
-    ) -> Consumer:
-        inner = self._loop.run(
-            self._inner.subscribe(topic, subscription_name, consumer_type, **options)
-        )
-        consumer = Consumer(inner, self._loop)
-        if message_listener is not None:
-            consumer._listen(message_listener)
-        return consumer
-
-    def create_reader(
-        self,
-        topic: str,
-        start_message_id: MessageId | None = None,
-        *,
-        reader_listener: Callable[[Reader, Message], object] | None = None,
-        **options: Any,
-    ) -> Reader:
-        inner = self._loop.run(self._inner.create_reader(topic, start_message_id, **options))
-        reader = Reader(inner, self._loop)
-        if reader_listener is not None:
-            reader._listen(reader_listener)
-        return reader
-
-    def get_topic_partitions(self, topic: str) -> list[str]:
-        return self._loop.run(self._inner.get_topic_partitions(topic))
-
-    def message_id_by_index(self, topic: str, index: int) -> MessageId:
-        return self._loop.run(self._inner.message_id_by_index(topic, index))
+class _Closing(Facade):
+    """What is closed, at the latest by its context manager; closing twice changes nothing."""
 
     def close(self) -> None:
-        """Close everything; closing twice changes nothing."""
         with suppress(AlreadyClosed):
             self._loop.run(self._inner.close())
-        self._loop.stop()
 
-    def shutdown(self) -> None:
-        """Close without saying good-bye."""
-        with suppress(AlreadyClosed):
-            self._loop.run(self._inner.shutdown())
-        self._loop.stop()
-
-    def __enter__(self) -> Client:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
 
-class Producer:
+class Client(_Closing):
+    @like(aio.Client.__init__)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """Connects when it first has to. Options are those of the official package, and ours."""
+        self._inner: aio.Client = aio.Client(*args, **options)
+        self._loop: LoopThread = LoopThread("milepost-client")
+
+    @taking(ProducerOptions)
+    def create_producer(self, options: ProducerOptions) -> Producer:
+        """A producer. As in the official package, batching is off unless asked for."""
+        options = replace(options, batching_enabled=bool(options.batching_enabled))
+        inner = self._loop.run(self._inner.producer_of(options))
+        room = options.max_pending_messages if options.block_if_queue_full else None
+        return Producer(inner, self._loop, None if room is None else threading.Semaphore(room))
+
+    @taking(ConsumerOptions)
+    def subscribe(self, options: ConsumerOptions) -> Consumer:
+        """A consumer of a topic, a list of topics, or all that match a compiled pattern."""
+        quiet = replace(options, message_listener=None)
+        consumer = Consumer(self._loop.run(self._inner.consumer_of(quiet)), self._loop)
+        consumer._listen(options.message_listener)
+        return consumer
+
+    @taking(ReaderOptions)
+    def create_reader(self, options: ReaderOptions) -> Reader:
+        """A reader that begins at an id, an index or a time."""
+        quiet = replace(options, reader_listener=None)
+        reader = Reader(self._loop.run(self._inner.reader_of(quiet)), self._loop)
+        reader._listen(options.reader_listener)
+        return reader
+
+    @like(aio.Client.create_table_view)
+    def create_table_view(self, *args: Any, **kwargs: Any) -> TableView:
+        """The newest value of every key of a topic, kept up to date. Returns when it has them all."""
+        return TableView(self._loop.run(self._inner.create_table_view(*args, **kwargs)), self._loop)
+
+    get_topic_partitions = blocking(aio.Client.get_topic_partitions)
+    message_id_by_index = blocking(aio.Client.message_id_by_index)
+
+    def close(self) -> None:
+        """Close everything; closing twice changes nothing."""
+        super().close()
+        self._loop.stop()
+
+    def shutdown(self) -> None:
+        """Close without saying good-bye."""
+
+        async def work() -> None:
+            await self._inner.shutdown()
+
+        with suppress(AlreadyClosed):
+            self._loop.run(work())
+        self._loop.stop()
+
+
+class Producer(_Closing):
     def __init__(
         self, inner: aio.AnyProducer, loop: LoopThread, room: threading.Semaphore | None
     ) -> None:
-        self._inner = inner
-        self._loop = loop
+        super().__init__(inner, loop)
+        self._loop: LoopThread = loop
         # Messages that `send_async` may still take; None: it never waits.
         self._room = room
 
-    def topic(self) -> str:
-        return self._inner.topic()
-
-    def producer_name(self) -> str:
-        return self._inner.producer_name()
-
-    def last_sequence_id(self) -> int:
-        return self._inner.last_sequence_id()
-
-    def is_connected(self) -> bool:
-        return self._inner.is_connected()
+    topic = direct(AsyncProducer.topic)
+    producer_name = direct(AsyncProducer.producer_name)
+    last_sequence_id = direct(AsyncProducer.last_sequence_id)
+    is_connected = direct(AsyncProducer.is_connected)
+    send = blocking(AsyncProducer.send)
+    flush = blocking(AsyncProducer.flush)
 
     @property
     def stats(self) -> ProducerStatistics:
-        return self._inner.stats
+        stats: ProducerStatistics = self._inner.stats
+        return stats
 
-    def send(
+    def send_async(
         self,
         content: Any,
+        callback: Callback | None,
         properties: dict[str, str] | None = None,
         partition_key: str | None = None,
         ordering_key: str | None = None,
@@ -152,32 +141,28 @@ class Producer:
         event_timestamp: int | None = None,
         deliver_at: int | None = None,
         deliver_after: timedelta | None = None,
-    ) -> MessageId:
-        """Publish a message; returns its id when it is stored."""
-        return self._loop.run(
-            self._inner.send(
-                content,
-                properties=properties,
-                partition_key=partition_key,
-                ordering_key=ordering_key,
-                sequence_id=sequence_id,
-                replication_clusters=replication_clusters,
-                disable_replication=disable_replication,
-                event_timestamp=event_timestamp,
-                deliver_at=deliver_at,
-                deliver_after=deliver_after,
-            )
-        )
-
-    def send_async(self, content: Any, callback: Callback | None, **fields: Any) -> None:
+    ) -> None:
         """Publish a message; `callback(result, message_id)` is called on the client's thread."""
         if self._room is not None:
             self._room.acquire()
-        self._loop.post(self._send, content, callback, fields)
+        self._loop.post(
+            self._send,
+            callback,
+            content,
+            properties,
+            partition_key,
+            ordering_key,
+            sequence_id,
+            replication_clusters,
+            disable_replication,
+            event_timestamp,
+            deliver_at,
+            deliver_after,
+        )
 
-    def _send(self, content: Any, callback: Callback | None, fields: dict[str, Any]) -> None:
+    def _send(self, callback: Callback | None, *args: Any) -> None:
         try:
-            sent = self._inner.send_nowait(content, **fields)
+            sent = self._inner.send_nowait(*args)
         except Exception as error:
             self._sent(callback, result_of(error), None)
             if not isinstance(error, MilepostError):
@@ -196,31 +181,37 @@ class Producer:
         if callback is not None:
             callback(result, message_id)
 
-    def flush(self) -> None:
-        self._loop.run(self._inner.flush())
 
-    def close(self) -> None:
-        with suppress(AlreadyClosed):
-            self._loop.run(self._inner.close())
-
-    def __enter__(self) -> Producer:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
-
-class _Listening:
+class _Listening(_Closing):
     """A thread that receives and calls; shared by consumers and readers."""
 
-    def __init__(self) -> None:
+    def __init__(self, inner: Any, loop: LoopThread) -> None:
+        super().__init__(inner, loop)
         self._may_listen = threading.Event()
         self._may_listen.set()
 
-    def _listen(self, listener: Callable[[Any, Message], object]) -> None:
-        threading.Thread(
-            target=self._serve, args=(listener,), name="milepost-listener", daemon=True
-        ).start()
+    is_connected = direct(AsyncReader.is_connected)
+    topic = direct(AsyncReader.topic)
+    seek = blocking(AsyncReader.seek)
+    get_last_message_id = blocking(AsyncReader.get_last_message_id)
+
+    @property
+    def stats(self) -> ConsumerStatistics:
+        stats: ConsumerStatistics = self._inner.stats
+        return stats
+
+    def _receive(self) -> Message:
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[Message]:
+        while True:
+            yield self._receive()
+
+    def _listen(self, listener: Callable[[Any, Message], object] | None) -> None:
+        if listener is not None:
+            threading.Thread(
+                target=self._serve, args=(listener,), name="milepost-listener", daemon=True
+            ).start()
 
     def _serve(self, listener: Callable[[Any, Message], object]) -> None:
         while True:
@@ -231,9 +222,6 @@ class _Listening:
                 return  # closed
             listener(self, message)
 
-    def _receive(self) -> Message:
-        raise NotImplementedError
-
     def pause_message_listener(self) -> None:
         self._may_listen.clear()
 
@@ -242,127 +230,47 @@ class _Listening:
 
 
 class Consumer(_Listening):
-    def __init__(self, inner: AnyConsumer, loop: LoopThread) -> None:
-        super().__init__()
-        self._inner = inner
-        self._loop = loop
-
-    def topic(self) -> str:
-        return self._inner.topic()
-
-    def subscription_name(self) -> str:
-        return self._inner.subscription_name()
-
-    def consumer_name(self) -> str:
-        return self._inner.consumer_name()
-
-    def is_connected(self) -> bool:
-        return self._inner.is_connected()
-
-    @property
-    def stats(self) -> ConsumerStatistics:
-        return self._inner.stats
-
-    def receive(self, timeout_millis: int | None = None) -> Message:
-        """The next message; `Timeout` if there is none in time."""
-        return self._loop.run(self._inner.receive(timeout_millis))
-
-    _receive = receive
-
-    def batch_receive(self) -> list[Message]:
-        return self._loop.run(self._inner.batch_receive())
-
-    def acknowledge(self, message: Acked | Iterable[Acked]) -> None:
-        """Ack a message, an id, or many; returns when that is on disk."""
-        self._loop.run(self._inner.acknowledge(message))
-
-    def acknowledge_cumulative(
-        self, message: Acked | None = None, *, index: int | None = None
-    ) -> None:
-        self._loop.run(self._inner.acknowledge_cumulative(message, index=index))
+    subscription_name = direct(AsyncConsumer.subscription_name)
+    consumer_name = direct(AsyncConsumer.consumer_name)
+    receive = blocking(AsyncConsumer.receive)
+    batch_receive = blocking(AsyncConsumer.batch_receive)
+    acknowledge = blocking(AsyncConsumer.acknowledge)
+    acknowledge_cumulative = blocking(AsyncConsumer.acknowledge_cumulative)
+    redeliver_unacknowledged_messages = on_loop(AsyncConsumer.redeliver_unacknowledged_messages)
+    reconsume_later = blocking(AsyncConsumer.reconsume_later)
+    unsubscribe = blocking(AsyncConsumer.unsubscribe)
 
     def negative_acknowledge(self, message: Acked) -> None:
+        """Ask for a message again, after the delay: all of it, were it chunked."""
         self._loop.call(self._inner.negative_acknowledge, message)
 
-    def redeliver_unacknowledged_messages(self) -> None:
-        self._loop.call(self._inner.redeliver_unacknowledged_messages)
-
-    def seek(
-        self,
-        messageid: MessageId | int | None = None,
-        *,
-        timestamp: int | None = None,
-        index: int | None = None,
-    ) -> None:
-        self._loop.run(self._inner.seek(messageid, timestamp=timestamp, index=index))
-
-    def get_last_message_id(self) -> MessageId:
-        return self._loop.run(self._inner.get_last_message_id())
-
-    def reconsume_later(self, message: Message, delay_ms: int) -> None:
-        self._loop.run(self._inner.reconsume_later(message, delay_ms))
-
-    def unsubscribe(self, force: bool = False) -> None:
-        self._loop.run(self._inner.unsubscribe(force))
-
-    def close(self) -> None:
-        with suppress(AlreadyClosed):
-            self._loop.run(self._inner.close())
-
-    def __iter__(self) -> Iterator[Message]:
-        while True:
-            yield self.receive()
-
-    def __enter__(self) -> Consumer:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
+    def _receive(self) -> Message:
+        return self.receive()
 
 
 class Reader(_Listening):
-    def __init__(self, inner: AsyncReader, loop: LoopThread) -> None:
-        super().__init__()
-        self._inner = inner
-        self._loop = loop
+    read_next = blocking(AsyncReader.read_next)
+    has_message_available = blocking(AsyncReader.has_message_available)
 
-    def topic(self) -> str:
-        return self._inner.topic()
+    def _receive(self) -> Message:
+        return self.read_next()
 
-    def is_connected(self) -> bool:
-        return self._inner.is_connected()
 
-    @property
-    def stats(self) -> ConsumerStatistics:
-        return self._inner.stats
+class TableView(_Closing):
+    """Values are told on the caller's thread; what a listener is told later, on the client's."""
 
-    def read_next(self, timeout_millis: int | None = None) -> Message:
-        """The next message; `Timeout` if there is none in time."""
-        return self._loop.run(self._inner.read_next(timeout_millis))
+    get = direct(AsyncTableView.get)
+    for_each = direct(AsyncTableView.for_each)
+    for_each_and_listen = on_loop(AsyncTableView.for_each_and_listen)
 
-    _receive = read_next
+    def __len__(self) -> int:
+        return len(self._inner)
 
-    def has_message_available(self) -> bool:
-        return self._loop.run(self._inner.has_message_available())
+    def __contains__(self, key: object) -> bool:
+        return key in self._inner
 
-    def seek(
-        self,
-        messageid: MessageId | int | None = None,
-        *,
-        timestamp: int | None = None,
-        index: int | None = None,
-    ) -> None:
-        self._loop.run(self._inner.seek(messageid, timestamp=timestamp, index=index))
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._inner)
 
-    def get_last_message_id(self) -> MessageId:
-        return self._loop.run(self._inner.get_last_message_id())
-
-    def close(self) -> None:
-        with suppress(AlreadyClosed):
-            self._loop.run(self._inner.close())
-
-    def __enter__(self) -> Reader:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
+    def __repr__(self) -> str:
+        return repr(self._inner)

@@ -60,6 +60,8 @@ class Peer(NamedTuple):
     """Whether it answers AUTH_CHALLENGE after the handshake."""
     finds_indexes: bool = False
     """Whether it takes an index in a seek, and gives the id for one: a Milepost broker."""
+    watches_topics: bool = False
+    """Whether it can be asked to tell of topics that come and go (PIP-145)."""
 
     def understands(self, kind: int) -> bool:
         """Whether a client may be sent this command unasked without dropping the connection."""
@@ -87,4 +89,5 @@ def peer_of(software: str, version: int, flags: pb.FeatureFlags) -> Peer:
         flags.supports_broker_entry_metadata and protocol_version >= _BROKER_ENTRY_SINCE,
         flags.supports_auth_refresh,
         flags.supports_message_index,
+        flags.supports_topic_watchers,
     )

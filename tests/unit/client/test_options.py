@@ -1,14 +1,17 @@
-"""Options: the official package's names and defaults, and what cannot be."""
+"""Options: what cannot be, what None means, and what a reader is made of."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
-from milepost.client.options import ConsumerOptions, ProducerOptions, made_of
+from milepost.client.key_reader import CryptoKeyReader
+from milepost.client.options import ConsumerOptions, ProducerOptions, ReaderOptions
 from milepost.client.policies import ConsumerType, PartitionsRoutingMode
 from milepost.errors import InvalidInput
+from milepost.positions import EARLIEST
 
 
 @pytest.mark.parametrize(
@@ -22,11 +25,12 @@ from milepost.errors import InvalidInput
         {"batching_max_publish_delay_ms": "10"},
         {"initial_sequence_id": -1},
         {"message_routing_mode": PartitionsRoutingMode.CustomPartition},
+        {"encryption_key": "nobody-has-it"},
     ],
 )
 def test_a_producer_that_cannot_be(given: Any) -> None:
     with pytest.raises(InvalidInput):
-        made_of(ProducerOptions, **given)
+        ProducerOptions("t", **given)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +38,8 @@ def test_a_producer_that_cannot_be(given: Any) -> None:
     [
         {"subscription_name": ""},
         {"subscription_name": None},
+        {"consumer_type": 9},
+        {"consumer_type": "Shared"},
         {"receiver_queue_size": -1},
         {"unacked_messages_timeout_ms": 9_999},
         {"max_pending_chunked_message": 0},
@@ -46,59 +52,44 @@ def test_a_producer_that_cannot_be(given: Any) -> None:
 )
 def test_a_consumer_that_cannot_be(given: Any) -> None:
     with pytest.raises(InvalidInput):
-        made_of(ConsumerOptions, **{"subscription_name": "s", **given})
+        ConsumerOptions("t", **{"subscription_name": "s", **given})
+
+
+def test_a_number_is_a_consumer_type() -> None:
+    assert ConsumerOptions("t", "s", 3).consumer_type is ConsumerType.KeyShared  # type: ignore[arg-type]
 
 
 def test_a_member_of_a_broadcast_group_is_shared_and_says_who_it_is() -> None:
-    made = made_of(
-        ConsumerOptions, subscription_name="s", mode="broadcast", member="a", properties={"x": "y"}
-    )
+    made = ConsumerOptions("t", "s", mode="broadcast", member="a", properties={"x": "y"})
     assert made.consumer_type is ConsumerType.Shared
     said = {"x": "y", "milepost.mode": "broadcast", "milepost.member": "a"}
     assert made.all_properties == said
-    assert made_of(ConsumerOptions, subscription_name="s").all_properties == {}
+    assert ConsumerOptions("t", "s").all_properties == {}
 
 
-def test_none_is_the_default_and_unknown_names_are_refused() -> None:
-    made = made_of(ConsumerOptions, subscription_name="s", properties=None, consumer_name=None)
-    assert made.properties == {}
-    with pytest.raises(TypeError, match="no option 'nonsense'"):
-        made_of(ConsumerOptions, subscription_name="s", nonsense=1)
+@pytest.mark.parametrize(
+    ("given", "batches"),
+    [
+        ({}, True),
+        ({"chunking_enabled": True}, False),
+        ({"batching_enabled": False}, False),
+        ({"batching_enabled": True}, True),
+    ],
+)
+def test_messages_are_batched_unless_they_are_chunked(given: Any, batches: bool) -> None:
+    assert ProducerOptions("t", **given).batches is batches
 
 
-def test_names_and_defaults_are_the_official_packages() -> None:
-    pulsar = pytest.importorskip("pulsar")
-    import inspect
+def test_a_reader_is_a_consumer_that_leaves_no_trace() -> None:
+    keys = CryptoKeyReader("public.pem", "private.pem")
+    reader = ReaderOptions("t", EARLIEST, subscription_role_prefix="audit", crypto_key_reader=keys)
+    made = reader.of_consumer("1f")
+    assert made.subscription_name == "audit-reader-1f"
+    assert (made.is_durable, made.ack_receipt_enabled) == (False, False)
+    assert made.crypto_key_reader is keys
+    named = ReaderOptions("t", EARLIEST, subscription_name="mine").of_consumer("1f")
+    assert named.subscription_name == "mine"
 
-    ours_differ = {
-        "schema",  # bytes are bytes without one
-        "batch_index_ack_enabled",  # on: exactness is the product
-        "batch_receive_policy",
-        "properties",
-    }
-    not_ours = {
-        "self",
-        "topic",
-        "message_listener",
-        "crypto_key_reader",
-        "encryption_key",
-        "crypto_failure_action",
-        "broker_consumer_stats_cache_time_ms",
-        "lazy_start_partitioned_producers",
-        "pattern_auto_discovery_period",
-        "regex_subscription_mode",
-    }
-    for call, kind in (
-        (pulsar.Client.create_producer, ProducerOptions),
-        (pulsar.Client.subscribe, ConsumerOptions),
-    ):
-        ours = kind.__dataclass_fields__
-        for name, parameter in inspect.signature(call).parameters.items():
-            if name in not_ours:
-                continue
-            assert name in ours, name
-            if name in ours_differ or parameter.default is inspect.Parameter.empty:
-                continue
-            theirs = parameter.default
-            theirs = int(theirs) if hasattr(theirs, "value") else theirs
-            assert ours[name].default == theirs, name
+
+def test_a_pattern_is_a_topic() -> None:
+    assert ConsumerOptions(re.compile("a.*"), "s").topic == re.compile("a.*")

@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from milepost.client.outgoing import Outgoing, PendingEntry, Sent, pack
-from milepost.client.policies import CompressionType
+from milepost.client.outgoing import Outgoing, PendingEntry, Sent
 from milepost.errors import Timeout
 from milepost.positions import ChunkMessageId, MessageId, Position
 from milepost.wire import pulsar_pb2 as pb
@@ -89,18 +88,3 @@ def test_what_is_said_is_written() -> None:
         replicate_to=["east"],
         null_value=True,
     )
-
-
-def test_compression_says_what_it_did() -> None:
-    metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=0)
-    packed, payload = pack(metadata, b"a" * 100, CompressionType.ZSTD)
-    assert packed.compression == pb.ZSTD
-    assert packed.uncompressed_size == 100
-    assert len(payload) < 100
-
-
-def test_nothing_is_not_compressed() -> None:
-    metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=0)
-    packed, payload = pack(metadata, b"", CompressionType.LZ4)
-    assert payload == b""
-    assert not packed.HasField("compression")
