@@ -184,6 +184,23 @@ async def test_a_watch_is_set_again(
             await topics_become(consumer, *(f"{topic}-{name}" for name in ("one", "two", "three")))
 
 
+async def test_what_was_published_before_a_topic_was_found_is_not_missed(
+    running: BrokerForTest, milepost_only: None, topic: str
+) -> None:
+    async with Proxy("127.0.0.1", running.port) as proxy:
+        watching = Client(proxy.url, follow_lookups=False)
+        async with watching, Client(running.url) as other:
+            consumer = await watching.subscribe(
+                f"{topic}-.*", "s", is_pattern_topic=True, pattern_auto_discovery_period=3600
+            )
+            for name in (b"one", b"two"):
+                proxy.links[0].to_client.pause()
+                producer = await other.create_producer(f"{topic}-{name.decode()}")
+                await producer.send(name)
+                proxy.links[0].to_client.resume()
+                assert (await consumer.receive(30_000)).data() == name
+
+
 async def test_a_reader_reads_all_partitions(connect: Connect, partitioned: str) -> None:
     async with connect() as client:
         producer = await client.create_producer(partitioned, batching_enabled=False)

@@ -8,6 +8,7 @@ A topic that is not partitioned, asked for by its name, gets a plain `Consumer`;
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -72,7 +73,7 @@ class ConsumerMaker:
                 retry = TopicName.parse(retry_topic(self._policy(), origin, subscription))
                 self._origins[retry] = origin
                 names.append(retry)
-        counts = {name: await self._context.lookup.partitions(str(name)) for name in names}
+        counts = await self._partitions(names)
         if len(names) == 1 and not counts[names[0]]:
             letters = self._letters(names[0])
             consumer = self._consumer(names[0], letters, 1)
@@ -89,6 +90,8 @@ class ConsumerMaker:
         except BaseException:
             await many.close()
             raise
+
+        self._begins_early()
 
         async def grow() -> None:
             await self._take_in(many, counts)
@@ -115,6 +118,7 @@ class ConsumerMaker:
         except BaseException:
             await many.close()
             raise
+        self._begins_early()
         period_s = self._options.pattern_auto_discovery_period
         poller = Poller(f"topics like {many.topic()}", discover, period_s)
         many.closes(poller.stop)
@@ -126,12 +130,19 @@ class ConsumerMaker:
         return many
 
     async def _take_in(self, many: MultiConsumer, names: Iterable[TopicName]) -> None:
-        """Consume whatever of these topics is not consumed yet, from their beginning: nothing was
-        acked there before."""
-        counts = {name: await self._context.lookup.partitions(str(name)) for name in names}
-        if many.topics:
-            self._options = replace(self._options, initial_position=InitialPosition.Earliest)
-        await many.add(self._consumers(many, counts))
+        """Consume whatever of these topics is not consumed yet."""
+        await many.add(self._consumers(many, await self._partitions(names)))
+
+    async def _partitions(self, names: Iterable[TopicName]) -> dict[TopicName, int]:
+        """How many each topic has."""
+        names = list(names)
+        partitions = self._context.lookup.partitions
+        counts = await asyncio.gather(*(partitions(str(name)) for name in names))
+        return dict(zip(names, counts, strict=True))
+
+    def _begins_early(self) -> None:
+        """What is found from now on was not there when its user said where to begin: all of it is new."""
+        self._options = replace(self._options, initial_position=InitialPosition.Earliest)
 
     def _consumers(self, many: MultiConsumer, counts: dict[TopicName, int]) -> list[Consumer]:
         known = set(many.topics)
