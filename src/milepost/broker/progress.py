@@ -78,6 +78,9 @@ class Progress(NamedTuple):
     rate_out: float
     rate_acked: float
     """Messages a second, of the last minute."""
+    messages_out: int
+    messages_acked: int
+    """Since the topic was opened: the difference of two looks is what happened between them."""
     verdict: Verdict
     reason: str
     drained_in_s: float | None
@@ -125,6 +128,8 @@ def progress_of(subscription: Subscription, now_ms: int, *, member: str = "") ->
         rate_in=recent.rate_in,
         rate_out=recent.rate_out,
         rate_acked=recent.rate_acked,
+        messages_out=subscription.tally.messages_out,
+        messages_acked=subscription.tally.messages_acked,
         verdict=judged.verdict,
         reason=judged.reason,
         drained_in_s=judged.drained_in_s,

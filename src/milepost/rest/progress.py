@@ -85,6 +85,8 @@ class ProgressModel(BaseModel):
     rate_in: float
     rate_out: float
     rate_acked: float
+    messages_out: int
+    messages_acked: int
     verdict: Verdict
     reason: str
     drained_in_s: float | None
