@@ -56,7 +56,7 @@ clients: $(READY) ## other official clients beside the wheel: needs Go and its m
 	MILEPOST_CLIENTS=1 $(BIN)/python -m pytest -q -rs tests/compat/test_go_client.py
 
 pipelines: $(READY) ## the Spark pipelines end to end: needs Java 17
-	MILEPOST_PIPELINES=1 $(BIN)/python -m pytest -q tests/spark/test_pipelines.py tests/spark/test_commands.py
+	$(BIN)/python -m pytest -q tests/spark/test_pipelines.py tests/spark/test_commands.py tests/spark/test_progress.py
 
 campaign: $(READY) ## the crash and kill campaigns at length (an hour or more)
 	MILEPOST_CAMPAIGN=long $(BIN)/python -m pytest -q -n $(JOBS) tests/crash tests/compat/test_kill_under_load.py --timeout 7200

@@ -3,45 +3,52 @@
 from __future__ import annotations
 
 import json
-import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pyspark.sql import SparkSession
 
-# A fetch that gets nothing now and then makes these wait for minutes. Until that is found they have a target
-# of their own: `make pipelines`.
-pytestmark = pytest.mark.skipif(
-    os.environ.get("MILEPOST_PIPELINES") != "1", reason="run by `make pipelines`"
-)
+from milepost.spark.pipelines.lake import Lake
+
+PATIENCE_S = 150
 
 
-def milepost(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+def milepost(*args: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
         [sys.executable, "-m", "milepost.cli.main", *args],
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=120,
-        check=False,
     )
 
 
-def test_archive_and_verify(
+def test_archive_until_told_to_stop_and_verify(
     spark: SparkSession, broker: Any, publisher: Any, topic: str, tmp_path: Path
 ) -> None:
     # The session is there for its check of Java only: the command has one of its own.
     publisher.batches(12, of=5)
-    lake = str(tmp_path / "lake")
+    lake = tmp_path / "lake"
     common = ["--url", broker.url, "--master", "local[1]", "-o", "json"]
-    done = milepost("pipeline", "archive", topic, lake, *common)
-    assert done.returncode == 0, done.stderr
-    (said,) = json.loads(done.stdout)
-    assert (said["messages"], said["end"]) == (12, 12)
-    damaged = next(Path(lake, "data").iterdir())
+    with milepost("pipeline", "archive", topic, str(lake), "--follow", *common) as running:
+        try:
+            deadline = time.monotonic() + PATIENCE_S
+            while Lake.load(lake).end.get(topic) != 12 and running.poll() is None:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)  # sleep: between two looks at another process's files
+            running.send_signal(signal.SIGTERM)
+            said, complaint = running.communicate(timeout=PATIENCE_S)
+        finally:
+            running.kill()
+    assert running.returncode == 0, complaint
+    (summary,) = json.loads(said)
+    assert (summary["messages"], summary["end"]) == (12, 12)
+    damaged = lake / Lake.load(lake).files[0].path
     damaged.write_bytes(b"no parquet")
-    done = milepost("pipeline", "verify", lake, *common)
-    assert done.returncode == 7
-    assert f"{damaged.name} cannot be read" in done.stderr
+    with milepost("pipeline", "verify", str(lake), *common) as running:
+        _, complaint = running.communicate(timeout=PATIENCE_S)
+    assert running.returncode == 7
+    assert f"{damaged.name} cannot be read" in complaint

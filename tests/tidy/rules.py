@@ -104,7 +104,7 @@ OPENS_FILES = {
     "broker/auth/files.py": "reads the operator's keys, passwords and certificates",
     "client/key_reader.py": "reads the keys that a user's messages are encrypted with",
     "cli/": "reads and writes the user's own files",
-    "spark/pipelines/lake.py": "a lake is the user's own directory, and no broker's",
+    "spark/pipelines/": "lakes, histories and reports are the user's own directories, and no broker's",
 }
 # fmt: off
 OPENING_CALLS = {

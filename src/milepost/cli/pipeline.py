@@ -1,9 +1,11 @@
-"""`milepost pipeline`: topics into lakes and back, by Spark.
+"""`milepost pipeline`: topics into lakes and back, by Spark; and pictures of progress.
 
     milepost pipeline archive events lake/          a topic into a lake, exactly once
+    milepost pipeline archive events lake/ --follow on and on, until Ctrl-C or SIGTERM
     milepost pipeline verify lake/                  do both hold the same messages?
     milepost pipeline replay lake/ copy             the lake into a topic, exactly once
     milepost pipeline verify lake/ --copy copy
+    milepost pipeline progress history/ --record 10m
 
 Each ends with one line that says what was done; `verify` has exit code 7 when something differs, and
 names it.
@@ -11,23 +13,28 @@ names it.
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from milepost.cli import java
+from milepost.cli.bars import bar
 from milepost.cli.connection import connection
 from milepost.cli.exits import CommandFailed, Exit
 from milepost.cli.output import note, show_rows
+from milepost.cli.quantities import DURATION
+from milepost.cli.quiet import quiet
 from milepost.cli.remote import RemoteCommand
+from milepost.cli.stopping import stopping
 
 if TYPE_CHECKING:
     from milepost.spark.options import Connection
 
 LAKE = click.Path(file_okay=False, path_type=Path)
+FOLLOW_EVERY_S = 10
+RECORD_EVERY_S = 1.0
 master_option = click.option(
     "--master", default="local[*]", show_default=True, help="A Spark master."
 )
@@ -38,7 +45,8 @@ def pipeline() -> None:
     pass
 
 
-def _spark(master: str) -> Any:
+def start_spark(master: str) -> Any:
+    """A session, or one line on what is missing."""
     try:
         from milepost.spark.pipelines.tasks import session
     except ImportError as error:
@@ -46,13 +54,10 @@ def _spark(master: str) -> Any:
             f"pipelines need Spark: pip install 'milepost[spark]' ({error.name} is missing)",
             Exit.USAGE,
         ) from None
-    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
-        raise CommandFailed(
-            "Spark needs Java 17 or newer: install it (Debian: apt install openjdk-17-jre-headless), or "
-            "set JAVA_HOME",
-            Exit.USAGE,
-        )
-    return session(master)
+    if lack := java.missing():
+        raise CommandFailed(lack, Exit.USAGE)
+    with quiet():
+        return session(master)
 
 
 def _broker() -> Connection:
@@ -69,22 +74,84 @@ def _broker() -> Connection:
 @pipeline.command(cls=RemoteCommand)
 @click.argument("topic")
 @click.argument("lake", type=LAKE)
+@click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C or SIGTERM.")
+@click.option(
+    "--every",
+    type=DURATION,
+    default=str(FOLLOW_EVERY_S),
+    show_default=True,
+    help="How often to look, with --follow.",
+)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(("parquet", "delta")),
+    help="Of a new lake: Parquet with manifests (the default), or a Delta table.",
+)
 @click.option("--step", type=click.IntRange(min=1), help="Messages that are published at once.")
+@click.option(
+    "--merge",
+    "files_min",
+    type=click.IntRange(min=0),
+    default=8,
+    show_default=True,
+    help="Merge small files when so many lie beside each other; 0: never.",
+)
+@click.option(
+    "--subscription", help="Durable: shows how far the archive is, and makes retention wait for it."
+)
 @master_option
-def archive(topic: str, lake: Path, step: int | None, master: str) -> None:
-    """Archive what a topic holds now into the directory LAKE, as Parquet.
+def archive(
+    topic: str,
+    lake: Path,
+    follow: bool,
+    every: int,
+    kind: str | None,
+    step: int | None,
+    files_min: int,
+    subscription: str | None,
+    master: str,
+) -> None:
+    """Archive what a topic holds into the directory LAKE, as Parquet or as a Delta table.
 
     Run again, it goes on where the lake ends. It can be killed at any moment."""
     from milepost.spark.options import ReadOptions, topic_name
 
-    spark = _spark(master)
+    spark = start_spark(master)
     from milepost.spark.pipelines.archive import archive as run
 
-    options = ReadOptions(_broker(), topics=(topic_name("TOPIC", topic),), messages_max=step)
-    done = run(spark, options, lake, on_step=_progress)
+    options = ReadOptions(
+        _broker(),
+        topics=(topic_name("TOPIC", topic),),
+        messages_max=step,
+        subscription=subscription,
+    )
+    with ExitStack() as stack:
+        # Behind Spark's start, which takes Ctrl-C for itself.
+        stop = stack.enter_context(stopping()) if follow else None
+        show = stack.enter_context(bar("archiving"))
+        done = run(
+            spark,
+            options,
+            lake,
+            kind=kind,
+            until=stop,
+            every_s=every,
+            files_min=files_min,
+            on_step=show,
+        )
     show_rows(
-        ("lake", "steps", "files", "messages", "end"),
-        [(str(lake), done.steps, done.files, done.messages, sum(done.end.values()))],
+        ("lake", "steps", "files", "merged", "messages", "end"),
+        [
+            (
+                str(lake),
+                done.steps,
+                done.files,
+                done.merged,
+                done.messages,
+                sum(done.end.values()),
+            )
+        ],
     )
 
 
@@ -98,13 +165,15 @@ def verify(lake: Path, copy: str | None, master: str) -> None:
     Exit code 7 when anything differs; every difference is a line on standard error."""
     from milepost.spark.options import topic_name
 
-    spark = _spark(master)
+    spark = start_spark(master)
     from milepost.spark.pipelines import verify as verifying
 
-    if copy is None:
-        found = verifying.verify(spark, _broker(), lake)
-    else:
-        found = verifying.verify_copy(spark, _broker(), lake, topic_name("--copy", copy))
+    with bar("verifying") as show:
+        if copy is None:
+            found = verifying.verify(spark, _broker(), lake, on_done=show)
+        else:
+            name = topic_name("--copy", copy)
+            found = verifying.verify_copy(spark, _broker(), lake, name, on_done=show)
     for problem in found.problems:
         note(problem)
     show_rows(
@@ -128,15 +197,88 @@ def replay(lake: Path, topic: str, name: str, master: str) -> None:
     The topic must deduplicate."""
     from milepost.spark.options import topic_name
 
-    spark = _spark(master)
+    spark = start_spark(master)
     from milepost.spark.pipelines.replay import replay as run
 
-    done = run(spark, _broker(), lake, topic_name("TOPIC", topic), name=name)
+    with bar("replaying") as show:
+        done = run(spark, _broker(), lake, topic_name("TOPIC", topic), name=name, on_done=show)
     show_rows(("lake", "messages", "sent"), [(str(lake), done.messages, done.sent)])
 
 
-def _progress(done: int, total: int) -> None:
-    """A line that is written over, for who watches."""
-    if sys.stderr.isatty():
-        end: dict[str, Any] = {"nl": done == total}
-        click.echo(f"\r{done:,} of {total:,} messages", err=True, **end)
+@pipeline.command(cls=RemoteCommand)
+@click.argument("history", type=LAKE)
+@click.option(
+    "--record", type=DURATION, metavar="TIME", help="First watch for so long, and record."
+)
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0.05),
+    default=RECORD_EVERY_S,
+    show_default=True,
+    help="Seconds between two looks, with --record.",
+)
+@click.option("-g", "--group", metavar="NAME", help="Record one subscription only.")
+@click.option("-t", "--topic", metavar="TOPIC", help="Record one topic only.")
+@click.option("-n", "--namespace", metavar="TENANT/NAME", help="Record one namespace only.")
+@click.option("--out", type=LAKE, help="Where to write the report.  [default: HISTORY/report]")
+@master_option
+def progress(
+    history: Path,
+    record: int | None,
+    every: float,
+    group: str | None,
+    topic: str | None,
+    namespace: str | None,
+    out: Path | None,
+    master: str,
+) -> None:
+    """Tables and pictures of what the directory HISTORY has recorded of groups' positions.
+
+    With --record it watches first; Ctrl-C ends that early, and the report is made all the same."""
+    if topic is not None and namespace is not None:
+        raise click.UsageError("a topic has a namespace already: say --topic or --namespace")
+    if lack := java.missing():
+        raise CommandFailed(lack, Exit.USAGE)
+    if record is not None:
+        _record(history, record, every, topic, namespace, group)
+    spark = start_spark(master)
+    from milepost.spark.pipelines.progress import reduce
+    from milepost.spark.pipelines.report import write_report
+
+    tables = reduce(spark, history)
+    paths = write_report(tables, out or history / "report")
+    show_rows(
+        ("history", "samples", "groups", "holes", "resets", "report"),
+        [
+            (
+                str(history),
+                tables.samples,
+                len(tables.groups),
+                len(tables.holes),
+                len(tables.resets),
+                str(paths[0]),
+            )
+        ],
+    )
+
+
+def _record(
+    history: Path,
+    for_s: int,
+    every_s: float,
+    topic: str | None,
+    namespace: str | None,
+    group: str | None,
+) -> None:
+    from milepost.spark.pipelines import history as recording
+
+    with connection().admin() as admin, stopping() as stop, bar("recording") as show:
+        recording.record(
+            lambda: admin.get_progress(topic, namespace=namespace, subscription=group),
+            history,
+            for_s=for_s,
+            every_s=every_s,
+            resets_of=admin.get_resets,
+            until=stop,
+            on_sample=show,
+        )

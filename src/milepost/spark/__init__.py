@@ -79,6 +79,6 @@ def table(spark: SparkSession, topic: str, lake: str | Path, **options: Any) -> 
     """
     from pathlib import Path
 
-    from milepost.spark.table import table as joined
+    from milepost.spark.joined import table as joined
 
     return joined(spark, topic, Path(lake), **options)

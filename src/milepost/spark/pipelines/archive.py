@@ -1,31 +1,35 @@
 """`archive`: a topic into a lake, exactly once.
 
 The lake knows how far it is; a step reads from there to the end, or as far as a limit allows, and
-publishes what it wrote with one manifest. Killed at any moment it leaves files that no manifest names,
-and the next step begins where the last published one ended.
+publishes what it wrote at once. Killed at any moment it leaves files that nobody names, and the next step
+begins where the last published one ended. Up to now, or on and on until it is told to stop; small files are
+merged on the way.
 
     summary = archive(spark, read_options({"topic": "events"}), Path("lake"))
     summary.messages
+    archive(spark, options, Path("lake"), until=stop, every_s=10)    # until somebody sets the event
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-import uuid
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import pyarrow.parquet as pq
-
 from milepost.errors import InvalidCheckpoint
-from milepost.spark.columns import COLUMNS, arrow_schema
+from milepost.spark.columns import COLUMNS
 from milepost.spark.fetch import fetch
 from milepost.spark.offsets import Offsets, Slice, admit, check_resume, count, slices
 from milepost.spark.options import Connection, ReadOptions
-from milepost.spark.pipelines.lake import Lake, LakeFile, prepare
+from milepost.spark.pin import Pin
+from milepost.spark.pipelines.lake import LakeFile
+from milepost.spark.pipelines.lakes import AnyLake, open_lake
+from milepost.spark.pipelines.merge import FILE_MESSAGES_MAX, FILES_MIN, merge
+from milepost.spark.pipelines.names import data_path
+from milepost.spark.pipelines.row_groups import RowGroups
 from milepost.spark.pipelines.tasks import run
 from milepost.spark.survey import Survey
 
@@ -34,14 +38,102 @@ if TYPE_CHECKING:
 
 # A step, if nothing else is asked for; a file holds a core's part of it.
 STEP_MESSAGES_MAX: Final = 4_000_000
-FILE_MESSAGES_MAX: Final = 1_000_000
+EVERY_S: Final = 10.0
 
 
 class Archived(NamedTuple):
     steps: int
     messages: int
     files: int
+    merged: int
+    """Small files that were merged into larger ones."""
     end: Offsets
+
+
+class Archiving:
+    """One run: where it is, and what it has done so far."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        options: ReadOptions,
+        directory: Path,
+        *,
+        kind: str | None = None,
+        files_min: int = FILES_MIN,
+    ) -> None:
+        self.steps = self.messages = self.files = self.merged = 0
+        self._spark = spark
+        self._options = options
+        self._files_min = files_min
+        self._survey = Survey(options)
+        self._pin = Pin(options.connection, options.subscription) if options.subscription else None
+        try:
+            self._target = self._survey.ends()
+            self.lake: AnyLake = open_lake(directory, kind=kind, topics=self._target)
+            self.lake.prepare()
+            if self.lake.end:
+                check_resume(self.lake.end, self._target)
+            self._at: Offsets = {}
+            self._begin_new()
+        except BaseException:
+            self.close()
+            raise
+
+    def look(self) -> int:
+        """Ask the broker how far the topics are now; how many indexes there are to archive."""
+        self._target = self._survey.ends()
+        self._begin_new()
+        return self.waiting
+
+    @property
+    def waiting(self) -> int:
+        return count(self._at, self._target)
+
+    def step(self) -> int:
+        """Archive the next part, for good; how many indexes that was."""
+        options, at = self._options, self._at
+        end = admit(at, self._target, messages_max=options.messages_max or STEP_MESSAGES_MAX)
+        parts = slices(
+            at,
+            end,
+            partitions_min=options.partitions_min or os.cpu_count() or 1,
+            messages_max=options.slice_max or FILE_MESSAGES_MAX,
+        )
+        write = partial(
+            _write,
+            options.connection,
+            str(self.lake.directory),
+            fail_on_data_loss=options.fail_on_data_loss,
+        )
+        made = run(self._spark, parts, write)
+        self.lake = self.lake.publish(at, end, made)
+        self._at = end
+        self.steps += 1
+        self.files += len(made)
+        self.messages += sum(one.rows for one in made)
+        if self._pin is not None:
+            self._pin.advance(end)
+        return count(at, end)
+
+    def merge(self) -> None:
+        if self._files_min:
+            self.lake, gone = merge(self._spark, self.lake, files_min=self._files_min)
+            self.merged += gone
+
+    def close(self) -> None:
+        self._survey.close()
+        if self._pin is not None:
+            self._pin.close()
+
+    def _begin_new(self) -> None:
+        """Partitions that the lake does not have begin where the options say."""
+        known = {**self.lake.end, **self._at}
+        new = [one for one in self._target if one not in known]
+        self._at = {**known, **self._survey.resolve(self._options.starting, new)}
+        if self._pin is not None:
+            for topic in self._target:
+                self._pin.hold(topic)
 
 
 def archive(
@@ -49,61 +141,50 @@ def archive(
     options: ReadOptions,
     directory: Path,
     *,
+    kind: str | None = None,
+    until: threading.Event | None = None,
+    every_s: float = EVERY_S,
+    files_min: int = FILES_MIN,
     on_step: Callable[[int, int], None] | None = None,
 ) -> Archived:
-    """Archive what is there now. `on_step` hears of indexes done and to be done."""
-    prepare(directory)
-    survey = Survey(options)
+    """Archive what is there now; with `until`, also what comes, every so often, until the event is set.
+
+    `kind` is `parquet` or `delta`; `files_min` small neighbours are merged, 0 for never. `on_step` hears
+    of indexes done and to be done.
+    """
+    work = Archiving(spark, options, directory, kind=kind, files_min=files_min)
+    done, total = 0, work.waiting
     try:
-        target = survey.ends()
-        lake = Lake.load(directory)
-        at = lake.end
-        if at:
-            check_resume(at, target)
-        firsts = survey.resolve(options.starting, [one for one in target if one not in at])
+        while True:
+            while work.waiting and not (until is not None and until.is_set()):
+                done += work.step()
+                if on_step is not None:
+                    on_step(done, total)
+            work.merge()
+            if until is None or until.wait(every_s):
+                break
+            total = done + work.look()
+    except Exception:
+        # Whoever stops us may stop Spark too: what was under way then is as if it had never been.
+        if until is None or not until.is_set():
+            raise
     finally:
-        survey.close()
-    at = {**at, **firsts}
-    total, done, messages, files, steps = count(at, target), 0, 0, 0, 0
-    tasks = options.partitions_min or os.cpu_count() or 1
-    while count(at, target):
-        end = admit(at, target, messages_max=options.messages_max or STEP_MESSAGES_MAX)
-        parts = slices(
-            at, end, partitions_min=tasks, messages_max=options.slice_max or FILE_MESSAGES_MAX
-        )
-        write = partial(
-            _write,
-            options.connection,
-            str(directory),
-            fail_on_data_loss=options.fail_on_data_loss,
-        )
-        made = run(spark, parts, write)
-        lake = lake.publish(at, end, made)
-        done += count(at, end)
-        messages += sum(one.rows for one in made)
-        files += len(made)
-        steps += 1
-        at = end
-        if on_step is not None:
-            on_step(done, total)
-    return Archived(steps, messages, files, lake.end)
+        work.close()
+    return Archived(work.steps, work.messages, work.files, work.merged, work.lake.end)
 
 
 def _write(
     connection: Connection, directory: str, part: Slice, *, fail_on_data_loss: bool
 ) -> LakeFile:
     """One slice into one file, in an executor."""
-    name = hashlib.sha256(part.topic.encode()).hexdigest()[:12]
-    path = f"data/{name}-{part.first_index:016}-{part.end_index:016}-{uuid.uuid4().hex}.parquet"
-    rows = 0
-    with pq.ParquetWriter(f"{directory}/{path}", arrow_schema(), compression="zstd") as writer:
+    path = data_path(part.topic, part.first_index, part.end_index)
+    with RowGroups(Path(directory) / path) as file:
         for batch in fetch(connection, part, COLUMNS, fail_on_data_loss=fail_on_data_loss):
-            writer.write_batch(batch)
-            rows += batch.num_rows
-    return LakeFile(path, part.topic, part.first_index, part.end_index, rows)
+            file.write(batch)
+    return LakeFile(path, part.topic, part.first_index, part.end_index, file.rows, file.size_bytes)
 
 
-def check_topic(lake: Lake, topic: str) -> None:
+def check_topic(lake: AnyLake, topic: str) -> None:
     """A lake keeps one set of topics."""
     if lake.end and topic not in lake.end:
         raise InvalidCheckpoint(f"{lake.directory} has no {topic}")

@@ -1,9 +1,10 @@
 """`verify`: do a lake and a topic hold the same messages?
 
-Every file is compared with what the topic holds in its range: row by row, all columns. That ranges
-follow each other without a gap is the lake's own rule; what is found is named by topic and index.
+Every part of the lake is compared with what the topic holds in its range: row by row, all columns, a few
+thousand rows in memory. That ranges follow each other without a gap is the lake's own rule; what is found is
+named by topic and index.
 
-    for problem in verify(spark, connection, Path("lake")): print(problem)
+    for problem in verify(spark, connection, Path("lake")).problems: print(problem)
 """
 
 from __future__ import annotations
@@ -11,19 +12,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from milepost.errors import MilepostError
+from milepost.errors import CorruptData, MilepostError
 from milepost.positions.names import TopicName
-from milepost.spark.columns import COLUMNS, arrow_schema
+from milepost.spark.columns import COLUMNS
 from milepost.spark.fetch import fetch
 from milepost.spark.offsets import Slice
 from milepost.spark.options import Connection
-from milepost.spark.pipelines.lake import Lake, LakeFile
-from milepost.spark.pipelines.tasks import run
+from milepost.spark.pipelines.comparison import PROBLEMS_MAX, differences
+from milepost.spark.pipelines.lakes import open_lake
+from milepost.spark.pipelines.parts import Part, read_part
+from milepost.spark.pipelines.tasks import Watcher, run
 from milepost.spark.survey import partitions_of
 
 if TYPE_CHECKING:
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 
 # What a message is, wherever it lies: the columns that a copy has too.
 CONTENT: Final = ("key", "value", "properties", "event_time")
-PROBLEMS_MAX: Final = 20
 
 
 class Verified(NamedTuple):
@@ -41,82 +42,103 @@ class Verified(NamedTuple):
     """Empty: they are equal."""
 
 
-def verify(spark: SparkSession, connection: Connection, directory: Path) -> Verified:
+class Pair(NamedTuple):
+    """A partition of the lake, and the one that it was replayed to."""
+
+    source: str
+    target: str
+    parts: list[Part]
+
+
+def verify(
+    spark: SparkSession,
+    connection: Connection,
+    directory: Path,
+    *,
+    on_done: Watcher | None = None,
+) -> Verified:
     """Compare a lake with the topics that it was archived from, index by index."""
-    lake = Lake.load(directory)
-    found = run(spark, lake.files, partial(_compare, connection, str(directory)))
-    problems = [problem for _, ones in found for problem in ones]
-    return Verified(sum(rows for rows, _ in found), len(lake.files), sorted(problems))
+    try:
+        lake = open_lake(directory)
+    except CorruptData as error:
+        return Verified(0, 0, [str(error)])
+    compare = partial(_compare, connection, str(directory))
+    return _verified(len(lake.files), run(spark, lake.parts, compare, on_done=on_done))
 
 
 def verify_copy(
-    spark: SparkSession, connection: Connection, directory: Path, topic: str
+    spark: SparkSession,
+    connection: Connection,
+    directory: Path,
+    topic: str,
+    *,
+    on_done: Watcher | None = None,
 ) -> Verified:
     """Compare a lake with a topic that it was replayed to: the same content in the same order, partition
     by partition. Indexes and times of publishing are the copy's own."""
-    lake = Lake.load(directory)
+    try:
+        lake = open_lake(directory)
+    except CorruptData as error:
+        return Verified(0, 0, [str(error)])
     targets = partitions_of(connection, topic)
     sources = sorted(lake.end, key=lambda name: TopicName.parse(name).partition)
     if len(targets) != len(sources):
         problem = f"{topic} has {len(targets)} partitions, the lake has {len(sources)}"
         return Verified(0, len(lake.files), [problem])
-    pairs = list(zip(sources, targets, strict=True))
-    found = run(spark, pairs, partial(_compare_copy, connection, str(directory)))
+    parts = sorted(lake.parts, key=lambda one: one.first_index)
+    pairs = [
+        Pair(source, target, [one for one in parts if one.topic == source])
+        for source, target in zip(sources, targets, strict=True)
+    ]
+    compare = partial(_compare_copy, connection, str(directory))
+    return _verified(len(lake.files), run(spark, pairs, compare, on_done=on_done))
+
+
+def _verified(files: int, found: list[tuple[int, list[str]]]) -> Verified:
     problems = [problem for _, ones in found for problem in ones]
-    return Verified(sum(rows for rows, _ in found), len(lake.files), sorted(problems))
+    return Verified(sum(rows for rows, _ in found), files, sorted(problems))
 
 
-def _compare(connection: Connection, directory: str, one: LakeFile) -> tuple[int, list[str]]:
-    part = Slice(one.topic, one.first_index, one.end_index)
+class Unreadable(Exception):
+    """A file of the lake, and why."""
+
+
+def _archived(directory: str, part: Part, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
     try:
-        archived = pq.read_table(f"{directory}/{one.path}", partitioning=None)
-    except (OSError, pa.ArrowException) as error:
-        return 0, [f"{one.path} cannot be read: {error}"]
+        yield from read_part(directory, part, columns)
+    except (OSError, pa.ArrowException, KeyError) as error:
+        raise Unreadable(f"{', '.join(part.paths)} cannot be read: {error}") from None
+
+
+def _compare(connection: Connection, directory: str, part: Part) -> tuple[int, list[str]]:
+    counted = 0
+
+    def archived() -> Iterator[pa.RecordBatch]:
+        nonlocal counted
+        for batch in _archived(directory, part, COLUMNS):
+            counted += batch.num_rows
+            yield batch
+
+    live = fetch(connection, Slice(part.topic, part.first_index, part.end_index), COLUMNS)
+    problems: list[str] = []
     try:
-        batches = list(fetch(connection, part, COLUMNS))
+        for problem in differences(archived(), live):
+            problems.append(f"{part}: {problem}")
+            if len(problems) == PROBLEMS_MAX:
+                problems.append(f"{part}: and more")
+                break
+    except Unreadable as error:
+        problems.append(str(error))
     except MilepostError as error:
-        return 0, [str(error)]
-    live = pa.Table.from_batches(batches, arrow_schema())
-    return archived.num_rows, list(differences(archived, live, one))
+        problems.append(f"{part}: {error}")
+    return counted, problems
 
 
-def differences(archived: pa.Table, live: pa.Table, one: LakeFile) -> Iterator[str]:
-    """What differs between a file and the range that it is of, by index."""
-    if archived.schema.names == live.schema.names and archived.equals(live):
-        return
-    where = f"{one.topic} in {one.path}"
-    stored, present = _by_index(archived), _by_index(live)
-    if len(stored) != archived.num_rows:
-        yield f"{where}: {archived.num_rows - len(stored)} indexes are there twice"
-    named = 0
-    for index in sorted(stored.keys() | present.keys()):
-        if named == PROBLEMS_MAX:
-            yield f"{where}: and more"
-            return
-        if index not in stored:
-            yield f"{where}: message {index} is missing"
-        elif index not in present:
-            yield f"{where}: message {index} is not in the topic"
-        elif stored[index] != present[index]:
-            names = [name for name in COLUMNS if stored[index].get(name) != present[index][name]]
-            yield f"{where}: message {index} differs in {', '.join(names)}"
-        else:
-            continue
-        named += 1
-
-
-def _by_index(table: pa.Table) -> dict[int, dict[str, Any]]:
-    return {row["index"]: row for row in table.to_pylist()}
-
-
-def _compare_copy(
-    connection: Connection, directory: str, pair: tuple[str, str]
-) -> tuple[int, list[str]]:
-    source, target = pair
-    lake = Lake.load(Path(directory))
+def _compare_copy(connection: Connection, directory: str, pair: Pair) -> tuple[int, list[str]]:
     from milepost.spark.link import Link
     from milepost.spark.places import Places
 
+    source, target = pair.source, pair.target
     with Link.open(connection, target) as link:
         end = Places(link, target).end_index()
     copied = (
@@ -125,23 +147,23 @@ def _compare_copy(
         for row in batch.to_pylist()
     )
     rows = 0
-    for one in lake.files:
-        if one.topic != source:
-            continue
-        archived = pq.read_table(
-            f"{directory}/{one.path}", columns=["index", *CONTENT], partitioning=None
-        )
-        for row in archived.to_pylist():
-            index = row.pop("index")
-            other = next(copied, None)
-            if other is None:
-                return rows, [f"{target} ends before message {index} of {source}"]
-            if other != row:
-                names = [name for name in CONTENT if other[name] != row[name]]
-                return rows, [
-                    f"{target}: message {index} of {source} differs in {', '.join(names)}"
-                ]
-            rows += 1
-    if next(copied, None) is not None:
-        return rows, [f"{target} has more messages than {source} in the lake"]
+    try:
+        for part in pair.parts:
+            for batch in _archived(directory, part, ("index", *CONTENT)):
+                for row in batch.to_pylist():
+                    index = row.pop("index")
+                    other = next(copied, None)
+                    if other is None:
+                        return rows, [f"{target} ends before message {index} of {source}"]
+                    if other != row:
+                        names = [name for name in CONTENT if other[name] != row[name]]
+                        text = f"message {index} of {source} differs in {', '.join(names)}"
+                        return rows, [f"{target}: {text}"]
+                    rows += 1
+        if next(copied, None) is not None:
+            return rows, [f"{target} has more messages than {source} in the lake"]
+    except Unreadable as error:
+        return rows, [str(error)]
+    except MilepostError as error:
+        return rows, [f"{target}: {error}"]
     return rows, []

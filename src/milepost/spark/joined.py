@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from milepost.spark.columns import COLUMNS, ddl
 from milepost.spark.options import topic_name
 from milepost.spark.pipelines.archive import check_topic
-from milepost.spark.pipelines.lake import Lake
+from milepost.spark.pipelines.lakes import open_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def table(spark: SparkSession, topic: str, directory: Path, **options: Any) -> DataFrame:
     """`options` are those of a read."""
-    lake = Lake.load(directory)
+    lake = open_lake(directory)
     full = topic_name("topic", topic)
     wanted = [one for one in lake.end if one == full or one.startswith(f"{full}-partition-")]
     if not wanted:
@@ -37,8 +37,10 @@ def table(spark: SparkSession, topic: str, directory: Path, **options: Any) -> D
         )
         .load()
     )
-    paths = [str(lake.path_of(one)) for one in lake.files if one.topic in wanted and one.rows]
+    paths = lake.paths(wanted)
     if not paths:
         return tail
     past = spark.read.schema(ddl(COLUMNS)).parquet(*paths)
+    if any(one not in wanted for one in lake.end):
+        past = past.where(past["topic"].isin(wanted))
     return past.select(*COLUMNS).unionByName(tail.select(*COLUMNS))

@@ -1,0 +1,39 @@
+"""Quiet: what a child says at its start goes to a file, and is shown only if the start fails.
+
+Spark's JVM greets with a dozen lines on standard error, and keeps the one that it was started with.
+
+with quiet():
+    start_the_jvm()
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Standard error of this process, and of what it starts meanwhile, is kept back; not when debugging."""
+    if logging.getLogger().isEnabledFor(logging.DEBUG):
+        yield
+        return
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        is_well = False
+        try:
+            yield
+            is_well = True
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, 2)
+            os.close(kept)
+            if not is_well:
+                file.seek(0)
+                os.write(2, file.read())

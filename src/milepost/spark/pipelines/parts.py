@@ -1,0 +1,68 @@
+"""Parts: what one task reads of a lake, whatever kind of lake it is.
+
+A part is a range of one partition and the files in which its rows are. In a Parquet lake that is one file
+with these rows and no others, in their order; in a Delta table that others may have rewritten the rows
+are looked for and put in order.
+
+    for batch in read_part("lake", part, ("index", "value")): ...      # by index, ascending
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from milepost.spark.columns import arrow_schema
+from milepost.spark.offsets import Offsets
+
+BATCH_MESSAGES: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of `[first_index, end_index)` of one partition."""
+
+    topic: str
+    first_index: int
+    end_index: int
+    paths: tuple[str, ...]
+    """Below the lake's directory."""
+    is_exact: bool = True
+    """The files have these rows alone, in order."""
+
+    def __str__(self) -> str:
+        if self.is_exact:
+            return f"{self.topic} in {', '.join(self.paths)}"
+        return f"{self.topic} from {self.first_index} to {self.end_index}"
+
+
+def read_part(directory: str, part: Part, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of a part in the order of their indexes, in batches of bounded length."""
+    schema = arrow_schema(columns)
+    paths = [f"{directory}/{path}" for path in part.paths]
+    if part.is_exact:
+        for path in paths:
+            with pq.ParquetFile(path) as file:
+                for batch in file.iter_batches(BATCH_MESSAGES, columns=list(columns)):
+                    yield batch.select(list(columns))
+        return
+    if not paths:
+        return
+    index = ds.field("index")
+    mine = (
+        (ds.field("topic") == part.topic) & (index >= part.first_index) & (index < part.end_index)
+    )
+    names = list(dict.fromkeys([*columns, "index"]))
+    found = ds.dataset(paths, schema=arrow_schema(), format="parquet")
+    rows = found.to_table(names, filter=mine).sort_by("index").select(list(columns)).cast(schema)
+    yield from rows.combine_chunks().to_batches(BATCH_MESSAGES)
+
+
+def spans(start: Offsets, end: Offsets) -> int:
+    """Indexes that a lake covers."""
+    return sum(end[topic] - start.get(topic, 0) for topic in end)
