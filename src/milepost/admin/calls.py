@@ -7,6 +7,7 @@ faces. A new call is a script in one of those files and a line here.
 from __future__ import annotations
 
 from milepost.admin import (
+    brokers,
     messages,
     namespaces,
     policies,
@@ -131,6 +132,16 @@ class Calls:
     update_tenant = call(tenants.update_tenant)
     delete_tenant = call(tenants.delete_tenant)
     list_clusters = call(tenants.list_clusters)
-    list_brokers = call(tenants.list_brokers)
-    check_health = call(tenants.check_health)
-    get_version = call(tenants.get_version)
+    list_brokers = call(brokers.list_brokers)
+    check_health = call(brokers.check_health)
+    get_version = call(brokers.get_version)
+    get_leader_broker = call(brokers.get_leader_broker)
+    get_owned_namespaces = call(brokers.get_owned_namespaces)
+    get_broker_topics = call(brokers.get_broker_topics)
+    list_dynamic_settings = call(brokers.list_dynamic_settings)
+    get_dynamic_settings = call(brokers.get_dynamic_settings)
+    get_runtime_settings = call(brokers.get_runtime_settings)
+    get_internal_configuration = call(brokers.get_internal_configuration)
+    set_dynamic_setting = call(brokers.set_dynamic_setting)
+    remove_dynamic_setting = call(brokers.remove_dynamic_setting)
+    check_backlog_quotas = call(brokers.check_backlog_quotas)

@@ -1,4 +1,4 @@
-"""Calls about tenants, clusters, and the broker itself."""
+"""Calls about tenants and clusters."""
 
 from __future__ import annotations
 
@@ -45,19 +45,6 @@ def delete_tenant(tenant: str, *, force: bool = False) -> Script[None]:
 
 def list_clusters() -> Script[list[str]]:
     return (yield get("/admin/v2/clusters")).strings()
-
-
-def list_brokers(cluster: str) -> Script[list[str]]:
-    return (yield get(path("admin/v2/brokers", cluster))).strings()
-
-
-def check_health() -> Script[str]:
-    """`ok`, after a round trip through the storage; `ServerFault` otherwise."""
-    return (yield get("/admin/v2/brokers/health")).text()
-
-
-def get_version() -> Script[str]:
-    return (yield get("/admin/v2/brokers/version")).text()
 
 
 def _path(tenant: str) -> str:

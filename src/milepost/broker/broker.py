@@ -20,6 +20,7 @@ from milepost.broker.broadcast import BROADCAST, BroadcastGroup, MemberSubscript
 from milepost.broker.consumer import Consumer
 from milepost.broker.counters import Counters
 from milepost.broker.directory import Directory, fetch_topic
+from milepost.broker.dynamic_settings import DynamicSettings
 from milepost.broker.flushes import Flushes
 from milepost.broker.guard import Guard
 from milepost.broker.housekeeping import Housekeeping
@@ -33,7 +34,7 @@ from milepost.broker.session import Session
 from milepost.broker.settings import Settings
 from milepost.broker.steward import Steward
 from milepost.broker.subscription import Subscription
-from milepost.broker.topic import Topic
+from milepost.broker.topic import CREATED_MS, Topic
 from milepost.broker.volatile import VolatileTopic
 from milepost.broker.watchers import TopicWatchers
 from milepost.clock import Clock
@@ -102,6 +103,7 @@ class Broker:
         self.pressure = Pressure(settings, self.store, self.sessions, self.counters)
         engine.on_checkpoint = self.pressure.resume_reading
         self.steward = Steward(self)
+        self.dynamic = DynamicSettings(self)
         self.housekeeping = Housekeeping(self)
         self.directory.topics_max = self.steward.book.max_topics
         self.schemas.policies_of = self.steward.book.of
@@ -114,6 +116,7 @@ class Broker:
         await self.guard.load()
         await self.schemas.load()
         await self.steward.book.load()
+        await self.dynamic.load()
         self._ticker = self._loop.call_later(TICK_S, self._tick)
         self.housekeeping.start()
 
@@ -253,7 +256,7 @@ class Broker:
                 or self.directory.partitions(name.base) is not None
             ):
                 raise TopicNotFound(f"topic {name} does not exist")
-            row = await self.directory.create_topic(name)
+            row = await self.directory.create_topic(name, self.first_doc())
         while True:
             # What was read is only good if no checkpoint was recorded meanwhile.
             checkpoints = self.store.checkpoints
@@ -273,6 +276,11 @@ class Broker:
         topic.policies = self.steward.book.of(name)
         await opening.open_states(self, topic, states)
         return topic
+
+    def first_doc(self, properties: dict[str, str] | None = None) -> Doc:
+        """What is known of a topic when it is made, beside its name."""
+        doc: Doc = {CREATED_MS: self.clock.wall_ms()}
+        return {**doc, "properties": properties} if properties else doc
 
     # -- subscriptions -----------------------------------------------------------------------------
 

@@ -40,7 +40,7 @@ class Directory:
         self._change = change
         self.topics_max: Callable[[NamespaceName], int] = lambda name: topics_per_namespace_max
         """How many topics a namespace may have."""
-        self._partitions_max = partitions_max
+        self.partitions_max = partitions_max
         self._rows: dict[str, TopicRow] = {}
         self._partitioned: dict[str, Doc] = {}
         self._tenants: dict[str, Doc] = {}
@@ -151,6 +151,23 @@ class Directory:
         self.tenant(name.tenant)
         await self._create(NAMESPACES, self._namespaces, str(name), doc)
 
+    async def change_properties(
+        self, name: NamespaceName, change: Callable[[dict[str, str]], dict[str, str]]
+    ) -> None:
+        """Give a namespace other properties, made from those it has."""
+        self.namespace(name)
+
+        def store(catalog: Catalog) -> Doc:
+            # Read there and not here: another change may be on its way.
+            doc = catalog.doc(NAMESPACES, str(name)) or {}
+            doc = {**doc, "properties": change(doc.get("properties", {}))}
+            catalog.put_doc(NAMESPACES, str(name), doc)
+            return doc
+
+        changed = await self._change(store)
+        if str(name) in self._namespaces:  # unless it was deleted meanwhile
+            self._namespaces[str(name)] = changed
+
     async def delete_namespace(self, name: NamespaceName) -> None:
         self.namespace(name)
         prefix = f"persistent://{name}/"
@@ -242,7 +259,7 @@ class Directory:
         self.on_topics(str(name.namespace), (), gone)
 
     def _check_count(self, name: TopicName, partitions: int) -> None:
-        limit = self._partitions_max
+        limit = self.partitions_max
         if partitions <= 0 or (limit and partitions > limit):
             raise InvalidPartitions(f"{partitions} partitions for {name}; allowed are 1 to {limit}")
 

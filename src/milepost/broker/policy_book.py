@@ -42,6 +42,10 @@ class PolicyBook:
         self.on_change: Callable[[Level, str], Awaitable[None]] = _told_nobody
         """Called when a change is durable, with what it was made to; done when it is in force."""
 
+    def use(self, settings: Settings) -> None:
+        """The broker's own defaults are others now."""
+        self._settings = settings
+
     async def load(self) -> None:
         def read(catalog: Catalog) -> dict[Level, dict[str, Doc]]:
             return {level: catalog.docs(folder) for level, folder in FOLDERS.items()}

@@ -25,9 +25,15 @@ class PolicySettings:
         _INT_MAX,
         "How long acked messages are kept; 0 with a size of 0 keeps none, -1 is for ever.",
         "defaultRetentionTimeInMinutes",
+        live=True,
     )
     default_retention_mb: int = count(
-        0, -1, _LONG_MAX, "How much of them is kept, in MiB; -1 is all.", "defaultRetentionSizeInMB"
+        0,
+        -1,
+        _LONG_MAX,
+        "How much of them is kept, in MiB; -1 is all.",
+        "defaultRetentionSizeInMB",
+        live=True,
     )
     message_ttl_s: int = count(
         0,
@@ -35,6 +41,7 @@ class PolicySettings:
         _INT_MAX,
         "Messages that nobody has acked after this long are acked; 0 is never.",
         "ttlDurationDefaultInSeconds",
+        live=True,
     )
     subscription_expiration_minutes: int = count(
         0,
@@ -42,11 +49,13 @@ class PolicySettings:
         _INT_MAX,
         "Subscriptions that nobody has used for this long are deleted; 0 is never.",
         "subscriptionExpirationTimeMinutes",
+        live=True,
     )
     encryption_required: bool = switch(
         False,
         "Refuse producers and messages that are not encrypted.",
         "encryptionRequireOnProducer",
+        live=True,
     )
     backlog_quota_bytes: int = count(
         -1,
@@ -54,6 +63,7 @@ class PolicySettings:
         _LONG_MAX,
         "The largest backlog of a topic, in bytes; -1 is no limit.",
         "backlogQuotaDefaultLimitBytes",
+        live=True,
     )
     backlog_quota_s: int = count(
         -1,
@@ -61,12 +71,14 @@ class PolicySettings:
         _INT_MAX,
         "The age of the oldest message in a backlog; -1 is no limit.",
         "backlogQuotaDefaultLimitSecond",
+        live=True,
     )
     backlog_quota_policy: str = choice(
         QUOTA_POLICIES[0],
         QUOTA_POLICIES,
         "What happens to producers, or to the backlog, when one of the two is exceeded.",
         "backlogQuotaDefaultRetentionPolicy",
+        live=True,
     )
     publish_rate_messages: int = count(
         0,
@@ -74,6 +86,7 @@ class PolicySettings:
         _INT_MAX,
         "Messages a second into one topic; 0 is no limit.",
         "maxPublishRatePerTopicInMessages",
+        live=True,
     )
     publish_rate_bytes: int = count(
         0,
@@ -81,6 +94,7 @@ class PolicySettings:
         _LONG_MAX,
         "Bytes a second into one topic; 0 is no limit.",
         "maxPublishRatePerTopicInBytes",
+        live=True,
     )
     dispatch_rate_messages: int = count(
         0,
@@ -88,6 +102,7 @@ class PolicySettings:
         _INT_MAX,
         "Messages a second out of one topic; 0 is no limit.",
         "dispatchThrottlingRatePerTopicInMsg",
+        live=True,
     )
     dispatch_rate_bytes: int = count(
         0,
@@ -95,6 +110,7 @@ class PolicySettings:
         _LONG_MAX,
         "Bytes a second out of one topic; 0 is no limit.",
         "dispatchThrottlingRatePerTopicInByte",
+        live=True,
     )
     subscription_dispatch_rate_messages: int = count(
         0,
@@ -102,6 +118,7 @@ class PolicySettings:
         _INT_MAX,
         "Messages a second to one subscription; 0 is no limit.",
         "dispatchThrottlingRatePerSubscriptionInMsg",
+        live=True,
     )
     subscription_dispatch_rate_bytes: int = count(
         0,
@@ -109,6 +126,7 @@ class PolicySettings:
         _LONG_MAX,
         "Bytes a second to one subscription; 0 is no limit.",
         "dispatchThrottlingRatePerSubscriptionInByte",
+        live=True,
     )
     subscribe_rate: int = count(
         0,
@@ -116,14 +134,21 @@ class PolicySettings:
         _INT_MAX,
         "How often one consumer may subscribe within the period; 0 is no limit.",
         "subscribeThrottlingRatePerConsumer",
+        live=True,
     )
     subscribe_rate_period_s: int = count(
-        30, 1, _INT_MAX, "That period.", "subscribeRatePeriodPerConsumerInSecond"
+        30,
+        1,
+        _INT_MAX,
+        "That period.",
+        "subscribeRatePeriodPerConsumerInSecond",
+        live=True,
     )
     delayed_delivery: bool = switch(
         True,
         "Hold messages back until the time that their producer asks for.",
         "delayedDeliveryEnabled",
+        live=True,
     )
     delayed_delivery_max_ms: int = count(
         0,
@@ -131,6 +156,7 @@ class PolicySettings:
         _LONG_MAX,
         "The longest delay a producer may ask for; 0 is no limit.",
         "delayedDeliveryMaxDelayInMillis",
+        live=True,
     )
     retention_check_interval_s: float = duration(
         120,

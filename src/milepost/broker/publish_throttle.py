@@ -21,8 +21,12 @@ WAIT_S_MAX = 60.0
 
 
 class PublishThrottle:
-    def __init__(self, rate: Rate, now: Callable[[], float]) -> None:
+    def __init__(
+        self, rate: Rate, now: Callable[[], float], on_hold: Callable[[], None] = lambda: None
+    ) -> None:
+        """`on_hold` is called for each peer that has to wait."""
         self.rate = rate
+        self._on_hold = on_hold
         self._throttle = Throttle(rate, now)
         self._held: set[Peer] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -34,6 +38,7 @@ class PublishThrottle:
         if not self._throttle.room and peer not in self._held:
             self._held.add(peer)
             peer.hold()
+            self._on_hold()
             self._wait()
 
     def look(self) -> None:

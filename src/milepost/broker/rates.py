@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 INTERVAL_S = 10.0
 
+# No object has more counts than this.
+COUNTS_MAX = 6
+
 
 class Rates:
     """Of one object whose counts only grow."""
@@ -27,7 +30,7 @@ class Rates:
     __slots__ = ("_before", "_sampled", "per_second")
 
     def __init__(self) -> None:
-        self.per_second: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
+        self.per_second: tuple[float, ...] = (0.0,) * COUNTS_MAX
         """In the order of the counts; zeros before there were two samples."""
         self._before: tuple[int, ...] | None = None
         self._sampled = 0.0
@@ -54,7 +57,12 @@ class RateBoard:
         self._due = now + INTERVAL_S
         for topic in topics:
             topic.rates.sample(
-                now, topic.messages_in, topic.bytes_in, topic.messages_out, topic.bytes_out
+                now,
+                topic.messages_in,
+                topic.bytes_in,
+                topic.messages_out,
+                topic.bytes_out,
+                topic.messages_dropped,
             )
             for producer in topic.producers.values():
                 producer.rates.sample(now, producer.messages_in, producer.bytes_in)
@@ -67,6 +75,7 @@ class RateBoard:
                     tally.messages_redelivered,
                     tally.messages_acked,
                     tally.expired,
+                    tally.dropped,
                 )
                 for consumer in subscription.consumers:
                     consumer.rates.sample(

@@ -192,8 +192,10 @@ def text(default: str, doc: str, pulsar: Pulsar = (), **more: Any) -> Any:
     return _row(Kind.TEXT, default, doc, pulsar, **more)
 
 
-def choice(default: str, choices: tuple[str, ...], doc: str, pulsar: Pulsar = ()) -> Any:
-    return _row(Kind.CHOICE, default, doc, pulsar, choices=choices)
+def choice(
+    default: str, choices: tuple[str, ...], doc: str, pulsar: Pulsar = (), **more: Any
+) -> Any:
+    return _row(Kind.CHOICE, default, doc, pulsar, choices=choices, **more)
 
 
 def path(default: str, doc: str) -> Any:

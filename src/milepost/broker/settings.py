@@ -172,6 +172,7 @@ class Settings(SecuritySettings, PolicySettings):
         False,
         "Drop publishes whose sequence id a producer already used.",
         "brokerDeduplicationEnabled",
+        live=True,
     )
 
     # Topics.
@@ -186,9 +187,15 @@ class Settings(SecuritySettings, PolicySettings):
         ("non-partitioned", "partitioned"),
         "What such a topic is.",
         "allowAutoTopicCreationType",
+        live=True,
     )
     default_num_partitions: int = count(
-        1, 1, 10_000, "Partitions of a topic made so, if partitioned.", "defaultNumPartitions"
+        1,
+        1,
+        10_000,
+        "Partitions of a topic made so, if partitioned.",
+        "defaultNumPartitions",
+        live=True,
     )
     allow_auto_subscription_creation: bool = switch(
         True,
@@ -263,16 +270,19 @@ class Settings(SecuritySettings, PolicySettings):
         tuple(strategy.value for strategy in Strategy),
         "What a new schema must be to those a topic has, where its namespace says nothing.",
         "schemaCompatibilityStrategy",
+        live=True,
     )
     schema_validation_enforced: bool = switch(
         False,
         "Refuse producers without a schema on topics that have one.",
         "isSchemaValidationEnforced",
+        live=True,
     )
     allow_auto_update_schema: bool = switch(
         True,
         "Let clients add versions of a schema by using them, where their namespace says nothing.",
         "isAllowAutoUpdateSchemaEnabled",
+        live=True,
     )
     max_schema_versions_per_topic: int = count(
         1000, 0, _COUNT_MAX, "Versions of one topic's schema; 0 is no limit."

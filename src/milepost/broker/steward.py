@@ -21,11 +21,13 @@ from milepost.broker.policies.effective import Rate
 from milepost.broker.policies.policy import Level
 from milepost.broker.policy_book import PolicyBook
 from milepost.broker.publish_throttle import PublishThrottle
+from milepost.broker.settings import Settings
 from milepost.broker.subscribe_gate import SubscribeGate
 from milepost.broker.subscription import Subscription
 from milepost.broker.throttle import Throttle
 from milepost.broker.topic import Topic
 from milepost.errors import MilepostError
+from milepost.positions.names import NamespaceName, TopicName
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
@@ -42,13 +44,22 @@ class Steward:
         self._switching: dict[Topic, asyncio.Future[None]] = {}
 
     async def _changed(self, level: Level, name: str) -> None:
-        switching = []
-        for topic in list(self._broker.topics.values()):
-            known_as = topic.name.base if level is Level.TOPIC else topic.name.namespace
-            if str(known_as) == name:
-                self.adopt(topic)
-                if topic in self._switching:
-                    switching.append(self._switching[topic])
+        def known_as(topic: Topic) -> TopicName | NamespaceName:
+            return topic.name.base if level is Level.TOPIC else topic.name.namespace
+
+        topics = self._broker.topics.values()
+        await self._adopt_all([one for one in topics if str(known_as(one)) == name])
+
+    async def use(self, settings: Settings) -> None:
+        """What no level has set follows from these now."""
+        self.book.use(settings)
+        await self._adopt_all(list(self._broker.topics.values()))
+
+    async def _adopt_all(self, topics: list[Topic]) -> None:
+        """Give them the policies that hold now; done when that is so."""
+        for topic in topics:
+            self.adopt(topic)
+        switching = [self._switching[topic] for topic in topics if topic in self._switching]
         if switching:
             # Whoever asked may leave; the switch goes on.
             await asyncio.wait(switching)
@@ -120,7 +131,11 @@ class Steward:
             throttle.end()
             topic.throttle = throttle = None
         if throttle is None and rate is not None:
-            topic.throttle = PublishThrottle(rate, self._broker.clock.monotonic)
+
+            def held() -> None:
+                topic.publishes_held += 1
+
+            topic.throttle = PublishThrottle(rate, self._broker.clock.monotonic, held)
 
     async def _switch_deduplication(self, topic: Topic, done: asyncio.Future[None]) -> None:
         try:

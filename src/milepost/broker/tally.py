@@ -23,6 +23,7 @@ class Tally:
     __slots__ = (
         "bytes_out",
         "consumed_ms",
+        "dropped",
         "entries_out",
         "expired",
         "expired_ms",
@@ -43,6 +44,8 @@ class Tally:
         self.messages_redelivered = 0
         self.expired = 0
         """Messages that an operator had expired."""
+        self.dropped = 0
+        """Messages of a topic that is not persistent, for which its consumers were too slow."""
         self.flowed_ms = 0
         self.consumed_ms = 0
         self.settled_ms = 0

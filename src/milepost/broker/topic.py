@@ -47,6 +47,9 @@ from milepost.wire.encode import block_receipts, send_receipts
 from milepost.wire.events import PLAIN, ChunkInfo, Send
 from milepost.wire.metadata import entry_metadata
 
+# In the catalog's `doc` of a topic.
+CREATED_MS = "created_ms"
+
 _DUPLICATE = (-1, -1)
 
 _SEQUENCE_IDS = itemgetter(0, 1)  # of a `Send`: its own and the highest of its batch
@@ -127,6 +130,10 @@ class Topic:
         self.messages_out = 0
         self.bytes_out = 0
         self.chunks_in = 0
+        self.messages_dropped = 0
+        """Messages that a subscription's consumers were too slow for, of one that is not persistent."""
+        self.publishes_held = 0
+        """How often a producer was not read for a while, being faster than the publish rate."""
         self.rates = Rates()
         self.published_ms = 0
         """When something was last stored, by this process."""
@@ -138,6 +145,12 @@ class Topic:
 
     def __repr__(self) -> str:
         return f"<Topic {self.name}>"
+
+    @property
+    def created_ms(self) -> int:
+        """When it was made; of one that did not note it, when its first message came that is kept."""
+        first = self.log.ledgers[0].first_time_ms if self.log.ledgers else self.opened_ms
+        return int(self.row.doc.get(CREATED_MS, first))
 
     @property
     def is_terminated(self) -> bool:

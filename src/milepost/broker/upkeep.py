@@ -60,7 +60,7 @@ async def create_topic(broker: Broker, name: TopicName, properties: dict[str, st
             if directory.partitions(name.base) is None
             else f"{name.base} has no partition {name.partition}: give it more partitions"
         )
-    await directory.create_topic(name, {"properties": properties} if properties else {})
+    await directory.create_topic(name, broker.first_doc(properties))
 
 
 async def set_subscription_properties(

@@ -97,8 +97,6 @@ class VolatileTopic(Topic):
             now_ms=now_ms,
             counters=counters,
         )
-        self.messages_dropped = 0
-        """Messages that a subscription's consumers were too slow for."""
         memory.on_visible = self._make_room
 
     @property
@@ -130,6 +128,7 @@ class VolatileTopic(Topic):
             before = subscription.cursor.counts().ready
             subscription.trim(log.first_index)
             dropped = before - subscription.cursor.counts().ready
+            subscription.tally.dropped += dropped
             self.messages_dropped += dropped
             self.counters.messages_dropped += dropped
 

@@ -14,7 +14,7 @@ TABLE = {
     "tenants": Lazy("milepost.cli.tenants:tenants", "Tenants."),
     "schemas": Lazy("milepost.cli.schemas:schemas", "Schemas of topics."),
     "clusters": Lazy("milepost.cli.tenants:clusters", "Clusters."),
-    "brokers": Lazy("milepost.cli.tenants:brokers", "The broker's health and version."),
+    "brokers": Lazy("milepost.cli.brokers:brokers", "The broker's health, version and settings."),
 }
 
 admin = LazyGroup("admin", table=TABLE, help="`pulsar-admin` by another name.")

@@ -34,7 +34,7 @@ COMMANDS = {
     "tenants": Lazy("milepost.cli.tenants:tenants", "Tenants."),
     "schemas": Lazy("milepost.cli.schemas:schemas", "Schemas of topics."),
     "clusters": Lazy("milepost.cli.tenants:clusters", "Clusters.", is_hidden=True),
-    "brokers": Lazy("milepost.cli.tenants:brokers", "The broker's health and version."),
+    "brokers": Lazy("milepost.cli.brokers:brokers", "The broker's health, version and settings."),
     "produce": Lazy("milepost.cli.produce:produce", "Publish arguments, files or lines."),
     "consume": Lazy("milepost.cli.consume:consume", "Print messages, as a Unix filter likes them."),
     "peek": Lazy("milepost.cli.peek:peek", "Look at messages without consuming them."),

@@ -37,7 +37,9 @@ and that the default. `milepost config show --origin` prints every value and whe
   false` switches it off.
 - Sizes are bytes, or a number with `KiB`, `MiB` or `GiB`. Names that end in `_s` and `_ms` are
   seconds and milliseconds. A relative path starts at the working directory.
-- *live* marks what can change without a restart. There is no command that does it yet.
+- *live* marks what can change without a restart: `milepost brokers update-dynamic-config`, by Pulsar's key.
+  What is changed so holds before every other source, also after a restart, until
+  `milepost brokers delete-dynamic-config`.
 """
 
 _HEAD = "| setting | default | allowed | Pulsar's key | what it means |\n| --- | --- | --- | --- | --- |"

@@ -1,5 +1,4 @@
-"""`milepost tenants`: the grammar of `pulsar-admin tenants`; and clusters and brokers, as far as a
-single broker has them."""
+"""`milepost tenants`: the grammar of `pulsar-admin tenants`; and clusters, of which there is one."""
 
 from __future__ import annotations
 
@@ -82,27 +81,3 @@ def clusters() -> None:
 def list_clusters() -> None:
     with connection().admin() as admin:
         show_names(admin.list_clusters(), "cluster")
-
-
-@click.group(cls=Group, help="The broker itself.")
-def brokers() -> None:
-    pass
-
-
-@brokers.command(cls=RemoteCommand, help="Is it well? A round trip through its storage.")
-def healthcheck() -> None:
-    with connection().admin() as admin:
-        click.echo(admin.check_health())
-
-
-@brokers.command("list", cls=RemoteCommand, help="Addresses of the brokers of a cluster.")
-@click.argument("cluster")
-def list_brokers(cluster: str) -> None:
-    with connection().admin() as admin:
-        show_names(admin.list_brokers(cluster), "broker")
-
-
-@brokers.command(cls=RemoteCommand, help="The version of the broker.")
-def version() -> None:
-    with connection().admin() as admin:
-        click.echo(admin.get_version())

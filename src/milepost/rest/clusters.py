@@ -31,3 +31,10 @@ async def get_cluster(broker: AskedBroker, cluster: str) -> ClusterData:
     if cluster != broker.settings.cluster_name:
         raise NotFound(f"cluster {cluster[:80]!a} does not exist")
     return ClusterData(serviceUrl=http_url(broker), brokerServiceUrl=broker.lookup_url())
+
+
+@router.get("/{cluster}/failureDomains", dependencies=[needs(Operation.SUPERUSER)])
+async def get_failure_domains(broker: AskedBroker, cluster: str) -> dict[str, list[str]]:
+    """Groups of brokers that fail together: there are none."""
+    await get_cluster(broker, cluster)
+    return {}

@@ -7,10 +7,12 @@ where there is no TLS: the C++ client, and the Python client on it, fail when th
 from __future__ import annotations
 
 from fastapi import APIRouter
+from fastapi.responses import PlainTextResponse, Response
 from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
+from milepost.rest.bundles import BUNDLE
 from milepost.rest.permission import needs
 from milepost.rest.request import AskedBroker, AskedTopic
 
@@ -42,6 +44,17 @@ async def look_up(broker: AskedBroker, name: AskedTopic) -> LookupData:
         httpUrlTls=https_url(broker),
         nativeUrl=url,
     )
+
+
+@router.get(
+    "/lookup/v2/topic/{domain:domain}/{tenant}/{namespace}/{topic}/bundle",
+    response_class=PlainTextResponse,
+    dependencies=[needs(Operation.LOOK_UP)],
+)
+async def get_bundle(broker: AskedBroker, name: AskedTopic) -> Response:
+    """The range of hashes that a topic's bundle has: of one broker, all of them."""
+    broker.directory.check_namespace(name)
+    return PlainTextResponse(BUNDLE)
 
 
 def http_url(broker: Broker) -> str:

@@ -137,7 +137,7 @@ SUBSCRIPTION_ROWS = (
     SubscriptionRow(
         "pulsar_subscription_msg_rate_expired",
         "Expired a second.",
-        lambda s: s.rates.per_second[4] if len(s.rates.per_second) > 4 else 0.0,
+        lambda s: s.rates.per_second[4],
     ),
     SubscriptionRow(
         "pulsar_subscription_last_expire_timestamp",

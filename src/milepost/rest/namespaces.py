@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Request
+from fastapi.responses import PlainTextResponse, Response
 from pydantic import BaseModel, ConfigDict
 
 from milepost.broker.auth.operations import Operation
@@ -14,25 +15,19 @@ from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
 from milepost.errors import NotAllowed
 from milepost.rest import audit
+from milepost.rest.bundles import Bundles
 from milepost.rest.permission import needs
 from milepost.rest.request import ADMIN, AskedBroker, AskedNamespace
 from milepost.rest.tenants import AskedTenant
+from milepost.rest.topics import Properties
 
 router = APIRouter(prefix=f"{ADMIN}/namespaces", tags=["namespaces"])
-
-# Upstream divides a namespace among brokers by bundles; of one broker, one has it all.
-BUNDLE = ("0x00000000", "0xffffffff")
 
 
 class Mode(StrEnum):
     PERSISTENT = "PERSISTENT"
     NON_PERSISTENT = "NON_PERSISTENT"
     ALL = "ALL"
-
-
-class Bundles(BaseModel):
-    boundaries: list[str] = list(BUNDLE)
-    numBundles: int = 1
 
 
 class Policies(BaseModel):
@@ -43,7 +38,7 @@ class Policies(BaseModel):
     replication_clusters: list[str]
     bundles: Bundles = Bundles()
     deleted: bool = False
-    properties: dict[str, str] = {}
+    properties: Properties = {}
 
 
 @router.get("/{tenant}", dependencies=[needs(Operation.ADMINISTER_TENANT)])
@@ -107,7 +102,78 @@ async def get_topics(
     return await broker.topics_of_namespace(str(name), mode.value)
 
 
-@router.get("/{tenant}/{namespace}/bundles", dependencies=[needs(Operation.ADMINISTER_NAMESPACE)])
-async def get_bundles(broker: AskedBroker, name: AskedNamespace) -> Bundles:
+@router.get(
+    "/{tenant}/{namespace}/replication", dependencies=[needs(Operation.ADMINISTER_NAMESPACE)]
+)
+async def get_clusters(broker: AskedBroker, name: AskedNamespace) -> list[str]:
+    """The clusters that have the namespace: there is one."""
     broker.directory.namespace(name)
-    return Bundles()
+    return [broker.settings.cluster_name]
+
+
+# -- properties --------------------------------------------------------------------------------------
+
+PROPERTIES = "/{tenant}/{namespace}/properties"
+PROPERTY = "/{tenant}/{namespace}/property/{key}"
+
+
+@router.get(PROPERTIES, dependencies=[needs(Operation.ADMINISTER_NAMESPACE)])
+async def get_properties(broker: AskedBroker, name: AskedNamespace) -> Properties:
+    return dict(broker.directory.namespace(name).get("properties", {}))
+
+
+@router.put(PROPERTIES, status_code=204, dependencies=[needs(Operation.ADMINISTER_NAMESPACE)])
+async def set_properties(
+    request: Request,
+    broker: AskedBroker,
+    name: AskedNamespace,
+    properties: Annotated[Properties, Body()],
+) -> None:
+    """Add to the namespace's properties, or change them."""
+    await broker.directory.change_properties(name, lambda before: {**before, **properties})
+    audit.note(request, "set-properties", name)
+
+
+@router.delete(PROPERTIES, status_code=204, dependencies=[needs(Operation.ADMINISTER_NAMESPACE)])
+async def clear_properties(request: Request, broker: AskedBroker, name: AskedNamespace) -> None:
+    await broker.directory.change_properties(name, lambda before: {})
+    audit.note(request, "clear-properties", name)
+
+
+@router.get(
+    PROPERTY,
+    response_class=PlainTextResponse,
+    dependencies=[needs(Operation.ADMINISTER_NAMESPACE)],
+)
+async def get_property(broker: AskedBroker, name: AskedNamespace, key: str) -> Response:
+    """Its value as text; nothing if there is none, as upstream has it."""
+    return PlainTextResponse(broker.directory.namespace(name).get("properties", {}).get(key, ""))
+
+
+@router.put(
+    PROPERTY + "/{value}",
+    status_code=204,
+    dependencies=[needs(Operation.ADMINISTER_NAMESPACE)],
+)
+async def set_property(
+    request: Request, broker: AskedBroker, name: AskedNamespace, key: str, value: str
+) -> None:
+    await broker.directory.change_properties(name, lambda before: {**before, key: value})
+    audit.note(request, "set-properties", name)
+
+
+@router.delete(
+    PROPERTY,
+    response_class=PlainTextResponse,
+    dependencies=[needs(Operation.ADMINISTER_NAMESPACE)],
+)
+async def remove_property(
+    request: Request, broker: AskedBroker, name: AskedNamespace, key: str
+) -> Response:
+    """Answers what it was."""
+    was: str = broker.directory.namespace(name).get("properties", {}).get(key, "")
+    await broker.directory.change_properties(
+        name, lambda before: {one: value for one, value in before.items() if one != key}
+    )
+    audit.note(request, "remove-property", name)
+    return PlainTextResponse(was)

@@ -108,6 +108,19 @@ async def _found(request: Request, name: AskedTopic, authoritative: Authoritativ
     return await open_topic(request, name)
 
 
+async def _opened(
+    request: Request, name: AskedTopic, authoritative: Authoritative = False
+) -> Topic:
+    if name.is_persistent:
+        return await _found(request, name, authoritative)
+    broker: Broker = request.app.state.broker
+    broker.directory.check_namespace(name)
+    topic = broker.topics.get(name.text)
+    if topic is None:
+        raise TopicNotFound(f"topic {name} is not in use, and nothing is stored of it")
+    return topic
+
+
 async def open_parts(request: Request, name: TopicName, *, create: bool = False) -> list[Topic]:
     """The topic, or all partitions of a partitioned one."""
     broker: Broker = request.app.state.broker
@@ -141,6 +154,8 @@ Authoritative = Annotated[bool, Query()]
 # The topic; 405, or 404, for the name of a whole partitioned one.
 OpenTopic = Annotated[Topic, Depends(_open)]
 FoundTopic = Annotated[Topic, Depends(_found)]
+# The same, and a non-persistent one that somebody uses.
+OpenedTopic = Annotated[Topic, Depends(_opened)]
 OpenParts = Annotated[list[Topic], Depends(_parts)]
 MadeParts = Annotated[list[Topic], Depends(_made_parts)]
 

@@ -18,7 +18,7 @@ from milepost.broker.topic import Topic
 from milepost.positions.names import TopicName
 from milepost.rest.lookup import broker_name
 from milepost.rest.permission import needs
-from milepost.rest.request import TOPIC, AskedBroker, AskedTopic, FoundTopic, open_topic
+from milepost.rest.request import TOPIC, AskedBroker, AskedTopic, OpenedTopic, open_topic
 from milepost.rest.stats_models import (
     CompactionStats,
     ConsumerStats,
@@ -63,7 +63,8 @@ Flags = Annotated[Asked, Depends(_asked)]
 
 
 @router.get(f"{TOPIC}/stats", response_model_exclude_none=True)
-async def get_stats(broker: AskedBroker, topic: FoundTopic, asked: Flags) -> TopicStats:
+async def get_stats(broker: AskedBroker, topic: OpenedTopic, asked: Flags) -> TopicStats:
+    """Of a non-persistent topic as well, as long as somebody uses it."""
     return await topic_stats(broker, topic, asked)
 
 
@@ -88,7 +89,7 @@ async def get_partitioned_stats(
 
 
 @router.get(f"{TOPIC}/internalStats", response_model_exclude_none=True)
-async def get_internal_stats(topic: FoundTopic) -> InternalStats:
+async def get_internal_stats(topic: OpenedTopic) -> InternalStats:
     """Ledgers and cursors, by position and by index."""
     return await internal_stats(topic)
 
@@ -113,7 +114,7 @@ async def _partitions(request: Request, broker: Broker, name: TopicName) -> list
 
 
 async def topic_stats(broker: Broker, topic: Topic, asked: Asked) -> TopicStats:
-    log = topic.log
+    log, policies = topic.log, topic.policies
     rate_in, throughput_in, rate_out, throughput_out = topic.rates.per_second[:4]
     subscriptions = {
         name: await subscription_stats(one, asked)
@@ -158,6 +159,11 @@ async def topic_stats(broker: Broker, topic: Topic, asked: Asked) -> TopicStats:
             one.nonContiguousDeletedMessagesRanges for one in subscriptions.values()
         ),
         ownerBroker=broker_name(broker),
+        topicCreationTimeStamp=topic.created_ms,
+        backlogQuotaLimitSize=-1 if policies.quota_size is None else policies.quota_size.limit,
+        backlogQuotaLimitTime=-1 if policies.quota_time is None else policies.quota_time.limit,
+        publishRateLimitedTimes=topic.publishes_held,
+        msgDropRate=_drop_rate(topic, topic.rates.per_second[4]),
         lastPublishTimeStamp=topic.published_ms or (log.last_timestamp_ms if log.end_index else 0),
         firstIndex=log.first_index,
         endIndex=log.end_index,
@@ -178,7 +184,14 @@ def publisher_stats(producer: Producer) -> PublisherStats:
         connectedSince=time_text(producer.connected_since_ms),
         clientVersion=producer.peer.client_version,
         metadata=producer.metadata,
+        # What is dropped is dropped of a subscription, whoever published it.
+        msgDropRate=_drop_rate(producer.topic, 0.0),
     )
+
+
+def _drop_rate(topic: Topic, rate: float) -> float | None:
+    """Nothing is dropped of what is stored, and upstream does not speak of it there."""
+    return None if topic.name.is_persistent else rate
 
 
 ACCESS_MODES = {
@@ -214,7 +227,7 @@ async def subscription_stats(subscription: Subscription, asked: Asked) -> Subscr
         unackedMessages=subscription.unacked,
         type=dispatcher.type_name if dispatcher is not None and consumers else "None",
         activeConsumerName=None if active is None else active.name,
-        msgRateExpired=rates[4] if len(rates) > 4 else 0.0,
+        msgRateExpired=rates[4],
         totalMsgExpired=tally.expired,
         lastExpireTimestamp=tally.expired_ms,
         lastConsumedFlowTimestamp=tally.flowed_ms,
@@ -226,6 +239,7 @@ async def subscription_stats(subscription: Subscription, asked: Asked) -> Subscr
         durable=subscription.is_durable,
         nonContiguousDeletedMessagesRanges=holes,
         subscriptionProperties=subscription.properties,
+        msgDropRate=_drop_rate(subscription.topic, rates[5]),
         messagesBacklog=counts.ready + counts.inflight + counts.delayed,
         messagesReady=counts.ready,
         messagesInflight=counts.inflight,

@@ -23,6 +23,7 @@ class PublisherStats(BaseModel):
     connectedSince: str
     clientVersion: str
     metadata: dict[str, str]
+    msgDropRate: float | None = None
 
 
 class ConsumerStats(BaseModel):
@@ -94,6 +95,7 @@ class SubscriptionStats(BaseModel):
     nonContiguousDeletedMessagesRangesSerializedSize: int = 0
     delayedMessageIndexSizeInBytes: int = 0
     subscriptionProperties: dict[str, str]
+    msgDropRate: float | None = Field(None, description="Of non-persistent topics only.")
     filterProcessedMsgCount: int = 0
     filterAcceptedMsgCount: int = 0
     filterRejectedMsgCount: int = 0
@@ -164,6 +166,7 @@ class TopicStats(BaseModel):
     ownerBroker: str
     topicCreationTimeStamp: int = 0
     lastPublishTimeStamp: int
+    msgDropRate: float | None = Field(None, description="Of non-persistent topics only.")
     # Milepost's own.
     firstIndex: int
     endIndex: int

@@ -72,9 +72,10 @@ class WouldLose(BaseModel):
 
 @router.get(NAMESPACE, dependencies=[needs(Operation.LIST_TOPICS)])
 async def get_topics(broker: AskedBroker, domain: Domain, name: AskedNamespace) -> list[str]:
-    """Full names; each partition by its own."""
+    """Full names; each partition by its own. Of non-persistent topics those that somebody uses."""
     broker.directory.namespace(name)
-    return broker.directory.topics(str(name)) if domain == "persistent" else []
+    mode = "PERSISTENT" if domain == "persistent" else "NON_PERSISTENT"
+    return await broker.topics_of_namespace(str(name), mode)
 
 
 @router.get(f"{NAMESPACE}/partitioned", dependencies=[needs(Operation.LIST_TOPICS)])
@@ -207,6 +208,16 @@ async def grow_partitions(
     """Give a partitioned topic more partitions."""
     await broker.directory.grow_partitioned(name, partitions)
     audit.note(request, "update-partitioned-topic", name, partitions=partitions)
+
+
+@router.post(
+    f"{TOPIC}/createMissedPartitions",
+    status_code=204,
+    dependencies=[needs(Operation.ADMINISTER_TOPIC)],
+)
+async def create_missed_partitions(broker: AskedBroker, name: AskedTopic) -> None:
+    """None is ever missing: a partition is there as soon as its topic says how many it has."""
+    broker.directory.partitioned_doc(name)
 
 
 @router.delete(

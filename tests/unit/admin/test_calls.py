@@ -155,6 +155,15 @@ ROWS: list[tuple[str, tuple[Any, ...], dict[str, Any], str, Any]] = [
     ("delete_tenant", ("acme",), {}, f"DELETE /admin/v2/tenants/acme?{NO_FORCE}", None),
     ("check_health", (), {}, "GET /admin/v2/brokers/health", None),
     ("get_version", (), {}, "GET /admin/v2/brokers/version", None),
+    ("get_leader_broker", (), {}, "GET /admin/v2/brokers/leaderBroker", None),
+    ("get_owned_namespaces", ("c", "h:1"), {}, "GET /admin/v2/brokers/c/h%3A1/ownedNamespaces", None),
+    ("get_broker_topics", (), {}, "GET /admin/v2/broker-stats/topics", None),
+    ("get_dynamic_settings", (), {}, "GET /admin/v2/brokers/configuration/values", None),
+    ("get_runtime_settings", (), {}, "GET /admin/v2/brokers/configuration/runtime", None),
+    ("get_internal_configuration", (), {}, "GET /admin/v2/brokers/internal-configuration", None),
+    ("set_dynamic_setting", ("a", "b/c"), {}, "POST /admin/v2/brokers/configuration/a/b%2Fc", None),
+    ("remove_dynamic_setting", ("a",), {}, "DELETE /admin/v2/brokers/configuration/a", None),
+    ("check_backlog_quotas", (), {}, "GET /admin/v2/brokers/backlog-quota-check", None),
 ]  # fmt: skip
 
 
@@ -181,7 +190,7 @@ ELSEWHERE = {
     "get_subscriptions", "get_message_id_by_index", "get_message_id_by_timestamp", "get_index_by_message_id",
     "get_last_message_id", "get_backlog_size", "get_message_by_id", "examine_message",
     "peek_messages", "list_namespaces", "get_namespace_topics", "list_tenants", "create_tenant",
-    "update_tenant", "list_clusters", "list_brokers",
+    "update_tenant", "list_clusters", "list_brokers", "list_dynamic_settings",
     "get_namespace_property", "remove_namespace_property",
     "peek_entry", "reset_subscription", "get_resets",
     "get_schema", "get_all_schemas", "create_schema", "delete_schema", "get_schema_compatibility",

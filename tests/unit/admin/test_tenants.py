@@ -1,4 +1,4 @@
-"""Tenants, clusters and brokers."""
+"""Tenants and clusters."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from milepost.admin.face import SyncFace
 
 
 def test_names() -> None:
-    face = SyncFace(Played(["acme"], ["standalone"], ["h:8080"]))
+    face = SyncFace(Played(["acme"], ["standalone"]))
     assert face.run(tenants.list_tenants()) == ["acme"]
     assert face.run(tenants.list_clusters()) == ["standalone"]
-    assert face.run(tenants.list_brokers("standalone")) == ["h:8080"]
 
 
 def test_a_tenant_is_for_every_cluster_unless_some_are_named() -> None:

@@ -1,4 +1,4 @@
-"""`milepost tenants`, `clusters` and `brokers`."""
+"""`milepost tenants` and `clusters`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,5 @@ def test_tenants(line: Line) -> None:
     assert line.asked == ["DELETE /admin/v2/tenants/acme?force=true"]
 
 
-def test_clusters_and_brokers(line: Line) -> None:
+def test_clusters(line: Line) -> None:
     assert line("clusters", "list", answers=(["standalone"],)) == "standalone\n"
-    assert line("brokers", "list", "standalone", answers=(["h:1"],)) == "h:1\n"
-    assert line("brokers", "healthcheck", answers=(b"ok",)) == "ok\n"
-    assert line("brokers", "version", answers=(b"4.2.4",)) == "4.2.4\n"

@@ -11,3 +11,5 @@ def test_there_is_one_cluster(web: Web) -> None:
     assert found["brokerServiceUrl"] == "pulsar://127.0.0.1:6650"
     assert found["serviceUrl"] == "http://127.0.0.1:8080"
     assert web("GET /admin/v2/clusters/nowhere").status == 404
+    assert web("GET /admin/v2/clusters/standalone/failureDomains").json == {}
+    assert web("GET /admin/v2/clusters/nowhere/failureDomains").status == 404

@@ -47,6 +47,33 @@ def test_a_namespace_is_made_and_deleted(web: Web) -> None:
     assert again("PUT /admin/v2/persistent/public/shop/t").status == 404
 
 
+def test_properties_are_added_changed_and_removed(web: Web) -> None:
+    base = f"{NAMESPACES}/public/default"
+    assert web(f"GET {base}/properties").json == {}
+    assert web(f"PUT {base}/property/k/v%20w").status == 204
+    assert web(f"PUT {base}/properties", {"a": "b", "c": "d"}).status == 204
+    web = Web(web.stage.restarted())
+    assert web(f"GET {base}/properties").json == {"k": "v w", "a": "b", "c": "d"}
+    assert web(f"GET {base}").json["properties"] == {"k": "v w", "a": "b", "c": "d"}
+    one, none = web(f"GET {base}/property/k"), web(f"GET {base}/property/none")
+    assert (one.status, one.body, none.status, none.body) == (200, b"v w", 200, b"")
+    was, again = web(f"DELETE {base}/property/k"), web(f"DELETE {base}/property/k")
+    assert (was.status, was.body, again.status, again.body) == (200, b"v w", 200, b"")
+    assert web(f"PUT {base}/properties", {"a": 1}).status == 400
+    assert web(f"DELETE {base}/properties").status == 204
+    assert web(f"GET {base}/properties").json == {}
+    none_such = f"{NAMESPACES}/public/none"
+    assert web.statuses(
+        f"GET {none_such}/properties",
+        f"PUT {none_such}/property/a/b",
+        f"GET {none_such}/property/a",
+    ) == [404, 404, 404]
+
+
+def test_the_clusters_of_a_namespace(web: Web) -> None:
+    assert web(f"GET {NAMESPACES}/public/default/replication").json == ["standalone"]
+
+
 def test_what_is_not_there_is_not_found(web: Web) -> None:
     assert (
         web.statuses(

@@ -26,7 +26,13 @@ ROUTES = [route for one in RESOURCES for route in one.router.routes if isinstanc
 NAMESPACE = NamespaceName.parse("public/default")
 TOPIC = TopicName.parse("persistent://public/default/t")
 
-VALUES = {"domain": "persistent", "tenant": "public", "namespace": "default", "topic": "t"}
+VALUES = {
+    "domain": "persistent",
+    "tenant": "public",
+    "namespace": "default",
+    "topic": "t",
+    "bundle": "0x00000000_0xffffffff",
+}
 
 # Who may ask for what, kept here to be read.
 MAY: dict[str, set[Operation]] = {

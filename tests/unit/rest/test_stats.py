@@ -10,6 +10,8 @@ from stage.http import Web
 from stage.stage import Stage
 
 from milepost.broker.dispatch import SHARED
+from milepost.broker.subscription import Subscription
+from milepost.broker.topic import Topic
 from milepost.wire.events import WireId
 
 # As Apache Pulsar 4.2.4 answered; a field that is null is left out there and here.
@@ -52,6 +54,29 @@ def only(web: Web, path: str = "t/stats") -> Any:
     answer = web(f"GET {path}")
     assert answer.status == 200, answer
     return answer.json
+
+
+def test_a_topic_that_is_not_persistent_has_them_while_it_is_used(web: Web) -> None:
+    stage = web.stage
+    path = "/admin/v2/non-persistent/public/default/n"
+    assert web(f"GET {path}/stats").status == 404
+    topic = stage.topic("non-persistent://public/default/n")
+    producer = stage.producer(topic)
+    subscription = stage.run(_made(stage, topic))
+    consumer = stage.consumer(subscription, SHARED, permits=5)
+    stage.publish(producer, message(0), batch(1, 3))
+    found = only(web, f"{path}/stats")
+    assert (found["msgInCounter"], found["msgOutCounter"], found["msgDropRate"]) == (4, 4, 0.0)
+    assert found["subscriptions"]["v"]["msgDropRate"] == 0.0
+    assert found["publishers"][0]["msgDropRate"] == 0.0
+    assert only(web, f"{path}/internalStats")["numberOfEntries"] == 2
+    assert only(web, "/admin/v2/non-persistent/public/default") == [str(topic.name)]
+    assert "msgDropRate" not in only(web)
+    stage.broker.remove_consumer(consumer)
+
+
+async def _made(stage: Stage, topic: Topic) -> Subscription:
+    return stage.broker.create_reader(topic, "v", 0)
 
 
 def test_the_names_are_upstreams(web: Web) -> None:

@@ -1,0 +1,137 @@
+"""Dynamic settings: those that are changed while the broker runs, and stay changed when it starts again.
+
+Only what is marked *live* may change: limits of connections, and everything that policies fall back on. A
+change is checked, then durable, then in force for every open topic; without it the setting is again what
+the operator's files say.
+
+    await dynamic.set("maxProducersPerTopic", "5")
+    broker.settings.max_producers_per_topic == 5
+
+Keys are Pulsar's, or our own where it has none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from milepost.broker.setting import Alias, Setting, Value
+from milepost.broker.settings import TABLE, Settings
+from milepost.errors import InvalidSetting, PreconditionFailed
+from milepost.storage.catalog import Catalog, Doc
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+FOLDER: Final = "settings"
+NAME: Final = "dynamic"
+
+
+class DynamicSettings:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._started_with = broker.settings
+        # Setting → value, for those that were changed.
+        self._changed: dict[str, Any] = {}
+
+    async def load(self) -> None:
+        doc = await self._broker.engine.catalog(lambda catalog: catalog.doc(FOLDER, NAME)) or {}
+        for name, value in doc.items():
+            setting = TABLE.get(name)
+            if setting is None or not setting.live or setting.take(value) is None:
+                # Of another version, whose range was another.
+                logger.warning("dynamic setting %s = %r is not used: it is none here", name, value)
+            else:
+                self._changed[name] = value
+        await self._apply()
+
+    def values(self) -> dict[str, str]:
+        """What was changed, as text."""
+        return {
+            key_of(TABLE[name]): text_of(TABLE[name], value)
+            for name, value in self._changed.items()
+        }
+
+    async def set(self, key: str, text: str) -> None:
+        """Change a setting; it is in force when this returns."""
+        setting, alias = live_setting(key)
+        value = setting.parse(text, alias)
+        if value is None:
+            raise InvalidSetting(f"{key} = {text[:80]!a}: expected {setting.allowed}")
+        self._with({**self._changed, setting.name: value})  # or it is refused, and changes nothing
+        await self._store(setting.name, value)
+
+    async def remove(self, key: str) -> None:
+        """Back to what the broker was started with."""
+        setting, _ = live_setting(key)
+        await self._store(setting.name, None)
+
+    async def _store(self, name: str, value: Value | None) -> None:
+        def store(catalog: Catalog) -> Doc:
+            # Read there and not here: another change may be on its way.
+            doc = catalog.doc(FOLDER, NAME) or {}
+            doc.pop(name, None)
+            if value is not None:
+                doc[name] = value
+            catalog.put_doc(FOLDER, NAME, doc)
+            return doc
+
+        doc = await self._broker.engine.catalog(store)
+        self._changed = {name: value for name, value in doc.items() if name in TABLE}
+        await self._apply()
+
+    def _with(self, changed: dict[str, Any]) -> Settings:
+        return dataclasses.replace(self._started_with, **changed)
+
+    async def _apply(self) -> None:
+        broker = self._broker
+        settings = self._with(self._changed)
+        if settings == broker.settings:
+            return
+        broker.settings = settings
+        broker.directory.partitions_max = settings.max_partitions_per_topic
+        await broker.steward.use(settings)
+
+
+def live_keys() -> list[str]:
+    """What may be changed."""
+    return sorted(key_of(one) for one in TABLE.values() if one.live)
+
+
+def live_setting(key: str) -> tuple[Setting, Alias | None]:
+    for setting in TABLE.values():
+        for alias in setting.aliases:
+            if setting.live and alias.key == key:
+                return setting, alias
+        if setting.live and setting.name == key:
+            return setting, None
+    raise PreconditionFailed(f"{key[:80]!a} is no setting that may change while the broker runs")
+
+
+def runtime(settings: Settings) -> dict[str, str]:
+    """Every setting as it is now, by every key that it has; secrets are hidden."""
+    shown: dict[str, str] = {}
+    for setting in TABLE.values():
+        value = getattr(settings, setting.name)
+        aliases = [one for one in setting.aliases if not one.names_classes]
+        for alias in aliases:
+            shown[alias.key] = text_of(setting, value, alias)
+        if not aliases:
+            shown[setting.name] = text_of(setting, value)
+    return dict(sorted(shown.items()))
+
+
+def key_of(setting: Setting) -> str:
+    return setting.aliases[0].key if setting.aliases else setting.name
+
+
+def text_of(setting: Setting, value: Value, alias: Alias | None = None) -> str:
+    """As a conf file of Pulsar would have it: plain numbers, in the key's own unit."""
+    alias = alias or (setting.aliases[0] if setting.aliases else None)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        number = value / alias.unit if alias is not None and alias.unit != 1 else value
+        return str(int(number)) if number == int(number) else f"{number:g}"
+    return setting.show(value)

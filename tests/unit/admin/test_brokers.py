@@ -1,0 +1,14 @@
+"""Brokers: names, and settings."""
+
+from __future__ import annotations
+
+from unit.admin.conftest import Played
+
+from milepost.admin import brokers
+from milepost.admin.face import SyncFace
+
+
+def test_names() -> None:
+    face = SyncFace(Played(["h:8080"], ["maxProducersPerTopic"]))
+    assert face.run(brokers.list_brokers("standalone")) == ["h:8080"]
+    assert face.run(brokers.list_dynamic_settings()) == ["maxProducersPerTopic"]

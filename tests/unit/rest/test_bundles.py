@@ -1,0 +1,95 @@
+"""What is done to all topics of a namespace, by its name or by that of its one bundle."""
+
+from __future__ import annotations
+
+import pytest
+from stage.frames import batch, message
+from stage.http import Web
+
+from milepost.broker.dispatch import SHARED
+
+N = "/admin/v2/namespaces/public/default"
+BUNDLE = "0x00000000_0xffffffff"
+BASES = [N, f"{N}/{BUNDLE}"]
+
+
+@pytest.fixture
+def web(web: Web) -> Web:
+    """Two topics: of each, subscriptions `a` and `b` with four messages that are not acked."""
+    stage = web.stage
+    for name in ("one", "two"):
+        topic = stage.topic(f"persistent://public/default/{name}")
+        for subscription in ("a", "b"):
+            stage.subscription(topic, subscription)
+        stage.publish(stage.producer(topic), message(0), batch(1, 3))
+    assert web("PUT unused/partitions", 2).status == 204
+    return web
+
+
+def backlogs(web: Web) -> dict[str, int]:
+    return {
+        f"{topic.name.local_name}/{name}": one.cursor.backlog
+        for topic in web.stage.broker.topics.values()
+        for name, one in topic.subscriptions.items()
+    }
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_every_topic_is_closed_and_opened_by_the_next_who_comes(web: Web, base: str) -> None:
+    before = dict(web.stage.broker.topics)
+    assert web(f"PUT {base}/unload").status == 204
+    assert not web.stage.broker.topics
+    assert all(topic.is_closed for topic in before.values())
+    assert web("GET one/stats").json["subscriptions"]["a"]["messagesBacklog"] == 4
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_backlogs_are_cleared_of_all_or_of_one(web: Web, base: str) -> None:
+    assert web(f"PUT {N}/unload").status == 204  # what nobody has opened is cleared too
+    would = web(f"POST {base}/clearBacklog?dryRun=true")
+    assert (would.status, would.json) == (200, {"subscriptions": 4, "messages": 16})
+    assert web(f"POST {base}/clearBacklog/a").status == 204
+    assert backlogs(web) == {"one/a": 0, "one/b": 4, "two/a": 0, "two/b": 4}
+    assert web(f"POST {base}/clearBacklog").status == 204
+    assert set(backlogs(web).values()) == {0}
+    missing = web(f"POST {base}/clearBacklog/nobody")
+    assert (missing.status, missing.reason) == (
+        404,
+        "no topic of public/default has a subscription nobody",
+    )
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_a_subscription_is_deleted_from_all_topics_or_from_none(web: Web, base: str) -> None:
+    stage = web.stage
+    topic = stage.topic("persistent://public/default/two")
+    consumer = stage.consumer(topic.subscriptions["a"], SHARED, permits=1)
+    refused = web(f"POST {base}/unsubscribe/a")
+    assert refused.status == 412
+    assert "consumers connected to persistent://public/default/two" in refused.reason
+    assert len(backlogs(web)) == 4
+    would = web(f"POST {base}/unsubscribe/a?dryRun=true")
+    assert (would.status, would.json) == (200, {"subscriptions": 2, "messages": 8})
+    stage.broker.remove_consumer(consumer)
+    assert web(f"POST {base}/unsubscribe/a").status == 204
+    assert set(backlogs(web)) == {"one/b", "two/b"}
+    assert web(f"POST {base}/unsubscribe/a").status == 204  # as upstream
+    assert set(stage.restarted().topic(str(topic.name)).subscriptions) == {"b"}
+
+
+def test_there_is_one_bundle(web: Web) -> None:
+    assert web(f"GET {N}/bundles").json == {
+        "boundaries": ["0x00000000", "0xffffffff"],
+        "numBundles": 1,
+    }
+    other = web(f"PUT {N}/0x00000000_0x40000000/unload")
+    assert (other.status, "all of it is in" in other.reason) == (412, True)
+    assert web(f"PUT {N}/nonsense/unload").status == 404
+    bundle = web("GET /lookup/v2/topic/persistent/public/default/one/bundle")
+    assert (bundle.status, bundle.body.decode()) == (200, BUNDLE)
+
+
+def test_a_namespace_that_is_not_there(web: Web) -> None:
+    none = "/admin/v2/namespaces/public/none"
+    lines = (f"PUT {none}/unload", f"POST {none}/clearBacklog", f"POST {none}/unsubscribe/a")
+    assert web.statuses(*lines) == [404, 404, 404]
