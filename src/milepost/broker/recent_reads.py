@@ -29,6 +29,8 @@ from milepost.storage.log import Log
 UNREADABLE = (NotFound, CorruptData, OSError)
 # Of what came from the disk. The newest read is kept whatever its size.
 KEPT_SIZE_MAX: Final = 16 * 1024 * 1024
+# … and of reads, each of which is looked at by whoever finds nothing: small ones would be very many.
+KEPT_RUNS_MAX: Final = 64
 
 _LAST_INDEX = itemgetter(2)  # of an `Entry`
 
@@ -124,5 +126,7 @@ class RecentReads:
         run = _Run(log, entries, sum([len(entry.payload) for entry in entries]))
         self._kept.append(run)
         self._kept_size += run.size
-        while self._kept_size > KEPT_SIZE_MAX and len(self._kept) > 1:
+        while len(self._kept) > 1 and (
+            self._kept_size > KEPT_SIZE_MAX or len(self._kept) > KEPT_RUNS_MAX
+        ):
             self._kept_size -= self._kept.popleft().size

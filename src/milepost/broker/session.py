@@ -20,8 +20,9 @@ from milepost.broker.handlers import HANDLERS
 from milepost.broker.peer import Buffer
 from milepost.broker.producer import Producer
 from milepost.broker.reset import obeyed
-from milepost.errors import MilepostError, NotAllowed
+from milepost.errors import MilepostError, NotAllowed, TooManyRequests
 from milepost.wire import replies
+from milepost.wire.ack_scan import ACK_IDS_MAX
 from milepost.wire.encode import ack_response
 from milepost.wire.events import Ack, Command, Fault, Flow, Sends
 from milepost.wire.protocol import ServerProtocol, State
@@ -112,6 +113,7 @@ class Session:
 
     def receive(self, data: bytes) -> None:
         """Bytes from the client: handle all that they mean, then send what there is to be sent."""
+        before = self._pending_publishes
         for event in self.protocol.receive(data):
             if isinstance(event, Sends):
                 self._sends(event)
@@ -123,6 +125,12 @@ class Session:
                 self._command(event)
             else:
                 self._fault(event)
+        pending = self._pending_publishes
+        if pending > before and (
+            pending >= self._pending_publishes_max or self.broker.pressure.is_high
+        ):
+            # Whoever sends faster than the disk takes it waits in its own socket, not in our memory.
+            self._pause()
         self.flush()
 
     def _sends(self, event: Sends) -> None:
@@ -141,9 +149,6 @@ class Session:
         publication = topic.publish(producer, event.sends)
         if topic.throttle is not None:
             topic.throttle.published(self, publication.count, publication.size_bytes)
-        if self._pending_publishes >= self._pending_publishes_max or self.broker.pressure.is_high:
-            # Whoever sends faster than the disk takes it waits in its own socket, not in our memory.
-            self._pause()
 
     def _pause(self) -> None:
         if self._is_reading:
@@ -198,6 +203,13 @@ class Session:
         if ack.is_transactional:
             # Taken for one outside of its transaction it would be final.
             done(NotAllowed("transactions are not supported"))
+            return
+        if ack.ids_refused:
+            done(
+                TooManyRequests(
+                    f"an ack of {ack.ids_refused} ids; {ACK_IDS_MAX} at most, send it in parts"
+                )
+            )
             return
         if len(ack.ids) > 1:
             ack = ack._replace(ids=distinct(ack.ids))

@@ -24,8 +24,8 @@ COUNT_MAX = 64
 SIZE_MAX = 16 * 1024
 # The loop may be busy, with syncs or anything else, for so much of its time, and for so many seconds
 # more in a row. Beyond that it has no time to stand still.
-BUSY_MAX = 0.7
-RUN_MAX_S = 0.02
+BUSY_MAX = 0.85
+RUN_MAX_S = 0.01
 # A commit is slow that takes so many times as long as a typical one may.
 SLOW_FACTOR = 20
 # How long the way stays closed, whatever closed it.

@@ -74,10 +74,6 @@ from milepost.wire.send_scan import add_send, read_send, scan_sends
 COMMAND_SIZE_MAX: Final = 1024 * 1024
 _SIZED_BY_IDS: Final = frozenset((Kind.ACK, Kind.REDELIVER_UNACKNOWLEDGED_MESSAGES))
 
-# Ids of an ACK that is not written as official clients write it: those ask a few thousand at most, and
-# reading it takes the library long.
-UNUSUAL_ACK_IDS_MAX: Final = 100_000
-
 # What a client accepts of a broker that it chose to trust: message, ack set and lists of topics.
 CLIENT_FRAME_MAX: Final = 64 * 1024 * 1024
 
@@ -264,10 +260,6 @@ class ServerProtocol(Connection):
             send = read_send(message, data, entry_at, end)
             add_send(events, signed64(message.producer_id), send)
         elif isinstance(message, pb.CommandAck):
-            if len(message.message_id) > UNUSUAL_ACK_IDS_MAX:
-                raise ProtocolError(
-                    Reason.BAD_COMMAND, f"an unusual ACK of {len(message.message_id)} ids"
-                )
             events.append(read_ack(message))
         elif isinstance(message, pb.CommandFlow):
             events.append(read_flow(message))

@@ -150,3 +150,18 @@ def test_only_so_much_is_kept(log: Log, monkeypatch: pytest.MonkeyPatch) -> None
         assert ids(reads.find(log, 6, 8)) == [3]  # the newest, whatever its size
 
     asyncio.run(run())
+
+
+def test_only_so_many_reads_are_kept(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent_reads, "KEPT_RUNS_MAX", 2)
+
+    async def run() -> None:
+        disk = Disk(log)
+        disk.gate.set()
+        reads = RecentReads(disk)
+        spans = [(0, 1), (1, 5), (5, 6)]
+        for span in spans:
+            await reads.read(log, plan(log, *span), span)
+        assert [ids(reads.find(log, *span)) for span in spans] == [[], [1], [2]]
+
+    asyncio.run(run())

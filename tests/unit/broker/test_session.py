@@ -24,6 +24,7 @@ from stage.talk import (
 
 from milepost.broker.handlers.registry import HANDLERS
 from milepost.broker.session import LINGER_S, RECENTLY_CLOSED_MAX
+from milepost.wire import ack_scan
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.commands import Kind
 from milepost.wire.events import Delivery
@@ -236,6 +237,21 @@ def test_a_wrong_ack_is_answered_with_what_was_wrong(stage: Stage) -> None:
     assert "1:77" in text_of(reply)
     # As upstream: what was right of it is done.
     assert stage.topic().subscriptions["s"].cursor.mark_delete_index == 0
+
+
+def test_an_ack_of_too_many_ids_is_answered_and_changes_nothing(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ack_scan, "ACK_IDS_MAX", 3)
+    client = opened(stage)
+    named = [wire_id(1, entry) for entry in (0, 1, 2, 0)]
+    reply = request(stage, client, ack_command(*named))
+    assert error_of(reply) == "TooManyRequests"
+    assert "an ack of 4 ids" in text_of(reply)
+    assert stage.topic().subscriptions["s"].cursor.mark_delete_index == -1
+    assert stage.broker.counters.acks_refused["TooManyRequests"] == 1
+    assert error_of(request(stage, client, ack_command(*named[:3]))) == ""
+    assert stage.topic().subscriptions["s"].cursor.mark_delete_index == 2
 
 
 def test_acks_and_flows_for_strangers_are_dropped(stage: Stage) -> None:

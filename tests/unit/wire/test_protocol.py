@@ -7,6 +7,7 @@ from google.protobuf.message import Message
 
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
+from milepost.wire.ack_scan import ACK_IDS_MAX
 from milepost.wire.commands import FROM_BROKER, FROM_CLIENT, Kind, decode_command
 from milepost.wire.encode import MessageEncoder, send_frame, send_receipt
 from milepost.wire.events import (
@@ -24,7 +25,6 @@ from milepost.wire.events import (
 from milepost.wire.frames import FRAME_PADDING, HANDSHAKE_FRAME_MAX, command_frame
 from milepost.wire.protocol import (
     COMMAND_SIZE_MAX,
-    UNUSUAL_ACK_IDS_MAX,
     ClientProtocol,
     ServerProtocol,
     State,
@@ -219,18 +219,20 @@ class TestCommands:
         too_large = b"".join(send_frame(3, 7, METADATA, bytes(size + 1)))
         assert reason_of(protocol.receive(too_large[:4])) == "frame_too_large"
 
-    def test_an_unusual_ack_has_a_length(self) -> None:
-        """Fields in another order, and more ids than the library can read while others wait."""
+    @pytest.mark.parametrize("head", [b"\x08\x01\x10\x00", b"\x10\x00\x08\x01"])
+    def test_an_ack_names_so_many_ids_and_no_more(self, head: bytes) -> None:
+        """As clients write it, and with its fields in another order."""
         protocol = ready(max_message_size=COMMAND_SIZE_MAX)
-        for count in (UNUSUAL_ACK_IDS_MAX, UNUSUAL_ACK_IDS_MAX + 1):
-            body = b"\x10\x00\x08\x01" + b"\x1a\x04\x08\x07\x10\x08" * count
+        for count in (ACK_IDS_MAX, ACK_IDS_MAX + 1):
+            body = head + b"\x1a\x04\x08\x07\x10\x08" * count + b"\x40\x05"
             command = b"\x08\x0a\x52" + encode_varint(len(body)) + body
             [event] = protocol.receive(command_frame(command))
-            if count == UNUSUAL_ACK_IDS_MAX:
-                assert isinstance(event, Ack)
-                assert len(event.ids) == count
+            assert isinstance(event, Ack)
+            assert (event.consumer_id, event.request_id) == (1, 5)
+            if count == ACK_IDS_MAX:
+                assert (len(event.ids), event.ids_refused) == (count, 0)
             else:
-                assert reason_of([event]) == "bad_command"
+                assert (len(event.ids), event.ids_refused) == (0, count)
 
     def test_commands_have_a_size(self) -> None:
         protocol = ready(max_message_size=10 * COMMAND_SIZE_MAX)
