@@ -39,15 +39,12 @@ class Model:
         # The index that the next message must have; None: any that is not acked.
         self.next: int | None = None
 
-    def moved(self, index: int, late: frozenset[int] = frozenset()) -> None:
-        """A seek or reset to an index was answered. `late`: acks that nobody waited for, whose
-        connection broke before a reset: sent again, they may come after it, and nothing in them says
-        that they are older."""
+    def moved(self, index: int) -> None:
+        """A seek or reset to an index was answered. What was acked before it, waited for or not, is not
+        acked any more, however late it comes."""
         self.acked = {one for one in self.indexes if one < index}
-        self.maybe = set(late)
+        self.maybe.clear()
         self.next = next((one for one in self.indexes if one >= index), None)
-        if self.next in self.maybe:
-            self.next = None
 
     def received(self, index: int) -> None:
         assert index not in self.acked, f"{index} was acked; acked are {sorted(self.acked)}"
@@ -104,7 +101,6 @@ class Race:
         self.subscription = f"s-{seed}"
         self.model = Model(sorted(course.payloads))
         self.held: list[Any] = []
-        self.late: frozenset[int] = frozenset()
         self.log: list[str] = []
 
     async def run(self) -> None:
@@ -153,7 +149,6 @@ class Race:
             for _ in range(STEPS):
                 if self.random.random() < 0.2:
                     self.log.append("cut")
-                    self.late = frozenset(self.model.maybe)
                     proxy.cut()
                 await self.random.choice(steps)()
 
@@ -215,7 +210,6 @@ class Race:
         self.log.append(f"seek {index}")
         self.held.clear()
         await self.consumer.seek(index=index)
-        self.late = frozenset()
         self.model.moved(index)
 
     async def _seek_twice(self) -> None:
@@ -223,7 +217,6 @@ class Race:
         self.log.append(f"seek {first} and {second}")
         self.held.clear()
         await asyncio.gather(self.consumer.seek(index=first), self.consumer.seek(index=second))
-        self.late = frozenset()
         self.model.moved(second)
 
     async def _reset(self) -> None:
@@ -239,7 +232,7 @@ class Race:
             await asyncio.sleep(0.001)  # sleep: the frame travels through the proxy
         while not subscription.is_connected:
             await asyncio.sleep(0.001)  # sleep: it is coming back
-        self.model.moved(index, self.late)
+        self.model.moved(index)
 
     # -- in the end ----------------------------------------------------------------------------------
 

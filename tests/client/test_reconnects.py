@@ -12,8 +12,9 @@ import milepost.testing
 from client.stub import scripted
 from milepost import errors
 from milepost.aio import Client
+from milepost.broker.reset import Reset, Target, reset
 from milepost.client.policies import ConsumerType, ProducerAccessMode
-from milepost.positions import MessageId
+from milepost.positions import MessageId, TopicName
 from milepost.testing.broker import BrokerForTest
 from milepost.testing.proxy import Proxy
 
@@ -239,3 +240,34 @@ async def test_a_copy_on_its_way_while_its_ack_is_answered_is_not_handed_out(
         await acked
         with pytest.raises(errors.Timeout):
             await consumer.receive(200)
+
+
+@pytest.mark.parametrize("kind", [ConsumerType.Exclusive, ConsumerType.Shared])
+async def test_a_reset_that_was_missed_is_heard_of_when_it_comes_back(
+    topic: str, kind: ConsumerType
+) -> None:
+    """What was received before the reset acks nothing of what was delivered again since."""
+    async with milepost.testing.broker() as broker:
+        proxy = Proxy("127.0.0.1", broker.port)
+        async with proxy, behind(proxy) as client:
+            consumer = await client.subscribe(topic, "s", kind)
+            producer = await client.create_producer(topic, batching_enabled=False)
+            for number in range(5):
+                await producer.send(b"%d" % number)
+            for moves in (1, 2):
+                held = [await consumer.receive(30_000) for _ in range(3)]
+                proxy.cut()
+                asked = Reset(Target(index=1))
+                name = TopicName.parse(topic)
+                await reset(broker.running.broker, name, "s", asked, by="test")
+                while consumer._subscription._attachments <= moves or not consumer._inbox.queue:
+                    await asyncio.sleep(0.001)  # sleep: it comes back, and is sent them again
+                await consumer.acknowledge(held)
+                assert (await consumer.receive(30_000)).data() == b"1"
+                epoch = consumer._subscription._cursor_epoch
+                assert epoch.known == 2 * moves - 1
+                # And what was received since the reset does count.
+                again = await consumer.receive(30_000)
+                await consumer.acknowledge(again)
+                await consumer.seek(index=0)
+                assert epoch.known == 2 * moves

@@ -42,6 +42,8 @@ class Player:
         self._member, self.permits = member, permits
         self.epoch = 0
         """Its own, as a milepost client counts."""
+        self.cursor_epoch: int | None = None
+        """What it says it knows of the cursor's; None: nothing, as a client that is older."""
         self.life = 0
         """How often it was closed, or told to start again."""
         self.inbox: list[Delivery] = []
@@ -72,6 +74,7 @@ class Player:
         fields: dict[str, Any] = {"consumer_name": self.name, "topic": self._topic}
         if self.kind == MILEPOST:
             fields["consumer_epoch"] = self.epoch
+            fields["cursor_epoch"] = self.cursor_epoch
         self._joining = ask(
             self.client,
             subscribe_command(

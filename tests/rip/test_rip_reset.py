@@ -252,6 +252,37 @@ def test_i11_who_was_away_starts_at_the_target(stage: Stage, kind: str) -> None:
     assert mark(again) == 1
 
 
+@pytest.mark.parametrize("knows", [None, 0, 1, 2])
+def test_i11_who_missed_it_is_told_behind_its_success(stage: Stage, knows: int | None) -> None:
+    """R3: its acks from before change nothing, though it was sent the same again, until it has obeyed."""
+    player = Player(stage, "p", MILEPOST, SHARED, permits=5)
+    player.settle()
+    publish(stage, 0, 3)
+    player.settle()
+    old = list(player.ever)
+    player.leave()
+    move_to(stage, 0)
+    back = Player(stage, "p", MILEPOST, SHARED, permits=5)
+    back.epoch, back.cursor_epoch = player.epoch, knows
+    back.join()
+    stage.turn()
+    is_told = knows == 0  # who knows the epoch has heard of it; who says nothing is not asked
+    back.flow(5)
+    stage.turn()
+    requests = [back.ack(one) for one in old]
+    stage.turn()
+    back.listen()
+    assert back.seeks_heard == is_told
+    assert back.answered == requests
+    assert mark(stage) == (-1 if is_told else 2)
+    if is_told:
+        back.settle()
+        for delivery in list(back.inbox):
+            back.ack(delivery)
+        stage.turn()
+        assert mark(stage) == 2
+
+
 def test_i12_a_new_group_can_be_reset_and_shows_it(stage: Stage) -> None:
     subscription_of(stage, "new")
     publish(stage, 0, 4)

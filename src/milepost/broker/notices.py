@@ -34,4 +34,5 @@ def tell_sought(consumer: Consumer) -> None:
     """SEEK from the broker, to a consumer that follows in place: ahead of every message of its new
     epoch, and at once, however idle it is."""
     assert consumer.follows, consumer
-    consumer.peer.write((replies.sought(consumer.consumer_id, consumer.epoch),))
+    cursor_epoch = consumer.subscription.cursor.epoch
+    consumer.peer.write((replies.sought(consumer.consumer_id, consumer.epoch, cursor_epoch),))

@@ -442,9 +442,7 @@ class Subscription(Parts):
             if consumer is by:
                 continue
             if consumer.follows:
-                consumer.epoch += 1
-                consumer.owes_echo = consumer.epoch
-                self.tell_sought(consumer)
+                self.tell_moved(consumer)
             elif everyone or consumer in touched:
                 closed.append(consumer)
                 self.remove_consumer(consumer)
@@ -455,6 +453,12 @@ class Subscription(Parts):
             return closed
         self.journal.fact(fact, self._seeks.begin(done))
         return closed
+
+    def tell_moved(self, consumer: Consumer) -> None:
+        """The cursor was moved under a consumer that follows in place, or while it was away."""
+        consumer.epoch += 1
+        consumer.owes_echo = consumer.epoch
+        self.tell_sought(consumer)
 
     def seek_in_place(
         self, consumer: Consumer, index: int, epoch: int, done: Done

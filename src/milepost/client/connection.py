@@ -24,7 +24,6 @@ from milepost import __version__
 from milepost.client.auth import Authentication
 from milepost.client.refusals import refusal, refusal_of
 from milepost.errors import ConnectError, MilepostError, Timeout
-from milepost.positions import signed64
 from milepost.wire import (
     PROTOCOL_VERSION,
     Buffer,
@@ -74,7 +73,7 @@ class ConsumerEnd(Protocol):
     def message(self, delivery: Delivery) -> None: ...
     def active_changed(self, is_active: bool) -> None: ...
     def end_of_topic(self) -> None: ...
-    def reset(self, epoch: int) -> None: ...
+    def reset(self, told: pb.CommandSeek) -> None: ...
     def detached(self, connection: Connection, reason: MilepostError, url: str | None) -> None: ...
 
 
@@ -332,7 +331,7 @@ class Connection(asyncio.Protocol):
                     watcher.topics_changed([*message.new_topics, *message.deleted_topics])
             case pb.CommandSeek():
                 if (consumer := self.consumers.get(message.consumer_id)) is not None:
-                    consumer.reset(signed64(message.consumer_epoch))
+                    consumer.reset(message)
 
     def _closed(self, end: ProducerEnd | ConsumerEnd | None, message: Any) -> None:
         """The broker sends one producer or consumer away; the connection stays."""

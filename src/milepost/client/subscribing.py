@@ -22,9 +22,11 @@ def subscribe_command(
     consumer_id: int,
     consumer_name: str,
     epoch: int,
+    cursor_epoch: int | None,
     start: Start | None,
 ) -> pb.CommandSubscribe:
-    """`start`: for a cursor that the broker forgets; durable ones know their place."""
+    """`start`: for a cursor that the broker forgets; durable ones know their place. `cursor_epoch`: of
+    the last move that we know of, so that the broker tells us of one that we missed."""
     command = pb.CommandSubscribe(
         topic=topic,
         subscription=options.subscription_name,
@@ -41,6 +43,7 @@ def subscribe_command(
             for key, text in {**options.all_properties, **FOLLOWS_RESETS}.items()
         ],
         consumer_epoch=epoch,
+        cursor_epoch=cursor_epoch,
     )
     if options.priority_level:
         command.priority_level = options.priority_level

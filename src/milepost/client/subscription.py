@@ -23,6 +23,7 @@ from typing import Any, Final, Protocol
 from milepost.client.ack_sender import AckSender
 from milepost.client.connection import Connection
 from milepost.client.context import Context
+from milepost.client.cursor_epoch import CursorEpoch
 from milepost.client.encryption import Opener
 from milepost.client.inbox import Inbox, Start, Verdict
 from milepost.client.link import Link, LinkState
@@ -39,7 +40,7 @@ from milepost.errors import (
     NotFound,
     Timeout,
 )
-from milepost.positions import Position, TopicName, unsigned64
+from milepost.positions import Position, TopicName, signed64, unsigned64
 from milepost.wire import Delivery
 from milepost.wire import pulsar_pb2 as pb
 
@@ -128,6 +129,7 @@ class Subscription:
         self._attached = asyncio.Event()
         # Counts subscriptions: a seek that finds it moved on was closed by the broker.
         self._attachments = 0
+        self._cursor_epoch = CursorEpoch()
         self._seeking = asyncio.Lock()
         self._chunk_timer: asyncio.TimerHandle | None = None
         self._is_one_asked = False
@@ -207,7 +209,7 @@ class Subscription:
                 self._start, self._target, self.inbox.start = found.start, None, found.filter
         connection.consumers[self.consumer_id] = self
         try:
-            await connection.request(
+            answer = await connection.request(
                 subscribe_command(
                     self.options,
                     topic=str(self.topic),
@@ -215,10 +217,13 @@ class Subscription:
                     consumer_name=self.consumer_name,
                     # "Consumer reconnect need reset epoch": the broker's count begins with ours.
                     epoch=self.inbox.epoch,
+                    cursor_epoch=self._cursor_epoch.known,
                     start=None if self.options.is_durable else self._resume(),
                 ),
                 self._context.operation_timeout_s,
             )
+            if self.options.is_durable:  # any other cursor went with its connection
+                self._cursor_epoch.subscribed(answer)
             if self._target is not None:
                 epoch = self.inbox.begin_seek(None)
                 self.acks.begin_epoch(epoch)
@@ -329,8 +334,10 @@ class Subscription:
             self.acks.gather().add_position(position)
         self._listener.obey(verdict)
 
-    def reset(self, epoch: int) -> None:
+    def reset(self, told: pb.CommandSeek) -> None:
         """The broker tells of an operator's reset before any message of the new epoch does."""
+        epoch = signed64(told.consumer_epoch)
+        self._cursor_epoch.moved(told)
         if self.inbox.follow(epoch):
             self._follow()
         connection = self._link.connection
@@ -443,7 +450,8 @@ class Subscription:
             self.acks.begin_epoch(epoch)
             self._listener.moved()
             try:
-                await connection.request(self._seek_command(found, epoch), None)
+                answer = await connection.request(self._seek_command(found, epoch), None)
+                self._cursor_epoch.moved(answer)
             except ConnectError:
                 continue  # nobody knows whether it was done: do it again
             except NotAllowed as error:

@@ -688,7 +688,7 @@ class KeySharedMeta(_message.Message):
     def __init__(self, keySharedMode: _Optional[_Union[KeySharedMode, str]] = ..., hashRanges: _Optional[_Iterable[_Union[IntRange, _Mapping]]] = ..., allowOutOfOrderDelivery: _Optional[bool] = ..., entryBucketDispatch: _Optional[bool] = ...) -> None: ...
 
 class CommandSubscribe(_message.Message):
-    __slots__ = ("topic", "subscription", "subType", "consumer_id", "request_id", "consumer_name", "priority_level", "durable", "start_message_id", "metadata", "read_compacted", "schema", "initialPosition", "replicate_subscription_state", "force_topic_creation", "start_message_rollback_duration_sec", "keySharedMeta", "subscription_properties", "consumer_epoch")
+    __slots__ = ("topic", "subscription", "subType", "consumer_id", "request_id", "consumer_name", "priority_level", "durable", "start_message_id", "metadata", "read_compacted", "schema", "initialPosition", "replicate_subscription_state", "force_topic_creation", "start_message_rollback_duration_sec", "keySharedMeta", "subscription_properties", "consumer_epoch", "cursor_epoch")
     class SubType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         Exclusive: _ClassVar[CommandSubscribe.SubType]
@@ -724,6 +724,7 @@ class CommandSubscribe(_message.Message):
     KEYSHAREDMETA_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_PROPERTIES_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
     topic: str
     subscription: str
     subType: CommandSubscribe.SubType
@@ -743,7 +744,8 @@ class CommandSubscribe(_message.Message):
     keySharedMeta: KeySharedMeta
     subscription_properties: _containers.RepeatedCompositeFieldContainer[KeyValue]
     consumer_epoch: int
-    def __init__(self, topic: _Optional[str] = ..., subscription: _Optional[str] = ..., subType: _Optional[_Union[CommandSubscribe.SubType, str]] = ..., consumer_id: _Optional[int] = ..., request_id: _Optional[int] = ..., consumer_name: _Optional[str] = ..., priority_level: _Optional[int] = ..., durable: _Optional[bool] = ..., start_message_id: _Optional[_Union[MessageIdData, _Mapping]] = ..., metadata: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ..., read_compacted: _Optional[bool] = ..., schema: _Optional[_Union[Schema, _Mapping]] = ..., initialPosition: _Optional[_Union[CommandSubscribe.InitialPosition, str]] = ..., replicate_subscription_state: _Optional[bool] = ..., force_topic_creation: _Optional[bool] = ..., start_message_rollback_duration_sec: _Optional[int] = ..., keySharedMeta: _Optional[_Union[KeySharedMeta, _Mapping]] = ..., subscription_properties: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ..., consumer_epoch: _Optional[int] = ...) -> None: ...
+    cursor_epoch: int
+    def __init__(self, topic: _Optional[str] = ..., subscription: _Optional[str] = ..., subType: _Optional[_Union[CommandSubscribe.SubType, str]] = ..., consumer_id: _Optional[int] = ..., request_id: _Optional[int] = ..., consumer_name: _Optional[str] = ..., priority_level: _Optional[int] = ..., durable: _Optional[bool] = ..., start_message_id: _Optional[_Union[MessageIdData, _Mapping]] = ..., metadata: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ..., read_compacted: _Optional[bool] = ..., schema: _Optional[_Union[Schema, _Mapping]] = ..., initialPosition: _Optional[_Union[CommandSubscribe.InitialPosition, str]] = ..., replicate_subscription_state: _Optional[bool] = ..., force_topic_creation: _Optional[bool] = ..., start_message_rollback_duration_sec: _Optional[int] = ..., keySharedMeta: _Optional[_Union[KeySharedMeta, _Mapping]] = ..., subscription_properties: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ..., consumer_epoch: _Optional[int] = ..., cursor_epoch: _Optional[int] = ...) -> None: ...
 
 class CommandMessage(_message.Message):
     __slots__ = ("consumer_id", "message_id", "redelivery_count", "ack_set", "consumer_epoch")
@@ -832,20 +834,22 @@ class CommandUnsubscribe(_message.Message):
     def __init__(self, consumer_id: _Optional[int] = ..., request_id: _Optional[int] = ..., force: _Optional[bool] = ...) -> None: ...
 
 class CommandSeek(_message.Message):
-    __slots__ = ("consumer_id", "request_id", "message_id", "message_publish_time", "consumer_epoch", "index")
+    __slots__ = ("consumer_id", "request_id", "message_id", "message_publish_time", "consumer_epoch", "index", "cursor_epoch")
     CONSUMER_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_PUBLISH_TIME_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
     consumer_id: int
     request_id: int
     message_id: MessageIdData
     message_publish_time: int
     consumer_epoch: int
     index: int
-    def __init__(self, consumer_id: _Optional[int] = ..., request_id: _Optional[int] = ..., message_id: _Optional[_Union[MessageIdData, _Mapping]] = ..., message_publish_time: _Optional[int] = ..., consumer_epoch: _Optional[int] = ..., index: _Optional[int] = ...) -> None: ...
+    cursor_epoch: int
+    def __init__(self, consumer_id: _Optional[int] = ..., request_id: _Optional[int] = ..., message_id: _Optional[_Union[MessageIdData, _Mapping]] = ..., message_publish_time: _Optional[int] = ..., consumer_epoch: _Optional[int] = ..., index: _Optional[int] = ..., cursor_epoch: _Optional[int] = ...) -> None: ...
 
 class CommandRedeliverUnacknowledgedMessages(_message.Message):
     __slots__ = ("consumer_id", "message_ids", "consumer_epoch")
@@ -1034,12 +1038,14 @@ class CommandGetOrCreateSchemaResponse(_message.Message):
     def __init__(self, request_id: _Optional[int] = ..., error_code: _Optional[_Union[ServerError, str]] = ..., error_message: _Optional[str] = ..., schema_version: _Optional[bytes] = ...) -> None: ...
 
 class CommandSuccess(_message.Message):
-    __slots__ = ("request_id", "schema")
+    __slots__ = ("request_id", "schema", "cursor_epoch")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     schema: Schema
-    def __init__(self, request_id: _Optional[int] = ..., schema: _Optional[_Union[Schema, _Mapping]] = ...) -> None: ...
+    cursor_epoch: int
+    def __init__(self, request_id: _Optional[int] = ..., schema: _Optional[_Union[Schema, _Mapping]] = ..., cursor_epoch: _Optional[int] = ...) -> None: ...
 
 class CommandError(_message.Message):
     __slots__ = ("request_id", "error", "message")

@@ -72,8 +72,15 @@ def auth_challenge(
 # --- generic --------------------------------------------------------------------------------------
 
 
-def success(request_id: int, schema: pb.Schema | None = None) -> bytes:
-    return reply(pb.CommandSuccess(request_id=unsigned64(request_id), schema=schema))
+def success(
+    request_id: int, schema: pb.Schema | None = None, *, cursor_epoch: int | None = None
+) -> bytes:
+    """`cursor_epoch` (Milepost's own) only to consumers that follow resets in place."""
+    return reply(
+        pb.CommandSuccess(
+            request_id=unsigned64(request_id), schema=schema, cursor_epoch=cursor_epoch
+        )
+    )
 
 
 def error(request_id: int, code: int, message: str) -> bytes:
@@ -282,14 +289,16 @@ def active_consumer_change(consumer_id: int, is_active: bool) -> bytes:
     )
 
 
-def sought(consumer_id: int, consumer_epoch: int) -> bytes:
+def sought(consumer_id: int, consumer_epoch: int, cursor_epoch: int) -> bytes:
     """SEEK from the broker: the cursor was moved under a consumer, whose messages carry this epoch
-    from now on. Only to consumers that asked for it (`milepost.reset`): no official client knows it."""
+    from now on; it has been moved so often. Only to consumers that asked for it (`milepost.reset`): no
+    official client knows it."""
     return reply(
         pb.CommandSeek(
             consumer_id=unsigned64(consumer_id),
             request_id=unsigned64(UNSOLICITED),
             consumer_epoch=consumer_epoch,
+            cursor_epoch=cursor_epoch,
         )
     )
 

@@ -38,7 +38,9 @@ def seek(session: Session, command: pb.CommandSeek) -> Work:
     closed when somebody else moves its cursor: the broker sends it SEEK with its new epoch, at once. It
     drops what it holds and every message of an older epoch, gives the permits of all that it drops back
     with FLOW, and says that it has obeyed with a SEEK of that epoch and no target, which is answered with
-    SUCCESS; its acks until then are answered and change nothing."""
+    SUCCESS; its acks until then are answered and change nothing. `cursor_epoch` (Milepost's own field, here
+    and in the SUCCESS of SEEK and SUBSCRIBE to such consumers) says how often the cursor was moved. One that
+    sends what it knows of in SUBSCRIBE, and has missed a move, is sent SEEK right behind its SUCCESS."""
     consumer = session.consumers.get(signed64(command.consumer_id))
     if consumer is None:
         raise NotFound(f"this connection has no consumer {signed64(command.consumer_id)}")
@@ -60,7 +62,8 @@ def seek(session: Session, command: pb.CommandSeek) -> Work:
     def done(error: PersistenceError | None) -> None:
         if error is None:
             session.broker.counters.seeks += 1
-            answer = replies.success(command.request_id)
+            epoch = subscription.cursor.epoch if consumer.follows else None
+            answer = replies.success(command.request_id, cursor_epoch=epoch)
         else:
             answer = replies.error(command.request_id, error.wire_code, str(error))
         if is_told:

@@ -115,12 +115,24 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
             raise
         subscription.reads_compacted = command.read_compacted
         session.consumers[consumer_id] = consumer
-        session.write((replies.success(command.request_id),))
-        if consumer.follows:  # it has dropped what it had; others do that when they hear SUCCESS
-            obeyed(broker, consumer)
+        _welcome(session, command, consumer)
     finally:
         if session.opening.get(key) is command:
             del session.opening[key]
+
+
+def _welcome(session: Session, command: pb.CommandSubscribe, consumer: Consumer) -> None:
+    """SUCCESS; and for a consumer that follows in place and was away while its cursor was moved, right
+    behind it what it would have heard then: acks of what it got before that are void."""
+    if not consumer.follows:
+        session.write((replies.success(command.request_id),))
+        return
+    epoch = consumer.subscription.cursor.epoch
+    session.write((replies.success(command.request_id, cursor_epoch=epoch),))
+    if command.HasField("cursor_epoch") and signed64(command.cursor_epoch) < epoch:
+        consumer.subscription.tell_moved(consumer)
+    else:  # it has dropped what it had; others do that when they hear SUCCESS
+        obeyed(session.broker, consumer)
 
 
 def _check_name(name: str) -> None:
