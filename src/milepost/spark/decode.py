@@ -255,4 +255,8 @@ def _payloads(entries: Sequence[RawEntry], data: Any, heads: Any) -> Any:
         head[Field.PAYLOAD_AT] = end
         end += len(found)
         head[Field.PAYLOAD_END] = end
-    return np.concatenate(parts)
+    joined = np.concatenate(parts)
+    joined.flags.writeable = (
+        False  # as `data` is: or the loop would be compiled a second time for it
+    )
+    return joined

@@ -36,6 +36,8 @@ FIRST_GROUP_SIZE: Final = 128 << 10
 
 # Without a word for so long, the broker is asked whether there is anything at all.
 QUIET_S: Final = 1.0
+# A reader that gets nothing, though there is something, is opened anew; so many times before it is an error.
+READERS_PER_PATIENCE: Final = 3
 # How far behind the slice chunks are looked for at first; then four times as far, and so on.
 LOOK_BACK_FIRST: Final = 256
 
@@ -97,7 +99,7 @@ class BrokerFeed:
                 if reading.last_id()[0] < 0:
                     self._lost(first_index, end_index, "the topic is empty")
                     return
-                if quiet_s >= self._connection.timeout_s:
+                if quiet_s >= self._connection.timeout_s / READERS_PER_PATIENCE:
                     raise ServiceNotReady(
                         f"{self._topic}: nothing came for {quiet_s:g} s on the way from index "
                         f"{first_index} to {end_index}"

@@ -219,9 +219,7 @@ class Reading:
         self.consumer_id = link.next_id()
         command = pb.CommandSubscribe(
             topic=topic,
-            # Random, not counted: Spark's workers are forks of one process, and two that counted alike
-            # would read through one subscription, the second from where the first had come to.
-            subscription=f"spark-reader-{uuid.uuid4().hex}",
+            subscription=reader_name(),
             subType=pb.CommandSubscribe.Exclusive,
             consumer_id=self.consumer_id,
             consumer_name="spark",
@@ -283,6 +281,12 @@ class Reading:
 # Milepost delivers chunks of whole messages only, in the order of those; who reads a part of a topic must
 # see every chunk where it lies. A consumer says so in its metadata. Apache Pulsar always does it.
 EVERY_CHUNK: Final = "milepost.every-chunk"
+
+
+def reader_name() -> str:
+    """A name that no other reader has. Spark forks its workers, so that counters and addresses are the
+    same in all of them; two readers of one name are refused, or share a position."""
+    return f"spark-reader-{socket.gethostname()}-{uuid.uuid4().hex}"
 
 
 def earliest() -> pb.MessageIdData:

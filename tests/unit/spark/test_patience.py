@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from milepost.errors import ConnectError, NotAllowed, ProducerBusy
+from milepost.errors import ConnectError, NotAllowed, ProducerBusy, ServiceNotReady
 from milepost.spark import patience
 from milepost.spark.patience import patiently
+from milepost.testing import ManualClock
 
 
 def test_an_attempt_is_repeated_until_it_succeeds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,16 +25,35 @@ def test_an_attempt_is_repeated_until_it_succeeds(monkeypatch: pytest.MonkeyPatc
 
 
 def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses: list[float] = []
-    monkeypatch.setattr(patience.time, "sleep", pauses.append)
+    clock, pauses = ManualClock(), list[float]()
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        clock.advance(seconds)
+
+    monkeypatch.setattr(patience.time, "sleep", sleep)
 
     def attempt() -> None:
         raise ConnectError("away")
 
     with pytest.raises(ConnectError):
-        patiently(5, attempt)
+        patiently(5, attempt, clock=clock)
     assert 5 <= sum(pauses) < 8
     assert max(pauses) == patience.RETRY_MAX_S
+
+
+def test_what_attempts_take_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, attempts = ManualClock(), list[int]()
+    monkeypatch.setattr(patience.time, "sleep", clock.advance)
+
+    def attempt() -> None:
+        attempts.append(1)
+        clock.advance(10)
+        raise ServiceNotReady("nothing came for 10 s")
+
+    with pytest.raises(ServiceNotReady):
+        patiently(30, attempt, clock=clock)
+    assert len(attempts) == 3
 
 
 def test_other_errors_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
