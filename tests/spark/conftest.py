@@ -22,7 +22,8 @@ import milepost.spark
 
 SOURCES = Path(milepost.__file__).parent.parent
 JAVA_VERSION_MIN = 17
-# Small, so that chunked messages need not be large.
+# Small, so that chunked messages need not be large. Of every broker here: the official client keeps the limit
+# that it heard last for the whole process, whichever broker it was of.
 MESSAGE_SIZE_MAX = 64 * 1024
 
 _numbers = itertools.count()
@@ -121,9 +122,11 @@ def _with(reader: Any, broker: BrokerProcess, topic: str, options: dict[str, Any
 class Publisher:
     """Publishes with the official client and remembers what every index holds."""
 
-    def __init__(self, client: pulsar.Client, topic: str) -> None:
+    def __init__(self, client: pulsar.Client, topic: str, url: str | None = None) -> None:
+        """`url`: of the client's broker; chunks are sent by a client of their own then."""
         self._client = client
         self._topic = topic
+        self._url = url
         self.values: list[bytes] = []
         """Of the messages, in order; a chunked one once."""
 
@@ -153,15 +156,22 @@ class Publisher:
         producer.close()
 
     def chunked(self, size: int) -> None:
-        producer = self._client.create_producer(
+        # A client that heard of another broker meanwhile, which takes more, would send the message whole; the
+        # broker would close the connection, and the client would try so for ever. A new one asks first.
+        own = self._url and pulsar.Client(
+            self._url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+        )
+        producer = (own or self._client).create_producer(
             self._topic, batching_enabled=False, chunking_enabled=True
         )
         value = (b"chunked-%d-" % len(self.values)).ljust(size, b"x")
         self.values.append(value)
         producer.send(value)
         producer.close()
+        if own:
+            own.close()
 
 
 @pytest.fixture
-def publisher(client: pulsar.Client, topic: str) -> Publisher:
-    return Publisher(client, topic)
+def publisher(client: pulsar.Client, broker: BrokerProcess, topic: str) -> Publisher:
+    return Publisher(client, topic, broker.url)

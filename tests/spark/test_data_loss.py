@@ -14,13 +14,15 @@ from milepost.spark.fetch import fetch
 from milepost.spark.offsets import Slice
 from milepost.spark.options import Connection, read_options
 from milepost.spark.survey import Survey
+from spark.conftest import MESSAGE_SIZE_MAX
 
 TOPIC = "persistent://public/default/lossy"
 
 
 @pytest.fixture
 def lossy(tmp_path: Path) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path, ledger_entries_max=10) as broker:
+    settings = {"ledger_entries_max": 10, "max_message_size": MESSAGE_SIZE_MAX}
+    with BrokerProcess(tmp_path, **settings) as broker:
         client = pulsar.Client(broker.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
         producer = client.create_producer(TOPIC, batching_enabled=False)
         for number in range(35):
