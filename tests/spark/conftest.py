@@ -19,6 +19,10 @@ from pyspark.sql import DataFrameReader, SparkSession
 from pyspark.sql.streaming import DataStreamReader
 
 import milepost.spark
+from milepost.spark.fetch import fetch
+from milepost.spark.offsets import Slice
+from milepost.spark.options import Connection, read_options
+from milepost.spark.survey import Survey
 
 SOURCES = Path(milepost.__file__).parent.parent
 JAVA_VERSION_MIN = 17
@@ -117,6 +121,17 @@ def _with(reader: Any, broker: BrokerProcess, topic: str, options: dict[str, Any
     if not {"topics", "topicsPattern"} & set(given):
         given.setdefault("topic", topic)
     return reader.options(**given)
+
+
+def values_of(url: str, topic: str) -> list[bytes]:
+    """What a topic holds, read without Spark."""
+    survey = Survey(read_options({"serviceUrl": url, "topic": topic}))
+    try:
+        end = survey.ends()[topic]
+    finally:
+        survey.close()
+    batches = fetch(Connection(url), Slice(topic, 0, end), ("value",)) if end else ()
+    return [value for batch in batches for value in batch["value"].to_pylist()]
 
 
 class Publisher:

@@ -1,14 +1,22 @@
-"""Exactly once, whatever fails: brokers killed, queries that die before and after their commit, at random.
+"""Exactly once, whatever fails: seeded runs that copy a topic while things fail, and look at what arrived.
 
-Each run publishes batches, single and chunked messages, copies them topic to topic with random limits while
-things fail, and looks at what arrived: every message once, in order. The seed of a run is in its name.
-`MILEPOST_CAMPAIGN=long` makes it twenty times as many.
+Each run publishes batches, single and chunked messages, copies them topic to topic with random limits, by the
+source's index or behind a shuffle by a unique key, while the broker is killed, commits fail before and after
+they have done their work, tasks fail or their processes are killed in the middle of writing, and Spark
+forgets its last commit as after a crash. Then every message must be there once: nothing more is tried than
+one last run without a fault.
+
+What is real: brokers and workers are killed by SIGKILL. All these runs share one JVM in `local[2,3]`, where
+the driver cannot be killed; that is done to programs with a JVM of their own, here with `local[2,3]` and in
+test_cluster.py, where executors are killed too. There are few of those, since each start costs what
+several of the others do. `make campaign` makes twenty times as many.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -20,93 +28,194 @@ from compat.broker_process import BrokerProcess
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from spark.conftest import MESSAGE_SIZE_MAX, Publisher
+import milepost.spark
+from spark.cluster import Driver, wait_until
+from spark.conftest import JAVA_VERSION_MIN, MESSAGE_SIZE_MAX, Publisher, java_version, values_of
+from spark.faults import FAULTS, Faults, FaultySource
 
-RUNS = 20 if os.environ.get("MILEPOST_CAMPAIGN") == "long" else 1
-ATTEMPTS_MAX = 30
-PATIENCE_S = 120
+IS_LONG = os.environ.get("MILEPOST_CAMPAIGN") == "long"
+RUNS = 400 if IS_LONG else 20
+DRIVER_RUNS = 20 if IS_LONG else 1
+PATIENCE_S = 200
+
+KINDS = ("broker", "forget", *FAULTS)
+
+# What happened, over all runs: a campaign whose faults do not strike proves nothing.
+struck: Counter[str] = Counter()
 
 
-@pytest.fixture
-def own(tmp_path: Path) -> Iterator[BrokerProcess]:
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with BrokerProcess(
-        tmp_path / "broker", max_message_size=MESSAGE_SIZE_MAX, deduplication=True
+        tmp_path_factory.mktemp("own"), max_message_size=MESSAGE_SIZE_MAX, deduplication=True
     ) as process:
         yield process
 
 
-@pytest.mark.slow
+def published(url: str, topic: str, random: Random) -> list[bytes]:
+    client = pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    try:
+        publisher = Publisher(client, topic)
+        for _ in range(random.randint(2, 4)):
+            publisher.batches(random.randint(2, 40), of=random.randint(2, 20))
+            publisher.chunked(random.randint(70_000, 200_000))
+            publisher.singles(random.randint(1, 5))
+    finally:
+        client.close()
+    return publisher.values
+
+
 @pytest.mark.parametrize("seed", range(RUNS))
 def test_every_message_is_copied_once(
     spark: SparkSession, own: BrokerProcess, tmp_path: Path, seed: int
 ) -> None:
     random = Random(seed)
+    spark.dataSource.register(FaultySource)
     source, target = (f"persistent://public/default/{name}-{seed}" for name in ("from", "to"))
-    checkpoint = tmp_path / "checkpoint"
-    client = pulsar.Client(own.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
-    publisher = Publisher(client, source)
-    for _ in range(random.randint(3, 6)):
-        publisher.batches(random.randint(2, 60), of=random.randint(2, 20))
-        publisher.chunked(random.randint(70_000, 300_000))
-        publisher.singles(random.randint(1, 5))
-    client.shutdown()
+    expected = published(own.url, source, random)
+    by_key = seed % 3 == 2
+    run = Run(spark, own, source, target, tmp_path, by_key, len(expected))
+    # Every kind in turn, and another one with it.
+    for kind in (KINDS[seed % len(KINDS)], random.choice(KINDS)):
+        if run.copy(random, kind):
+            break
+    run.copy(random, None)
+    found = values_of(own.url, target)
+    assert (sorted(found), by_key or found) == (sorted(expected), by_key or expected)
 
-    for attempt in range(ATTEMPTS_MAX):
-        fails = attempt < 3
-        # The later in the query, the more of it is done when the broker dies.
-        killer = threading.Timer(random.uniform(0.2, 4.0), own.restart) if fails else None
-        if killer is not None:
+
+class Run:
+    def __init__(
+        self,
+        spark: SparkSession,
+        broker: BrokerProcess,
+        source: str,
+        target: str,
+        path: Path,
+        by_key: bool,
+        count: int,
+    ) -> None:
+        self._spark = spark
+        self._broker = broker
+        self._source = source
+        self._target = target
+        self._checkpoint = path / "checkpoint"
+        self._faults = path / "faults"
+        self._by_key = by_key
+        self._count = count
+
+    def copy(self, random: Random, kind: str | None) -> bool:
+        """Copy while a fault of this kind waits to happen. Is everything copied?"""
+        self._faults.mkdir(exist_ok=True)
+        killer = None
+        if kind in FAULTS:
+            Faults(str(self._faults)).tell(kind, random.randint(0, 3))
+        elif kind == "broker":
+            killer = threading.Timer(random.uniform(0.1, 3.0), self._broker.restart)
             killer.start()
         try:
-            copy(spark, own, source, target, checkpoint, random)
+            self._query(random)
             is_done = True
         except StreamingQueryException:
+            if kind is None:
+                raise
             is_done = False
-        if killer is not None:
-            killer.join()
-            _forget_commits(checkpoint, random)
-        elif is_done:
-            break
-    frame = spark.read.format("milepost").options(serviceUrl=own.url, topic=target).load()
-    found = [bytes(row.value) for row in frame.orderBy("index").collect()]
-    assert found == publisher.values
+        finally:
+            if killer is not None:
+                killer.join()
+        if kind == "forget":
+            is_done = not self._forget()
+        elif kind == "broker" or (kind in FAULTS and not is_due(self._faults, kind)):
+            struck[kind] += 1
+        return is_done
 
-
-def copy(
-    spark: SparkSession,
-    broker: BrokerProcess,
-    source: str,
-    target: str,
-    checkpoint: Path,
-    random: Random,
-) -> None:
-    limits: dict[str, Any] = {"maxMessagesPerTrigger": random.randint(5, 60)}
-    if random.random() < 0.5:
-        limits["maxMessagesPerPartition"] = random.randint(1, 20)
-    query = (
-        spark.readStream.format("milepost")
-        .options(serviceUrl=broker.url, topic=source, timeout="10s", **limits)
-        .load()
-        .writeStream.format("milepost")
-        .options(
-            serviceUrl=broker.url,
-            topic=target,
-            timeout="10s",
-            delivery="exactlyOnce",
-            checkpointLocation=str(checkpoint),
+    def _query(self, random: Random) -> None:
+        connection = {"serviceUrl": self._broker.url, "timeout": "30s"}
+        limits: dict[str, Any] = {
+            "maxMessagesPerTrigger": random.randint(self._count // 4 + 1, self._count)
+        }
+        if random.random() < 0.5:
+            limits["maxMessagesPerPartition"] = random.randint(1, 20)
+        reader = self._spark.readStream.format("milepost")
+        frame = reader.options(topic=self._source, **connection, **limits).load()
+        how = {"topic": self._target, "delivery": "exactlyOnce", "faults": str(self._faults)}
+        if self._by_key:
+            frame = milepost.spark.arrange(frame.repartition(2), "index", tasks=2)
+            how |= {"uniqueKey": "index", "mixed": "true"}
+        query = (
+            frame.writeStream.format("faulty")
+            .options(**connection, **how, checkpointLocation=str(self._checkpoint))
+            .trigger(availableNow=True)
+            .start()
         )
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(PATIENCE_S)
+        assert query.awaitTermination(PATIENCE_S)
+
+    def _forget(self) -> bool:
+        """As if Spark had died behind the sink's commit and before its own."""
+        commits = list((self._checkpoint / "commits").glob("[0-9]*"))
+        if not commits:
+            return False
+        last = max(commits, key=lambda path: int(path.name))
+        last.unlink()
+        last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+        struck["forget"] += 1
+        return True
 
 
-def _forget_commits(checkpoint: Path, random: Random) -> None:
-    """As if Spark had died behind the sink's commit and before its own."""
-    commits = sorted(
-        (path for path in (checkpoint / "commits").glob("[0-9]*")), key=lambda path: int(path.name)
-    )
-    if commits and random.random() < 0.7:
-        path = commits[-1]
-        path.unlink()
-        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+def is_due(faults: Path, kind: str) -> bool:
+    """Does a fault still wait? Then it waits no longer."""
+    waits = (faults / kind).exists()
+    (faults / kind).unlink(missing_ok=True)
+    return waits
+
+
+def test_faults_of_every_kind_struck() -> None:
+    if sum(struck.values()) < RUNS // 2:
+        pytest.skip("the runs were not all made here")
+    assert set(struck) == set(KINDS)
+
+
+@pytest.mark.parametrize("seed", range(DRIVER_RUNS))
+def test_every_message_is_copied_once_though_the_driver_is_killed(
+    own: BrokerProcess, tmp_path: Path, seed: int
+) -> None:
+    if java_version() < JAVA_VERSION_MIN:
+        pytest.skip("Spark needs Java 17 or newer")
+    random = Random(1000 + seed)
+    source, target = (f"persistent://public/default/{name}-driver-{seed}" for name in "ab")
+    expected = published(own.url, source, random)
+    checkpoint = tmp_path / "checkpoint"
+    by_key = seed % 2 == 0
+    job = {
+        "job": "copy",
+        "read": {
+            "serviceUrl": own.url,
+            "topic": source,
+            "maxMessagesPerTrigger": len(expected) // 5 + 1,
+        },
+        "write": {
+            "serviceUrl": own.url,
+            "topic": target,
+            "delivery": "exactlyOnce",
+            "checkpointLocation": str(checkpoint),
+        },
+        "unique_key": "index" if by_key else None,
+    }
+    for attempt in range(random.randint(1, 3) if IS_LONG else 1):
+        # A batch has been begun, or has been done: both are moments to die at.
+        log = checkpoint / random.choice(("offsets", "commits"))
+        wanted = random.randint(1, 2) + attempt
+
+        def is_there(log: Path = log, wanted: int = wanted) -> bool:
+            return len(list(log.glob("[0-9]*"))) >= wanted or not driver.is_running
+
+        with Driver(tmp_path, master="local[2,3]", jobs=[job]) as driver:
+            assert driver.result() == {"ready": True}
+            wait_until(is_there, f"{wanted} of {log}")
+            threading.Event().wait(random.uniform(0, 0.5))
+            driver.kill()
+    with Driver(tmp_path, master="local[2,3]", jobs=[job]) as driver:
+        assert driver.result() == {"ready": True}
+        assert "error" not in driver.result()
+    found = values_of(own.url, target)
+    assert (sorted(found), by_key or found) == (sorted(expected), by_key or expected)

@@ -1,0 +1,90 @@
+"""A Spark program for a process of its own: `python -m spark.program SETTINGS`, which are JSON.
+
+It runs the jobs that it is given one after another and writes a line of JSON for each: what came of it, or
+`error`. Whoever started it may kill it at any moment.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import milepost.spark
+from milepost.spark.options import read_options
+from milepost.spark.pipelines.archive import archive
+from milepost.spark.pipelines.verify import verify
+
+SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def session(master: str, executor_path: str | None) -> SparkSession:
+    builder = (
+        SparkSession.builder.master(master)
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.extraJavaOptions", SMALL_JVM)
+        .config("spark.executor.extraJavaOptions", SMALL_JVM)
+        .config("spark.executor.memory", "512m")
+        .config("spark.executor.cores", "1")
+    )
+    if executor_path is not None:
+        builder = builder.config("spark.executorEnv.PYTHONPATH", executor_path)
+    made = builder.getOrCreate()
+    made.sparkContext.setLogLevel("ERROR")
+    milepost.spark.register(made)
+    return made
+
+
+def count(spark: SparkSession, ship: str | None = None, **options: Any) -> dict[str, Any]:
+    if ship is not None:
+        spark.sparkContext.addPyFile(ship)
+        milepost.spark.register(spark)  # Spark ships what it knew of when a source was registered
+    frame = spark.read.format("milepost").options(**options).load()
+    return {"count": frame.count(), "package": milepost.__file__}
+
+
+def copy(
+    spark: SparkSession, read: dict[str, Any], write: dict[str, Any], unique_key: str | None = None
+) -> dict[str, Any]:
+    frame = spark.readStream.format("milepost").options(**read).load()
+    if unique_key is not None:
+        frame = milepost.spark.arrange(frame.repartition(2), unique_key, tasks=2)
+        write = {**write, "uniqueKey": unique_key}
+    query = frame.writeStream.format("milepost").options(**write).trigger(availableNow=True).start()
+    query.awaitTermination()
+    return {"rows": sum(one["numInputRows"] for one in query.recentProgress)}
+
+
+def lake(spark: SparkSession, directory: str, **options: Any) -> dict[str, Any]:
+    given = read_options(options)
+    done = archive(spark, given, Path(directory))
+    proof = verify(spark, given.connection, Path(directory))
+    return {"archived": done.messages, "verified": proof.messages, "problems": proof.problems}
+
+
+JOBS = {"count": count, "copy": copy, "lake": lake}
+
+
+def main() -> None:
+    settings = json.loads(sys.argv[1])
+    spark = session(settings["master"], settings.get("executor_path"))
+    print(json.dumps({"ready": True}), flush=True)
+    for job in settings["jobs"]:
+        try:
+            said = JOBS[job.pop("job")](spark, **job)
+        except PySparkException as error:
+            said = {"error": str(error)}
+        print(json.dumps(said), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
