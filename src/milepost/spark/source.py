@@ -27,6 +27,7 @@ from pyspark.sql.streaming.datasource import (
     ReadLimit,
     ReadMaxBytes,
     ReadMaxRows,
+    ReadMinRows,
     SupportsTriggerAvailableNow,
 )
 from pyspark.sql.types import StructType
@@ -241,6 +242,9 @@ class TopicStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailable
             return ReadMaxRows(options.messages_max)
         if options.bytes_max is not None:
             return ReadMaxBytes(options.bytes_max)
+        if options.messages_min:
+            # Anything but ReadAllAvailable, by which Spark means that nothing may be held back.
+            return ReadMinRows(options.messages_min)
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
