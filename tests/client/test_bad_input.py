@@ -370,6 +370,8 @@ async def test_a_client_belongs_to_its_loop(connect: Connect, topic: str) -> Non
                 with pytest.raises(errors.WrongContext, match="event loop"):
                     await producer.send(b"x")
                 with pytest.raises(errors.WrongContext, match="event loop"):
+                    await client.close()
+                with pytest.raises(errors.WrongContext, match="event loop"):
                     await client.subscribe(topic, "s")
 
             asyncio.run(use())

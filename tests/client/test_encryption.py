@@ -8,9 +8,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from rsa_keys import key_pair
 
 import milepost
-from client.keys import key_pair
 from milepost.aio import Client
 from milepost.client.policies import (
     CompressionType,

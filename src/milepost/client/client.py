@@ -62,6 +62,7 @@ class Client:
         # Weakly: what was closed and forgotten need not be closed again.
         self._made: weakref.WeakSet[_Made] = weakref.WeakSet()
         self._is_closed = False
+        self._closing: asyncio.Task[None] | None = None
 
     # -- make ----------------------------------------------------------------------------------------
 
@@ -189,19 +190,35 @@ class Client:
     # -- close ---------------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Close everything that was made, then the connections; closing twice changes nothing."""
-        if self._is_closed or self._fork.is_forked:
+        """Close everything that was made, then the connections; closing twice changes nothing.
+
+        Cancelled, it goes on by itself: nothing is left half open.
+        """
+        if self._shared is None or self._fork.is_forked or self._shared.is_over:
+            self._is_closed = True
             return
+        self._shared.check()
         self._is_closed = True
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close(), name="close a milepost client")
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        assert self._pool is not None
         await asyncio.gather(*(one.close() for one in self._made), return_exceptions=True)
-        if self._pool is not None:
-            await self._pool.close()
+        await self._pool.close()
 
     def shutdown(self) -> asyncio.Future[None]:
         """Close the connections at once, without saying good-bye. Await it to see all of it closed."""
         if self._pool is not None and not self._fork.is_forked:
             self._pool.shut()
         return asyncio.ensure_future(self.close())
+
+    def __del__(self) -> None:
+        """Forgotten while its loop runs on; when the loop ends first, the pool knows."""
+        shared: Context | None = getattr(self, "_shared", None)
+        if shared is not None and not self._is_closed:
+            shared.abandon()
 
     async def __aenter__(self) -> Client:
         self._context()

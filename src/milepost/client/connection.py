@@ -102,6 +102,8 @@ class Connection(asyncio.Protocol):
         self._handshake: asyncio.Future[None] = self._loop.create_future()
         self._keep_alive: asyncio.TimerHandle | None = None
         self._is_flush_due = False
+        # Set when the socket is closed, whoever did it.
+        self._gone = asyncio.Event()
         self._writable = asyncio.Event()
         self._writable.set()
 
@@ -128,9 +130,6 @@ class Connection(asyncio.Protocol):
                 await asyncio.shield(self._handshake)
         except TimeoutError:
             self.close(ConnectError(f"{self.url} did not answer CONNECT in {timeout_s:g} s"))
-        finally:
-            if self._handshake.done() and not self._handshake.cancelled():
-                self._handshake.exception()  # seen
         if self.error is not None:
             raise self.error
         self._keep_alive = self._loop.call_later(KEEP_ALIVE_S, self._tick)
@@ -148,18 +147,31 @@ class Connection(asyncio.Protocol):
     def max_message_size(self) -> int:
         return self.protocol.max_message_size
 
-    def close(self, reason: MilepostError | None = None) -> None:
-        """End it now. Everyone on it is told `reason`."""
+    def close(self, reason: MilepostError | None = None, *, at_once: bool = False) -> None:
+        """End it now. Everyone on it is told `reason`. `at_once`: without the good-byes of TLS."""
         if self.error is not None:
             return
         self._flush()
         self._end(reason or ConnectError(f"the connection to {self.url} was closed"))
+        if at_once and self._transport is not None:
+            self._transport.abort()
+
+    async def gone(self, timeout_s: float) -> None:
+        """Wait until the socket of a closed connection is closed; after that time, at once."""
+        if self._transport is None:
+            return
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._gone.wait()
+        except TimeoutError:
+            self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's is one without saying so.
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._gone.set()
         text = f": {exc}" if exc is not None else ""
         self._end(ConnectError(f"the connection to {self.url} was lost{text}"))
 
@@ -181,6 +193,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort() if self.protocol.error else self._transport.close()
         if not self._handshake.done():
             self._handshake.set_exception(reason)
+            self._handshake.exception()  # seen, should nobody wait for it any more
         requests, self._requests = self._requests, {}
         for waiting in requests.values():
             if not waiting.done():

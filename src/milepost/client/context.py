@@ -7,6 +7,7 @@ its own, and using it in a process that was forked after it was made.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 from collections.abc import Awaitable, Callable
@@ -79,6 +80,17 @@ class Context:
         self._fork.check()
         if asyncio.get_running_loop() is not self._loop:
             raise WrongContext("a client belongs to the event loop in which it was made")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the loop has ended, and everything on it."""
+        return self._loop.is_closed()
+
+    def abandon(self) -> None:
+        """The client was forgotten: close its connections on their own loop, if there is one yet."""
+        if not self._fork.is_forked and not self.is_over:
+            with contextlib.suppress(RuntimeError):  # closed just now
+                self._loop.call_soon_threadsafe(self.lookup.abandon)
 
     def next_id(self) -> int:
         """A number for a producer or consumer: unique in this client."""

@@ -28,6 +28,7 @@ from milepost.client.lookup import BrokerAddress, Lookup
 from milepost.client.refusals import RETRIED
 from milepost.clock import Clock
 from milepost.errors import (
+    AlreadyClosed,
     BrokerError,
     ConnectError,
     InvalidInput,
@@ -48,6 +49,7 @@ STEADY_S: Final = 1.0
 
 # A refusal that no later attempt changes.
 _FINAL: Final = (
+    AlreadyClosed,
     ProducerFenced,
     TopicNotFound,
     SubscriptionNotFound,
@@ -185,5 +187,6 @@ class Link:
             self._first.set_exception(error)
             self._first.exception()  # seen, should nobody wait any more
         else:
-            log.warning("%s is given up: %s", self.topic, error)
+            if not isinstance(error, AlreadyClosed):
+                log.warning("%s is given up: %s", self.topic, error)
             self._failed(error)

@@ -90,6 +90,10 @@ class Lookup:
         )
         return list(answer.topics)
 
+    def abandon(self) -> None:
+        """Nobody asks any more, and nobody has closed the connections."""
+        self._pool.abandon()
+
     async def service(self) -> Connection:
         """The connection to the service URL."""
         return await self._pool.get(self._service_url)

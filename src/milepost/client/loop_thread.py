@@ -40,8 +40,20 @@ class LoopThread:
         self._thread.start()
 
     def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        loop = self._loop
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_forever()
+        finally:
+            # As `asyncio.run` ends: what still runs is told so.
+            tasks = asyncio.all_tasks(loop)
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            asyncio.set_event_loop(None)
+            loop.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Do it there and wait for it here. Interrupting the wait cancels it."""
@@ -90,17 +102,15 @@ class LoopThread:
             raise WrongContext("a blocking call from a callback on the client's own thread")
 
     def stop(self) -> None:
+        """End the loop and wait for its thread; from that thread itself, do not wait."""
+        self.leave()
+        if not self._fork.is_forked and threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def leave(self) -> None:
+        """Have the loop end by itself: nobody is there who could wait."""
         if self._is_stopped:
             return
         self._is_stopped = True
-        if self._fork.is_forked:
-            return  # the thread is the parent's
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        tasks = asyncio.all_tasks(self._loop)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.close()
+        if not self._fork.is_forked:  # else the thread is the parent's
+            self._loop.call_soon_threadsafe(self._loop.stop)

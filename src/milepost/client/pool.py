@@ -4,11 +4,16 @@
 
 Two that ask at once get the same one. A connection that was lost is forgotten; the next who asks makes
 a new one. With a proxy the same host is connected to once for each broker behind it.
+
+Whoever ends an event loop cancels its tasks. One of them stands guard here: when it is cancelled before the
+pool is closed, the client was forgotten, and its sockets are closed with one warning that says so.
 """
 
 from __future__ import annotations
 
 import asyncio
+import warnings
+from typing import Final
 
 from milepost.client.auth import Authentication
 from milepost.client.connection import Connection
@@ -18,6 +23,13 @@ from milepost.errors import AlreadyClosed, ConnectError, MilepostError
 
 # (where the socket goes, the broker behind the proxy if there is one)
 Key = tuple[str, str | None]
+
+
+# A guard sleeps so long at a time; the loop's timer keeps it alive.
+GUARD_SLEEP_S: Final = 3600.0
+
+# How long a TLS connection may take to say good-bye.
+GOOD_BYE_S: Final = 1.0
 
 
 class ConnectionPool:
@@ -32,6 +44,7 @@ class ConnectionPool:
         # Which host of a URL with several is tried first; moves on when one does not answer.
         self._turns: dict[str, int] = {}
         self._is_closed = False
+        self._guard = asyncio.create_task(self._stand_guard(), name="milepost guard")
 
     async def get(self, url: str, *, behind_proxy: str | None = None) -> Connection:
         """A connection that is ready; `ConnectError` (or the broker's refusal) if there is none."""
@@ -50,24 +63,49 @@ class ConnectionPool:
         return await asyncio.shield(opening)
 
     async def close(self) -> None:
-        opening = list(self._opening.values())
+        """Close everything, and return when the sockets are closed."""
+        tasks = [self._guard, *self._opening.values()]
+        connections = list(self._open.values())
         self.shut()
-        await asyncio.gather(*opening, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(connection.gone(GOOD_BYE_S) for connection in connections))
 
-    def shut(self) -> None:
+    def shut(self, *, at_once: bool = False) -> None:
         """Close what is open, and open nothing more."""
         self._is_closed = True
+        self._guard.cancel()
         for opening in self._opening.values():
             opening.cancel()
         for connection in self._open.values():
-            connection.close(AlreadyClosed("the client is closed"))
+            connection.close(AlreadyClosed("the client is closed"), at_once=at_once)
         self._open.clear()
+
+    def abandon(self) -> None:
+        """Nobody will close it any more: do so, and say so."""
+        if self._is_closed:
+            return
+        urls = ", ".join(sorted({url for url, _ in (*self._open, *self._opening)}))
+        self.shut(at_once=True)
+        if urls:
+            # No caller is left to point at.
+            text = f"a milepost client of {urls} was never closed: use it with `with`"
+            warnings.warn(text, ResourceWarning, stacklevel=1)
+
+    async def _stand_guard(self) -> None:
+        try:
+            while True:
+                await asyncio.sleep(GUARD_SLEEP_S)
+        finally:
+            self.abandon()
 
     def _opened(self, key: Key, task: asyncio.Task[Connection]) -> None:
         del self._opening[key]
         if task.cancelled() or task.exception() is not None:
             return  # whoever waited has it
-        self._open[key] = task.result()
+        if self._is_closed:  # between its last step and this one
+            task.result().close(AlreadyClosed("the client is closed"))
+        else:
+            self._open[key] = task.result()
 
     async def _connect(self, key: Key) -> Connection:
         url, behind_proxy = key

@@ -68,9 +68,11 @@ class Waiting(Protocol):
 class Facade:
     """An object on a loop, for other threads."""
 
-    def __init__(self, inner: Any, loop: Waiting) -> None:
+    def __init__(self, inner: Any, loop: Waiting, owner: object = None) -> None:
+        """`owner`: who ends the loop when it is forgotten, and so lives as long as this."""
         self._inner = inner
         self._loop = loop
+        self._owner = owner
 
 
 def blocking(

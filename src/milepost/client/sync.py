@@ -59,19 +59,24 @@ class Client(_Closing):
         self._inner: aio.Client = aio.Client(*args, **options)
         self._loop: LoopThread = LoopThread("milepost-client")
 
+    def __del__(self) -> None:
+        """Forgotten, with everything it made: the loop ends, and the connections say so (pool.py)."""
+        if (loop := getattr(self, "_loop", None)) is not None:
+            loop.leave()
+
     @taking(ProducerOptions)
     def create_producer(self, options: ProducerOptions) -> Producer:
         """A producer. As in the official package, batching is off unless asked for."""
         options = replace(options, batching_enabled=bool(options.batching_enabled))
         inner = self._loop.run(self._inner.producer_of(options))
         room = options.max_pending_messages if options.block_if_queue_full else None
-        return Producer(inner, self._loop, None if room is None else threading.Semaphore(room))
+        return Producer(inner, self, None if room is None else threading.Semaphore(room))
 
     @taking(ConsumerOptions)
     def subscribe(self, options: ConsumerOptions) -> Consumer:
         """A consumer of a topic, a list of topics, or all that match a compiled pattern."""
         quiet = replace(options, message_listener=None)
-        consumer = Consumer(self._loop.run(self._inner.consumer_of(quiet)), self._loop)
+        consumer = Consumer(self._loop.run(self._inner.consumer_of(quiet)), self)
         consumer._listen(options.message_listener)
         return consumer
 
@@ -79,14 +84,15 @@ class Client(_Closing):
     def create_reader(self, options: ReaderOptions) -> Reader:
         """A reader that begins at an id, an index or a time."""
         quiet = replace(options, reader_listener=None)
-        reader = Reader(self._loop.run(self._inner.reader_of(quiet)), self._loop)
+        reader = Reader(self._loop.run(self._inner.reader_of(quiet)), self)
         reader._listen(options.reader_listener)
         return reader
 
     @like(aio.Client.create_table_view)
     def create_table_view(self, *args: Any, **kwargs: Any) -> TableView:
         """The newest value of every key of a topic, kept up to date. Returns when it has them all."""
-        return TableView(self._loop.run(self._inner.create_table_view(*args, **kwargs)), self._loop)
+        inner = self._loop.run(self._inner.create_table_view(*args, **kwargs))
+        return TableView(inner, self._loop, self)
 
     get_topic_partitions = blocking(aio.Client.get_topic_partitions)
     message_id_by_index = blocking(aio.Client.message_id_by_index)
@@ -109,10 +115,10 @@ class Client(_Closing):
 
 class Producer(_Closing):
     def __init__(
-        self, inner: aio.AnyProducer, loop: LoopThread, room: threading.Semaphore | None
+        self, inner: aio.AnyProducer, client: Client, room: threading.Semaphore | None
     ) -> None:
-        super().__init__(inner, loop)
-        self._loop: LoopThread = loop
+        super().__init__(inner, client._loop, client)
+        self._loop: LoopThread = client._loop
         # Messages that `send_async` may still take; None: it never waits.
         self._room = room
 
@@ -185,8 +191,8 @@ class Producer(_Closing):
 class _Listening(_Closing):
     """A thread that receives and calls; shared by consumers and readers."""
 
-    def __init__(self, inner: Any, loop: LoopThread) -> None:
-        super().__init__(inner, loop)
+    def __init__(self, inner: Any, client: Client) -> None:
+        super().__init__(inner, client._loop, client)
         self._may_listen = threading.Event()
         self._may_listen.set()
 

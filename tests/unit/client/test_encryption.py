@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from rsa_keys import Keys, key_pair
 
-from client.keys import Keys, key_pair
 from milepost.client.encryption import (
     DATA_KEY_MAX_S,
     DATA_KEYS_KEPT_MAX,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from rsa_keys import Keys
 
-from client.keys import Keys
 from milepost.client.batcher import Batch
 from milepost.client.encryption import Opener
 from milepost.client.options import ProducerOptions
