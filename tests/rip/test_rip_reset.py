@@ -291,6 +291,17 @@ def test_i12_a_new_group_can_be_reset_and_shows_it(stage: Stage) -> None:
     assert (line.mark_delete_index, line.ready, line.epoch) == (2, 1, 1)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_i12_so_can_one_that_nobody_has_made_yet(stage: Stage, kind: str) -> None:
+    """Its first consumer begins at the target, wherever it asks to begin."""
+    publish(stage, 0, 4)
+    move_to(stage, 2, "later", create=True)
+    (line,) = stage.run(overview(stage.broker, [NAME], "later"))
+    assert (line.mark_delete_index, line.ready, line.epoch) == (1, 2, 1)
+    player = Player(stage, "p", kind, EXCLUSIVE, subscription="later")
+    assert player.settle() == ["2", "3"]
+
+
 @pytest.mark.parametrize("index", [5, 6, 2**40])
 def test_i13_out_of_range_is_an_error_and_changes_nothing(stage: Stage, index: int) -> None:
     before = subscription_of(stage).cursor.state()

@@ -56,12 +56,14 @@ def reset_subscription(
     after: bool = False,
     expected: int | None = None,
     dry_run: bool = False,
+    create: bool = False,
     partition: int | None = None,
 ) -> Script[ResetOutcome]:
     """Move a subscription, on all partitions or none, while its consumers live.
 
     Where to is exactly one of an index, an id, a time, a position (`earliest`, `latest`) and by how
     many messages. `expected` is the first index that must not be acked yet; else it is refused.
+    With `create` a subscription that is not there is made, and begins there.
     """
     body: Json = {
         "index": index,
@@ -74,6 +76,8 @@ def reset_subscription(
     }
     given = {name: value for name, value in body.items() if value is not None}
     path = own_path(topic, "subscriptions", subscription, "reset")
+    if create:
+        given["create"] = True
     answer = yield post(path, {**given, "after": after, "dry_run": dry_run})
     return _outcome(answer)
 

@@ -23,9 +23,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from milepost.broker.ack_journal import Done
 from milepost.broker.addresses import start_index, start_index_at
+from milepost.broker.labels import check_label
+from milepost.broker.limits import Limits
 from milepost.broker.reset_history import ResetRecord
+from milepost.broker.subscription import Subscription
 from milepost.cursor.cursor import Cursor
 from milepost.errors import (
+    AlreadyExists,
     IndexNotFound,
     InvalidInput,
     MilepostError,
@@ -42,7 +46,6 @@ from milepost.storage.entry import CHUNK
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.broker.consumer import Consumer
-    from milepost.broker.subscription import Subscription
     from milepost.broker.topic import Topic
 
 EARLIEST, LATEST = "earliest", "latest"
@@ -90,6 +93,15 @@ class Reset:
     """Only if this is the first index that is not acked."""
     dry_run: bool = False
     """Say what would happen, and change nothing."""
+    create: bool = False
+    """Make the subscription where it is not there yet. Without it that is an error: a name that nobody
+    knows is mostly one that was mistyped."""
+
+    def __post_init__(self) -> None:
+        if self.create and self.expected is not None:
+            raise InvalidInput(
+                "a reset that may create, with the position expected of what is there"
+            )
 
     def __str__(self) -> str:
         return f"after {self.target}" if self.after else str(self.target)
@@ -229,34 +241,100 @@ async def reset(
     broker: Broker, name: TopicName, subscription: str, reset: Reset, *, by: str
 ) -> list[Move]:
     """Reset a subscription of a topic, or of all partitions of one; durable when this returns."""
-    found = await subscriptions_of(broker, name, subscription)
-    moves = decide(found, reset)
+    if reset.create:
+        check_label("subscription", subscription)
+        if not subscription:
+            raise InvalidInput("a subscription without a name")
+    topics = await topics_of(broker, name, create=reset.create)
+    known = [topic.subscriptions.get(subscription) for topic in topics]
+    if not reset.create:
+        _check_there(topics, known, subscription)
+    # What is not there is judged as if it were, at the beginning: an error leaves nothing behind.
+    judged = [
+        one or _newcomer(broker, topic, subscription)
+        for topic, one in zip(topics, known, strict=True)
+    ]
+    moves = decide(judged, reset)
     if reset.dry_run:
-        return moves
-    # Nothing has paused since it was decided: it still holds.
-    await perform(broker, found, moves, asked=str(reset), by=by)
-    return moves
+        return [
+            move._replace(note=_note(move, one)) for move, one in zip(moves, known, strict=True)
+        ]
+    made: list[Subscription] = []
+    try:
+        for topic, one in zip(topics, known, strict=True):
+            if one is None:
+                made += await _make(broker, topic, subscription)
+        if reset.create:
+            known = [topic.subscriptions.get(subscription) for topic in topics]
+        found = _check_there(topics, known, subscription)
+        moves = decide(found, reset)
+        # Nothing has paused since it was decided: it still holds.
+        done = perform(broker, found, moves, asked=str(reset), by=by)
+    except BaseException:
+        for one in made:
+            await broker.delete_subscription(one)
+        raise
+    await done
+    return [
+        move._replace(note=_note(move, None if one in made else one))
+        for move, one in zip(moves, found, strict=True)
+    ]
+
+
+async def topics_of(broker: Broker, name: TopicName, *, create: bool = False) -> list[Topic]:
+    """A topic, or each of its partitions, opened. With `create` also those that nobody has used yet;
+    nothing else is made on the way."""
+    partitions = broker.directory.partitions(name)
+    names = [name] if not partitions else [name.partition_name(n) for n in range(partitions)]
+    found = []
+    for one in names:
+        broker.directory.check_partition(one)
+        is_unused = create and broker.directory.partitions(one.base) is not None
+        if broker.directory.row(one) is None and not is_unused:
+            raise TopicNotFound(f"topic {one} does not exist")
+        found.append(await broker.topic(one, create=is_unused))
+    return found
 
 
 async def subscriptions_of(
     broker: Broker, name: TopicName, subscription: str
 ) -> list[Subscription]:
     """A subscription of a topic, or of each of its partitions; none is made on the way."""
-    partitions = broker.directory.partitions(name)
-    names = [name] if not partitions else [name.partition_name(n) for n in range(partitions)]
+    topics = await topics_of(broker, name)
+    known = [topic.subscriptions.get(subscription) for topic in topics]
+    return _check_there(topics, known, subscription)
+
+
+def _check_there(
+    topics: Sequence[Topic], known: Sequence[Subscription | None], name: str
+) -> list[Subscription]:
     found = []
-    for one in names:
-        broker.directory.check_partition(one)
-        if broker.directory.row(one) is None:
-            raise TopicNotFound(f"topic {one} does not exist")
-        topic = await broker.topic(one, create=False)
-        if subscription not in topic.subscriptions:
-            raise SubscriptionNotFound(f"topic {one} has no subscription {subscription}")
-        found.append(topic.subscriptions[subscription])
-    for gone in found:  # while the others were opened
-        if gone.topic.subscriptions.get(subscription) is not gone:
-            raise SubscriptionNotFound(f"subscription {subscription} of {gone.topic.name} is gone")
+    for topic, one in zip(topics, known, strict=True):
+        if one is None or topic.subscriptions.get(name) is not one:
+            raise SubscriptionNotFound(f"topic {topic.name} has no subscription {name}")
+        found.append(one)
     return found
+
+
+def _newcomer(broker: Broker, topic: Topic, name: str) -> Subscription:
+    """A subscription as it would be if it were made now; nobody else sees it."""
+    cursor = Cursor(topic.log.first_index, topic.log.end_index)
+    limits = Limits.of(broker.settings, topic.policies)
+    return Subscription(topic, name, cursor, limits=limits, state_id=None, journal=None)
+
+
+async def _make(broker: Broker, topic: Topic, name: str) -> list[Subscription]:
+    """Make it at the beginning, so that nothing is passed over until the reset says what; none if
+    somebody else was first."""
+    try:
+        return [await broker.create_subscription(topic, name, topic.log.first_index)]
+    except AlreadyExists:
+        return []
+
+
+def _note(move: Move, known: Subscription | None) -> str:
+    notes = [move.note, "" if known is not None else "the subscription is new"]
+    return "; ".join(filter(None, notes))
 
 
 def perform(

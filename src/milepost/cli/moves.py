@@ -53,6 +53,7 @@ def outcome_of(
     *,
     after: bool = False,
     expected: int | None = None,
+    create: bool = False,
     dry_run: bool = True,
 ) -> ResetOutcome:
     from milepost.admin import Missing
@@ -63,6 +64,7 @@ def outcome_of(
             subscription,
             after=after,
             expected=expected,
+            create=create,
             dry_run=dry_run,
             **place.as_target(),
         )

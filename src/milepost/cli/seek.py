@@ -3,6 +3,7 @@
     milepost seek orders billing --to idx:120 --dry-run
     milepost seek orders billing --to 2026-11-15T14:00:00Z --expected 480
     milepost seek orders billing --by -10
+    milepost seek orders audit --to earliest --create
 
 Against Apache Pulsar it uses that broker's own reset, which can neither count nor check.
 """
@@ -28,6 +29,7 @@ from milepost.cli.remote import RemoteCommand
 @click.option(
     "--expected", type=click.IntRange(min=0), metavar="INDEX", help="Only if it stands there now."
 )
+@click.option("--create", is_flag=True, help="Make the subscription if it is not there.")
 @click.option("--dry-run", is_flag=True, help="Say what would happen, and change nothing.")
 def seek(
     topic: str,
@@ -36,6 +38,7 @@ def seek(
     by: int | None,
     after: bool,
     expected: int | None,
+    create: bool,
     dry_run: bool,
 ) -> None:
     """Move a subscription to a place, on all partitions or none.
@@ -45,17 +48,26 @@ def seek(
     """
     if (to is None) == (by is None):
         raise click.UsageError("give either --to or --by")
+    if create and expected is not None:
+        raise click.UsageError("what is not there yet is expected nowhere: --create or --expected")
     place = parse_place(to) if to is not None else Place(Kind.BY, by or 0)
     with connection().admin() as admin:
         if place.kind is Kind.INDEX and place.number < 0:
             place = Place(Kind.INDEX, max(end_index(admin, topic) + place.number, 0))
         try:
             outcome = outcome_of(
-                admin, topic, subscription, place, after=after, expected=expected, dry_run=dry_run
+                admin,
+                topic,
+                subscription,
+                place,
+                after=after,
+                expected=expected,
+                create=create,
+                dry_run=dry_run,
             )
         except CommandFailed:
             # Apache Pulsar: it can move, and neither count nor check.
-            if dry_run or expected is not None or place.kind is Kind.BY:
+            if dry_run or create or expected is not None or place.kind is Kind.BY:
                 raise
             if place.kind is Kind.TIME:
                 admin.reset_cursor_to_time(topic, subscription, place.number)

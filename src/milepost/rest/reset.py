@@ -55,6 +55,8 @@ class ResetRequest(BaseModel):
     expected: Index | None = None
     """Only if this is the first index that is not acked; else 412."""
     dry_run: bool = False
+    create: bool = False
+    """Make the subscription where it is not there yet; else that is a 404."""
     partition: Annotated[int, Field(strict=True, ge=0)] | None = None
     """One partition of a partitioned topic; without it all of them, or none."""
 
@@ -66,7 +68,7 @@ class ResetRequest(BaseModel):
             edge=self.position,
             by=self.by,
         )
-        return resets.Reset(target, self.after, self.expected, self.dry_run)
+        return resets.Reset(target, self.after, self.expected, self.dry_run, self.create)
 
 
 class MoveModel(BaseModel):

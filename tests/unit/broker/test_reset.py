@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from milepost.errors import (
     IndexNotFound,
     InvalidInput,
     MilepostError,
+    NotAllowed,
     PersistenceError,
     SubscriptionNotFound,
     TopicNotFound,
@@ -408,3 +410,100 @@ def test_standbys_obey_too(stage: Stage) -> None:
     for consumer in standbys:
         (heard,) = consumer.peer.take()  # type: ignore[attr-defined]
         assert type(heard).__name__ == "CommandCloseConsumer"
+
+
+# -- what is not there yet -------------------------------------------------------------------------------
+
+
+def test_a_subscription_that_is_not_there_is_made_if_asked(
+    stage: Stage, subscription: Subscription
+) -> None:
+    end = subscription.cursor.end
+    with pytest.raises(SubscriptionNotFound):
+        run(stage, Reset(Target(index=4)), "new")
+    (move,) = run(stage, Reset(Target(index=4), create=True), "new")
+    assert (move.was, move.to, move.epoch, move.skipped) == (0, 4, 1, 4)
+    assert move.note == "the subscription is new"
+    again = stage.restarted()
+    made = again.subscription(again.topic(), "new")
+    assert (made.cursor.mark_delete_index, made.cursor.backlog) == (3, end - 4)
+    assert [(record.by, record.to) for record in made.resets.records] == [("ann", 4)]
+    # Who is there already is moved, as ever.
+    (move,) = run(again, Reset(Target(index=1), create=True), "new")
+    assert (move.was, move.to, move.epoch, move.note) == (4, 1, 2, "")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Reset(Target(index=10**6), create=True),
+        Reset(Target(index=1), create=True, dry_run=True),
+        Reset(Target(by=-1), create=True),
+    ],
+)
+def test_nothing_is_made_by_a_dry_run_or_an_error(
+    stage: Stage, subscription: Subscription, asked: Reset
+) -> None:
+    if asked.dry_run:
+        (move,) = run(stage, asked, "new")
+        assert (move.to, move.note) == (1, "the subscription is new")
+    else:
+        with pytest.raises(IndexNotFound):
+            run(stage, asked, "new")
+    assert list(stage.topic().subscriptions) == ["s"]
+    assert list(stage.restarted().topic().subscriptions) == ["s"]
+
+
+def test_a_name_that_nobody_can_have_is_refused(stage: Stage, subscription: Subscription) -> None:
+    for name in ("", "a\nb"):
+        with pytest.raises(MilepostError):
+            run(stage, Reset(Target(index=0), create=True), name)
+    with pytest.raises(InvalidInput, match="expected"):
+        Reset(Target(index=0), create=True, expected=0)
+
+
+def test_it_is_made_on_the_partitions_that_lack_it(stage: Stage) -> None:
+    """One of three was never used, one has the subscription."""
+    name = TopicName.parse("persistent://public/default/parts")
+    stage.run(stage.broker.create_partitioned_topic(name, 3))
+    for number in (0, 1):
+        topic = stage.topic(str(name.partition_name(number)))
+        stage.publish(stage.producer(topic), message(0), message(1))
+    stage.subscription(stage.topic(str(name.partition_name(1))), "s")
+    moves = run(stage, Reset(Target(edge="latest"), create=True), "s", name)
+    assert [(move.to, move.note) for move in moves] == [
+        (2, "the subscription is new"),
+        (2, ""),
+        (0, "the subscription is new"),
+    ]
+    for number, backlog in enumerate((0, 0, 0)):
+        topic = stage.topic(str(name.partition_name(number)))
+        assert topic.subscriptions["s"].cursor.backlog == backlog
+
+
+def test_what_was_made_goes_again_if_the_rest_cannot_be(stage: Stage) -> None:
+    """The second partition has as many subscriptions as it may have."""
+    name = TopicName.parse("persistent://public/default/parts")
+    stage.run(stage.broker.create_partitioned_topic(name, 2))
+    topics = [stage.topic(str(name.partition_name(number))) for number in (0, 1)]
+    stage.subscription(topics[1], "only")
+    topics[1].policies = replace(topics[1].policies, max_subscriptions=1)
+    with pytest.raises(NotAllowed):
+        run(stage, Reset(Target(edge="latest"), create=True), "s", name)
+    assert [list(topic.subscriptions) for topic in topics] == [[], ["only"]]
+
+
+def test_somebody_else_makes_it_at_the_same_time(stage: Stage, subscription: Subscription) -> None:
+    stage.engine.holds_catalog = True
+    tasks = [
+        stage.loop.begin(
+            reset(stage.broker, NAME, "new", Reset(Target(index=index), create=True), by="ann")
+        )
+        for index in (2, 3)
+    ]
+    stage.turn()
+    stage.engine.holds_catalog = False
+    stage.turn()
+    assert [task.result()[0].to for task in tasks] == [2, 3]
+    made = stage.subscription(stage.topic(), "new")
+    assert (made.cursor.mark_delete_index, made.cursor.epoch) == (2, 2)

@@ -21,6 +21,7 @@ SEEK = ("seek", TOPIC, "billing")
         (("--by", "-10"), {"by": -10}),
         (("--to", "0", "--expected", "100"), {"index": 0, "expected": 100}),
         (("--to", "0", "--dry-run"), {"index": 0, "dry_run": True}),
+        (("--to", "latest", "--create"), {"position": "latest", "create": True}),
     ],
 )
 def test_it_asks_for_this(line: Line, words: tuple[str, ...], body: dict[str, Any]) -> None:

@@ -114,6 +114,8 @@ def test_a_body_that_says_nothing_clear_is_refused(ask: Ask, body: Any) -> None:
         ({"by": -1}, "s", PATH, 404),
         ({"id": "9:0"}, "s", PATH, 404),
         ({"index": 0, "expected": 1}, "s", PATH, 412),
+        ({"index": 0, "expected": 0, "create": True}, "s", PATH, 400),
+        ({"index": 9, "create": True}, "other", PATH, 404),
         ({"index": 0}, "other", PATH, 404),
         ({"index": 0}, "s", PATH.replace("orders", "none"), 404),
         ({"index": 0}, "s", PATH.replace("default", "none"), 404),
@@ -126,6 +128,18 @@ def test_what_cannot_be_is_refused_and_changes_nothing(
     answer, history = ask(fill, post(body, name, path), f"GET {PATH}/s/resets")
     assert answer.status == status, answer.body
     assert history.json == []
+
+
+def test_one_that_is_not_there_is_made_if_asked(ask: Ask) -> None:
+    made, again, history = ask(
+        fill,
+        post({"index": 3, "create": True}, "new"),
+        post({"index": 1}, "new"),
+        f"GET {PATH}/new/resets",
+    )
+    assert (made.status, made.json["moves"][0]["note"]) == (200, "the subscription is new")
+    assert (again.json["moves"][0]["was"], again.json["moves"][0]["to"]) == (3, 1)
+    assert [line["to"] for line in history.json] == [3, 1]
 
 
 def test_the_history_of_what_is_not_there(ask: Ask) -> None:
