@@ -1,8 +1,9 @@
 """`milepost demo`: a short tour that a newcomer can watch, and that fails if a promise does not hold.
 
 A broker in a process of its own, the official Pulsar client, a batch of ten messages, two of them
-acknowledged, `kill -9`, a restart: the other eight come back, and nothing else does. Each step says
-what it does and why; the data directory is temporary; it ends by itself within half a minute.
+acknowledged, `kill -9`, a restart: the other eight come back, and nothing else does. Then events are
+archived by Spark, verified, and a picture is drawn (`demo_lake.py`). Each step says what it does and why;
+the data directory is temporary; it ends by itself within two minutes.
 """
 
 from __future__ import annotations
@@ -23,29 +24,43 @@ from typing import Any
 
 import click
 
+from milepost.cli import demo_lake
 from milepost.cli.exits import CommandFailed, Exit
+from milepost.cli.tour import expect, step, told
 
 TOPIC = "persistent://public/default/orders"
 SUBSCRIPTION = "billing"
 ORDERS = [f"order-{number}" for number in range(10)]
 ACKED = ["order-3", "order-7"]
 
-START_TIMEOUT_S = 10.0
+START_TIMEOUT_S = 30.0
 ACKS_ON_DISK_S = 0.1
 CLIENT_TIMEOUT_S = 5
 # Long enough for a message that should not come to come.
 SILENCE_MS = 1000
 
 
-@click.command(help="A short tour: publish a batch, crash the broker, and see what comes back.")
-def demo() -> None:
+@click.command(
+    help="A short tour: publish a batch, crash the broker, see what comes back; then archive events with "
+    "Spark, verify them and draw a picture."
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="milepost-demo",
+    show_default=True,
+    help="Where to write the picture.",
+)
+def demo(out: Path) -> None:
     pulsar = _official_client()
     with tempfile.TemporaryDirectory(prefix="milepost-demo-") as folder:
         broker = BrokerProcess(Path(folder))
         try:
             _tour(broker, pulsar)
+            demo_lake.show(broker.ready, pulsar, Path(folder), out, first=7)
         finally:
             broker.kill()
+    click.echo("\nNext: `make run` starts a broker to keep; README.md says what else there is.")
 
 
 def _official_client() -> ModuleType:
@@ -58,52 +73,51 @@ def _official_client() -> ModuleType:
 
 
 def _tour(broker: BrokerProcess, pulsar: ModuleType) -> None:
-    click.echo("Milepost in half a minute: a crash in the middle of a batch, and nothing lost.")
+    click.echo("Milepost in a minute: a crash in the middle of a batch, and nothing lost.")
 
-    _step(1, "Start a broker on a free port, with an empty data directory.")
-    _told(f"{broker.start()['pulsar_url']} is up {broker.took}")
+    step(1, "Start a broker on a free port, with an empty data directory.")
+    told(f"{broker.start()['pulsar_url']} is up {broker.took}")
 
-    _step(2, "Publish ten orders as one batch, with the official Pulsar client.")
+    step(2, "Publish ten orders as one batch, with the official Pulsar client.")
     with Client(broker, pulsar) as client:
         consumer = client.subscribe()
         client.publish(ORDERS)
-        _told("The batch is one entry on disk; each order in it has an index of its own, 0 to 9.")
-        _told("A receipt means: on stable storage. All ten have theirs.")
+        told("The batch is one entry on disk; each order in it has an index of its own, 0 to 9.")
+        told("A receipt means: on stable storage. All ten have theirs.")
 
-        _step(3, f"Read all ten, and acknowledge two of them: {' and '.join(ACKED)}.")
+        step(3, f"Read all ten, and acknowledge two of them: {' and '.join(ACKED)}.")
         received = [consumer.receive(CLIENT_TIMEOUT_S * 1000) for _ in ORDERS]
-        _expect("received", ORDERS, [_text(message) for message in received])
+        expect("received", ORDERS, [_text(message) for message in received])
         for message in received:
             if _text(message) in ACKED:
                 consumer.acknowledge(message)
-        _told(f"{broker.progress(acked=2)}: together always ten, counted in messages.")
+        told(f"{broker.progress(acked=2)}: together always ten, counted in messages.")
     # The broker has the acks, and wrote them in the same breath; nobody asked it to say when it was
     # done. A disk is given a hundred times what it needs.
     time.sleep(ACKS_ON_DISK_S)
 
-    _step(4, "Kill the broker with kill -9: no goodbye, no last flush.")
+    step(4, "Kill the broker with kill -9: no goodbye, no last flush.")
     broker.kill()
-    _told("It is gone.")
+    told("It is gone.")
 
-    _step(5, "Start it again on the same directory.")
+    step(5, "Start it again on the same directory.")
     broker.start()
-    _told(f"It read its journal and is up again {broker.took}")
+    told(f"It read its journal and is up again {broker.took}")
 
-    _step(6, "Subscribe again under the same name, and see what comes.")
+    step(6, "Subscribe again under the same name, and see what comes.")
     left = [order for order in ORDERS if order not in ACKED]
     with Client(broker, pulsar) as client:
         consumer = client.subscribe()
         again = [_text(consumer.receive(CLIENT_TIMEOUT_S * 1000)) for _ in left]
-        _told(" ".join(again))
-        _expect("received after the crash", left, again)
+        told(" ".join(again))
+        expect("received after the crash", left, again)
         try:
             surplus = _text(consumer.receive(SILENCE_MS))
         except pulsar.Timeout:
             surplus = None
-        _expect("one more", None, surplus)
-        _told(f"{broker.progress(acked=2)}.")
-    _told("The other eight, and only they: acks inside a batch survive a crash here.")
-    click.echo("\nNext: `make run` starts a broker to keep; README.md says what else there is.")
+        expect("one more", None, surplus)
+        told(f"{broker.progress(acked=2)}.")
+    told("The other eight, and only they: acks inside a batch survive a crash here.")
 
 
 class Client:
@@ -149,7 +163,7 @@ class Client:
         for text in texts:
             producer.send_async(text.encode(), answered)
         producer.flush()
-        _expect("refused", [], refused)
+        expect("refused", [], refused)
 
 
 class BrokerProcess:
@@ -198,9 +212,9 @@ class BrokerProcess:
         deadline = time.perf_counter() + CLIENT_TIMEOUT_S
         while (counts := self._counts())["acked"] < acked and time.perf_counter() < deadline:
             time.sleep(0.01)
-        _expect("messages acked", acked, counts["acked"])
+        expect("messages acked", acked, counts["acked"])
         states = [counts[name] for name in ("ready", "inflight", "delayed", "acked")]
-        _expect("messages counted", len(ORDERS), sum(states))
+        expect("messages counted", len(ORDERS), sum(states))
         return f"acked {acked}, inflight {counts['inflight']}, ready {counts['ready']}"
 
     def _counts(self) -> dict[str, int]:
@@ -220,22 +234,7 @@ def _text(message: Any) -> str:
     return data.decode()
 
 
-def _step(number: int, text: str) -> None:
-    click.echo(f"\n{number}. {text}")
-
-
-def _told(text: str) -> None:
-    click.echo(f"   {text}")
-
-
-def _expect(what: str, expected: object, found: object) -> None:
-    if found != expected:
-        raise CommandFailed(
-            f"the tour failed: {what}: expected {expected}, got {found}", Exit.FAILED
-        )
-
-
 if __name__ == "__main__":
     from milepost.cli.main import run
 
-    sys.exit(run(["demo"]))
+    sys.exit(run(["demo", *sys.argv[1:]]))

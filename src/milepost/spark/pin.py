@@ -33,17 +33,20 @@ class _Hold:
         self.places = Places(self.link, topic)
         self.consumer_id = self.link.next_id()
         positions = pb.CommandSubscribe.InitialPosition
-        self.link.ask(
-            pb.CommandSubscribe(
-                topic=topic,
-                subscription=name,
-                subType=pb.CommandSubscribe.Exclusive,
-                consumer_id=self.consumer_id,
-                consumer_name="spark",
-                initialPosition=positions.Latest if at_end else positions.Earliest,
-                force_topic_creation=False,
-            )
+        command = pb.CommandSubscribe(
+            topic=topic,
+            subscription=name,
+            subType=pb.CommandSubscribe.Exclusive,
+            consumer_id=self.consumer_id,
+            consumer_name="spark",
+            initialPosition=positions.Latest if at_end else positions.Earliest,
+            force_topic_creation=False,
         )
+        try:
+            self.link.ask(command)
+        except BaseException:
+            self.link.close()
+            raise
 
     def index(self) -> int:
         """Behind what is acked without a gap."""

@@ -32,7 +32,11 @@ class Watch:
         self.topic = topic
         self.link = Link.open(connection, topic)
         self.places = Places(self.link, topic)
-        self._reading = Reading(self.link, topic, None)
+        try:
+            self._reading = Reading(self.link, topic, None)
+        except BaseException:
+            self.link.close()
+            raise
         self._last_id = (-1, -1, -1)
         self._end = -1
 

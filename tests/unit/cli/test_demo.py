@@ -6,18 +6,18 @@ import sys
 
 import pytest
 
-from milepost.cli.demo import _expect
 from milepost.cli.exits import Exit
 from milepost.cli.main import run
+from milepost.cli.tour import expect
 
 
 def test_a_promise_that_holds_is_silent() -> None:
-    _expect("received", ["a"], ["a"])
+    expect("received", ["a"], ["a"])
 
 
 def test_a_promise_that_does_not_hold_is_told() -> None:
     with pytest.raises(Exception, match=r"the tour failed: received: expected \['a'\], got \[\]"):
-        _expect("received", ["a"], [])
+        expect("received", ["a"], [])
 
 
 def test_without_the_official_client_it_says_what_to_install(

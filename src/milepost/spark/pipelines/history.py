@@ -110,8 +110,9 @@ def record(
     moved: set[tuple[str, str]] = set()
     seen: set[tuple[str, str, str]] = set()
     while True:
+        answer = ask()
         passed = clock.monotonic() - began
-        for line in ask():
+        for line in answer:
             row = row_of(line, began_ms + round(passed * 1000))
             seen.add((row["topic"], row["subscription"], row["member"]))
             if row["epoch"]:

@@ -14,12 +14,15 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Final
 
+from matplotlib.dates import ConciseDateFormatter
 from matplotlib.figure import Figure
 
 from milepost.spark.pipelines.progress import GROUP, Rows, Tables
 
 LINES_MAX: Final = 8
 BARS_MAX: Final = 12
+# One bar alone should not fill the picture.
+BARS_ROOM: Final = 3.4
 LABEL_MAX: Final = 48
 SIZE_INCHES: Final = (9.0, 3.6)
 DPI: Final = 110
@@ -70,7 +73,8 @@ def lines(title: str, unit: str, timeline: Rows, column: str) -> bytes:
     axes.set_xlabel("UTC")
     if series:
         axes.legend(fontsize=7, loc="upper left")
-        figure.autofmt_xdate(rotation=20)
+        dates: Any = ConciseDateFormatter  # matplotlib types it not
+        axes.xaxis.set_major_formatter(dates(axes.xaxis.get_major_locator(), tz=UTC))
     return _png(figure)
 
 
@@ -84,8 +88,9 @@ def latency_bars(latency: Rows) -> bytes:
         axes.barh(places, [row[name] / 1000 for row in shown], 0.24, label=name.removesuffix("_ms"))
     axes.set_yticks(range(len(shown)), [_text(label(row)) for row in shown], fontsize=7)
     axes.set_xlabel("seconds")
+    axes.set_ylim(-0.6, max(len(shown) - 0.4, BARS_ROOM))
     if shown:
-        axes.legend(fontsize=7, loc="lower right")
+        axes.legend(fontsize=7, loc="upper right")
     return _png(figure)
 
 
@@ -97,6 +102,7 @@ def hole_bars(holes: Rows) -> bytes:
     axes.barh(range(len(shown)), [row["age_ms"] / 1000 for row in shown], color=colours)
     texts = [_text(f"{row['index']} of {label(row)}") for row in shown]
     axes.set_yticks(range(len(shown)), texts, fontsize=7)
+    axes.set_ylim(-0.6, max(len(shown) - 0.4, BARS_ROOM))
     axes.set_xlabel("seconds; red: still open at the end")
     return _png(figure)
 

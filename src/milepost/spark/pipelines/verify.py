@@ -107,7 +107,9 @@ def _archived(directory: str, part: Part, columns: tuple[str, ...]) -> Iterator[
     try:
         yield from read_part(directory, part, columns)
     except (OSError, pa.ArrowException, KeyError) as error:
-        raise Unreadable(f"{', '.join(part.paths)} cannot be read: {error}") from None
+        # Of several files the error says which.
+        where = part.paths[0] if len(part.paths) == 1 else part
+        raise Unreadable(f"{where} cannot be read: {error}") from None
 
 
 def _compare(connection: Connection, directory: str, part: Part) -> tuple[int, list[str]]:
