@@ -1,4 +1,4 @@
-"""The same code against a real Apache Pulsar: batches, chunks, slices, times and pins.
+"""The same code against a real Apache Pulsar: batches, chunks, slices and pins; source, sink and pipelines.
 
 `MILEPOST_PEER` names a program that runs one: `$MILEPOST_PEER run pulsar --data DIR --port N --http-port M`
 prints a line with `ready` when it serves.
@@ -10,18 +10,24 @@ import os
 import signal
 import socket
 import subprocess
+import urllib.request
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import pulsar
 import pytest
+from pyspark.sql import SparkSession
 
 from milepost.spark.fetch import fetch
 from milepost.spark.offsets import Slice
 from milepost.spark.options import Connection, ReadOptions, read_options
 from milepost.spark.pin import Pin
+from milepost.spark.pipelines.archive import archive
+from milepost.spark.pipelines.replay import replay
+from milepost.spark.pipelines.verify import verify, verify_copy
 from milepost.spark.survey import Survey
+from spark.conftest import Publisher
 
 TOPIC = "persistent://public/default/spark"
 
@@ -101,6 +107,62 @@ def test_a_topic_of_pulsar_is_read_by_index(options: ReadOptions) -> None:
     assert pin.hold(TOPIC) == 0
     pin.advance({TOPIC: 500})
     pin.close()
-    assert Pin(connection, "etl").hold(TOPIC) == 500
-    assert Pin(connection, "late").hold(TOPIC, at_end=True) == 1004
+    for name, at_end, expected in (("etl", False, 500), ("late", True, 1004)):
+        pin = Pin(connection, name)
+        assert pin.hold(TOPIC, at_end=at_end) == expected
+        pin.close()
     survey.close()
+
+
+def test_source_sink_and_pipelines_run_on_pulsar(
+    spark: SparkSession, options: ReadOptions, tmp_path: Path
+) -> None:
+    connection = options.connection
+    topic = "persistent://public/default/spark-from"
+    copy, replayed = f"{topic}-copy", f"{topic}-replayed"
+    path = "/admin/v2/namespaces/public/default/deduplication"
+    request = urllib.request.Request(
+        f"{connection.admin_url}{path}",
+        data=b"true",
+        method="POST",
+        headers={"Content-Type": "application/json"},
+    )
+    urllib.request.urlopen(request, timeout=30).close()
+    client = pulsar.Client(
+        connection.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    )
+    publisher = Publisher(client, topic)
+    publisher.batches(250, of=100)
+    publisher.chunked(6_000_000)
+    publisher.singles(5)
+    client.close()
+
+    where = {"serviceUrl": connection.service_url, "adminUrl": connection.admin_url}
+
+    def values(name: str) -> list[bytes]:
+        frame = spark.read.format("milepost").options(**where, topic=name, minPartitions=3).load()
+        return [bytes(row.value) for row in frame.orderBy("index").collect()]
+
+    assert values(topic) == publisher.values
+    stream = spark.readStream.format("milepost").options(
+        **where, topic=topic, maxMessagesPerTrigger=90, subscription="copying"
+    )
+    for _ in range(2):  # the second finds nothing to do
+        query = (
+            stream.load()
+            .writeStream.format("milepost")
+            .options(**where, topic=copy, delivery="exactlyOnce")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(200)
+    assert values(copy) == publisher.values
+
+    lake = tmp_path / "lake"
+    count = len(publisher.values)
+    assert archive(spark, ReadOptions(connection, topics=(topic,)), lake).messages == count
+    assert verify(spark, connection, lake).problems == []
+    assert replay(spark, connection, lake, replayed, name="r") == (count, count)
+    assert verify_copy(spark, connection, lake, replayed).problems == []
+    assert values(replayed) == publisher.values

@@ -97,7 +97,7 @@ class _Writes:
                 )
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        targets = partitions_of(self._options.connection, self._options.topic)
+        targets = partitions_of(self._options.connection, self._options.topic, make=True)
         if self._options.unique_key is not None:
             return self._write_by_key(iterator, targets, self._options.unique_key)
         if self._options.delivery == "exactlyOnce":

@@ -120,23 +120,27 @@ class Survey:
         return sorted(set(found))
 
 
-def _partitions(link: Link, topic: str) -> list[str]:
+def _partitions(link: Link, topic: str, *, make: bool = False) -> list[str]:
     name = TopicName.parse(topic)
     if name.partition >= 0:
         return [topic]
-    answer = link.ask(
-        pb.CommandPartitionedTopicMetadata(topic=topic, metadata_auto_creation_enabled=False)
-    )
+    try:
+        answer = link.ask(
+            pb.CommandPartitionedTopicMetadata(topic=topic, metadata_auto_creation_enabled=make)
+        )
+    except TopicNotFound:  # Apache Pulsar says no more than that
+        raise TopicNotFound(f"there is no topic {topic}") from None
     if not answer.partitions:
         return [topic]
     return [name.partition_name(number).text for number in range(answer.partitions)]
 
 
-def partitions_of(connection: Connection, topic: str) -> list[str]:
-    """The partitions of one topic, by full name; itself if it has none."""
+def partitions_of(connection: Connection, topic: str, *, make: bool = False) -> list[str]:
+    """The partitions of one topic, by full name; itself if it has none. `make`: it is to be written, and
+    is made as a producer's would be."""
 
     def attempt() -> list[str]:
         with Link.open(connection) as link:
-            return _partitions(link, topic)
+            return _partitions(link, topic, make=make)
 
     return patiently(connection.timeout_s, attempt)

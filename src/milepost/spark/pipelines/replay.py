@@ -54,7 +54,7 @@ def replay(
 ) -> Replayed:
     """Write everything that a lake has to a topic. `on_done` hears of partitions."""
     lake = open_lake(directory)
-    targets = partitions_of(connection, topic)
+    targets = partitions_of(connection, topic, make=True)
     parts = sorted(lake.parts, key=lambda one: one.first_index)
     routes = [
         Route(
