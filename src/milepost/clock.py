@@ -31,8 +31,8 @@ class SystemClock:
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
-    def monotonic(self) -> float:
-        return time.monotonic()
+    # The function itself: it is asked twice for every publish.
+    monotonic = staticmethod(time.monotonic)
 
     def thread_cpu(self) -> float:
         return time.thread_time()

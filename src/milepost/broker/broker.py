@@ -247,7 +247,11 @@ class Broker:
             if not self.settings.enable_non_persistent_topics:
                 raise NotAllowed(f"{name}: non-persistent topics are switched off")
             return VolatileTopic(
-                name, self._loop.call_soon, now_ms=self.clock.wall_ms, counters=self.counters
+                name,
+                self._loop.call_soon,
+                now_ms=self.clock.wall_ms,
+                now_s=self.clock.monotonic,
+                counters=self.counters,
             )
         row = self.directory.row(name)
         if row is None:
@@ -271,6 +275,7 @@ class Broker:
             log,
             access=ProducerAccess(row.doc.get("epoch")),
             now_ms=self.clock.wall_ms,
+            now_s=self.clock.monotonic,
             counters=self.counters,
         )
         topic.policies = self.steward.book.of(name)

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from milepost.broker.topic import Topic
 
 INTERVAL_S = 10.0
+# What a histogram shows, as upstream has it by default.
+PERIOD_S = 60.0
 
 # No object has more counts than this.
-COUNTS_MAX = 6
+COUNTS_MAX = 7
 
 
 class Rates:
@@ -50,12 +52,19 @@ class RateBoard:
 
     def __init__(self) -> None:
         self._due = 0.0
+        self._roll_due = 0.0
 
     def tick(self, now: float, topics: Iterable[Topic]) -> None:
         if now < self._due:
             return
         self._due = now + INTERVAL_S
+        rolls = now >= self._roll_due
+        if rolls:
+            self._roll_due = now + PERIOD_S
         for topic in topics:
+            if rolls:
+                topic.write_times.roll()
+                topic.entry_sizes.roll()
             topic.rates.sample(
                 now,
                 topic.messages_in,
@@ -63,6 +72,8 @@ class RateBoard:
                 topic.messages_out,
                 topic.bytes_out,
                 topic.messages_dropped,
+                topic.entries_in,
+                topic.entries_out,
             )
             for producer in topic.producers.values():
                 producer.rates.sample(now, producer.messages_in, producer.bytes_in)

@@ -156,6 +156,11 @@ class Session:
             self.broker.counters.reads_paused += 1
             self._transport.pause_reading()
 
+    @property
+    def is_reading(self) -> bool:
+        """Is what its client sends heard now?"""
+        return self._is_reading
+
     def hold(self) -> None:
         self._holds += 1
         self._pause()

@@ -65,6 +65,7 @@ def delivered(consumer: Consumer, *, entries: int, messages: int, size: int) -> 
     tally.bytes_out += size
     topic.messages_out += messages
     topic.bytes_out += size
+    topic.entries_out += entries
     counters.messages_out += messages
     counters.bytes_out += size
     tally.entries_out += entries

@@ -9,6 +9,7 @@ the same loop. Addresses are resolved here, once: ledger and entry to indexes an
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 
@@ -18,6 +19,7 @@ from milepost.broker.chunked import ChunkedMessages
 from milepost.broker.compacted import Compacted, CompactionRuns
 from milepost.broker.counters import Counters, error_name, wire_error_name
 from milepost.broker.dedup import Dedup, Verdict
+from milepost.broker.histogram import ENTRY_SIZES, WRITE_TIMES_MS, Histogram
 from milepost.broker.peer import Peer
 from milepost.broker.policies.effective import DEFAULTS
 from milepost.broker.producer import Producer
@@ -60,6 +62,7 @@ class Publication:
 
     __slots__ = (
         "answers",
+        "began",
         "block",
         "count",
         "has_chunks",
@@ -73,6 +76,8 @@ class Publication:
         self.producer = producer
         self.answers: list[Send | bytes | tuple[Send, tuple[int, int]]] = []
         """In order: a send that is stored, a ready-made frame, or a send with the id to give it."""
+        self.began = 0.0
+        """When its block was on its way to the journal, in seconds."""
         self.is_whole = False
         """Every answer is a send that is stored."""
         self.has_chunks = False
@@ -96,8 +101,10 @@ class Topic:
         access: ProducerAccess[Producer],
         dedup: Dedup | None = None,
         now_ms: Callable[[], int],
+        now_s: Callable[[], float],
         counters: Counters | None = None,
     ) -> None:
+        """`now_s` never goes back: by it is measured how long something takes."""
         self.row = row
         self.name = TopicName.parse(row.name)
         self.log = log
@@ -112,6 +119,7 @@ class Topic:
         self.counters = counters or Counters()
         """Of the whole broker."""
         self.now_ms = now_ms
+        self._now_s = now_s
         self.policies = DEFAULTS
         """What holds for it; the steward keeps it up to date."""
         self.subscribe_gate: SubscribeGate | None = None
@@ -135,6 +143,10 @@ class Topic:
         self.publishes_held = 0
         """How often a producer was not read for a while, being faster than the publish rate."""
         self.rates = Rates()
+        self.write_times = Histogram(WRITE_TIMES_MS)
+        """How long entries took to be durable."""
+        self.entry_sizes = Histogram(ENTRY_SIZES)
+        self.entries_in = self.entries_out = 0
         self.published_ms = 0
         """When something was last stored, by this process."""
         self.compacted: Compacted | None = None
@@ -195,6 +207,7 @@ class Topic:
             return publication
         publication.is_whole = len(items) == len(answers)
         publication.size_bytes += size_bytes
+        publication.began = self._now_s()
         try:
             publication.block = block = self.log.append(items, self.now_ms(), publication.durable)
         except CorruptData as error:
@@ -319,7 +332,20 @@ class Topic:
             self.published_ms = block.timestamp_ms
             producer.messages_in += count
             producer.bytes_in += size_bytes
-            counters.entries_in += len(block.sizes)
+            entries = len(block.sizes)
+            self.entries_in += entries
+            counters.entries_in += entries
+            times, took_ms = self.write_times, (self._now_s() - publication.began) * 1000
+            times.running[bisect_left(WRITE_TIMES_MS, took_ms)] += entries
+            times.running_total += took_ms * entries
+            if entries == 1:
+                sizes = self.entry_sizes
+                sizes.running[bisect_left(ENTRY_SIZES, size_bytes)] += 1
+                sizes.running_total += size_bytes
+            else:
+                self.entry_sizes.add_all(
+                    [len(one.entry) for one in publication.answers if type(one) is Send]
+                )
             counters.messages_in += count
             counters.bytes_in += size_bytes
             if self.subscriptions:

@@ -87,6 +87,7 @@ class VolatileTopic(Topic):
         schedule: Callable[[Callable[[], None]], object],
         *,
         now_ms: Callable[[], int],
+        now_s: Callable[[], float],
         counters: Counters,
     ) -> None:
         memory = Memory(schedule)
@@ -95,6 +96,7 @@ class VolatileTopic(Topic):
             Log(0, str(name), [], memory),
             access=ProducerAccess(None),
             now_ms=now_ms,
+            now_s=now_s,
             counters=counters,
         )
         memory.on_visible = self._make_room

@@ -7,10 +7,11 @@ milliseconds since 1970, as upstream's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from milepost.broker.consumer import Consumer
+from milepost.broker.histogram import ENTRY_SIZE_NAMES, WRITE_TIME_NAMES, Histogram
 from milepost.broker.progress import Progress
 from milepost.broker.stats import slowest
 from milepost.broker.subscription import Subscription
@@ -69,6 +70,26 @@ def _backlog_age(topic: Topic) -> float:
     return max(topic.now_ms() - since, 0) / 1000
 
 
+def _buckets(
+    name: str, doc: str, bounds: tuple[str, ...], histogram: Callable[[Topic], Histogram]
+) -> Iterator[TopicRow]:
+    """A name for each bucket, as upstream has it: its boards know no labels for them. What a smaller
+    bound has counted is not counted again by a larger one."""
+
+    def count_of(place: int) -> Callable[[Topic], float]:
+        return lambda topic: histogram(topic).counts[place]
+
+    for place, bound in enumerate(bounds):
+        yield TopicRow(f"{name}_le_{bound}", f"{doc}: {bound.replace('_', ' ')}.", count_of(place))
+    # Upstream spells this one in two ways.
+    over = f"{name}_le_overflow" if name.endswith("size") else f"{name}_overflow"
+    yield TopicRow(over, f"{doc}: more than that.", count_of(len(bounds)))
+    yield TopicRow(f"{name}_count", f"{doc}: all of them.", lambda topic: histogram(topic).count)
+    # Upstream sums up microseconds, of what its bounds have in milliseconds.
+    unit = 1 if name.endswith("size") else 1000
+    yield TopicRow(f"{name}_sum", f"{doc}: their sum.", lambda topic: histogram(topic).total * unit)
+
+
 TOPIC_ROWS = (
     TopicRow("pulsar_rate_in", "Messages stored a second.", lambda t: t.rates.per_second[0]),
     TopicRow("pulsar_throughput_in", "Bytes stored a second.", lambda t: t.rates.per_second[1]),
@@ -91,6 +112,55 @@ TOPIC_ROWS = (
     ),
     TopicRow("pulsar_storage_backlog_size", "Bytes that the slowest needs.", _backlog_size),
     TopicRow("pulsar_storage_backlog_age_seconds", "Age of what it needs; -1: no.", _backlog_age),
+    TopicRow(
+        "pulsar_storage_write_rate", "Entries stored a second.", lambda t: t.rates.per_second[5]
+    ),
+    TopicRow("pulsar_storage_read_rate", "Entries sent a second.", lambda t: t.rates.per_second[6]),
+    TopicRow(
+        "pulsar_storage_backlog_quota_limit",
+        "Bytes that the backlog may have; -1: no limit.",
+        lambda t: -1 if t.policies.quota_size is None else t.policies.quota_size.limit,
+    ),
+    TopicRow(
+        "pulsar_storage_backlog_quota_limit_time",
+        "Seconds that the backlog may be old; -1: no limit.",
+        lambda t: -1 if t.policies.quota_time is None else t.policies.quota_time.limit,
+    ),
+    TopicRow("pulsar_storage_offloaded_size", "Bytes kept elsewhere: none are.", lambda t: 0),
+    TopicRow(
+        "pulsar_publish_rate_limit_times",
+        "How often a producer had to wait for the publish rate.",
+        lambda t: t.publishes_held,
+    ),
+    TopicRow(
+        "pulsar_compaction_removed_event_count",
+        "Messages that the last compaction left out.",
+        lambda t: t.compactions.removed,
+    ),
+    TopicRow(
+        "pulsar_compaction_duration_time_in_mills",
+        "How long the last compaction took.",
+        lambda t: t.compactions.took_ms,
+    ),
+    *_buckets(
+        "pulsar_storage_write_latency",
+        "Entries of the last minute that were durable within so many milliseconds",
+        WRITE_TIME_NAMES,
+        lambda t: t.write_times,
+    ),
+    # One journal makes an entry durable, and nothing waits before it or behind it.
+    *_buckets(
+        "pulsar_storage_ledger_write_latency",
+        "The same, without waiting",
+        WRITE_TIME_NAMES,
+        lambda t: t.write_times,
+    ),
+    *_buckets(
+        "pulsar_entry_size",
+        "Entries of the last minute of at most so many bytes",
+        ENTRY_SIZE_NAMES,
+        lambda t: t.entry_sizes,
+    ),
     TopicRow("milepost_topic_first_index", "The first index kept.", lambda t: t.log.first_index),
     TopicRow("milepost_topic_end_index", "One past the last index.", lambda t: t.log.end_index),
 )
@@ -161,6 +231,11 @@ SUBSCRIPTION_ROWS = (
         "pulsar_subscription_last_mark_delete_advanced_timestamp",
         "When the mark-delete index last rose.",
         lambda s: s.tally.mark_delete_ms,
+    ),
+    SubscriptionRow(
+        "pulsar_subscription_msg_drop_rate",
+        "Dropped a second, of topics that are not persistent.",
+        lambda s: s.rates.per_second[5],
     ),
     SubscriptionRow(
         "milepost_subscription_ready", "With nobody.", lambda s: s.cursor.counts().ready

@@ -19,6 +19,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from milepost import __version__
 from milepost.broker.auth.operations import Operation
 from milepost.broker.progress import progress_of
 from milepost.rest.metric_rows import (
@@ -51,6 +52,9 @@ SUMMED = {
     "pulsar_consumers_count": "pulsar_broker_consumers_count",
     "pulsar_msg_backlog": "pulsar_broker_msg_backlog",
     "pulsar_storage_size": "pulsar_broker_storage_size",
+    "pulsar_storage_logical_size": "pulsar_broker_storage_logical_size",
+    "pulsar_storage_write_rate": "pulsar_broker_storage_write_rate",
+    "pulsar_storage_read_rate": "pulsar_broker_storage_read_rate",
 }
 
 _TEXT: dict[int | str, dict[str, Any]] = {
@@ -135,6 +139,15 @@ class BrokerCollector(Collector):
                 "Connections turned away.",
                 sum(counters.connections_refused.values()),
             ),
+            "pulsar_broker_topic_load_pending_requests": (
+                "Topics that are being opened or closed.",
+                len(broker.opening),
+            ),
+            "pulsar_broker_throttled_connections": (
+                "Connections that are not read for now.",
+                sum(not one.is_reading for one in broker.sessions),
+            ),
+            "pulsar_ml_count": ("Logs that are open.", len(broker.topics)),
             "pulsar_broker_topics_count": ("Topics that are open.", len(broker.topics)),
             "milepost_schemas": ("Topics that have a schema.", broker.schemas.count),
             "milepost_recovery_entries": (
@@ -148,6 +161,12 @@ class BrokerCollector(Collector):
             if row.name in SUMMED:
                 total = sum(row.read(topic) for topic in broker.topics.values())
                 yield _labelled(SUMMED[row.name], row.doc, cluster, total)
+        version = GaugeMetricFamily(
+            "pulsar_version_info", "Which broker this is.", labels=["cluster", "version", "commit"]
+        )
+        version.add_metric([cluster, __version__, ""], 1)
+        yield version
+        yield from self._broker_bytes(cluster)
         namespaces = Counter(str(topic.name.namespace) for topic in broker.topics.values())
         family = GaugeMetricFamily(
             "pulsar_topics_count", "Topics that are open.", labels=NAMESPACE_LABELS
@@ -155,6 +174,15 @@ class BrokerCollector(Collector):
         for namespace, count in sorted(namespaces.items()):
             family.add_metric([cluster, namespace], count)
         yield family
+
+    def _broker_bytes(self, cluster: str) -> Iterator[Metric]:
+        counters = self._broker.counters
+        for name, value in (("in", counters.bytes_in), ("out", counters.bytes_out)):
+            family = CounterMetricFamily(
+                f"pulsar_broker_{name}_bytes", f"Bytes that went {name}.", labels=["cluster"]
+            )
+            family.add_metric([cluster], value)
+            yield family
 
     def _topics(self) -> Iterator[Metric]:
         for row in TOPIC_ROWS:

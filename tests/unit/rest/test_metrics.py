@@ -75,6 +75,71 @@ def test_a_subscription_shows_its_states(ask: Ask) -> None:
     assert found["pulsar_topics_count"] == [(namespace, 1)]
 
 
+def test_how_long_writing_takes_and_how_large_entries_are(web: Web) -> None:
+    """As upstream: a name a bucket, each without what smaller ones have, of the last minute."""
+    stage = web.stage
+    topic = stage.topic()
+    producer = stage.producer(topic)
+    stage.loop.do(lambda: stage.broker.rates.tick(0.0, [topic]))
+    stage.publish(producer, message(0, b"x" * 20))
+    stage.publish(producer, message(1, b"x" * 300), message(2, b"x" * 5000))
+    stage.engine.holds_journal = True
+    stage.publish(producer, message(3, b"x" * 20))
+    stage.clock.advance(0.015)
+    stage.engine.holds_journal = False
+    stage.turn()
+    assert samples(web("GET /metrics"))["pulsar_entry_size_count"][0][1] == 0
+    stage.loop.do(lambda: stage.broker.rates.tick(60.0, [topic]))
+    found = {name: rows[0][1] for name, rows in samples(web("GET /metrics")).items()}
+    times = {
+        name.removeprefix("pulsar_storage_write_latency_"): value
+        for name, value in found.items()
+        if name.startswith("pulsar_storage_write_latency_") and value
+    }
+    assert times == {"le_0_5": 3, "le_20": 1, "count": 4, "sum": pytest.approx(15_000)}
+    assert found["pulsar_storage_ledger_write_latency_le_20"] == 1
+    sizes = [found[f"pulsar_entry_size_le_{name}"] for name in ("128", "512", "4_kb", "16_kb")]
+    assert sizes == [2, 1, 0, 1]
+    assert found["pulsar_entry_size_sum"] == topic.bytes_in
+    assert found["pulsar_storage_write_rate"] == pytest.approx(4 / 60)
+    assert found["pulsar_broker_storage_write_rate"] == pytest.approx(4 / 60)
+
+
+# Names of upstream's own boards (overview, namespace, topic), as far as a single broker can have them.
+BOARD_NAMES = """pulsar_active_connections pulsar_average_msg_size pulsar_broker_consumers_count
+pulsar_broker_in_bytes_total pulsar_broker_msg_backlog pulsar_broker_out_bytes_total
+pulsar_broker_producers_count pulsar_broker_rate_in pulsar_broker_rate_out
+pulsar_broker_storage_logical_size pulsar_broker_storage_read_rate pulsar_broker_storage_size
+pulsar_broker_storage_write_rate pulsar_broker_subscriptions_count pulsar_broker_throttled_connections
+pulsar_broker_throughput_in pulsar_broker_throughput_out pulsar_broker_topic_load_pending_requests
+pulsar_broker_topics_count pulsar_compaction_duration_time_in_mills
+pulsar_compaction_removed_event_count pulsar_connection_closed_total_count
+pulsar_connection_create_fail_count pulsar_connection_create_success_count
+pulsar_connection_created_total_count pulsar_consumers_count pulsar_entry_size_count
+pulsar_entry_size_le_overflow pulsar_in_bytes_total pulsar_in_messages_total pulsar_ml_count
+pulsar_msg_backlog pulsar_out_bytes_total pulsar_out_messages_total pulsar_producers_count
+pulsar_publish_rate_limit_times pulsar_rate_in pulsar_rate_out pulsar_storage_backlog_age_seconds
+pulsar_storage_backlog_quota_limit pulsar_storage_backlog_quota_limit_time pulsar_storage_backlog_size
+pulsar_storage_ledger_write_latency_count pulsar_storage_logical_size pulsar_storage_offloaded_size
+pulsar_storage_read_rate pulsar_storage_size pulsar_storage_write_latency_count
+pulsar_storage_write_latency_le_0_5 pulsar_storage_write_latency_le_1000
+pulsar_storage_write_latency_overflow pulsar_storage_write_rate pulsar_subscription_back_log
+pulsar_subscription_back_log_no_delayed pulsar_subscription_blocked_on_unacked_messages
+pulsar_subscription_consumers_count pulsar_subscription_delayed pulsar_subscription_last_acked_timestamp
+pulsar_subscription_last_consumed_flow_timestamp pulsar_subscription_last_consumed_timestamp
+pulsar_subscription_last_expire_timestamp pulsar_subscription_last_mark_delete_advanced_timestamp
+pulsar_subscription_msg_ack_rate pulsar_subscription_msg_drop_rate pulsar_subscription_msg_rate_expired
+pulsar_subscription_msg_rate_out pulsar_subscription_msg_rate_redeliver
+pulsar_subscription_msg_throughput_out pulsar_subscription_total_msg_expired
+pulsar_subscription_unacked_messages pulsar_subscriptions_count pulsar_throughput_in
+pulsar_throughput_out pulsar_topics_count pulsar_version_info"""
+
+
+def test_the_names_of_upstreams_boards(web: Web) -> None:
+    web.stage.subscription(web.stage.topic())
+    assert set(BOARD_NAMES.split()) - set(samples(web("GET /metrics"))) == set()
+
+
 def test_both_paths_and_both_formats(ask: Ask) -> None:
     accept = {"accept": "application/openmetrics-text; version=1.0.0"}
     plain, slash, open_metrics = ask(
