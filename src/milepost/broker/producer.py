@@ -16,7 +16,8 @@ from milepost.wire.metadata import split_entry
 from milepost.wire.varint import encode_varint
 
 if TYPE_CHECKING:
-    from milepost.broker.topic import Publication, Topic
+    from milepost.broker.publication import Publication
+    from milepost.broker.topic import Topic
 
 
 # In front of an entry's metadata and its size stand the checksum's magic and the checksum.

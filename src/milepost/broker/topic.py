@@ -23,6 +23,7 @@ from milepost.broker.histogram import ENTRY_SIZES, WRITE_TIMES_MS, Histogram
 from milepost.broker.peer import Peer
 from milepost.broker.policies.effective import DEFAULTS
 from milepost.broker.producer import Producer
+from milepost.broker.publication import Publication
 from milepost.broker.publish_throttle import PublishThrottle
 from milepost.broker.rates import Rates
 from milepost.broker.subscribe_gate import SubscribeGate
@@ -55,41 +56,6 @@ CREATED_MS = "created_ms"
 _DUPLICATE = (-1, -1)
 
 _SEQUENCE_IDS = itemgetter(0, 1)  # of a `Send`: its own and the highest of its batch
-
-
-class Publication:
-    """Consecutive sends of one producer, answered together and in order."""
-
-    __slots__ = (
-        "answers",
-        "began",
-        "block",
-        "count",
-        "has_chunks",
-        "is_answered",
-        "is_whole",
-        "producer",
-        "size_bytes",
-    )
-
-    def __init__(self, producer: Producer) -> None:
-        self.producer = producer
-        self.answers: list[Send | bytes | tuple[Send, tuple[int, int]]] = []
-        """In order: a send that is stored, a ready-made frame, or a send with the id to give it."""
-        self.began = 0.0
-        """When its block was on its way to the journal, in seconds."""
-        self.is_whole = False
-        """Every answer is a send that is stored."""
-        self.has_chunks = False
-        self.block: Block | None = None
-        self.count = 0
-        self.size_bytes = 0
-        self.is_answered = False
-        """Its fate is known; it waits only for those before it."""
-
-    def durable(self, error: PersistenceError | None) -> None:
-        """The journal's answer to its block."""
-        self.producer.topic.on_durable(self, error)
 
 
 class Topic:
