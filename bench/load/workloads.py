@@ -61,6 +61,19 @@ class Figure(NamedTuple):
         return ordered[-1][0] * 1000
 
 
+def joined(name: str, figures: Sequence[Figure]) -> Figure:
+    """What a workload showed that was run in slices."""
+    cpu = [figure.cpu_s for figure in figures if figure.cpu_s is not None]
+    return Figure(
+        name,
+        sum(figure.count for figure in figures),
+        sum(figure.seconds for figure in figures),
+        sum(cpu) if len(cpu) == len(figures) else None,
+        [sample for figure in figures for sample in figure.samples],
+        figures[-1].rss_mib,
+    )
+
+
 class Load:
     """Runs workloads against one broker. Topics are named apart, so that runs do not meet."""
 

@@ -61,19 +61,19 @@ class Committer:
             return
         clock = self._clock
         now = clock.monotonic()
-        if self._shortcut.allows(now, clock.thread_cpu(), *journal.load()) and journal.is_plain:
+        count, size = journal.load()
+        if self._shortcut.allows(now, clock.thread_cpu(), count, size) and journal.is_plain:
             before = journal.commits
             commits = journal.commit()
             journal.commits_on_loop += journal.commits - before
-            self._finish(commits, now, clock.monotonic(), on_loop=True)
+            ended = clock.monotonic()
+            self._shortcut.took(ended, ended - now, on_loop=True, count=count)
+            self._finish(commits, ended)
         else:
             self._is_away = True
             self._turns.put(True)
 
-    def _finish(
-        self, commits: Sequence[Commit], began: float, ended: float, *, on_loop: bool
-    ) -> None:
-        self._shortcut.took(ended, ended - began, on_loop=on_loop)
+    def _finish(self, commits: Sequence[Commit], ended: float) -> None:
         for commit in commits:
             if commit.error is not None:
                 self._shortcut.close(ended)
@@ -104,4 +104,5 @@ class Committer:
     ) -> None:
         if is_last:
             self._is_away = False
-        self._finish(commits, began, ended, on_loop=False)
+        self._shortcut.took(ended, ended - began, on_loop=False)
+        self._finish(commits, ended)

@@ -22,14 +22,14 @@ TYPICAL_MAX_S = 0.001
 # What is worth it: with more at hand there is more on its way, which the loop can read meanwhile.
 COUNT_MAX = 64
 SIZE_MAX = 16 * 1024
-# The loop may be busy, with syncs or anything else, for so much of its time, and for so many seconds
-# more in a row. Beyond that it has no time to stand still.
+# The loop may be busy, with work or with syncs of several records, for so much of its time, and for so
+# many seconds more in a row. Beyond that it has no time to stand still.
 BUSY_MAX = 0.85
 RUN_MAX_S = 0.01
 # A commit is slow that takes so many times as long as a typical one may.
 SLOW_FACTOR = 20
 # How long the way stays closed, whatever closed it.
-CLOSED_S = 1.0
+CLOSED_S = 2.0
 # How much the newest commit counts in what is typical.
 _WEIGHT = 1 / 8
 
@@ -65,12 +65,13 @@ class Shortcut:
             and self._typical_s < self._typical_max_s
         )
 
-    def took(self, now: float, seconds: float, *, on_loop: bool) -> None:
-        """A commit ended now, well or not, and took so long."""
+    def took(self, now: float, seconds: float, *, on_loop: bool, count: int = 1) -> None:
+        """A commit of so many records ended now, well or not, and took so long."""
         self._typical_s += (seconds - self._typical_s) * _WEIGHT
         if seconds > SLOW_FACTOR * self._typical_max_s:
             self.close(now)
-        if on_loop:
+        if on_loop and count > 1:
+            # A single record is somebody's who waits for it; several have come faster than they go.
             self._busy_s += seconds
 
     def close(self, now: float) -> None:

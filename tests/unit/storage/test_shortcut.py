@@ -29,10 +29,12 @@ class Day:
     def allows(self, count: int = 1, size: int = 200) -> bool:
         return self.shortcut.allows(self.now, self.cpu_s, count, size)
 
-    def commit(self, seconds: float = QUICK_S, *, on_loop: bool = True, times: int = 1) -> None:
+    def commit(
+        self, seconds: float = QUICK_S, *, on_loop: bool = True, times: int = 1, count: int = 1
+    ) -> None:
         for _ in range(times):
             self.now += seconds
-            self.shortcut.took(self.now, seconds, on_loop=on_loop)
+            self.shortcut.took(self.now, seconds, on_loop=on_loop, count=count)
 
     def warmed_up(self) -> Day:
         self.commit(on_loop=False, times=20)
@@ -102,23 +104,33 @@ def test_a_failure_closes_the_way_for_a_while() -> None:
     assert day.allows()
 
 
-def test_syncs_in_a_row_are_left_to_the_thread() -> None:
+def test_groups_in_a_row_are_left_to_the_thread() -> None:
     day = Day().warmed_up()
     taken = 0
-    while day.allows():
-        day.commit()
+    while day.allows(2):
+        day.commit(count=2)
         taken += 1
     assert taken * QUICK_S == pytest.approx(RUN_MAX_S / (1 - BUSY_MAX), rel=0.1)
     day.now += CLOSED_S
     assert day.allows()
 
 
-def test_syncs_now_and_then_may_go_on_for_ever() -> None:
+def test_groups_now_and_then_may_go_on_for_ever() -> None:
+    day = Day().warmed_up()
+    for _ in range(10_000):
+        assert day.allows(10)
+        day.commit(count=10)
+        day.now += 0.001 - QUICK_S
+
+
+def test_one_record_after_the_other_may_go_on_for_ever() -> None:
+    """Somebody who waits for each answer: a thread could not do anything else meanwhile."""
     day = Day().warmed_up()
     for _ in range(10_000):
         assert day.allows()
         day.commit()
-        day.now += 0.001 - QUICK_S
+        day.now += QUICK_S / 10
+        day.cpu_s += QUICK_S / 2
 
 
 def test_a_loop_that_works_all_the_time_leaves_them_to_the_thread() -> None:
