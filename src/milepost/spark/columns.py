@@ -69,25 +69,31 @@ _TYPES: Final = {
 }
 COLUMNS: Final = tuple(_TYPES)
 assert Row._fields == COLUMNS
+# Beside them where values are decoded and bad ones kept (`mode=permissive`): their bytes, and what is wrong.
+CORRUPT: Final = "_corrupt"
+CORRUPT_REASON: Final = "_corrupt_reason"
+_CORRUPT_TYPES: Final = {CORRUPT: "BINARY", CORRUPT_REASON: "STRING"}
 
 
-def check_columns(names: Iterable[str]) -> tuple[str, ...]:
+def check_columns(names: Iterable[str], known: Sequence[str] = COLUMNS) -> tuple[str, ...]:
     """Known columns, each once; `InvalidOption` names another."""
     found = tuple(names)
     for name in found:
-        if name not in _TYPES:
-            raise InvalidOption(f"there is no column {name!a}; there are {', '.join(COLUMNS)}")
+        if name not in known:
+            raise InvalidOption(f"there is no column {name!a}; there are {', '.join(known)}")
     return found
 
 
-def ddl(names: Sequence[str] = COLUMNS) -> str:
-    """The columns as Spark declares them."""
-    return ", ".join(f"{name} {_TYPES[name][0]}" for name in names)
+def ddl(names: Sequence[str] = COLUMNS, *, value: str = "BINARY") -> str:
+    """The columns as Spark declares them; `value` is the type of that one."""
+    types = {name: kind for name, (kind, _) in _TYPES.items()} | _CORRUPT_TYPES | {"value": value}
+    return ", ".join(f"{name} {types[name]}" for name in names)
 
 
 def simple_type(name: str) -> str:
     """A column's type as Spark prints it."""
-    return _TYPES[name][0].lower().replace(" ", "")
+    kind = _CORRUPT_TYPES.get(name) or _TYPES[name][0]
+    return kind.lower().replace(" ", "")
 
 
 def arrow_schema(names: Sequence[str] = COLUMNS) -> pa.Schema:

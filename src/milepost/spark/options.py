@@ -112,6 +112,10 @@ class ReadOptions:
     decode: str = "raw"
     permissive: bool = False
     """A value that cannot be decoded becomes a row with its bytes in `_corrupt`, not an error."""
+    value_schema: str | None = None
+    """Of `decode=json`: the type of the values, in Spark's words; None: by the topic's schema."""
+    schema_version: int | None = None
+    """The version of the topic's schema to read by; None: the newest."""
     fail_on_data_loss: bool = True
     subscription: str | None = None
     """Durable: pins where the query began, and shows its progress."""
@@ -329,6 +333,10 @@ READ: Final = {
         "what becomes of the value",
     ),
     "mode": Option("permissive", _choice("failfast", "permissive"), "what bad values do"),
+    "valueSchema": Option("value_schema", _text, "type of JSON values, where no schema says it"),
+    "schemaVersion": Option(
+        "schema_version", _integer(0), "of the schema to read by, if not the newest"
+    ),
     "failOnDataLoss": Option("fail_on_data_loss", _flag, "whether a missing range is an error"),
     "subscription": Option("subscription", _text, "pins the start, shows the progress"),
     "pushFilters": Option("push_filters", _flag, "offer filters to the source; see below"),
@@ -357,7 +365,12 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
             f"one of {', '.join(_ONE_OF)} says what to read; given: {', '.join(named) or 'none'}"
         )
     values["permissive"] = values.pop("permissive", "failfast") == "permissive"
-    return ReadOptions(_connection(values), **values)
+    found = ReadOptions(_connection(values), **values)
+    if found.value_schema is not None and found.decode != "json":
+        raise InvalidOption(f"option valueSchema needs decode=json; decode is {found.decode}")
+    if found.schema_version is not None and found.decode == "raw":
+        raise InvalidOption("option schemaVersion says how values are decoded; decode is raw")
+    return found
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:

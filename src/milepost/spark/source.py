@@ -35,7 +35,7 @@ from pyspark.sql.types import StructType
 from milepost.clock import SystemClock
 from milepost.errors import InvalidOption, InvalidRange, NotAllowed
 from milepost.positions.names import TopicName
-from milepost.spark.columns import COLUMNS, check_columns, ddl, simple_type
+from milepost.spark.columns import check_columns, ddl
 from milepost.spark.fetch import fetch
 from milepost.spark.offsets import (
     BLOCK_MESSAGES,
@@ -53,6 +53,7 @@ from milepost.spark.pin import Pin
 from milepost.spark.pushdown import Predicates, taken
 from milepost.spark.sink import TopicStreamWriter, TopicWriter
 from milepost.spark.survey import Survey
+from milepost.spark.wanted import Wanted, declared_value, known_columns, wanted
 
 # A task for less is more trouble than help, unless more tasks are asked for.
 SLICE_MESSAGES_MIN: Final = 10_000
@@ -71,17 +72,18 @@ class MilepostSource(DataSource):
 
     def schema(self) -> str:
         options = read_options(_given(self.options))
-        if options.decode != "raw":
-            raise InvalidOption(f"option decode is {options.decode!a}; only raw is there yet")
-        return ddl(check_columns(options.columns or COLUMNS))
+        known = known_columns(options)
+        value = "BINARY" if options.decode == "raw" else declared_value(options)
+        return ddl(check_columns(options.columns or known, known), value=value)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = read_options(_given(self.options))
         kind = PushingReader if options.push_filters else TopicReader
-        return kind(options, _columns(schema))
+        return kind(options, wanted(options, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return TopicStreamReader(read_options(_given(self.options)), _columns(schema))
+        options = read_options(_given(self.options))
+        return TopicStreamReader(options, wanted(options, schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         return TopicWriter(_write_options(self.options, overwrite), schema)
@@ -107,18 +109,6 @@ def _write_options(given: Mapping[str, str], overwrite: bool) -> WriteOptions:
     return write_options({k: v for k, v in _given(given).items() if k.lower() not in _SPARKS_OWN})
 
 
-def _columns(schema: StructType) -> tuple[str, ...]:
-    """The columns of a schema that may be the user's: a subset of ours, with our types."""
-    names = check_columns(field.name for field in schema.fields)
-    for field in schema.fields:
-        given, own = field.dataType.simpleString(), simple_type(field.name)
-        if given != own:
-            raise InvalidOption(
-                f"column {field.name} is {own}, the schema has {given}: cast it behind the source"
-            )
-    return names
-
-
 class SlicePartition(InputPartition):
     """One task."""
 
@@ -129,9 +119,9 @@ class SlicePartition(InputPartition):
 class _Reads:
     """What both kinds of reader do in an executor."""
 
-    def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
+    def __init__(self, options: ReadOptions, wanted: Wanted) -> None:
         self._options = options
-        self._columns = tuple(columns)
+        self._wanted = wanted
         self._predicates = Predicates()
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -139,12 +129,13 @@ class _Reads:
         if part is None:
             return  # Spark's own, when there is nothing to read
         options = self._options
-        for batch in fetch(
+        batches = fetch(
             options.connection,
             part,
-            self._columns,
+            self._wanted.fetched,
             fail_on_data_loss=options.fail_on_data_loss,
-        ):
+        )
+        for batch in self._wanted.shown(options.connection, part.topic, batches):
             yield self._predicates.apply(batch)
 
     def _slices(self, start: Offsets, end: Offsets, block: int = 1) -> list[SlicePartition]:
@@ -198,8 +189,8 @@ class PushingReader(TopicReader):
 class TopicStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A stream. One process of a query keeps one of these; tasks have copies that only read."""
 
-    def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
-        super().__init__(options, columns)
+    def __init__(self, options: ReadOptions, wanted: Wanted) -> None:
+        super().__init__(options, wanted)
         if options.starting.default.kind == "latest" and options.subscription is None:
             raise InvalidOption(
                 "startingIndex=latest needs option subscription: Spark asks for the start again when "

@@ -1,0 +1,112 @@
+"""What a query wants: the columns of its schema, checked against what there is, and how values become theirs.
+
+Spark asks for a schema when a query is written and hands it back when it is planned, maybe as the user
+changed it: fewer columns, in another order. Types stay ours, but for values of JSON, which take any.
+
+    chosen = wanted(options, schema)            # in the planning process; goes to the tasks
+    chosen.shown(connection, topic, fetch(connection, part, chosen.fetched))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from milepost.errors import InvalidOption
+from milepost.schemas.types import SchemaInfo, SchemaType
+from milepost.spark.columns import COLUMNS, CORRUPT, CORRUPT_REASON, check_columns, simple_type
+from milepost.spark.options import Connection, ReadOptions
+from milepost.spark.topic_schemas import TopicSchema, Writers, reader_schema
+from milepost.spark.typed import TypedBatches, Typing, needed
+from milepost.spark.value_types import value_type
+
+
+@dataclass(frozen=True)
+class Wanted:
+    columns: tuple[str, ...]
+    schema: StructType
+    typing: Typing | None = None
+    """None: values are bytes, or are not wanted."""
+
+    @property
+    def fetched(self) -> tuple[str, ...]:
+        """The columns that the broker's entries are read for."""
+        return self.columns if self.typing is None else needed(self.columns)
+
+    def shown(
+        self, connection: Connection, topic: str, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches as Spark wants them."""
+        if self.typing is None:
+            yield from batches
+            return
+        writers = Writers(connection, topic, self.typing.reader)
+        schema = to_arrow_schema(self.schema, timezone="UTC")
+        yield from TypedBatches(self.typing, topic, schema, writers.schema).of(batches)
+
+
+def known_columns(options: ReadOptions) -> tuple[str, ...]:
+    keeps_bad = options.permissive and options.decode != "raw"
+    return (*COLUMNS, CORRUPT, CORRUPT_REASON) if keeps_bad else COLUMNS
+
+
+def declared_value(options: ReadOptions) -> str:
+    """The type of the column `value`, as Spark declares it."""
+    given = options.value_schema
+    if given is None:
+        return value_type(reader_schema(options).info)
+    head = given.strip().upper()
+    return given if head.startswith(("STRUCT<", "ARRAY<", "MAP<")) else f"STRUCT<{given}>"
+
+
+def wanted(options: ReadOptions, schema: StructType) -> Wanted:
+    """What a schema asks for, which may be the user's."""
+    names = check_columns((field.name for field in schema.fields), known_columns(options))
+    decodes = options.decode != "raw" and {"value", CORRUPT, CORRUPT_REASON} & set(names)
+    for field in schema.fields:
+        if decodes and field.name == "value":
+            continue
+        given, own = field.dataType.simpleString(), simple_type(field.name)
+        if given != own:
+            raise InvalidOption(
+                f"column {field.name} is {own}, the schema has {given}: cast it behind the source"
+            )
+    if not decodes:
+        return Wanted(names, schema)
+    return Wanted(names, schema, _typing(options, schema))
+
+
+def _typing(options: ReadOptions, schema: StructType) -> Typing:
+    value = schema["value"].dataType if "value" in schema.names else None
+    if options.value_schema is not None:
+        info = SchemaInfo("given", SchemaType.JSON, b"")
+        return Typing(TopicSchema(info, b""), options.permissive, is_given=True)
+    reader = reader_schema(options)
+    own = value_type(reader.info)
+    if value is None:
+        raise InvalidOption(f"{CORRUPT} says what is wrong with column value, which must be there")
+    if declared(value) != own and reader.info.type is not SchemaType.JSON:
+        raise InvalidOption(
+            f"column value is {own} by the topic's schema, the query has {declared(value)}: the schema "
+            "has changed meanwhile (option schemaVersion pins it), or cast it behind the source"
+        )
+    return Typing(reader, options.permissive)
+
+
+def declared(kind: DataType) -> str:
+    """A type in the words of value_types.py."""
+    if isinstance(kind, StructType):
+        fields = (
+            f"`{field.name.replace('`', '``')}`: {declared(field.dataType)}"
+            for field in kind.fields
+        )
+        return f"STRUCT<{', '.join(fields)}>"
+    if isinstance(kind, ArrayType):
+        return f"ARRAY<{declared(kind.elementType)}>"
+    if isinstance(kind, MapType):
+        return f"MAP<{declared(kind.keyType)}, {declared(kind.valueType)}>"
+    return kind.simpleString().upper().replace(",", ", ")
