@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from milepost.broker.auth import certificates
+from milepost.broker.auth import certificates, tokens
 from milepost.broker.auth.authorizer import BROKER, Target
 from milepost.broker.auth.grant_book import GrantBook
 from milepost.broker.auth.grants import Grants
@@ -70,7 +70,11 @@ class Guard:
         """Once a second: have the operator's files changed?"""
         if now >= self._next_reload:
             self._next_reload = now + self._broker.settings.security_files_check_s
-            self.security.reload()
+            if tokens.METHOD in self.security.reload():
+                # A key is changed because tokens of the old one are not to be believed any more.
+                now_ms = self._broker.clock.wall_ms()
+                for session in self._broker.sessions:
+                    session.credentials.doubt(tokens.METHOD, now_ms)
 
     # -- may they? ---------------------------------------------------------------------------------
 

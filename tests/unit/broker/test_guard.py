@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from stage.security import SECURED, shown
+from stage.security import SECRET, SECURED, shown
 from stage.stage import TOPIC, Stage
 from stage.talk import ask, error_of, minimal, produce, subscribe
 
@@ -173,6 +174,24 @@ def test_another_grant_closes_nobody(secured: Stage) -> None:
 def test_grants_survive_a_restart(secured: Stage) -> None:
     again = secured.restarted()
     assert again.broker.guard.grants.of(NAMESPACE).allow("writer", Action.PRODUCE)
+
+
+def test_a_changed_key_asks_everyone_for_another_token(
+    make_stage: MakeStage, tmp_path: Path
+) -> None:
+    path = tmp_path / "secret.key"
+    path.write_bytes(SECRET)
+    stage = make_stage(**{**SECURED, "token_secret_key": str(path)})
+    guard = stage.broker.guard
+    client = stage.client(**shown("root"))
+    stage.loop.do(lambda: guard.tick(1e6))
+    assert not client.take()
+    path.write_bytes(SECRET[::-1])
+    stage.loop.do(lambda: guard.tick(2e6))
+    for session in list(stage.broker.sessions):
+        stage.loop.do(lambda session=session: session.tick(keep_alive=False))  # type: ignore[misc]
+    stage.turn()
+    assert [type(one).__name__ for one in client.take()] == ["CommandAuthChallenge"]
 
 
 def test_credentials_in_the_clear_are_warned_of(

@@ -15,12 +15,12 @@ import base64
 import binascii
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from milepost.broker.auth import certificates, tokens
 from milepost.broker.auth.certificates import Certificate
-from milepost.broker.auth.files import WatchedFile
+from milepost.broker.auth.files import KeyFile, WatchedFile
 from milepost.broker.auth.passwords import PasswordTable
 from milepost.broker.auth.roles import Identity, check_role
 from milepost.broker.auth.tokens import TokenVerifier
@@ -58,6 +58,7 @@ class Authenticator:
     is_enabled: bool = False
 
     tokens: TokenVerifier | None = None
+    key_file: KeyFile | None = None
     passwords: PasswordTable | None = None
     password_file: WatchedFile | None = None
     takes_certificates: bool = False
@@ -132,8 +133,13 @@ class Authenticator:
         finally:
             self._waiting -= 1
 
-    def reload(self) -> bool:
-        """Take a changed password file; while it cannot be used, go on with the old one."""
+    def reload(self) -> set[str]:
+        """Take files that have changed; while one cannot be used, go on with what it was. Returns the
+        methods by which others may be known now."""
+        changed = {BASIC} if self._reload_passwords() else set()
+        return changed | {tokens.METHOD} if self._reload_key() else changed
+
+    def _reload_passwords(self) -> bool:
         file = self.password_file
         if file is None or not file.has_changed():
             return False
@@ -143,6 +149,21 @@ class Authenticator:
             logger.warning("%s: passwords stay as they were: %s", file.path, _why(error))
             return False
         logger.info("%s: passwords were read again", file.path)
+        return True
+
+    def _reload_key(self) -> bool:
+        file = self.key_file
+        if file is None or self.tokens is None or not file.has_changed():
+            return False
+        try:
+            key = file.read_key()
+        except MilepostError as error:
+            logger.warning("%s: the token key stays as it was: %s", file.path, error)
+            return False
+        if key is None:
+            return False
+        self.tokens = replace(self.tokens, key=key)
+        logger.info("%s: the token key was read again, and is another", file.path)
         return True
 
 

@@ -65,6 +65,13 @@ class Credentials:
             return Verdict.CHALLENGE
         return Verdict.END if now_ms >= self._answer_by_ms else Verdict.FINE
 
+    def doubt(self, method: str, now_ms: int) -> None:
+        """What proofs of this method are judged by has changed: this one has to be given anew."""
+        identity = self.identity
+        if identity is not None and identity.method == method:
+            expires = now_ms if identity.expires_at_ms is None else identity.expires_at_ms
+            self.identity = identity._replace(expires_at_ms=min(expires, now_ms))
+
     def excuse(self, now_ms: int) -> None:
         """The broker itself does not listen just now: the answer may be waiting to be read."""
         if self._answer_by_ms is not None:

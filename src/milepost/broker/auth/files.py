@@ -13,9 +13,11 @@ import base64
 import binascii
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from milepost.broker.auth.keys import Key
 from milepost.errors import InvalidSetting
 
 FILE_SIZE_MAX = 16 * 1024 * 1024
@@ -47,6 +49,24 @@ class WatchedFile:
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+class KeyFile(WatchedFile):
+    """A file that holds a key. `parse` makes one of its bytes, or says why it is none."""
+
+    def __init__(self, path: Path, parse: Callable[[bytes], Key]) -> None:
+        super().__init__(path)
+        self._parse = parse
+        self._data = self.read()
+
+    def read_key(self) -> Key | None:
+        """The key that it holds now; None if it is the one that it held."""
+        data = self.read()
+        if data == self._data:
+            return None
+        key = self._parse(data)
+        self._data = data
+        return key
 
 
 def read_file(path: Path) -> bytes:

@@ -17,6 +17,7 @@ from milepost.broker.auth.authenticator import BASIC, Authenticator, Presented
 from milepost.broker.auth.authorizer import Authorizer
 from milepost.broker.auth.credentials import Credentials
 from milepost.broker.auth.files import (
+    KeyFile,
     WatchedFile,
     is_open_to_others,
     path_of,
@@ -117,11 +118,12 @@ class Security:
         """Could the client behind a connection give new credentials? Not if only a proxy's are known."""
         return not identity.original_role or self._settings.authenticate_original_credentials
 
-    def reload(self) -> None:
-        """Take files that have changed."""
-        self.authenticator.reload()
+    def reload(self) -> set[str]:
+        """Take files that have changed; the methods by which others may be known now."""
+        changed = self.authenticator.reload()
         if self.tls is not None:
             self.tls.reload()
+        return changed
 
     # -- the set-up --------------------------------------------------------------------------------
 
@@ -129,7 +131,7 @@ class Security:
         settings = self._settings
         if not settings.authentication:
             return Authenticator(now_ms)
-        key = self._token_key()
+        key, key_file = self._token_key()
         table, file = self._passwords()
         ready = {
             tokens.METHOD: key is not None,
@@ -158,6 +160,7 @@ class Security:
                 settings.token_audience,
                 settings.token_clock_skew_s * 1000,
             ),
+            key_file=key_file,
             passwords=table if BASIC in wanted else None,
             password_file=file if BASIC in wanted else None,
             takes_certificates=certificates.METHOD in wanted,
@@ -165,16 +168,20 @@ class Security:
             confidential_only=settings.require_tls_for_credentials,
         )
 
-    def _token_key(self) -> Key | None:
+    def _token_key(self) -> tuple[Key | None, KeyFile | None]:
         settings = self._settings
         # As upstream: with both, the secret counts.
-        if settings.token_secret_key:
-            key = _read("token_secret_key", settings.token_secret_key, secret_key)
-            self._warn_if_open(path_of(settings.token_secret_key), "can sign any token")
-            return key
-        if settings.token_public_key:
-            return _read("token_public_key", settings.token_public_key, public_key)
-        return None
+        is_secret = bool(settings.token_secret_key)
+        reference = settings.token_secret_key or settings.token_public_key
+        if not reference:
+            return None, None
+        parse = secret_key if is_secret else public_key
+        name = "token_secret_key" if is_secret else "token_public_key"
+        key = _read(name, reference, parse)
+        path = path_of(reference)
+        if is_secret:
+            self._warn_if_open(path, "can sign any token")
+        return key, None if path is None else KeyFile(path, parse)
 
     def _passwords(self) -> tuple[PasswordTable | None, WatchedFile | None]:
         reference = self._settings.basic_auth_file

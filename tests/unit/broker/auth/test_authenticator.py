@@ -142,7 +142,7 @@ def test_changed_passwords_are_taken_and_broken_ones_are_not(
     assert "line 1" in caplog.text
     assert "hunter22" not in caplog.text
     path.write_text("bob:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n")
-    assert who.reload()
+    assert who.reload() == {"basic"}
     # What was remembered of the old table is gone with it.
     assert _reason(who, right) == "password_wrong"
     assert _of(who, Presented("basic", b"bob:secret")).role == "bob"

@@ -60,3 +60,18 @@ def test_an_answer_that_the_broker_does_not_read_is_not_late() -> None:
     credentials.excuse(1400)
     assert credentials.judge(1500, can_refresh=True) is Verdict.FINE
     assert credentials.judge(1900, can_refresh=True) is Verdict.END
+
+
+def test_proofs_of_a_method_whose_key_has_changed_are_asked_for_anew() -> None:
+    for expires in (None, 9_000_000):
+        credentials = Credentials(5000)
+        credentials.accept(Identity("reporter", "token", expires))
+        credentials.doubt("basic", 1000)
+        assert credentials.judge(1000, can_refresh=True) is Verdict.FINE
+        credentials.doubt("token", 1000)
+        assert credentials.judge(1000, can_refresh=True) is Verdict.CHALLENGE
+        credentials.accept(Identity("reporter", "token", 9_000_000))
+        assert credentials.judge(2000, can_refresh=True) is Verdict.FINE
+    nobody = Credentials(5000)
+    nobody.doubt("token", 1000)
+    assert nobody.judge(1000, can_refresh=True) is Verdict.FINE

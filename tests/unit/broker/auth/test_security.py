@@ -169,3 +169,42 @@ def test_a_check_starts_nothing_and_finds_the_same() -> None:
     assert not Security.check(Settings())
     with pytest.raises(InvalidSetting, match="authentication is off"):
         Security.check(Settings(authorization=True))
+
+
+def test_a_key_file_is_read_again_when_it_changes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "secret.key"
+    path.write_bytes(SECRET)
+    path.chmod(0o600)
+    security = make(authentication=True, token_secret_key=str(path))
+
+    def who(key: bytes) -> str:
+        token = sign(secret_key(key), {"sub": "reporter"}).encode()
+        try:
+            return asyncio.run(security.identify(Presented("token", token))).role
+        except NotAuthenticated as error:
+            return error.reason
+
+    other = 32 * b"o"
+    assert (who(SECRET), who(other)) == ("reporter", "token_signature")
+    assert security.reload() == set()
+    path.write_bytes(b"short")  # no secret: it could be guessed
+    assert security.reload() == set()
+    assert who(SECRET) == "reporter"
+    assert "the token key stays as it was" in caplog.text
+    assert "short" not in caplog.text.replace("shorter", "")
+    path.write_bytes(SECRET + b"")  # written again, and the same
+    assert security.reload() == set()
+    path.write_bytes(other)
+    assert security.reload() == {"token"}
+    assert (who(SECRET), who(other)) == ("token_signature", "reporter")
+    path.unlink()
+    assert security.reload() == set()
+    assert who(other) == "reporter"
+
+
+def test_a_key_that_stands_in_the_setting_is_not_looked_for() -> None:
+    security = make(authentication=True, token_secret_key=KEY)
+    assert security.authenticator.key_file is None
+    assert security.reload() == set()
