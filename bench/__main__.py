@@ -19,6 +19,7 @@ from collections.abc import Iterable
 import bench
 from bench import (
     Result,
+    auth,
     broker,
     cli,
     client,
@@ -39,6 +40,7 @@ MODULES = {
     "compaction": compaction,
     "wire": wire,
     "rest": rest,
+    "auth": auth,
     "progress": progress,
     "client": client,
     "cli": cli,

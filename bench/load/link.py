@@ -36,8 +36,9 @@ class Refused(Exception):
 
 
 class Link(asyncio.Protocol):
-    def __init__(self) -> None:
+    def __init__(self, token: str = "") -> None:
         self.protocol = ClientProtocol()
+        self._token = token
         self.hot: dict[int, Hot] = {}
         """Kind of frame → who gets them raw."""
         self._transport: asyncio.Transport | None = None
@@ -49,22 +50,23 @@ class Link(asyncio.Protocol):
         self._next_request_id = 0
 
     @classmethod
-    async def open(cls, address: tuple[str, int]) -> Link:
+    async def open(cls, address: tuple[str, int], token: str = "") -> Link:
         loop = asyncio.get_running_loop()
-        _, link = await loop.create_connection(cls, *address)
+        _, link = await loop.create_connection(lambda: cls(token), *address)
         async with asyncio.timeout(REQUEST_TIMEOUT_S):
             await link._connected
         return link
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self.protocol.connect(
-            pb.CommandConnect(
-                client_version="milepost-bench",
-                protocol_version=21,
-                feature_flags=pb.FeatureFlags(supports_broker_entry_metadata=True),
-            )
+        command = pb.CommandConnect(
+            client_version="milepost-bench",
+            protocol_version=21,
+            feature_flags=pb.FeatureFlags(supports_broker_entry_metadata=True),
         )
+        if self._token:
+            command.auth_method_name, command.auth_data = "token", self._token.encode()
+        self.protocol.connect(command)
         self._flush()
 
     def connection_lost(self, exc: Exception | None) -> None:

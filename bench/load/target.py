@@ -56,8 +56,8 @@ class Target(NamedTuple):
 
 
 @asynccontextmanager
-async def started(*options: str) -> AsyncIterator[Target]:
-    """`milepost serve` on free ports and a directory that goes with it."""
+async def started(*options: str, **settings: str) -> AsyncIterator[Target]:
+    """`milepost serve` on free ports and a directory that goes with it; settings by their names."""
     folder = Path(tempfile.mkdtemp(prefix="milepost-bench-"))
     ready = folder / "ready.json"
     process = await asyncio.create_subprocess_exec(
@@ -67,6 +67,10 @@ async def started(*options: str) -> AsyncIterator[Target]:
         *("--log-level", "warning"),
         *options,
         stdout=asyncio.subprocess.DEVNULL,
+        env={
+            **os.environ,
+            **{f"MILEPOST_{name.upper()}": value for name, value in settings.items()},
+        },
     )
     try:
         async with asyncio.timeout(READY_TIMEOUT_S):
