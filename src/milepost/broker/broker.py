@@ -324,7 +324,7 @@ class Broker:
         if name in topic.subscriptions:
             raise AlreadyExists(f"subscription {name} of {topic.name} exists")
         stored = Snapshot(sequence, data, [])
-        return opening.open_subscription(self, topic, state, stored, is_new=True)
+        return opening.open_subscription(self, topic, state, stored, made=cursor)
 
     def create_reader(self, topic: Topic, name: str, index: int) -> Subscription:
         """A subscription that is not durable."""

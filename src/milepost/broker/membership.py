@@ -36,7 +36,8 @@ async def join(broker: Broker, group: BroadcastGroup, name: str) -> MemberSubscr
         raise TooManyRequests(f"group {group.name} has {limit} members already")
     log = group.topic.log
     at = start_of(group.start, at=group.position, first=log.first_index, end=log.end_index)
-    data = snapshot.encode(Cursor(log.first_index, log.end_index, at=at))
+    cursor = Cursor(log.first_index, log.end_index, at=at)
+    data = snapshot.encode(cursor)
     sequence = broker.store.journal.last_sequence
     doc = {"group": group.name, "member": name, "left_ms": broker.clock.wall_ms()}
 
@@ -54,7 +55,7 @@ async def join(broker: Broker, group: BroadcastGroup, name: str) -> MemberSubscr
             return group.members[name]
         raise
     stored = Snapshot(sequence, data, [])
-    return opening.open_member(broker, group.topic, state, stored, is_new=True)
+    return opening.open_member(broker, group.topic, state, stored, made=cursor)
 
 
 def _state_name(group: BroadcastGroup, member: str) -> str:

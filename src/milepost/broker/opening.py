@@ -68,23 +68,27 @@ async def open_states(
 
 
 def open_cursor(
-    broker: Broker, topic: Topic, state: StateRow, stored: Snapshot, *, is_new: bool = False
+    broker: Broker, topic: Topic, state: StateRow, stored: Snapshot, *, made: Cursor | None = None
 ) -> Cursor:
-    """`is_new`: it was made just now, and nothing of it was ever delivered."""
+    """`made`: it was made and stored just now, and nothing of it was ever delivered."""
     cell: list[Cursor] = []
     store = broker.store
     found = store.open_state(state.state_id, lambda: snapshot.encode(cell[0]), stored)
     assert found.data is not None, f"{state.kind} {state.name} was made without a snapshot"
-    try:
-        cursor = snapshot.decode(found.data)
-        for fact in found.facts:
-            cursor.replay(facts.decode(fact))
-    except MilepostError:
-        store.put_back_state(state.state_id, found)
-        raise
+    if made is not None:
+        assert not found.facts, f"{state.name} was made just now, and has {len(found.facts)} facts"
+        cursor = made
+    else:
+        try:
+            cursor = snapshot.decode(found.data)
+            for fact in found.facts:
+                cursor.replay(facts.decode(fact))
+        except MilepostError:
+            store.put_back_state(state.state_id, found)
+            raise
     cursor.extend(max(cursor.end, topic.log.end_index))
     cursor.trim(topic.log.first_index)
-    if not is_new:
+    if made is None:
         # Most deliveries are no facts: what is not acked may have been with a consumer of the process
         # before. A seek makes all of it stale, so that no ack from back then undoes it.
         cursor.unsure_end = cursor.end
@@ -93,9 +97,9 @@ def open_cursor(
 
 
 def open_subscription(
-    broker: Broker, topic: Topic, state: StateRow, stored: Snapshot, *, is_new: bool = False
+    broker: Broker, topic: Topic, state: StateRow, stored: Snapshot, *, made: Cursor | None = None
 ) -> Subscription:
-    cursor = open_cursor(broker, topic, state, stored, is_new=is_new)
+    cursor = open_cursor(broker, topic, state, stored, made=made)
     resets = ResetHistory.from_doc(state.doc.get("resets", ()))
     broadcast = state.doc.get(BROADCAST)
     fields: dict[str, Any] = {
@@ -114,12 +118,12 @@ def open_subscription(
 
 
 def open_member(
-    broker: Broker, topic: Topic, state: StateRow, stored: Snapshot, *, is_new: bool = False
+    broker: Broker, topic: Topic, state: StateRow, stored: Snapshot, *, made: Cursor | None = None
 ) -> MemberSubscription:
     """A member of a group that is open."""
     group = topic.subscriptions[state.doc["group"]]
     assert isinstance(group, BroadcastGroup), f"{state} is a member of {group}"
-    cursor = open_cursor(broker, topic, state, stored, is_new=is_new)
+    cursor = open_cursor(broker, topic, state, stored, made=made)
     name, left_ms = state.doc["member"], state.doc["left_ms"]
     member = MemberSubscription(
         group, name, left_ms, cursor=cursor, state_id=state.state_id, journal=broker.store

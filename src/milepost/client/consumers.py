@@ -20,7 +20,7 @@ from milepost.client.dead_letters import CreateProducer, DeadLetters, retry_topi
 from milepost.client.inbox import Start
 from milepost.client.multi_consumer import MultiConsumer
 from milepost.client.options import ConsumerOptions
-from milepost.client.patterns import MODES, TopicPattern
+from milepost.client.patterns import MODES, TopicPattern, partitioned
 from milepost.client.policies import (
     ConsumerDeadLetterPolicy,
     InitialPosition,
@@ -55,6 +55,8 @@ class ConsumerMaker:
         self._target = target
         # Retry topics, each with the topic that its messages are of.
         self._origins: dict[TopicName, TopicName] = {}
+        # The options of one consumer among so many: they are the same for all.
+        self._shares: dict[int, ConsumerOptions] = {}
 
     async def make(self) -> AnyConsumer:
         """Made and opened."""
@@ -108,7 +110,10 @@ class ConsumerMaker:
         async def discover() -> None:
             topics = await self._context.lookup.topics(pattern.namespace, MODES[mode])
             names = [TopicName.parse(topic) for topic in pattern.select(topics)]
-            await self._take_in(many, names)
+            divided = partitioned(topics)
+            counts = dict.fromkeys(names, 0)
+            counts |= await self._partitions(name for name in names if str(name) in divided)
+            await many.add(self._consumers(many, counts))
             found = {str(name) for name in names}
             gone = [topic for topic in many.topics if str(TopicName.parse(topic).base) not in found]
             await many.remove(gone)
@@ -143,6 +148,7 @@ class ConsumerMaker:
     def _begins_early(self) -> None:
         """What is found from now on was not there when its user said where to begin: all of it is new."""
         self._options = replace(self._options, initial_position=InitialPosition.Earliest)
+        self._shares.clear()
 
     def _consumers(self, many: MultiConsumer, counts: dict[TopicName, int]) -> list[Consumer]:
         known = set(many.topics)
@@ -159,10 +165,13 @@ class ConsumerMaker:
         return made
 
     def _consumer(self, topic: TopicName, letters: DeadLetters | None, total: int) -> Consumer:
-        options = self._options
-        room = max(options.max_total_receiver_queue_size_across_partitions // total, 1)
-        if options.receiver_queue_size > room:
-            options = replace(options, receiver_queue_size=room)
+        options = self._shares.get(total)
+        if options is None:
+            options = self._options
+            room = max(options.max_total_receiver_queue_size_across_partitions // total, 1)
+            if options.receiver_queue_size > room:
+                options = replace(options, receiver_queue_size=room)
+            self._shares = {total: options}
         start, target = self._begin(total)
         return Consumer(
             self._context, topic, options, start=start, target=target, dead_letters=letters

@@ -53,6 +53,13 @@ class TopicPattern(NamedTuple):
         return sorted(base for base in bases if self.matches(base))
 
 
+def partitioned(topics: list[str]) -> set[str]:
+    """Which topics of such a list have partitions: those of which partitions are listed. A name that is
+    listed itself is a topic without any, so nobody need ask."""
+    names = [TopicName.parse(topic) for topic in topics]
+    return {str(name.base) for name in names if name.partition >= 0}
+
+
 MODES = {
     RegexSubscriptionMode.PersistentOnly: 0,
     RegexSubscriptionMode.NonPersistentOnly: 1,

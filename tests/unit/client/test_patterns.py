@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from milepost.client.patterns import TopicPattern
+from milepost.client.patterns import TopicPattern, partitioned
 from milepost.errors import InvalidInput
 
 
@@ -42,6 +42,11 @@ def test_partitions_are_their_topic() -> None:
         "persistent://public/default/a",
         "persistent://public/default/b",
     ]
+
+
+def test_what_is_listed_itself_has_no_partitions() -> None:
+    topics = [f"persistent://public/default/{name}" for name in ("b", "a-partition-1", "c")]
+    assert partitioned(topics) == {"persistent://public/default/a"}
 
 
 @pytest.mark.parametrize("pattern", ["persistent://public/default/(", "*"])
