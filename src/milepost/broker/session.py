@@ -20,9 +20,8 @@ from milepost.broker.handlers import HANDLERS
 from milepost.broker.peer import Buffer
 from milepost.broker.producer import Producer
 from milepost.broker.reset import obeyed
-from milepost.errors import MilepostError, NotAllowed, TooManyRequests
+from milepost.errors import MilepostError, NotAllowed
 from milepost.wire import replies
-from milepost.wire.ack_scan import ACK_IDS_MAX
 from milepost.wire.encode import ack_response
 from milepost.wire.events import Ack, Command, Fault, Flow, Sends
 from milepost.wire.protocol import ServerProtocol, State
@@ -95,6 +94,10 @@ class Session:
         self._pending_publishes_max = broker.settings.max_pending_publish_requests_per_connection
         self._is_reading = True
         self._holds = 0
+        # There is more to be heard, and a call on its way for it.
+        self._goes_on = False
+        # What was wrong with the parts of an ACK that came in several.
+        self._ack_failures: list[MilepostError] = []
 
     def __repr__(self) -> str:
         return f"<Session {self.address} {self.client_version}>"
@@ -132,6 +135,16 @@ class Session:
             # Whoever sends faster than the disk takes it waits in its own socket, not in our memory.
             self._pause()
         self.flush()
+        if self.protocol.has_more and not self._goes_on:
+            self._goes_on = True
+            self.hold()
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        """Hear the next part of what was received."""
+        self._goes_on = False
+        self.receive(b"")
+        self.release()
 
     def _sends(self, event: Sends) -> None:
         producer = self.producers.get(event.producer_id)
@@ -191,9 +204,17 @@ class Session:
         if consumer is None:
             return  # upstream: an ack for a consumer that is gone is dropped, even one with a request
         request_id = ack.request_id
-        self.broker.counters.acks += 1
+        failures = self._ack_failures
+        if not ack.goes_on:
+            self._ack_failures = []
+            self.broker.counters.acks += 1
 
         def done(error: MilepostError | None) -> None:
+            if ack.goes_on:
+                if error is not None:
+                    failures.append(error)
+                return
+            error = error or next(iter(failures), None)
             if error is not None:
                 self.broker.counters.acks_refused[error_name(error)] += 1
             if request_id is None:
@@ -208,13 +229,6 @@ class Session:
         if ack.is_transactional:
             # Taken for one outside of its transaction it would be final.
             done(NotAllowed("transactions are not supported"))
-            return
-        if ack.ids_refused:
-            done(
-                TooManyRequests(
-                    f"an ack of {ack.ids_refused} ids; {ACK_IDS_MAX} at most, send it in parts"
-                )
-            )
             return
         if len(ack.ids) > 1:
             ack = ack._replace(ids=distinct(ack.ids))

@@ -19,13 +19,7 @@ from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import Ack, Flow, WireId
 from milepost.wire.varint import read_rest, signed32
 
-# Ids that one ACK may name. Official clients send a thousand, or what an application acks as one list;
-# looking each of them up takes the broker's loop a few microseconds, and everybody waits meanwhile.
-ACK_IDS_MAX: Final = 100_000
-
 _INT64_MAX: Final = (1 << 63) - 1
-# An id is not shorter: its tag and size, a ledger and an entry.
-_ID_SIZE_MIN: Final = 6
 
 # Tags: field number << 3 | wire type.
 _TYPE: Final = 1 << 3
@@ -81,16 +75,13 @@ def scan_flow(data: bytes, at: int, end: int) -> Flow | None:
 
 def read_ack(ack: pb.CommandAck) -> Ack:
     """The event of a command that the protobuf library has read."""
-    count = len(ack.message_id)
-    is_too_long = count > ACK_IDS_MAX
     return Ack(
         signed64(ack.consumer_id),
         ack.ack_type == pb.CommandAck.Cumulative,
-        [] if is_too_long else [wire_id(data) for data in ack.message_id],
+        [wire_id(data) for data in ack.message_id],
         signed64(ack.request_id) if ack.HasField("request_id") else None,
         ack.validation_error if ack.HasField("validation_error") else None,
         bool(ack.txnid_least_bits or ack.txnid_most_bits),
-        count if is_too_long else 0,
     )
 
 
@@ -138,13 +129,7 @@ def _scan_ack(data: bytes, at: int, end: int) -> Ack | None:
         return None
     at += 2
     ids: list[WireId] = []
-    ids_refused = 0
-    if end - at > ACK_IDS_MAX * _ID_SIZE_MIN:
-        count, behind = _count_ids(data, at, end)
-        if count > ACK_IDS_MAX:
-            at, ids_refused = behind, count
-    if not ids_refused:
-        at = _scan_ids(data, at, end, ids)
+    at = _scan_ids(data, at, end, ids)
     request_id: int | None = None
     validation_error: int | None = None
     while at < end:
@@ -161,27 +146,7 @@ def _scan_ack(data: bytes, at: int, end: int) -> Ack | None:
             return None
     if at != end:
         return None
-    return Ack(
-        signed64(consumer_id),
-        ack_type == 1,
-        ids,
-        request_id,
-        validation_error,
-        ids_refused=ids_refused,
-    )
-
-
-def _count_ids(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """How many ids begin at `at`, whatever is in them, and where the first field that is none does."""
-    count = 0
-    while at < end and data[at] == _MESSAGE_ID:
-        size = data[at + 1]
-        at += 2
-        if size > 127:
-            size, at = read_rest(data, at, size)
-        at += size
-        count += 1
-    return count, at
+    return Ack(signed64(consumer_id), ack_type == 1, ids, request_id, validation_error)
 
 
 def _scan_ids(data: bytes, at: int, end: int, ids: list[WireId]) -> int:

@@ -113,8 +113,8 @@ class Ack(NamedTuple):
     validation_error: int | None = None
     """`CommandAck.ValidationError`, when the client gave the message up as unreadable."""
     is_transactional: bool = False
-    ids_refused: int = 0
-    """How many ids it named, when that is more than are read; `ids` is empty then."""
+    goes_on: bool = False
+    """More of the same command follows (`long_ack.py`), and the answer comes behind the last of it."""
 
 
 class Flow(NamedTuple):

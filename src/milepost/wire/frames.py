@@ -123,6 +123,11 @@ class Unfinished:
         self._gathered = bytearray()
         return joined
 
+    def gather(self, data: bytes) -> None:
+        """Put bytes behind what is kept, to be looked at later."""
+        self._gathered += data
+        self._needed = max(self._needed, 1)
+
     def keep(self, data: bytes, at: int) -> None:
         """Keep what begins at `at`, a frame that is not complete."""
         assert not self._gathered, "kept bytes were not taken"

@@ -45,7 +45,7 @@ from milepost.wire.commands import (
     decode_command,
     kind_name,
 )
-from milepost.wire.events import ClientEvent, Command, Fault, ServerEvent
+from milepost.wire.events import Ack, ClientEvent, Command, Fault, ServerEvent
 from milepost.wire.frames import (
     FRAME_PADDING,
     HANDSHAKE_FRAME_MAX,
@@ -55,6 +55,8 @@ from milepost.wire.frames import (
     Unfinished,
     frame_bounds,
 )
+from milepost.wire.long_ack import SIZE_MIN as LONG_ACK_SIZE_MIN
+from milepost.wire.long_ack import LongAck
 from milepost.wire.message_scan import read_message, read_receipt, scan_message, scan_receipt
 from milepost.wire.peer import Peer, peer_of
 from milepost.wire.reasons import Reason
@@ -76,6 +78,10 @@ _SIZED_BY_IDS: Final = frozenset((Kind.ACK, Kind.REDELIVER_UNACKNOWLEDGED_MESSAG
 
 # What a client accepts of a broker that it chose to trust: message, ack set and lists of topics.
 CLIENT_FRAME_MAX: Final = 64 * 1024 * 1024
+
+# Ids of an ACK that is not written as official clients write it: those ask a few thousand at most, and
+# reading it takes the library long.
+UNUSUAL_ACK_IDS_MAX: Final = 100_000
 
 _TYPE_TAG: Final = 1 << 3
 # Looking a kind up by its name takes the library half a microsecond.
@@ -169,18 +175,29 @@ class ServerProtocol(Connection):
         self._server_version = server_version
         self._max_message_size = max_message_size
         self._feature_flags = feature_flags or DEFAULT_FLAGS
+        # An ACK that is read in parts; nothing behind it is read meanwhile.
+        self._long_ack: LongAck | None = None
+        self.has_more = False
+        """There is more to be heard of what was received: call `receive` again, with nothing, when
+        others have had their turn."""
 
     def receive(self, data: bytes) -> list[ServerEvent]:
         """What the bytes mean, in order."""
         events: list[ServerEvent] = []
         if self.state is State.CLOSED:
+            self.has_more = False
             return events
+        if self._long_ack is not None:
+            self._unfinished.gather(data)
+            self._take_part(self._long_ack, events)
+            return events
+        self.has_more = False
         data = self._unfinished.join(data)
         if not data:
             return events
         at = 0
         try:
-            while True:
+            while self._long_ack is None:
                 if self.state is State.READY:
                     at = scan_sends(data, at, self._frame_max, events)
                 bounds = frame_bounds(data, at, self._frame_max)
@@ -200,6 +217,18 @@ class ServerProtocol(Connection):
         if at:
             self.heard = True
         return events
+
+    def _take_part(self, long_ack: LongAck, events: list[ServerEvent]) -> None:
+        """The next part of an ACK, as a command of its own."""
+        command, goes_on = long_ack.take()
+        if not goes_on:
+            self._long_ack = None
+        try:
+            self._take(command, 0, len(command), len(command), events)
+        except ProtocolError as failure:
+            events.append(self._fail(failure))
+        if goes_on:
+            events[:] = [e._replace(goes_on=True) if isinstance(e, Ack) else e for e in events]
 
     def accept(self) -> None:
         """Answer CONNECTED: the peer is who it says. Commands may come from now on."""
@@ -230,6 +259,9 @@ class ServerProtocol(Connection):
         if self.state is State.READY and command_end == end:
             event: ServerEvent | None = None
             if hint == _ACK:
+                if end - at > LONG_ACK_SIZE_MIN and (long_ack := LongAck.of(data, at, end)):
+                    self._long_ack, self.has_more = long_ack, True
+                    return
                 event = scan_ack(data, at, end)
             elif hint == _FLOW:
                 event = scan_flow(data, at, end)
@@ -260,6 +292,10 @@ class ServerProtocol(Connection):
             send = read_send(message, data, entry_at, end)
             add_send(events, signed64(message.producer_id), send)
         elif isinstance(message, pb.CommandAck):
+            if len(message.message_id) > UNUSUAL_ACK_IDS_MAX:
+                raise ProtocolError(
+                    Reason.BAD_COMMAND, f"an unusual ACK of {len(message.message_id)} ids"
+                )
             events.append(read_ack(message))
         elif isinstance(message, pb.CommandFlow):
             events.append(read_flow(message))

@@ -24,7 +24,7 @@ from stage.talk import (
 
 from milepost.broker.handlers.registry import HANDLERS
 from milepost.broker.session import LINGER_S, RECENTLY_CLOSED_MAX
-from milepost.wire import ack_scan
+from milepost.wire import long_ack, protocol
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.commands import Kind
 from milepost.wire.events import Delivery
@@ -239,19 +239,57 @@ def test_a_wrong_ack_is_answered_with_what_was_wrong(stage: Stage) -> None:
     assert stage.topic().subscriptions["s"].cursor.mark_delete_index == 0
 
 
-def test_an_ack_of_too_many_ids_is_answered_and_changes_nothing(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ack_scan, "ACK_IDS_MAX", 3)
+@pytest.fixture
+def short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ACK is obeyed two ids at a time."""
+    for module, name in ((long_ack, "IDS_MAX"), (long_ack, "SIZE_MIN")):
+        monkeypatch.setattr(module, name, 2)
+    monkeypatch.setattr(protocol, "LONG_ACK_SIZE_MIN", 2)
+
+
+@pytest.mark.usefixtures("short_parts")
+def test_a_long_ack_is_answered_once_and_others_have_their_turn_meanwhile(stage: Stage) -> None:
     client = opened(stage)
-    named = [wire_id(1, entry) for entry in (0, 1, 2, 0)]
+    cursor = stage.topic().subscriptions["s"].cursor
+    seen: list[int] = []
+
+    def other() -> None:
+        seen.append(cursor.mark_delete_index)
+        if cursor.mark_delete_index < 2:
+            stage.loop.call_soon(other)
+
+    stage.loop.call_soon(other)
+    command = ack_command(*[wire_id(1, entry) for entry in (0, 0, 1, 1, 2)])
+    command.request_id = 77
+    client.say(command, ack_command(wire_id(1, 2)))
+    assert not client.is_read
+    stage.turn()
+    assert sorted(set(seen)) == [-1, 0, 1, 2]
+    assert client.is_read
+    (answer,) = client.take()
+    assert (answer.request_id, error_of(answer)) == (77, "")
+    assert stage.broker.counters.acks == 2
+
+
+@pytest.mark.usefixtures("short_parts")
+def test_what_was_wrong_with_any_part_of_a_long_ack_is_answered(stage: Stage) -> None:
+    client = opened(stage)
+    named = [wire_id(1, entry) for entry in (77, 0, 1, 1, 2)]
     reply = request(stage, client, ack_command(*named))
-    assert error_of(reply) == "TooManyRequests"
-    assert "an ack of 4 ids" in text_of(reply)
-    assert stage.topic().subscriptions["s"].cursor.mark_delete_index == -1
-    assert stage.broker.counters.acks_refused["TooManyRequests"] == 1
-    assert error_of(request(stage, client, ack_command(*named[:3]))) == ""
+    assert error_of(reply) == "MetadataError"
+    assert "1:77" in text_of(reply)
     assert stage.topic().subscriptions["s"].cursor.mark_delete_index == 2
+    assert stage.broker.counters.acks_refused["MetadataError"] == 1
+    assert error_of(request(stage, client, ack_command(*named[1:]))) == ""
+
+
+@pytest.mark.usefixtures("short_parts")
+def test_a_connection_that_is_lost_takes_the_rest_of_a_long_ack_with_it(stage: Stage) -> None:
+    client = opened(stage)
+    client.say(ack_command(*[wire_id(1, entry) for entry in (0, 0, 1, 1, 2)]))
+    client.hang_up()
+    stage.turn()
+    assert stage.topic().subscriptions["s"].cursor.mark_delete_index == -1
 
 
 def test_acks_and_flows_for_strangers_are_dropped(stage: Stage) -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from milepost.wire import ack_scan
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.ack_scan import read_ack, read_flow, scan_ack, scan_flow, wire_id
 from milepost.wire.commands import encode_command
@@ -85,25 +84,6 @@ def test_many_ids() -> None:
     event = scanned(ack)
     assert event is not None
     assert event.ids == [WireId(7, entry) for entry in range(5000)]
-
-
-@pytest.mark.parametrize("entry_id", [1, 2**40])
-def test_more_ids_than_are_read_are_counted(monkeypatch: pytest.MonkeyPatch, entry_id: int) -> None:
-    monkeypatch.setattr(ack_scan, "ACK_IDS_MAX", 3)
-
-    def both(count: int) -> Ack:
-        named = ids(*((7, entry_id + n) for n in range(count)))
-        named[0].ack_set.extend([-1] * 20)
-        ack = pb.CommandAck(consumer_id=1, ack_type=0, message_id=named, request_id=9)
-        event = scanned(ack)
-        assert event == read_ack(ack)
-        assert event is not None
-        assert event.request_id == 9
-        return event
-
-    assert (len(both(3).ids), both(3).ids_refused) == (3, 0)
-    assert (both(4).ids, both(4).ids_refused) == ([], 4)
-    assert (both(9).ids, both(9).ids_refused) == ([], 9)
 
 
 @pytest.mark.parametrize(

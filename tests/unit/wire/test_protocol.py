@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from google.protobuf.message import Message
 
+from milepost.wire import long_ack, replies
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire import replies
-from milepost.wire.ack_scan import ACK_IDS_MAX
 from milepost.wire.commands import FROM_BROKER, FROM_CLIENT, Kind, decode_command
 from milepost.wire.encode import MessageEncoder, send_frame, send_receipt
 from milepost.wire.events import (
@@ -25,6 +24,7 @@ from milepost.wire.events import (
 from milepost.wire.frames import FRAME_PADDING, HANDSHAKE_FRAME_MAX, command_frame
 from milepost.wire.protocol import (
     COMMAND_SIZE_MAX,
+    UNUSUAL_ACK_IDS_MAX,
     ClientProtocol,
     ServerProtocol,
     State,
@@ -219,20 +219,52 @@ class TestCommands:
         too_large = b"".join(send_frame(3, 7, METADATA, bytes(size + 1)))
         assert reason_of(protocol.receive(too_large[:4])) == "frame_too_large"
 
-    @pytest.mark.parametrize("head", [b"\x08\x01\x10\x00", b"\x10\x00\x08\x01"])
-    def test_an_ack_names_so_many_ids_and_no_more(self, head: bytes) -> None:
-        """As clients write it, and with its fields in another order."""
+    def test_a_long_ack_comes_in_parts_and_nothing_overtakes_it(self) -> None:
         protocol = ready(max_message_size=COMMAND_SIZE_MAX)
-        for count in (ACK_IDS_MAX, ACK_IDS_MAX + 1):
-            body = head + b"\x1a\x04\x08\x07\x10\x08" * count + b"\x40\x05"
+        count = 2 * long_ack.IDS_MAX + 1
+        ids = [pb.MessageIdData(ledgerId=7, entryId=entry) for entry in range(count)]
+        ack = pb.CommandAck(consumer_id=1, ack_type=0, message_id=ids, request_id=5)
+        flow = reply(pb.CommandFlow(consumer_id=1, messagePermits=3))
+        assert protocol.receive(reply(ack) + flow[:3]) == []
+        assert protocol.has_more
+        events = protocol.receive(flow[3:])  # comes while the parts are heard
+        assert protocol.has_more
+        while protocol.has_more:
+            events += protocol.receive(b"")
+        assert [type(event) for event in events] == [Ack, Ack, Ack, Flow]
+        acks = [event for event in events if isinstance(event, Ack)]
+        assert [(len(one.ids), one.goes_on, one.request_id) for one in acks] == [
+            (long_ack.IDS_MAX, True, None),
+            (long_ack.IDS_MAX, True, None),
+            (1, False, 5),
+        ]
+        assert [one.entry_id for part in acks for one in part.ids] == list(range(count))
+
+    def test_a_long_ack_that_names_what_no_id_is_ends_the_connection_in_its_place(self) -> None:
+        protocol = ready(max_message_size=COMMAND_SIZE_MAX)
+        good = b"\x1a\x04\x08\x07\x10\x08"
+        body = b"\x08\x01\x10\x00" + good * long_ack.IDS_MAX + b"\x1a\x04\x08\x07\x08\x08"
+        command = b"\x08\x0a\x52" + encode_varint(len(body)) + body
+        events = protocol.receive(command_frame(command))
+        while protocol.has_more:
+            events += protocol.receive(b"")
+        assert isinstance(events[0], Ack)
+        assert reason_of(events[1:]) == "bad_command"
+        assert protocol.receive(b"") == []
+        assert not protocol.has_more
+
+    def test_an_unusual_ack_has_a_length(self) -> None:
+        """Fields in another order, and more ids than the library can read while others wait."""
+        protocol = ready(max_message_size=COMMAND_SIZE_MAX)
+        for count in (UNUSUAL_ACK_IDS_MAX, UNUSUAL_ACK_IDS_MAX + 1):
+            body = b"\x10\x00\x08\x01" + b"\x1a\x04\x08\x07\x10\x08" * count
             command = b"\x08\x0a\x52" + encode_varint(len(body)) + body
             [event] = protocol.receive(command_frame(command))
-            assert isinstance(event, Ack)
-            assert (event.consumer_id, event.request_id) == (1, 5)
-            if count == ACK_IDS_MAX:
-                assert (len(event.ids), event.ids_refused) == (count, 0)
+            if count == UNUSUAL_ACK_IDS_MAX:
+                assert isinstance(event, Ack)
+                assert len(event.ids) == count
             else:
-                assert (len(event.ids), event.ids_refused) == (0, count)
+                assert reason_of([event]) == "bad_command"
 
     def test_commands_have_a_size(self) -> None:
         protocol = ready(max_message_size=10 * COMMAND_SIZE_MAX)

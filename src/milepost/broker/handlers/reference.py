@@ -37,8 +37,9 @@ ELSEWHERE: dict[int, tuple[str, str]] = {
         "before a seek and not again since change nothing and are answered. "
         "A cumulative ack on Shared or Key_Shared is answered and ignored, as upstream does; an ack for a "
         "consumer that is not there is dropped. An id that is not there is an error for the command, whose "
-        "other ids are acked all the same. In a transaction it is `NotAllowedError`; more than 100,000 "
-        "ids, or sets that come to more than 250,000 ranges, in one command are `TooManyRequests`.",
+        "other ids are acked all the same. In a transaction it is `NotAllowedError`; sets that come to more "
+        "than 250,000 ranges are `TooManyRequests`. One of very many ids is obeyed in parts, others having "
+        "their turn between them, and answered once.",
     ),
     Kind.FLOW: (
         "broker/subscription.py",
