@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -35,8 +35,27 @@ class Request(NamedTuple):
     headers: Mapping[str, str] = MappingProxyType({})
 
 
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
 async def call(app: Any, request: Request) -> Answer:
     """One request as an ASGI server would pass it on."""
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    await stream(app, request, send)
+    start, *rest = sent
+    return Answer(
+        start["status"],
+        {name.decode(): value.decode() for name, value in start["headers"]},
+        b"".join(message.get("body", b"") for message in rest),
+    )
+
+
+async def stream(app: Any, request: Request, send: Send) -> None:
+    """The same, for whoever wants to see the answer as it comes."""
     path, _, query = request.target.partition("?")
     chunks = request.body if isinstance(request.body, list) else [request.body]
     headers = {"host": "localhost", **request.headers}
@@ -44,7 +63,7 @@ async def call(app: Any, request: Request) -> Answer:
         headers.setdefault("content-type", "application/json")
     scope = {
         "type": "http",
-        "asgi": {"version": "3.0"},
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
         "http_version": "1.1",
         "method": request.method,
         "scheme": "http",
@@ -60,21 +79,11 @@ async def call(app: Any, request: Request) -> Answer:
         {"type": "http.request", "body": chunk, "more_body": number < len(chunks)}
         for number, chunk in enumerate(chunks, 1)
     ]
-    sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
         return waiting.pop(0) if waiting else {"type": "http.disconnect"}
 
-    async def send(message: dict[str, Any]) -> None:
-        sent.append(message)
-
     await app(scope, receive, send)
-    start, *rest = sent
-    return Answer(
-        start["status"],
-        {name.decode(): value.decode() for name, value in start["headers"]},
-        b"".join(message.get("body", b"") for message in rest),
-    )
 
 
 class Web:

@@ -16,6 +16,7 @@ from milepost.broker.policies.table import POLICIES
 from milepost.errors import NotAllowed
 from milepost.rest import audit
 from milepost.rest.bundles import Bundles
+from milepost.rest.name_lists import name_list
 from milepost.rest.permission import needs
 from milepost.rest.request import ADMIN, AskedBroker, AskedNamespace
 from milepost.rest.tenants import AskedTenant
@@ -93,13 +94,17 @@ async def delete_namespace(
     audit.note(request, "delete-namespace", name)
 
 
-@router.get("/{tenant}/{namespace}/topics", dependencies=[needs(Operation.LIST_TOPICS)])
+@router.get(
+    "/{tenant}/{namespace}/topics",
+    dependencies=[needs(Operation.LIST_TOPICS)],
+    response_model=list[str],
+)
 async def get_topics(
     broker: AskedBroker, name: AskedNamespace, mode: Mode = Mode.PERSISTENT
-) -> list[str]:
+) -> Response:
     """Full names; each partition by its own."""
     broker.directory.namespace(name)
-    return await broker.topics_of_namespace(str(name), mode.value)
+    return name_list(await broker.topics_of_namespace(str(name), mode.value))
 
 
 @router.get(

@@ -11,6 +11,7 @@ from milepost.broker import upkeep
 from milepost.broker.auth.operations import Operation
 from milepost.errors import AlreadyExists, TopicNotFound
 from milepost.rest import audit
+from milepost.rest.name_lists import name_list
 from milepost.rest.permission import needs
 from milepost.rest.request import (
     NAMESPACE,
@@ -70,12 +71,12 @@ class WouldLose(BaseModel):
 # -- lists -------------------------------------------------------------------------------------------
 
 
-@router.get(NAMESPACE, dependencies=[needs(Operation.LIST_TOPICS)])
-async def get_topics(broker: AskedBroker, domain: Domain, name: AskedNamespace) -> list[str]:
+@router.get(NAMESPACE, dependencies=[needs(Operation.LIST_TOPICS)], response_model=list[str])
+async def get_topics(broker: AskedBroker, domain: Domain, name: AskedNamespace) -> Response:
     """Full names; each partition by its own. Of non-persistent topics those that somebody uses."""
     broker.directory.namespace(name)
     mode = "PERSISTENT" if domain == "persistent" else "NON_PERSISTENT"
-    return await broker.topics_of_namespace(str(name), mode)
+    return name_list(await broker.topics_of_namespace(str(name), mode))
 
 
 @router.get(f"{NAMESPACE}/partitioned", dependencies=[needs(Operation.LIST_TOPICS)])

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from typing import Any
 
 import pytest
-from stage.frames import message
-from stage.http import Web, call
+from stage.frames import message, sends
+from stage.http import Web, call, stream
 
 from milepost.broker.broker import Broker
+from milepost.broker.producer import Producer
+from milepost.positions.names import TopicName
 from milepost.rest import bodies
+from milepost.rest.app import create_app
 from milepost.rest.bodies import SIZE_MAX
+from milepost.storage.catalog import TopicRow
+from milepost.testing.peer import RecordingPeer
 from rest.conftest import Answer, Ask, Request
 
 PARTITIONS = "/admin/v2/persistent/public/default/orders/partitions"
@@ -134,6 +140,46 @@ def test_hostile_requests(
     assert answer.status == status, answer
     if status >= 400:
         assert set(answer.json) == {"reason"}
+
+
+def test_a_thousand_at_once_are_all_answered_and_publishing_goes_on(ask: Ask) -> None:
+    """Of the same table."""
+
+    async def ask_all(broker: Broker) -> None:
+        app = create_app(broker)
+        topic = await broker.topic(TopicName.parse("persistent://public/default/t"))
+        await broker.create_subscription(topic, "s", 0)
+        producer = Producer(0, "p", RecordingPeer(), topic)
+        asked = [call(app, Request("GET", f"{TOPIC}/stats")) for _ in range(1000)]
+        topic.publish(producer, sends(message(0)))
+        answers = await asyncio.gather(*asked)
+        async with asyncio.timeout(30):
+            await broker.engine.flush()
+        assert {one.status for one in answers} == {200}
+        assert topic.log.end_index == 1
+
+    ask(ask_all)
+
+
+def test_a_hundred_thousand_topics_are_listed_in_pieces(web: Web) -> None:
+    count = 100_000
+    names = [f"persistent://public/default/topic-{number:06}" for number in range(count)]
+    web.stage.broker.directory._rows.update((name, TopicRow(0, name, {})) for name in names)
+    sizes: list[int] = []
+
+    async def listing() -> bytes:
+        body = bytearray()
+
+        async def send(message: Any) -> None:
+            sizes.append(len(message.get("body", b"")))
+            body.extend(message.get("body", b""))
+
+        await stream(web.app, Request("GET", "/admin/v2/persistent/public/default"), send)
+        return bytes(body)
+
+    assert json.loads(web.stage.run(listing())) == names
+    assert max(sizes) < 100_000
+    assert len(sizes) > count // 1000
 
 
 def test_a_body_that_does_not_end_is_408(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
