@@ -6,10 +6,11 @@ partition begins and how far it is now:
     milepost/first/persistent://public/default/t    0
     milepost/end/persistent://public/default/t      1200
 
-Both are in one commit, so files and position cannot disagree; a step that was killed is not in the log. A
-commit is refused when anybody has committed since the table was read, so two archives cannot take the same
-step. Others may optimise, vacuum and read the table with whatever they have; rows are found by topic and
-index, wherever they lie. Tables with deletion vectors or mapped columns are refused.
+Both are in one commit, so files and position cannot disagree; a step that was killed is not in the log. Delta
+refuses a commit when another one has moved the same application transaction since the table was read, so two
+archives cannot take the same step. Others may optimise, vacuum and read the table meanwhile, with whatever
+they have; rows are found by topic and index, wherever they lie. Tables with deletion vectors or mapped
+columns are refused.
 
     lake = DeltaLake.load(Path("table"))
     lake.end                                # {'persistent://public/default/t': 1200}
@@ -99,7 +100,7 @@ class DeltaLake:
         (self.directory / "data").mkdir(parents=True, exist_ok=True)
 
     def publish(self, start: Offsets, end: Offsets, files: Sequence[LakeFile]) -> DeltaLake:
-        """Commit the next step; `Busy` if somebody else has committed since this was loaded."""
+        """Commit the next step; `Busy` if somebody else has taken it since this was loaded."""
         versions = [Transaction(f"milepost/end/{topic}", index) for topic, index in end.items()]
         versions += [
             Transaction(f"milepost/first/{topic}", start.get(topic, index))
@@ -109,7 +110,6 @@ class DeltaLake:
         properties = CommitProperties(
             custom_metadata={"milepost": json.dumps({"start": start, "end": end}, sort_keys=True)},
             app_transactions=versions,
-            max_commit_retries=0,
         )
         adds = [_add(self.directory, one) for one in files if one.rows]
         schema = Schema.from_arrow(arrow_schema())
@@ -124,7 +124,7 @@ class DeltaLake:
                     actions, "append", schema, commit_properties=properties
                 )
         except CommitFailedError as error:
-            raise Busy(f"{self.directory}: somebody else has committed ({error})") from None
+            raise Busy(f"{self.directory}: another archive has taken the step ({error})") from None
         except DeltaError as error:
             if self._table is None and DeltaTable.is_deltatable(str(self.directory)):
                 raise Busy(f"{self.directory}: somebody else has made it ({error})") from None

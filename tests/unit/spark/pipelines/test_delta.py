@@ -46,10 +46,24 @@ def test_a_step_is_taken_once(tmp_path: Path) -> None:
         other.publish({TOPIC: 0}, {TOPIC: 9}, [stored(tmp_path, 0, 9)])
     late = DeltaLake.load(tmp_path)
     one.publish({TOPIC: 5}, {TOPIC: 10}, [stored(tmp_path, 5, 10)])
-    with pytest.raises(Busy, match="somebody else has committed"):
+    with pytest.raises(Busy, match="another archive has taken the step"):
         late.publish({TOPIC: 5}, {TOPIC: 8}, [stored(tmp_path, 5, 8)])
     found = DeltaLake.load(tmp_path)
     assert (found.end, rows_of(found)) == ({TOPIC: 10}, rows(0, 10))
+
+
+def test_who_merges_meanwhile_is_in_nobodys_way(tmp_path: Path) -> None:
+    lake = DeltaLake.load(tmp_path)
+    for at in range(0, 30, 10):
+        lake = lake.publish({TOPIC: at}, {TOPIC: at + 10}, [stored(tmp_path, at, at + 10)])
+    late = DeltaLake.load(tmp_path)
+    assert DeltaLake.load(tmp_path).merge(files_min=3, size_max=1 << 20) == 3
+    late.publish({OTHER: 0}, {OTHER: 5}, [stored(tmp_path, 0, 5, OTHER)])
+    # Another topic's archive is another one's step.
+    lake = lake.publish({TOPIC: 30}, {TOPIC: 40}, [stored(tmp_path, 30, 40)])
+    found = DeltaLake.load(tmp_path)
+    assert found.end == {TOPIC: 40, OTHER: 5}
+    assert rows_of(found) == rows(0, 40) + rows(0, 5, OTHER)
 
 
 def test_others_may_rewrite_the_files(tmp_path: Path) -> None:

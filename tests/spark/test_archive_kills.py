@@ -1,0 +1,75 @@
+"""An archive that is killed with everything it started, at random moments, and started again: equal.
+
+`MILEPOST_CAMPAIGN=long` makes it ten times as many runs. The seed of a run is in its name.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from milepost.spark.options import Connection, ReadOptions
+from milepost.spark.pipelines.archive import archive
+from milepost.spark.pipelines.lakes import open_lake
+from milepost.spark.pipelines.verify import verify
+
+RUNS = 10 if os.environ.get("MILEPOST_CAMPAIGN") == "long" else 1
+KILLS = 3
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+@pytest.mark.parametrize("seed", range(RUNS))
+def test_every_message_is_archived_once(
+    spark: SparkSession,
+    broker: Any,
+    publisher: Any,
+    topic: str,
+    tmp_path: Path,
+    kind: str,
+    seed: int,
+) -> None:
+    random = Random(seed)
+    command = [
+        sys.executable,
+        "-m",
+        "milepost.cli.main",
+        "pipeline",
+        "archive",
+        topic,
+        str(tmp_path),
+    ]
+    command += ["--follow", "--every", "0", "--merge", "3", "--step", "40", "--format", kind]
+    command += ["--url", broker.url, "--master", "local[2]"]
+    publisher.batches(60, of=9)
+    reached = 0
+    for _ in range(KILLS):
+        # A session of its own: Spark's JVM and workers are killed with it, as by a power cut.
+        with subprocess.Popen(command, start_new_session=True) as running:
+            stop = threading.Event()
+            for _ in range(600):
+                now = sum(open_lake(tmp_path).end.values())
+                if now > reached:
+                    break
+                assert running.poll() is None
+                stop.wait(0.1)
+            # It has begun to publish steps: somewhere in the next ones it dies.
+            publisher.batches(random.randint(1, 60), of=random.randint(1, 20))
+            publisher.chunked(random.randint(70_000, 200_000))
+            stop.wait(random.uniform(0.0, 1.5))
+            os.killpg(running.pid, signal.SIGKILL)
+        reached = sum(open_lake(tmp_path).end.values())
+    options = ReadOptions(Connection(broker.url), topics=(topic,))
+    archive(spark, options, tmp_path)
+    found = verify(spark, Connection(broker.url), tmp_path)
+    assert (found.messages, found.problems) == (len(publisher.values), [])
