@@ -23,7 +23,7 @@ from stage.talk import (
     wire_id,
 )
 
-from milepost.broker import skipping
+from milepost.broker import skipping, upkeep
 from milepost.broker.broadcast import (
     BroadcastGroup,
     member_name,
@@ -300,3 +300,24 @@ def test_a_flow_counts_for_its_member_only(stage: Stage) -> None:
     flow(stage, one, 2)
     assert (got(one), got(two)) == (["0", "1"], [])
     assert produce(stage, two, 7, "other") is not None
+
+
+def test_what_the_slowest_member_needs_is_retained(make_stage: Any) -> None:
+    """Whether it is connected or not; and goes when it has it."""
+    stage = make_stage(ledger_entries_max=1)
+    fast, slow = join(stage, "fast"), join(stage, "slow")
+    for number in range(4):  # a ledger each
+        publish(stage, number, number + 1)
+    stage.checkpoint()
+    fast.say(ack_command(*(wire_id(number + 1, 0) for number in range(4))))
+    slow.say(ack_command(wire_id(1, 0)))
+    stage.turn()
+    topic = stage.topic()
+    group(stage).settle()
+    assert stage.run(upkeep.trim(stage.broker, topic)) == 1
+    slow.hang_up()
+    stage.turn()
+    assert stage.run(upkeep.trim(stage.broker, topic)) == 0
+    assert topic.log.first_index == 1
+    back = join(stage, "slow")
+    assert got(back) == ["1", "2", "3"]

@@ -90,6 +90,21 @@ def test_the_exit_code(line: Line, verdict: str, arguments: tuple[str, ...], cod
     assert line.code == code
 
 
+def test_watching_shows_it_again_and_again(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("milepost.cli.progress.time.sleep", pause)
+    shown = line("progress", "--watch", "2", answers=3 * (answer(one("billing")),))
+    assert pauses == [2, 2, 2]
+    assert shown.count("billing") == 3
+    assert line.code == 130
+
+
 def test_nobody_of_that_name(line: Line) -> None:
     line("progress", "-g", "none", answers=(answer(),))
     assert line.code == 5
