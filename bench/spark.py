@@ -1,6 +1,7 @@
-"""What a message costs on its way into Spark: decoding, with one core.
+"""What a message costs on its way into Spark: decoding, with one core; with `--full` the whole way too.
 
     python -m bench spark
+    python -m bench --full spark        # a broker, a session, live topics: needs Java
 
 Batches of 1,000 messages of 100 B with keys, event times and sequence ids, as official clients write them;
 the best of several runs, since a shared machine only ever adds.
@@ -8,13 +9,20 @@ the best of several runs, since a shared machine only ever adds.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 
-from bench.cursor import Figure, at_least
+import pyarrow as pa
+
+import bench
+from bench import Result, at_least
+from milepost.schemas import avro
+from milepost.schemas.types import SchemaInfo, SchemaType
 from milepost.spark.columns import COLUMNS
 from milepost.spark.decode import Decoder
 from milepost.spark.entries import RawEntry
+from milepost.spark.values import codec_of
 from milepost.wire import SingleMessage, encode_broker_entry, join_batch
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.encode import encode_entry_head
@@ -67,7 +75,7 @@ def rate(columns: tuple[str, ...], made: list[RawEntry]) -> float:
     return BATCH * BATCHES / min(taken) / 1e6
 
 
-def run() -> Iterator[Figure]:
+def run() -> Iterator[Result]:
     made = entries()
     for what, columns in (
         ("all columns", COLUMNS),
@@ -75,3 +83,49 @@ def run() -> Iterator[Figure]:
     ):
         figure = rate(columns, made)
         yield at_least(f"decode batches of 1,000 × 100 B: {what}", figure, "M/s", 5.0)
+    yield from typed()
+    if bench.FULL:
+        from bench import spark_live
+
+        yield from spark_live.run()
+
+
+def typed() -> Iterator[Result]:
+    """Values of a record with four fields, by its schema."""
+    definition = {
+        "type": "record",
+        "name": "R",
+        "fields": [
+            {"name": "id", "type": "long"},
+            {"name": "sensor", "type": ["null", "string"]},
+            {"name": "celsius", "type": "double"},
+            {"name": "is_on", "type": "boolean"},
+        ],
+    }
+    kind = pa.struct(
+        [
+            ("id", pa.int64()),
+            ("sensor", pa.string()),
+            ("celsius", pa.float64()),
+            ("is_on", pa.bool_()),
+        ]
+    )
+    values = [
+        {"id": at, "sensor": f"s-{at % 50}", "celsius": at / 7, "is_on": at % 2 == 0}
+        for at in range(BATCH * BATCHES)
+    ]
+    parsed = avro.parsed(definition)
+    written = {
+        SchemaType.AVRO: [avro.write(parsed, one) for one in values],
+        SchemaType.JSON: [json.dumps(one).encode() for one in values],
+    }
+    for schema_type, data in written.items():
+        info = SchemaInfo("", schema_type, json.dumps(definition).encode())
+        codec, array = codec_of(info, info, kind), pa.array(data, pa.binary())
+        taken = []
+        for _ in range(5):
+            began = time.perf_counter()
+            assert len(codec.array(array)) == len(data)
+            taken.append(time.perf_counter() - began)
+        name = f"values by schema, four fields: {schema_type.name}"
+        yield Result(name, len(data) / min(taken) / 1e6, "M/s")
