@@ -45,6 +45,7 @@ from milepost.rest import (
     stats,
     subscriptions,
     tenants,
+    topic_permissions,
     topics,
 )
 from milepost.rest.edge import Edge
@@ -78,6 +79,7 @@ RESOURCES = (
     policies,
     clusters,
     permissions,
+    topic_permissions,
     schemas,
     broker_config,
     broker_stats,

@@ -38,7 +38,10 @@ from milepost.rest.subscriptions import SUBSCRIPTION, CursorPosition
 router = APIRouter(tags=["subscriptions"], dependencies=[needs(Operation.CONSUME)])
 
 _MOVES: dict[int | str, dict[str, Any]] = {
-    200: {"model": list[MoveModel], "description": "Of a dry run: for each partition."}
+    200: {
+        "model": list[MoveModel],  # type: ignore[valid-type]
+        "description": "Of a dry run: for each partition.",
+    }
 }
 
 

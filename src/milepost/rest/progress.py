@@ -21,10 +21,11 @@ from pydantic import BaseModel
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
 from milepost.broker.overview import survey, trouble
-from milepost.broker.progress import Progress
-from milepost.broker.verdict import Verdict
+from milepost.broker.progress import ConsumerProgress, Progress
+from milepost.broker.verdict import Hole
 from milepost.errors import TopicNotFound
 from milepost.positions.names import TopicName
+from milepost.rest.models import model_of
 from milepost.rest.permission import needs
 from milepost.rest.request import AskedBroker, AskedNamespace
 from milepost.rest.reset import PersistentTopic
@@ -36,66 +37,17 @@ _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(","
 OneSubscription = Annotated[str | None, Query(max_length=1024)]
 
 
-class HoleModel(BaseModel):
-    """The oldest messages that are not acked though later ones are: `[index, end)`."""
-
-    index: int
-    end: int
-    id: str
-    age_ms: int
-    holder: str
-    delivery_count: int
-
-
-class ConsumerModel(BaseModel):
-    name: str
-    address: str
-    client_version: str
-    inflight: int
-    permits: int
-    messages_out: int
-    messages_acked: int
-    messages_redelivered: int
-    is_blocked: bool
-    connected_since_ms: int
-    consumer_epoch: int
-
-
-class ProgressModel(BaseModel):
-    """One subscription on one partition: ready, inflight, delayed and acked are end − first."""
-
-    topic: str
-    partition: int
-    subscription: str
-    member: str
-    type: str
-    is_durable: bool
-    first: int
-    end: int
-    mark_delete_index: int
-    ready: int
-    inflight: int
-    delayed: int
-    acked: int
-    backlog: int
-    holes: int
-    hole: HoleModel | None
-    behind_ms: int
-    epoch: int
-    rate_in: float
-    rate_out: float
-    rate_acked: float
-    messages_out: int
-    messages_acked: int
-    verdict: Verdict
-    reason: str
-    drained_in_s: float | None
-    consumers: list[ConsumerModel]
+# Only to be described: what is answered is written by hand.
+HoleModel = model_of(Hole)
+ConsumerModel = model_of(ConsumerProgress)
+ProgressModel = model_of(Progress, hole=HoleModel | None, consumers=list[ConsumerModel])  # type: ignore[valid-type]
 
 
 class ProgressAnswer(BaseModel):
+    """Of each subscription on one partition; ready, inflight, delayed and acked are end − first."""
+
     at_ms: int
-    subscriptions: list[ProgressModel]
+    subscriptions: list[ProgressModel]  # type: ignore[valid-type]
 
 
 @router.get("/progress", response_model=ProgressAnswer, dependencies=[needs(Operation.SUPERUSER)])

@@ -19,6 +19,7 @@ from milepost.broker.auth.operations import Operation
 from milepost.positions.ids import MessageId
 from milepost.positions.names import TopicName
 from milepost.positions.spans import INDEX_MAX
+from milepost.rest.models import model_of
 from milepost.rest.permission import identity_of, needs
 from milepost.rest.request import AskedBroker
 
@@ -71,27 +72,14 @@ class ResetRequest(BaseModel):
         return resets.Reset(target, self.after, self.expected, self.dry_run, self.create)
 
 
-class MoveModel(BaseModel):
-    """What a reset did, or would do, to one partition: `milepost.broker.reset.Move`."""
-
-    topic: str
-    partition: int
-    first: int
-    end: int
-    was: int
-    to: int
-    epoch: int
-    redelivered: int
-    skipped: int
-    released: int
-    note: str
+MoveModel = model_of(resets.Move)
 
 
 class ResetAnswer(BaseModel):
     dry_run: bool
     redelivered: int
     skipped: int
-    moves: list[MoveModel]
+    moves: list[MoveModel]  # type: ignore[valid-type]
 
 
 class ResetModel(BaseModel):

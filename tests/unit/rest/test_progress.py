@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from milepost.broker.progress import ConsumerProgress, Progress
-from milepost.broker.verdict import Hole
-from milepost.rest.progress import ConsumerModel, HoleModel, ProgressModel
 from rest.conftest import Ask
 from rest.test_reset import fill
 
@@ -38,12 +35,3 @@ def test_of_a_topic_that_is_not_there(ask: Ask) -> None:
     assert missing.status == 404
     assert (nowhere.status, nowhere.json["subscriptions"]) == (200, [])
     assert wrong.status == 400
-
-
-def test_the_models_have_the_fields_of_the_values() -> None:
-    for model, value in (
-        (ProgressModel, Progress),
-        (ConsumerModel, ConsumerProgress),
-        (HoleModel, Hole),
-    ):
-        assert tuple(model.model_fields) == value._fields
