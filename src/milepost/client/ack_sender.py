@@ -15,11 +15,12 @@ Without receipts a round is sent within a tenth of a second, and nobody waits fo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from milepost.client.acks import IDS_MAX, AckGroup
 from milepost.client.connection import Connection
+from milepost.client.message import DeliveredEntry
 from milepost.errors import ConnectError, MilepostError, Timeout
 from milepost.positions import MessageId
 from milepost.wire import pulsar_pb2 as pb
@@ -54,7 +55,18 @@ class _Round:
 
 
 class AckSender:
-    def __init__(self, consumer_id: int, *, has_receipts: bool, timeout_s: float) -> None:
+    def __init__(
+        self,
+        consumer_id: int,
+        *,
+        has_receipts: bool,
+        timeout_s: float,
+        settled: Callable[[DeliveredEntry], None],
+    ) -> None:
+        """`settled`: told of each entry whose acks the broker has answered. What was acked may have
+        been on its way here a second time; the broker has sent that before it answered, so it is here
+        by now, and nobody is to get it any more."""
+        self._settled = settled
         self._consumer_id = consumer_id
         self._has_receipts = has_receipts
         self._timeout_s = timeout_s
@@ -183,6 +195,9 @@ class AckSender:
         if round_.commands_left:
             return
         self._unanswered.remove(round_)
+        if round_.failure is None:
+            for entry in round_.group.entries:
+                self._settled(entry)
         round_.settle(round_.failure)
         if self._open is not None:
             self._flush_soon()

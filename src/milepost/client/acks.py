@@ -16,7 +16,7 @@ It never sends: a group is taken whole, and what becomes of it is the consumer's
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from milepost.client.message import DeliveredEntry
@@ -58,6 +58,11 @@ class AckGroup:
             for position, pending in self._ids.items()
         ]
         return [*plain, *self._chunk_ids]
+
+    @property
+    def entries(self) -> Iterable[DeliveredEntry]:
+        """Those of which messages were acked."""
+        return self._entries
 
     # -- in ------------------------------------------------------------------------------------------
 

@@ -185,39 +185,35 @@ class Consumer(Receiving):
     def acknowledge_nowait(self, message: Acked | Iterable[Acked]) -> asyncio.Future[None]:
         """Ack without waiting. The future is done when it is on disk; it is shared, so shield it."""
         self._subscription.check()
-        given = (message,) if isinstance(message, Message | MessageId) else message
         ids: list[MessageId] = []
-        messages: list[tuple[Position, int]] = []
-        for one in given:
+        if isinstance(message, Message):
+            self._settle(message)
             self.stats.acks += 1
-            if isinstance(one, Message):
-                self._check_owner(one)
-                self._settle(one)
-                messages.append((one.entry.position, one.batch_index))
-            else:
-                self._check_id(one)
-                ids.append(one)
+        else:
+            for one in (message,) if isinstance(message, MessageId) else message:
+                if isinstance(one, Message):
+                    self._settle(one)
+                else:
+                    self._check_id(one)
+                    ids.append(one)
+                self.stats.acks += 1
         receipt = self._acks.receipt()
-        self._drop_copies(receipt, messages)
         self._acks.enough()
         if not ids:
             return receipt
         return self._acknowledge_ids(ids)
 
-    def _drop_copies(
-        self, receipt: asyncio.Future[None], acked: list[tuple[Position, int]]
-    ) -> None:
-        """What was acked may have been on its way here a second time. The broker has sent that before
-        it answered, so it is here when the answer is, and nobody is to get it any more."""
+    def _drop_copies(self, receipt: asyncio.Future[None], ids: list[MessageId]) -> None:
+        """As the sender does for messages (ack_sender.py): copies that come before the answer."""
         epoch = self._inbox.seek_epoch
 
         def answered(answer: asyncio.Future[None]) -> None:
             is_acked = not answer.cancelled() and answer.exception() is None
             if is_acked and epoch == self._inbox.seek_epoch:
-                for position, batch_index in acked:
-                    self._inbox.acked(position, batch_index)
+                for one in ids:
+                    self._inbox.acked(one.position, one.batch_index)
 
-        if acked and not receipt.done():
+        if not receipt.done():
             receipt.add_done_callback(answered)
 
     def _acknowledge_ids(self, ids: list[MessageId]) -> asyncio.Future[None]:
@@ -225,7 +221,7 @@ class Consumer(Receiving):
         for message_id in ids:
             self._inbox.acked(message_id.position, message_id.batch_index)
             self._forget(message_id.position)
-        self._drop_copies(apart, [(one.position, one.batch_index) for one in ids])
+        self._drop_copies(apart, ids)
         grouped = self._acks.receipt()
         if grouped.done():
             return apart
@@ -233,20 +229,18 @@ class Consumer(Receiving):
         both.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen
         return both
 
-    def _check_owner(self, message: Message) -> None:
-        if message.entry.consumer is not self:
-            raise InvalidMessageId(
-                f"{message.message_id()} of {message.entry.topic} was not received by this"
-                f" consumer of {self.topic()}"
-            )
-
     def _settle(self, message: Message) -> None:
         entry = message.entry
+        if entry.consumer is not self:
+            raise InvalidMessageId(
+                f"{message.message_id()} of {entry.topic} was not received by this"
+                f" consumer of {self.topic()}"
+            )
         bit = 1 << message.batch_index if message.batch_index > 0 else 1
         if not entry.pending & bit or entry.epoch < self._inbox.seek_epoch:
             return
         entry.pending &= ~bit
-        self._inbox.acked(entry.position, message.batch_index)
+        self._inbox.settled(entry)
         if not entry.pending:
             self._forget(entry.position)
         elif not self._options.batch_index_ack_enabled:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import secrets
+from asyncio import get_running_loop
 from collections.abc import Awaitable, Callable
 from random import Random
 
@@ -70,6 +71,7 @@ class Context:
         self.id_by_index = id_by_index
         self._loop = asyncio.get_running_loop()
         self._fork = ForkGuard()
+        self._forks = _forks
         self._last_id = -1
         # Not for secrets: spreads clients that come back at once.
         self._random = random or Random()  # noqa: S311
@@ -77,8 +79,10 @@ class Context:
 
     def check(self) -> None:
         """`WrongContext` unless this is the client's own loop and process."""
-        self._fork.check()
-        if asyncio.get_running_loop() is not self._loop:
+        # With every message: no call that can be spared.
+        if self._forks != _forks:
+            self._fork.check()
+        if get_running_loop() is not self._loop:
             raise WrongContext("a client belongs to the event loop in which it was made")
 
     @property

@@ -178,6 +178,12 @@ class Inbox:
             return message
         return None
 
+    def settled(self, entry: DeliveredEntry) -> None:
+        """Messages of this entry were acked, and may be here a second time."""
+        copy = self._held.get((entry.ledger_id, entry.entry_id))
+        if copy is not None and copy is not entry:
+            copy.pending &= entry.pending
+
     def acked(self, position: Position, batch_index: int) -> None:
         """A message was acked that may be here a second time; −1: the whole entry."""
         copy = self._held.get(position)

@@ -66,7 +66,7 @@ class Receiving:
     async def receive(self, timeout_millis: int | None = None) -> Message:
         """The next message; `Timeout` if there is none in time."""
         self.check()
-        if not self.waiters and (message := self.poll()) is not None:
+        if not self.waiters.turns and (message := self.poll()) is not None:
             if self.lacks_schema(message):
                 await self.learn_schema(message)
             return message

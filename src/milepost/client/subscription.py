@@ -112,6 +112,7 @@ class Subscription:
             self.consumer_id,
             has_receipts=options.ack_receipt_enabled,
             timeout_s=context.operation_timeout_s,
+            settled=self.inbox.settled,
         )
         self._context = context
         self._listener = listener

@@ -252,6 +252,25 @@ class TestCopies:
         assert taken(inbox) == [b"a", b"c"]
         assert inbox.permits_due() == 3
 
+    def test_the_copy_of_what_was_acked_is_not_handed_out(self) -> None:
+        inbox = opened(2)
+        inbox.take(delivery(batch(b"a", b"b", b"c")), 0)
+        first, second, _ = [inbox.pop() for _ in range(3)]
+        assert first is not None
+        assert second is not None
+        inbox.take(delivery(batch(b"a", b"b", b"c"), redeliveries=1), 0)
+        second.entry.pending &= ~0b010
+        inbox.settled(second.entry)
+        assert taken(inbox) == [b"a", b"c"]
+
+    def test_what_is_settled_and_here_once_is_handed_out(self) -> None:
+        inbox = opened(2)
+        inbox.take(delivery(batch(b"a", b"b")), 0)
+        first = inbox.pop()
+        assert first is not None
+        inbox.settled(first.entry)
+        assert taken(inbox) == [b"b"]
+
     def test_an_entry_acked_whole(self) -> None:
         inbox = opened()
         inbox.take(delivery(batch(b"a", b"b")), 0)
