@@ -20,6 +20,7 @@ import pytest
 
 import milepost.testing
 from milepost.aio import Client
+from milepost.client.service_url import ServiceUrl
 from milepost.positions import TopicName
 from milepost.testing.broker import BrokerForTest
 
@@ -78,6 +79,12 @@ def running() -> Iterator[BrokerForTest | None]:
 def service(running: BrokerForTest | None) -> str:
     """The URL of the broker that tests share."""
     return PULSAR_URL if running is None else running.url
+
+
+@pytest.fixture(scope="session")
+def port(service: str) -> int:
+    """Where it listens, for a proxy before it."""
+    return ServiceUrl.parse(service).hosts[0][1]
 
 
 @pytest.fixture

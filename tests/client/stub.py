@@ -47,6 +47,8 @@ class Stub(asyncio.Protocol):
         match message:
             case pb.CommandConnect():
                 self.protocol.accept()
+            case pb.CommandLookupTopic():
+                self.protocol.write(replies.lookup_connect(message.request_id, "pulsar://stub"))
             case pb.CommandPartitionedTopicMetadata():
                 self.protocol.write(replies.partitions(message.request_id, 0))
             case pb.CommandSubscribe():

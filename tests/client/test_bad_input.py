@@ -22,7 +22,6 @@ from milepost.aio import Client
 from milepost.broker.listener import stop_listening
 from milepost.client.policies import ConsumerType
 from milepost.positions import MessageId
-from milepost.testing.broker import BrokerForTest
 from milepost.testing.proxy import Proxy
 from milepost.wire import Command, ServerProtocol
 from milepost.wire import pulsar_pb2 as pb
@@ -175,11 +174,9 @@ async def test_a_full_queue(connect: Connect, topic: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["send", "ack", "seek", "last", "subscribe", "produce", "receive"])
-async def test_cancelled_in_the_middle(
-    topic: str, running: BrokerForTest, what: str, milepost_only: None
-) -> None:
+async def test_cancelled_in_the_middle(topic: str, port: int, what: str) -> None:
     """Whatever was cancelled, the next call works."""
-    proxy = Proxy("127.0.0.1", running.port)
+    proxy = Proxy("127.0.0.1", port)
     async with proxy, Client(proxy.url, follow_lookups=False, backoff_first_s=0.001) as client:
         consumer = await client.subscribe(topic, "s")
         producer = await client.create_producer(topic, batching_enabled=False)
@@ -287,11 +284,9 @@ async def test_no_broker_there() -> None:
             await client.create_producer("t")
 
 
-async def test_a_network_that_stops(
-    topic: str, running: BrokerForTest, milepost_only: None
-) -> None:
+async def test_a_network_that_stops(topic: str, port: int) -> None:
     """Sends and acks that are not answered fail in time, and what comes after them works."""
-    proxy = Proxy("127.0.0.1", running.port)
+    proxy = Proxy("127.0.0.1", port)
     async with proxy, impatient(proxy.url) as client:
         producer = await client.create_producer(topic, send_timeout_millis=100)
         consumer = await client.subscribe(topic, "s")
@@ -309,11 +304,9 @@ async def test_a_network_that_stops(
         await producer.send(b"again")
 
 
-async def test_a_network_that_is_gone(
-    topic: str, running: BrokerForTest, milepost_only: None
-) -> None:
+async def test_a_network_that_is_gone(topic: str, port: int) -> None:
     """Nothing waits for a connection longer than it may; when there is one again, everything works."""
-    proxy = Proxy("127.0.0.1", running.port)
+    proxy = Proxy("127.0.0.1", port)
     async with proxy, impatient(proxy.url, backoff_max_s=0.02) as client:
         producer = await client.create_producer(topic, send_timeout_millis=100)
         consumer = await client.subscribe(topic, "s")

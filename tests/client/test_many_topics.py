@@ -23,7 +23,6 @@ from milepost.client.policies import (
     PartitionsRoutingMode,
 )
 from milepost.positions import EARLIEST, MessageId
-from milepost.testing.broker import BrokerForTest
 from milepost.testing.proxy import Proxy
 
 Connect = Callable[..., Client]
@@ -167,13 +166,11 @@ async def test_a_pattern_is_told_of_topics_that_come(
         await topics_become(consumer, f"{prefix}-one", f"{prefix}-two")
 
 
-async def test_a_watch_is_set_again(
-    running: BrokerForTest, milepost_only: None, topic: str
-) -> None:
+async def test_a_watch_is_set_again(service: str, port: int, topic: str) -> None:
     """… and what came while nobody watched is found."""
-    async with Proxy("127.0.0.1", running.port) as proxy:
+    async with Proxy("127.0.0.1", port) as proxy:
         watching = Client(proxy.url, follow_lookups=False, backoff_first_s=0.01)
-        other = Client(running.url)
+        other = Client(service)
         async with watching, other:
             consumer = await watching.subscribe(
                 f"{topic}-.*", "s", is_pattern_topic=True, pattern_auto_discovery_period=3600
@@ -185,11 +182,11 @@ async def test_a_watch_is_set_again(
 
 
 async def test_what_was_published_before_a_topic_was_found_is_not_missed(
-    running: BrokerForTest, milepost_only: None, topic: str
+    service: str, port: int, topic: str
 ) -> None:
-    async with Proxy("127.0.0.1", running.port) as proxy:
+    async with Proxy("127.0.0.1", port) as proxy:
         watching = Client(proxy.url, follow_lookups=False)
-        async with watching, Client(running.url) as other:
+        async with watching, Client(service) as other:
             consumer = await watching.subscribe(
                 f"{topic}-.*", "s", is_pattern_topic=True, pattern_auto_discovery_period=3600
             )

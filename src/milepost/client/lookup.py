@@ -45,8 +45,6 @@ class Lookup:
 
     async def broker_of(self, topic: str) -> BrokerAddress:
         """The broker that serves a topic, which must not be a partitioned one."""
-        if not self._follows:
-            return BrokerAddress(self._service_url)
         asked = await self._pool.get(self._service_url)
         url: str | None = None
         through: str | None = None
@@ -56,6 +54,9 @@ class Lookup:
             if self._listener_name is not None:
                 command.advertised_listener_name = self._listener_name
             answer = await asked.request(command, self._timeout_s)
+            if not self._follows:
+                # Asked all the same: an Apache Pulsar serves no topic that nobody looked for.
+                return BrokerAddress(self._service_url)
             is_tls = self._service_url.startswith("pulsar+ssl")
             url = answer.brokerServiceUrlTls if is_tls else answer.brokerServiceUrl
             if not url:

@@ -119,6 +119,8 @@ class Subscription:
         # Where a cursor that the broker forgets begins, until something was read. One of the two.
         self._start = start
         self._target = target
+        # Where Apache Pulsar has sought it, has closed us, and keeps the cursor for who subscribes next.
+        self._sought_on: Connection | None = None
         self._link = Link(
             context.lookup,
             str(topic),
@@ -209,6 +211,7 @@ class Subscription:
             if found.start is not None:  # an index, on a broker that knows ids only
                 self._start, self._target, self.inbox.start = found.start, None, found.filter
         connection.consumers[self.consumer_id] = self
+        is_sought, self._sought_on = self._sought_on is connection, None
         try:
             answer = await connection.request(
                 subscribe_command(
@@ -225,15 +228,14 @@ class Subscription:
             )
             if self.options.is_durable:  # any other cursor went with its connection
                 self._cursor_epoch.subscribed(answer)
-            if self._target is not None:
+            if self._target is not None and not is_sought:
                 epoch = self.inbox.begin_seek(None)
                 self.acks.begin_epoch(epoch)
                 await connection.request(
                     self._seek_command(self._target, epoch), self._context.operation_timeout_s
                 )
                 if self.consumer_id not in connection.consumers:
-                    # Apache Pulsar has closed us, and keeps the cursor for who subscribes next.
-                    self._start = self._target = None
+                    self._sought_on = connection
             if connection.consumers.get(self.consumer_id) is not self:
                 raise ConnectError(f"{self.topic} was closed while it was opened")
         except BaseException:
@@ -466,6 +468,7 @@ class Subscription:
             self._start, self._target = (found.start, None) if found.start else (None, found)
             if self.options.is_durable:
                 self._start = self._target = None
+            self._sought_on = None if self._attached.is_set() else connection
             if self._attachments == attachments and self._attached.is_set():
                 self._is_one_asked = False
                 self._flow(connection, self.inbox.restart_permits())
