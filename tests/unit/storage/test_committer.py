@@ -31,13 +31,27 @@ class Decided(Shortcut):
         self.closings += 1
 
 
+class Watched(Journal):
+    """A journal that tells when the thread has looked whether anything waits, and found nothing."""
+
+    on_nothing: Callable[[], None] | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        found = super().is_waiting
+        if not found and self.on_nothing and threading.current_thread().name == "journal":
+            told, self.on_nothing = self.on_nothing, None
+            told()
+        return found
+
+
 class Desk:
     """A journal on a disk in memory, its committer, and the answers that came."""
 
     def __init__(self, is_open: bool) -> None:
         self.files = MemoryFiles(folders=[FOLDER])
         self.shortcut = Decided(is_open)
-        self.journal = Journal(
+        self.journal = Watched(
             self.files,
             bytes(16),
             previous_file=0,
@@ -189,6 +203,27 @@ def test_the_loop_takes_no_turn_while_the_thread_has_it() -> None:
         gate.set()
     assert desk.stored == ["slow", "b", "c", "d"]
     assert desk.threads[-1] != "journal"
+
+
+def test_what_comes_while_the_thread_gives_the_turn_back_is_not_forgotten() -> None:
+    async def test(desk: Desk) -> None:
+        loop = asyncio.get_running_loop()
+        answered: asyncio.Future[PersistenceError | None] = loop.create_future()
+        submitted = threading.Event()
+
+        def late() -> None:
+            desk.journal.submit(FACT, 7, (b"late",), answered.set_result)
+            submitted.set()
+
+        def nothing() -> None:
+            loop.call_soon_threadsafe(late)
+            assert submitted.wait(30)
+
+        desk.journal.on_nothing = nothing
+        desk.submit("a")
+        assert await asyncio.wait_for(answered, 30) is None
+
+    assert run(False, test).stored == ["a"]
 
 
 @both_ways
