@@ -134,6 +134,7 @@ def test_an_archive_that_is_killed_at_any_step_did_that_step_or_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     connection = Connection(broker.url)
+    reading = options(broker, topic, slice_max=5, partitions_min=2)
     publisher.batches(20, of=10)
 
     def killed_at(name: str, *, after: bool = False, **more: Any) -> None:
@@ -147,7 +148,7 @@ def test_an_archive_that_is_killed_at_any_step_did_that_step_or_nothing(
         with monkeypatch.context() as patch:
             patch.setattr(Lake, name, killed)
             with pytest.raises(KeyboardInterrupt):
-                archive(spark, options(broker, topic, slice_max=5), tmp_path, **more)
+                archive(spark, reading, tmp_path, **more)
 
     killed_at("publish")
     assert Lake.load(tmp_path).steps == ()
