@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pulsar
@@ -151,30 +154,20 @@ def test_a_consumer_that_comes_too_often_is_refused(
     connect(broker).subscribe(topic, "s", consumer_name="me")
 
 
-def await_deduplication(broker: BrokerProcess, topic: str, status: str) -> None:
-    """Where it begins is made durable behind the answer; the topic says when it has begun or ended."""
-    deadline = time.monotonic() + 10
-    path = f"/admin/v2/{topic.replace('://', '/')}/stats"
-    while broker.rest("GET", path)[1]["deduplicationStatus"] != status:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)  # sleep: asks again until the deadline
-
-
 def test_deduplication_is_switched_under_a_producer(
     client: pulsar.Client, broker: BrokerProcess, topic: str
 ) -> None:
+    """What is sent behind the answer is judged by it."""
     consumer = client.subscribe(topic, "s")
     producer = client.create_producer(topic, producer_name="me")
     producer.send(b"0", sequence_id=5)
     producer.send(b"1", sequence_id=5)
     set_policy(broker, topic, "deduplicationEnabled", True)
-    await_deduplication(broker, topic, "Enabled")
     producer.send(b"2", sequence_id=6)
     producer.send(b"again", sequence_id=6)
     producer.send(b"3", sequence_id=7)
     assert payloads(drain(consumer)) == [b"0", b"1", b"2", b"3"]
     set_policy(broker, topic, "deduplicationEnabled", False)
-    await_deduplication(broker, topic, "Disabled")
     producer.send(b"4", sequence_id=7)
     assert payloads(receive(consumer, 1)) == [b"4"]
 
@@ -204,3 +197,27 @@ def test_policies_outlive_the_broker(own_broker: Any, connect: Any, topic: str, 
     with pytest.raises(pulsar.ProducerBusy):
         client.create_producer(topic)
     producer.send(b"x")
+
+
+def test_where_encryption_is_required_plain_producers_are_kept_out(
+    broker: BrokerProcess, connect: Callable[..., pulsar.Client], tmp_path: Path
+) -> None:
+    private, public = tmp_path / "private.pem", tmp_path / "public.pem"
+    for command in (
+        ["openssl", "genrsa", "-out", str(private), "2048"],
+        ["openssl", "rsa", "-in", str(private), "-pubout", "-out", str(public)],
+    ):
+        subprocess.run(command, check=True, capture_output=True)
+    keys = pulsar.CryptoKeyReader(str(public), str(private))
+    namespace, topic = "/admin/v2/namespaces/public/sealed", "persistent://public/sealed/t"
+    assert broker.rest("PUT", namespace)[0] == 204
+    # A client takes the refusal for one that may pass, and asks again as long as it may.
+    client = connect(broker, operation_timeout_seconds=2)
+    consumer = client.subscribe(topic, "s", crypto_key_reader=keys)
+    client.create_producer(topic).send(b"plain")
+    assert broker.rest("POST", f"{namespace}/encryptionRequired", True)[0] == 204
+    until(lambda: not stats(broker, topic)["publishers"], "the plain producer is closed")
+    with pytest.raises(pulsar.PulsarException):
+        client.create_producer(topic)
+    client.create_producer(topic, encryption_key="key", crypto_key_reader=keys).send(b"sealed")
+    assert payloads(receive(consumer, 2)) == [b"plain", b"sealed"]

@@ -18,7 +18,7 @@ from milepost.admin.request import Answer, Request, Script, delete, get, namespa
 PUT_OF_NAMESPACE = frozenset({"schemaCompatibilityStrategy", "compactionThreshold"})
 PUT_OF_TOPIC = frozenset({"schemaCompatibilityStrategy"})
 # What a topic is given in the query, and not in the body.
-QUERY_OF_TOPIC = frozenset({"messageTTL"})
+QUERY_OF_TOPIC = frozenset({"messageTTL", "subscriptionExpirationTime"})
 
 
 def get_policy(namespace: str, name: str) -> Script[Any]:

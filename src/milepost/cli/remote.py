@@ -22,6 +22,9 @@ from milepost.cli.output import output_option
 if TYPE_CHECKING:
     from milepost.admin import AdminError
 
+# Commands that something else may stand in the way of.
+_DELETING = ("delete", "delete-partitioned-topic", "unsubscribe")
+
 # Arguments that name what a command is about, in the order in which they are told.
 _OBJECTS = ("tenant", "namespace", "topic", "subscription", "role")
 
@@ -86,7 +89,7 @@ def _next_step(code: Exit, ctx: click.Context, where: Connection, error: AdminEr
         return "this broker does not have this call"
     if code is Exit.NOT_FOUND:
         return _where_to_look(ctx, topic, error.reason)
-    if code is Exit.CONFLICT and "delete" in (ctx.info_name or ""):
+    if code is Exit.CONFLICT and ctx.info_name in _DELETING:
         return _what_is_in_the_way(ctx)
     if code is Exit.FAILED:
         return f"the log of the broker at {error.url} has more"

@@ -132,7 +132,7 @@ TABLE: tuple[Policy, ...] = (
         default=lambda settings: settings.subscription_expiration_minutes,
         settings=("subscription_expiration_minutes",),
         namespace=Route(path="subscriptionExpirationTime"),
-        topic=Route(path="subscriptionExpirationTime"),
+        topic=Route(path="subscriptionExpirationTime", query="subscriptionExpirationTime"),
     ),
     _quota(
         "backlog_quota_size",
