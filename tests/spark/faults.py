@@ -5,7 +5,7 @@ removes the file fails. That is what there is:
 
     commit-before   commit fails, and has done nothing
     commit-after    commit fails, and has done everything
-    send            a task fails behind so many sends (the number is in the file), all of them stored
+    send            a task fails in a send, with half of it stored, behind so many (the number in the file)
     die             the same, but its process is killed
 
 With `mixed=true` every attempt of a task has its rows in another order, as behind a shuffle.
@@ -17,6 +17,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -38,13 +39,20 @@ class Faults:
         assert name in FAULTS
         Path(self._directory, name).write_text(str(count), encoding="utf-8")
 
-    def is_due(self, name: str, count: int = 0) -> bool:
-        path = Path(self._directory, name)
+    def waits(self, name: str, count: int) -> bool:
+        """Is it to happen behind so many sends?"""
         try:
-            if int(path.read_text(encoding="utf-8")) > count:
-                return False
-            path.unlink()
+            return int(Path(self._directory, name).read_text(encoding="utf-8")) <= count
         except FileNotFoundError:
+            return False
+
+    def is_due(self, name: str, count: int = 0) -> bool:
+        """The same, for the one who is to let it happen."""
+        if not self.waits(name, count):
+            return False
+        try:
+            Path(self._directory, name).unlink()
+        except FileNotFoundError:  # another task was faster
             return False
         return True
 
@@ -64,10 +72,12 @@ class FaultyWriter(DataSourceStreamArrowWriter):
             if self._faults.is_due("send", sends):
                 raise RuntimeError(f"a task fails behind {sends} sends, as it was told to")
 
-        def counted(*args: Any) -> None:
+        def counted(target: str, name: str, messages: list[Any], *more: Any) -> None:
             nonlocal sends
-            fail()
-            send(*args)
+            if self._faults.waits("die", sends) or self._faults.waits("send", sends):
+                send(target, name, messages[: (len(messages) + 1) // 2], *more)
+                fail()
+            send(target, name, messages, *more)
             sends += 1
 
         self._inner._send_once = counted
@@ -99,11 +109,12 @@ class FaultySource(DataSource):
 
 
 def mixed(batches: Iterator[Any]) -> Iterator[Any]:
-    """The rows from another one on."""
+    """The rows in an order of this attempt's own."""
     context = TaskContext.get()
     assert context is not None
     found = list(batches)
     if found:
         rows = pa.Table.from_batches(found)
-        turn = (1 + context.attemptNumber() * 5) % len(rows)
-        yield from pa.concat_tables([rows.slice(turn), rows.slice(0, turn)]).to_batches()
+        order = list(range(len(rows)))
+        Random(context.taskAttemptId()).shuffle(order)
+        yield from rows.take(order).to_batches()
