@@ -36,7 +36,7 @@ from spark.faults import FAULTS, Faults, FaultySource
 IS_LONG = os.environ.get("MILEPOST_CAMPAIGN") == "long"
 RUNS = 400 if IS_LONG else 20
 DRIVER_RUNS = 20 if IS_LONG else 1
-PATIENCE_S = 200
+PATIENCE_S = 250
 
 KINDS = ("broker", "forget", *FAULTS)
 

@@ -45,7 +45,7 @@ from milepost.spark.fetch import fetch
 from milepost.spark.offsets import Slice
 from milepost.spark.options import Connection
 from milepost.spark.source import MilepostSource, TopicStreamReader
-from spark.test_stream import Sink, wait_until
+from spark.test_stream import PATIENCE_S, Sink, wait_until
 
 
 def test_spark_finds_the_source_by_the_name_of_a_package() -> None:
@@ -261,7 +261,7 @@ def test_a_writer_is_given_its_rows_in_several_batches(
             .trigger(availableNow=True)
             .start()
         )
-        assert query.awaitTermination(100)
+        assert query.awaitTermination(PATIENCE_S)
     finally:
         spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
     found = reading(topic=f"{topic}-copy").load().orderBy("index").collect()
