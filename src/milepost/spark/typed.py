@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from milepost.errors import MilepostError, SchemaMismatch, Undecodable
 from milepost.schemas.types import SchemaInfo
@@ -68,28 +69,10 @@ class TypedBatches:
 
     def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         bad: dict[int, str] = {}
-        values = self._values(batch, bad)
-        arrays = []
-        for name in self._schema.names:
-            match name:
-                case "value":
-                    arrays.append(values)
-                case "_corrupt":
-                    is_good = np.ones(batch.num_rows, bool)
-                    is_good[list(bad)] = False
-                    nulls = pa.nulls(batch.num_rows, pa.binary())
-                    good = pa.array(is_good)
-                    raw = batch["value"]
-                    arrays.append(raw if not is_good.any() else _either(good, nulls, raw))
-                case "_corrupt_reason":
-                    reasons = [bad.get(row) for row in range(batch.num_rows)] if bad else None
-                    arrays.append(
-                        pa.nulls(batch.num_rows, pa.string())
-                        if reasons is None
-                        else pa.array(reasons, pa.string())
-                    )
-                case _:
-                    arrays.append(batch[name])
+        made = {"value": self._values(batch, bad)}
+        if CORRUPT in self._schema.names or CORRUPT_REASON in self._schema.names:
+            made |= _corrupt(batch, bad)
+        arrays = [made[name] if name in made else batch[name] for name in self._schema.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _values(self, batch: pa.RecordBatch, bad: dict[int, str]) -> pa.Array:
@@ -174,7 +157,11 @@ class TypedBatches:
         )
 
 
-def _either(condition: pa.Array, one: pa.Array, other: pa.Array) -> pa.Array:
-    import pyarrow.compute as pc
-
-    return pc.if_else(condition, one, other)
+def _corrupt(batch: pa.RecordBatch, bad: dict[int, str]) -> dict[str, pa.Array]:
+    """Bytes and reasons of the rows that are bad, nulls for the others."""
+    count = batch.num_rows
+    if not bad:
+        return {CORRUPT: pa.nulls(count, pa.binary()), CORRUPT_REASON: pa.nulls(count, pa.string())}
+    reasons = pa.array([bad.get(row) for row in range(count)], pa.string())
+    raw = pc.if_else(reasons.is_valid(), batch["value"], pa.scalar(None, pa.binary()))
+    return {CORRUPT: raw, CORRUPT_REASON: reasons}
