@@ -17,6 +17,7 @@ from milepost.broker.dispatch import (
     TYPE_NAMES,
     make_dispatcher,
 )
+from milepost.broker.recent_reads import RecentReads
 from milepost.broker.subscription import Subscription
 from milepost.errors import ConsumerAssignError, ConsumerBusy, InvalidInput
 from milepost.positions.names import TopicName
@@ -187,6 +188,7 @@ def test_chunks_come_in_order_also_when_one_was_passed_over_during_a_read(
     stage.checkpoint()
     slow = stage.consumer(subscription, SHARED, name="a", permits=1)
     assert got(slow) == ["0/0"]
+    stage.broker.reads = RecentReads(stage.engine)  # nothing was read of late
     stage.engine.holds_reads = True
     quick = stage.consumer(subscription, SHARED, name="b", permits=10)
     stage.engine.release_read()  # chunk 1 is passed over
