@@ -11,7 +11,7 @@ SECONDS ?= 60
 # What `make check` runs; `make test` runs everything else too, whatever there is.
 QUICK := tests/unit tests/property tests/scenarios tests/pips tests/test_tidy.py tests/test_docs.py tests/test_judge.py
 # As pytest, but what fails beside other work is judged alone.
-JUDGE := $(BIN)/python tests/judge.py -q
+JUDGE := $(BIN)/python tests/judge.py -q --durations=15
 
 .PHONY: help setup run demo check test fuzz bench campaign clients pipelines docs format lock clean
 
