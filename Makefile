@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DATA ?= data
 JOBS ?= 2
+# Tests that wait for other processes more than they work.
+WAITING_JOBS ?= 3
 SECONDS ?= 60
 # What `make check` runs; `make test` runs everything else too, whatever there is.
 QUICK := tests/unit tests/property tests/scenarios tests/pips tests/test_tidy.py tests/test_docs.py tests/test_judge.py
@@ -46,7 +48,7 @@ check: $(READY) ## format, lint, types, tidy, unit, property, scenarios, proposa
 
 test: check ## everything that CI runs
 	$(JUDGE) -n $(JOBS) -m "slow" $(QUICK)
-	$(JUDGE) -n $(JOBS) tests $(QUICK:%=--ignore=%) --ignore=tests/spark
+	$(JUDGE) -n $(WAITING_JOBS) --dist worksteal tests/fuzz tests $(QUICK:%=--ignore=%) --ignore=tests/spark
 	$(JUDGE) -m "not slow" tests/spark
 
 fuzz: $(READY) ## every fuzz target for SECONDS=60, all in about 14 minutes
