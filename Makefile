@@ -49,7 +49,7 @@ check: $(READY) ## format, lint, types, tidy, unit, property, scenarios, proposa
 test: check ## everything that CI runs
 	$(JUDGE) -n $(JOBS) -m "slow" $(QUICK)
 	$(JUDGE) -n $(WAITING_JOBS) --dist worksteal tests/fuzz tests $(QUICK:%=--ignore=%) --ignore=tests/spark
-	$(JUDGE) -m "not slow" tests/spark
+	$(JUDGE) -n $(JOBS) --dist loadfile -m "not slow" tests/spark
 
 fuzz: $(READY) ## every fuzz target for SECONDS=60, all in about 14 minutes
 	MILEPOST_FUZZ_SECONDS=$(SECONDS) $(BIN)/python -m pytest -q -n $(JOBS) tests/fuzz
