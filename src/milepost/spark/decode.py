@@ -256,7 +256,6 @@ def _payloads(entries: Sequence[RawEntry], data: Any, heads: Any) -> Any:
         end += len(found)
         head[Field.PAYLOAD_END] = end
     joined = np.concatenate(parts)
-    joined.flags.writeable = (
-        False  # as `data` is: or the loop would be compiled a second time for it
-    )
+    # As `data` is: or the loop would be compiled a second time for it.
+    joined.flags.writeable = False
     return joined

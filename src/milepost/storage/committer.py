@@ -57,7 +57,8 @@ class Committer:
     def _take_turn(self) -> None:
         self._is_scheduled = False
         journal = self._journal
-        if self._is_away or not journal.is_waiting:
+        assert not self._is_away, "scheduled while the thread has the turn"
+        if not journal.is_waiting:
             return
         clock = self._clock
         now = clock.monotonic()
