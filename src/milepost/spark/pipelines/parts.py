@@ -18,7 +18,6 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from milepost.spark.columns import arrow_schema
-from milepost.spark.offsets import Offsets
 
 BATCH_MESSAGES: Final = 10_000
 
@@ -61,8 +60,3 @@ def read_part(directory: str, part: Part, columns: Sequence[str]) -> Iterator[pa
     found = ds.dataset(paths, schema=arrow_schema(), format="parquet")
     rows = found.to_table(names, filter=mine).sort_by("index").select(list(columns)).cast(schema)
     yield from rows.combine_chunks().to_batches(BATCH_MESSAGES)
-
-
-def spans(start: Offsets, end: Offsets) -> int:
-    """Indexes that a lake covers."""
-    return sum(end[topic] - start.get(topic, 0) for topic in end)
