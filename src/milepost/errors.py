@@ -40,6 +40,7 @@
     │   ├── OutOfOrderAppend
     │   ├── StaleEpoch
     │   ├── NotPersistent
+    │   │   └── NothingStored
     │   ├── PreconditionFailed  … until something else is different
     │   │   └── UnexpectedPosition
     │   ├── IncompatibleSchema
@@ -270,6 +271,12 @@ class NotPersistent(NotAllowed):
     """Something that only a persistent topic has (PIP-415: 406)."""
 
     http_status = 406
+
+
+class NothingStored(NotPersistent):
+    """Something about stored messages, asked of a topic that stores none."""
+
+    http_status = 405
 
 
 class PreconditionFailed(NotAllowed):

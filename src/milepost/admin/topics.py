@@ -42,9 +42,12 @@ def list_topics(
 
 
 def list_partitioned_topics(namespace: str, *, include_system: bool = False) -> Script[list[str]]:
-    """The names without `-partition-n`."""
-    path = f"/admin/v2/persistent/{NamespaceName.parse(namespace)}/partitioned"
-    return (yield get(path, includeSystemTopic=include_system or None)).strings()
+    """The names without `-partition-n`, of both domains."""
+    found: list[str] = []
+    for domain in (PERSISTENT, NON_PERSISTENT):
+        path = f"/admin/v2/{domain}/{NamespaceName.parse(namespace)}/partitioned"
+        found += (yield get(path, includeSystemTopic=include_system or None)).strings()
+    return found
 
 
 def create_topic(topic: str, properties: dict[str, str] | None = None) -> Script[None]:

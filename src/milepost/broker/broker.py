@@ -215,6 +215,10 @@ class Broker:
 
     # -- topics ------------------------------------------------------------------------------------
 
+    def exists(self, name: TopicName) -> bool:
+        """Is there such a topic? One that is not persistent is there while it is open, or a partition."""
+        return str(name) in self.topics or self.directory.exists(name)
+
     async def topic(self, name: TopicName, *, create: bool = True) -> Topic:
         """The open topic; made if it may be."""
         topic = self.topics.get(str(name))

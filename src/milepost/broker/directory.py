@@ -19,7 +19,7 @@ from milepost.errors import (
     TooManyRequests,
     TopicNotFound,
 )
-from milepost.positions.names import NamespaceName, TopicName
+from milepost.positions.names import PERSISTENT, NamespaceName, TopicName
 from milepost.storage.catalog import Catalog, Doc, Snapshot, StateRow, TopicRow
 from milepost.storage.ledger import LedgerRow
 
@@ -91,8 +91,8 @@ class Directory:
             raise TopicNotFound(f"partitioned topic {name} does not exist")
         return self._partitioned[str(name)]
 
-    def partitioned_topics(self, namespace: str) -> list[str]:
-        prefix = f"persistent://{namespace}/"
+    def partitioned_topics(self, namespace: str, domain: str = PERSISTENT) -> list[str]:
+        prefix = f"{domain}://{namespace}/"
         return sorted(name for name in self._partitioned if name.startswith(prefix))
 
     def exists(self, name: TopicName) -> bool:
@@ -170,9 +170,9 @@ class Directory:
 
     async def delete_namespace(self, name: NamespaceName) -> None:
         self.namespace(name)
-        prefix = f"persistent://{name}/"
+        prefixes = (f"persistent://{name}/", f"non-persistent://{name}/")
         names = chain(self._rows, self._being_made, self._partitioned)
-        if any(topic.startswith(prefix) for topic in names):
+        if any(topic.startswith(prefixes) for topic in names):
             raise AlreadyExists(f"namespace {name} still has topics")
         await self._delete(NAMESPACES, self._namespaces, str(name))
 
@@ -233,7 +233,7 @@ class Directory:
         if properties:
             doc["properties"] = properties
         await self._create(PARTITIONED, self._partitioned, str(name), doc)
-        self.on_topics(str(name.namespace), _partitions_of(name, 0, partitions), ())
+        self._tell(name, _partitions_of(name, 0, partitions), ())
 
     async def grow_partitioned(self, name: TopicName, partitions: int) -> None:
         """More partitions; those that are there stay as they are."""
@@ -250,13 +250,18 @@ class Directory:
         await self._change(lambda catalog: catalog.put_doc(PARTITIONED, str(name), grown))
         self._partitioned[str(name)] = grown
         came = _partitions_of(name, doc["partitions"], partitions)
-        self.on_topics(str(name.namespace), came, ())
+        self._tell(name, came, ())
 
     async def delete_partitioned(self, name: TopicName) -> None:
         """Its partitions are topics of their own, and gone already."""
         gone = _partitions_of(name, 0, self.partitioned_doc(name)["partitions"])
         await self._delete(PARTITIONED, self._partitioned, str(name))
-        self.on_topics(str(name.namespace), (), gone)
+        self._tell(name, (), gone)
+
+    def _tell(self, name: TopicName, came: Iterable[str], gone: Iterable[str]) -> None:
+        """Lists that clients watch have persistent topics only."""
+        if name.is_persistent:
+            self.on_topics(str(name.namespace), came, gone)
 
     def _check_count(self, name: TopicName, partitions: int) -> None:
         limit = self.partitions_max

@@ -19,9 +19,9 @@ from milepost.broker.policies.policy import Level
 from milepost.broker.producer import Producer
 from milepost.broker.subscription import Subscription
 from milepost.broker.topic import Topic
+from milepost.broker.volatile import VolatileTopic
 from milepost.errors import (
     AlreadyExists,
-    NotPersistent,
     PersistenceError,
     PreconditionFailed,
     ServiceNotReady,
@@ -50,9 +50,7 @@ class Loss(NamedTuple):
 async def create_topic(broker: Broker, name: TopicName, properties: dict[str, str]) -> None:
     directory = broker.directory
     directory.check_namespace(name)
-    if not name.is_persistent:
-        raise NotPersistent(f"{name} is not persistent")
-    if directory.exists(name):
+    if broker.exists(name):
         raise AlreadyExists(f"topic {name} exists")
     if name.partition >= 0:
         raise PreconditionFailed(
@@ -60,7 +58,12 @@ async def create_topic(broker: Broker, name: TopicName, properties: dict[str, st
             if directory.partitions(name.base) is None
             else f"{name.base} has no partition {name.partition}: give it more partitions"
         )
-    await directory.create_topic(name, broker.first_doc(properties))
+    if name.is_persistent:
+        await directory.create_topic(name, broker.first_doc(properties))
+        return
+    topic = await broker.topic(name)
+    assert isinstance(topic, VolatileTopic), topic
+    topic.is_kept = True
 
 
 async def set_subscription_properties(
@@ -185,8 +188,9 @@ async def delete_topic(broker: Broker, topic: Topic, *, force: bool) -> None:
     if topic.name.partition < 0:
         await broker.steward.book.forget(Level.TOPIC, str(topic.name))
     async with _closed(broker, topic):
-        await broker.engine.delete_topic(topic.row, topic.log)
-        broker.directory.forget_topic(topic.name)
+        if topic.name.is_persistent:
+            await broker.engine.delete_topic(topic.row, topic.log)
+            broker.directory.forget_topic(topic.name)
         if topic.name.partition < 0:  # partitions share the schema of their topic
             await broker.schemas.forget(topic.name)
 
@@ -195,14 +199,15 @@ async def delete_partitioned(broker: Broker, name: TopicName, *, force: bool) ->
     """All partitions or, while one is in use, none."""
     partitions = broker.directory.partitions(name)
     if partitions is None:
-        if broker.directory.exists(name):
+        if broker.exists(name):
             raise AlreadyExists(f"{name} is not partitioned; delete it as a topic")
         raise TopicNotFound(f"partitioned topic {name} does not exist")
     topics = []
     for number in range(partitions):
         partition = name.partition_name(number)
-        if broker.directory.row(partition) is not None:
-            topics.append(await broker.topic(partition, create=False))
+        found = broker.topics.get(str(partition))
+        if found is not None or broker.directory.row(partition) is not None:
+            topics.append(found or await broker.topic(partition, create=False))
     if not force:
         for topic in topics:
             check_unused(topic)

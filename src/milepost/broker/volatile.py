@@ -2,7 +2,8 @@
 
 The same topic, cursor and dispatch as everywhere, over a log that has no journal: what is appended is
 visible in the next turn of the loop, what was sent is done, and what nobody took in time is dropped and
-counted. A receipt says that the message was seen, no more. Nothing of it survives its last client.
+counted. A receipt says that the message was seen, no more. Nothing of it survives its last client, but for
+the name of one that an operator has made: that stays until the topic is unloaded.
 
     publish ─▶ log, in memory ─▶ next turn: receipt, dispatch ─▶ sent: acked
                              └─▶ more than BACKLOG_SIZE_MAX waits: the oldest are dropped
@@ -100,10 +101,12 @@ class VolatileTopic(Topic):
             counters=counters,
         )
         memory.on_visible = self._make_room
+        self.is_kept = False
+        """An operator has made it: it stays without a client, until it is unloaded or deleted."""
 
     @property
     def is_idle(self) -> bool:
-        return not self.producers and not self.subscriptions
+        return not (self.producers or self.subscriptions or self.is_kept)
 
     def subscribe(self, name: str, limits: Limits) -> VolatileSubscription:
         """A subscription to what comes from now on."""
@@ -159,7 +162,7 @@ class VolatileSubscription(Subscription):
 
 
 def names(topics: Mapping[str, Topic], namespace: str) -> list[str]:
-    """The non-persistent topics of a namespace that somebody uses."""
+    """The non-persistent topics of a namespace that are open."""
     prefix = f"non-persistent://{namespace}/"
     return sorted(name for name in topics if name.startswith(prefix))
 

@@ -105,7 +105,7 @@ async def unload(request: Request, broker: AskedBroker, name: Whole) -> None:
             await upkeep.close_topic(broker, topic)
 
     topics = [one for one in broker.topics.values() if one.name.namespace == name]
-    await _each([one for one in topics if one.name.is_persistent], close)
+    await _each(topics, close)
     audit.note(request, "unload-namespace", name, topics=len(topics))
 
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Request, Response
+from fastapi import APIRouter, Body, Depends, Request, Response
 from pydantic import BaseModel, Field
 
 from milepost.broker import upkeep
 from milepost.broker.auth.operations import Operation
 from milepost.broker.topic import Topic
+from milepost.errors import PreconditionFailed
 from milepost.positions.ids import Position
 from milepost.rest import audit
 from milepost.rest.message_ids import LONG_MAX, MessageIdData, message_id
 from milepost.rest.permission import needs
 from milepost.rest.request import (
+    PERSISTENT_ONLY,
     TOPIC,
     AskedBroker,
     AskedTopic,
     DryRun,
+    OpenedParts,
     OpenParts,
     OpenTopic,
     no_content,
@@ -44,14 +47,14 @@ class GivenPosition(BaseModel):
 
 
 @router.put(f"{TOPIC}/unload", status_code=204)
-async def unload(request: Request, broker: AskedBroker, topics: OpenParts) -> None:
+async def unload(request: Request, broker: AskedBroker, topics: OpenedParts) -> None:
     """Close the topic; its clients are told, come back, and open it again."""
     for topic in topics:
         await upkeep.close_topic(broker, topic)
         audit.note(request, "unload", topic.name)
 
 
-@router.post(f"{TOPIC}/terminate")
+@router.post(f"{TOPIC}/terminate", dependencies=[PERSISTENT_ONLY])
 async def terminate(request: Request, broker: AskedBroker, topic: OpenTopic) -> MessageIdData:
     """Let nobody publish to the topic any more; answers the last message's id."""
     position = await upkeep.terminate(broker, topic)
@@ -59,7 +62,7 @@ async def terminate(request: Request, broker: AskedBroker, topic: OpenTopic) -> 
     return message_id(topic, position)
 
 
-@router.post(f"{TOPIC}/terminate/partitions")
+@router.post(f"{TOPIC}/terminate/partitions", dependencies=[PERSISTENT_ONLY])
 async def terminate_partitions(
     request: Request, broker: AskedBroker, name: AskedTopic
 ) -> dict[int, MessageIdData]:
@@ -72,7 +75,17 @@ async def terminate_partitions(
     return last
 
 
-@router.delete(f"{TOPIC}/truncate", status_code=204, responses={200: {"model": WouldLose}})
+async def _truncatable(name: AskedTopic) -> None:
+    if not name.is_persistent:
+        raise PreconditionFailed(f"{name} is not persistent: there is nothing to truncate")
+
+
+@router.delete(
+    f"{TOPIC}/truncate",
+    status_code=204,
+    responses={200: {"model": WouldLose}},
+    dependencies=[Depends(_truncatable)],
+)
 async def truncate(
     request: Request, broker: AskedBroker, topics: OpenParts, dry_run: DryRun = False
 ) -> Response:

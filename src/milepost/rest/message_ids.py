@@ -27,6 +27,7 @@ from milepost.rest.request import (
     AskedBroker,
     FoundTopic,
     OpenTopic,
+    check_persistent,
     open_topic,
     topic_name,
     whole_number,
@@ -119,6 +120,7 @@ async def get_message_id_by_index(request: Request) -> Response:
     _boolean(query.getlist("authoritative"), "authoritative")
     precise = _boolean(query.getlist("precise"), "precise")
     name = topic_name(**request.path_params)
+    await check_persistent(name)
     topic = await open_topic(request, name)
     position, batch_index, batch_size = await inspection.message_at(topic, index)
     body = {

@@ -9,11 +9,12 @@ from fastapi import APIRouter, Body, Request
 from fastapi.responses import PlainTextResponse, Response
 from pydantic import BaseModel, ConfigDict
 
+from milepost.broker import volatile
 from milepost.broker.auth.operations import Operation
 from milepost.broker.policies import document
 from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
-from milepost.errors import NotAllowed
+from milepost.errors import AlreadyExists, NotAllowed
 from milepost.rest import audit
 from milepost.rest.bundles import Bundles
 from milepost.rest.name_lists import name_list
@@ -88,6 +89,8 @@ async def delete_namespace(
     """Delete a namespace that has no topics."""
     if force:
         raise NotAllowed("namespaces are not deleted by force: delete their topics first")
+    if volatile.names(broker.topics, str(name)):
+        raise AlreadyExists(f"namespace {name} still has topics")
     await broker.directory.delete_namespace(name)
     await broker.guard.forget_namespace(name)
     await broker.steward.book.forget(Level.NAMESPACE, str(name))

@@ -23,10 +23,10 @@ from milepost.broker.labels import check_label
 from milepost.broker.policies.policy import NOTHING, Level, Policy, Route, key_of, merged
 from milepost.broker.policies.shapes import Json
 from milepost.broker.policies.table import TABLE
-from milepost.errors import InvalidPolicy, TopicNotFound
+from milepost.errors import InvalidPolicy
 from milepost.positions.names import TopicName
 from milepost.rest.permission import needs
-from milepost.rest.request import AskedBroker, AskedNamespace, AskedTopic
+from milepost.rest.request import AskedBroker, AskedNamespace, AskedTopic, check_topic
 
 NAMESPACE_PATH = "/admin/v2/namespaces/{tenant}/{namespace}"
 TOPIC_PATH = "/admin/v2/{domain:domain}/{tenant}/{namespace}/{topic}"
@@ -72,9 +72,7 @@ async def _namespace(broker: AskedBroker, name: AskedNamespace) -> Target:
 
 async def _topic(broker: AskedBroker, name: AskedTopic, isGlobal: bool = False) -> Target:
     """With one cluster, what is set for all of them is set for this one."""
-    broker.directory.check_namespace(name)
-    if name.is_persistent and not broker.directory.exists(name):
-        raise TopicNotFound(f"topic {name} does not exist")
+    check_topic(broker, name)
     return Target(broker, Level.TOPIC, str(name.base), name)
 
 

@@ -17,6 +17,7 @@ from milepost.broker.topic import Topic
 from milepost.errors import (
     InvalidInput,
     MilepostError,
+    NothingStored,
     NotPersistent,
     SubscriptionNotFound,
     TopicNotFound,
@@ -81,11 +82,17 @@ AskedNamespace = Annotated[NamespaceName, Depends(_namespace)]
 
 
 async def open_topic(request: Request, name: TopicName, *, create: bool = False) -> Topic:
-    """The topic, if it is there and this broker has it. Asking creates nothing, but for a partition
-    that nobody has used yet: its partitioned topic exists, and so does it. With `create` a topic that
-    is not there is made, if topics may be made by using them."""
+    """The topic, if it is there, persistent, and this broker has it. Asking creates nothing, but for a
+    partition that nobody has used yet: its partitioned topic exists, and so does it. With `create` a
+    topic that is not there is made, if topics may be made by using them."""
     if not name.is_persistent:
-        raise NotPersistent(f"{name} is not persistent")
+        check_topic(request.app.state.broker, name)
+        raise NothingStored(f"{name} is not persistent: nothing of it is stored")
+    return await _any_topic(request, name, create=create)
+
+
+async def _any_topic(request: Request, name: TopicName, *, create: bool = False) -> Topic:
+    """The same, persistent or not."""
     owner = request.app.state.owner_of(name)
     if owner is not None:
         raise Elsewhere(name, owner)
@@ -93,8 +100,27 @@ async def open_topic(request: Request, name: TopicName, *, create: bool = False)
     found = broker.topics.get(name.text)
     if found is not None:
         return found
+    if not name.is_persistent:
+        check_topic(broker, name)
     exists = name.partition >= 0 and broker.directory.partitions(name.base) is not None
     return await broker.topic(name, create=create or exists)
+
+
+def check_topic(broker: Broker, name: TopicName) -> None:
+    """`TopicNotFound` for one that is not there; one that is not persistent is there while it is open."""
+    broker.directory.check_namespace(name)
+    if not broker.exists(name):
+        unstored = "" if name.is_persistent else ", or nobody has it open"
+        raise TopicNotFound(f"topic {name} does not exist{unstored}")
+
+
+async def check_persistent(name: AskedTopic) -> None:
+    if not name.is_persistent:
+        raise NotPersistent(f"{name} is not persistent")
+
+
+# For what upstream refuses of every other topic, whether it is there or not.
+PERSISTENT_ONLY = Depends(check_persistent)
 
 
 async def _open(request: Request, name: AskedTopic, authoritative: Authoritative = False) -> Topic:
@@ -111,14 +137,10 @@ async def _found(request: Request, name: AskedTopic, authoritative: Authoritativ
 async def _opened(
     request: Request, name: AskedTopic, authoritative: Authoritative = False
 ) -> Topic:
-    if name.is_persistent:
-        return await _found(request, name, authoritative)
     broker: Broker = request.app.state.broker
-    broker.directory.check_namespace(name)
-    topic = broker.topics.get(name.text)
-    if topic is None:
-        raise TopicNotFound(f"topic {name} is not in use, and nothing is stored of it")
-    return topic
+    if broker.directory.partitions(name) is not None:
+        raise TopicNotFound(f"{name} is partitioned, and has no such thing as a whole")
+    return await _any_topic(request, name)
 
 
 async def open_parts(request: Request, name: TopicName, *, create: bool = False) -> list[Topic]:
@@ -130,6 +152,22 @@ async def open_parts(request: Request, name: TopicName, *, create: bool = False)
     return [await open_topic(request, name.partition_name(one)) for one in range(partitions)]
 
 
+async def opened_parts(request: Request, name: TopicName) -> list[Topic]:
+    """The same, and of one that is not persistent."""
+    broker: Broker = request.app.state.broker
+    partitions = broker.directory.partitions(name)
+    names = (
+        [name] if partitions is None else [name.partition_name(one) for one in range(partitions)]
+    )
+    return [await _any_topic(request, one) for one in names]
+
+
+async def _opened_parts(
+    request: Request, name: AskedTopic, authoritative: Authoritative = False
+) -> list[Topic]:
+    return await opened_parts(request, name)
+
+
 async def _parts(
     request: Request, name: AskedTopic, authoritative: Authoritative = False
 ) -> list[Topic]:
@@ -139,6 +177,8 @@ async def _parts(
 async def _made_parts(
     request: Request, name: AskedTopic, authoritative: Authoritative = False
 ) -> list[Topic]:
+    if not name.is_persistent:
+        raise InvalidInput(f"{name} is not persistent: its subscriptions are made by consumers")
     return await open_parts(request, name, create=True)
 
 
@@ -154,8 +194,9 @@ Authoritative = Annotated[bool, Query()]
 # The topic; 405, or 404, for the name of a whole partitioned one.
 OpenTopic = Annotated[Topic, Depends(_open)]
 FoundTopic = Annotated[Topic, Depends(_found)]
-# The same, and a non-persistent one that somebody uses.
+# The same, and a non-persistent one that is open, or a partition.
 OpenedTopic = Annotated[Topic, Depends(_opened)]
+OpenedParts = Annotated[list[Topic], Depends(_opened_parts)]
 OpenParts = Annotated[list[Topic], Depends(_parts)]
 MadeParts = Annotated[list[Topic], Depends(_made_parts)]
 

@@ -18,7 +18,7 @@ from milepost.broker.topic import Topic
 from milepost.positions.names import TopicName
 from milepost.rest.lookup import broker_name
 from milepost.rest.permission import needs
-from milepost.rest.request import TOPIC, AskedBroker, AskedTopic, OpenedTopic, open_topic
+from milepost.rest.request import TOPIC, AskedBroker, AskedTopic, OpenedTopic, opened_parts
 from milepost.rest.stats_models import (
     CompactionStats,
     ConsumerStats,
@@ -107,7 +107,7 @@ async def get_partitioned_internal_stats(
 
 async def _partitions(request: Request, broker: Broker, name: TopicName) -> list[Topic]:
     partitions = broker.directory.partitioned_doc(name)["partitions"]
-    return [await open_topic(request, name.partition_name(one)) for one in range(partitions)]
+    return await opened_parts(request, name) if partitions else []
 
 
 # -- one topic ---------------------------------------------------------------------------------------

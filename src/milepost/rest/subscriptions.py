@@ -31,6 +31,7 @@ from milepost.rest.request import (
     AskedBroker,
     DryRun,
     MadeParts,
+    OpenedParts,
     OpenParts,
     OpenTopic,
     no_content,
@@ -82,7 +83,7 @@ _SKIPS: dict[int | str, dict[str, Any]] = {
 
 
 @router.get(f"{TOPIC}/subscriptions")
-async def get_subscriptions(topics: OpenParts) -> list[str]:
+async def get_subscriptions(topics: OpenedParts) -> list[str]:
     """By name; of a partitioned topic those of any partition."""
     return sorted({name for topic in topics for name in topic.subscriptions})
 
@@ -143,7 +144,11 @@ def _start(topic: Topic, at: CursorPosition | str | None) -> int:
 
 @router.delete(SUBSCRIPTION, status_code=204)
 async def delete_subscription(
-    request: Request, broker: AskedBroker, topics: OpenParts, subscription: str, force: bool = False
+    request: Request,
+    broker: AskedBroker,
+    topics: OpenedParts,
+    subscription: str,
+    force: bool = False,
 ) -> None:
     """Delete a subscription with its position; with `force`, also while it has consumers."""
     found = [

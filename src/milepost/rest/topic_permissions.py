@@ -14,12 +14,12 @@ from milepost.broker.auth.authorizer import Target
 from milepost.broker.auth.grants import Grants, written
 from milepost.broker.auth.operations import Action, Operation
 from milepost.broker.broker import Broker
-from milepost.errors import InvalidInput, TopicNotFound
+from milepost.errors import InvalidInput
 from milepost.positions.names import TopicName
 from milepost.rest import audit
 from milepost.rest.permission import identity_of, needs
 from milepost.rest.permissions import MANY_MAX, NAMESPACES, Actions, Role
-from milepost.rest.request import TOPIC, AskedBroker, AskedTopic
+from milepost.rest.request import TOPIC, AskedBroker, AskedTopic, check_topic
 
 router = APIRouter(tags=["permissions"])
 
@@ -40,7 +40,7 @@ class TopicRevocation(BaseModel):
 @router.get(f"{TOPIC}/permissions", dependencies=[needs(Operation.ADMINISTER_TOPIC)])
 async def get_topic_permissions(broker: AskedBroker, name: AskedTopic) -> dict[str, list[str]]:
     """What holds on the topic: its namespace's grants and its own together."""
-    _check_topic(broker, name)
+    check_topic(broker, name)
     grants = broker.guard.grants.of(name.namespace)
     own = grants.topics.get(str(name), {})
     together = {
@@ -115,12 +115,6 @@ async def revoke_on_topics(
         audit.note(request, "revoke", name, role=one.role)
 
 
-def _check_topic(broker: Broker, name: TopicName) -> None:
-    broker.directory.check_namespace(name)
-    if name.is_persistent and not broker.directory.exists(name):
-        raise TopicNotFound(f"topic {name} does not exist")
-
-
 def _of_one_namespace(request: Request, broker: Broker, topics: list[str]) -> list[TopicName]:
     """The topics' names, if they are of one namespace and whoever asks administers it."""
     names = [TopicName.parse(topic) for topic in topics]
@@ -129,7 +123,7 @@ def _of_one_namespace(request: Request, broker: Broker, topics: list[str]) -> li
     for name in names:
         target = Target.of_topic(name)
         broker.guard.check(identity_of(request), Operation.ADMINISTER_TOPIC, target)
-        _check_topic(broker, name)
+        check_topic(broker, name)
     return names
 
 
@@ -140,7 +134,7 @@ async def _grant(broker: Broker, given: list[tuple[TopicName, str, set[Action]]]
         return grants
 
     for name, _, _ in given:
-        _check_topic(broker, name)
+        check_topic(broker, name)
     await broker.guard.grants.edit(given[0][0].namespace, change)
 
 
@@ -153,5 +147,5 @@ async def _revoke(broker: Broker, given: list[tuple[TopicName, str]]) -> None:
         return grants
 
     for name, _ in given:
-        _check_topic(broker, name)
+        check_topic(broker, name)
     await broker.guard.grants.edit(given[0][0].namespace, change)

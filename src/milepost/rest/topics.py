@@ -9,12 +9,13 @@ from pydantic import BaseModel, StrictInt
 
 from milepost.broker import upkeep
 from milepost.broker.auth.operations import Operation
-from milepost.errors import AlreadyExists, TopicNotFound
+from milepost.errors import AlreadyExists
 from milepost.rest import audit
 from milepost.rest.name_lists import name_list
 from milepost.rest.permission import needs
 from milepost.rest.request import (
     NAMESPACE,
+    PERSISTENT_ONLY,
     TOPIC,
     AskedBroker,
     AskedNamespace,
@@ -22,9 +23,10 @@ from milepost.rest.request import (
     Domain,
     DryRun,
     OpenTopic,
+    check_topic,
     no_content,
-    open_parts,
     open_topic,
+    opened_parts,
 )
 
 router = APIRouter(tags=["topics"])
@@ -73,7 +75,7 @@ class WouldLose(BaseModel):
 
 @router.get(NAMESPACE, dependencies=[needs(Operation.LIST_TOPICS)], response_model=list[str])
 async def get_topics(broker: AskedBroker, domain: Domain, name: AskedNamespace) -> Response:
-    """Full names; each partition by its own. Of non-persistent topics those that somebody uses."""
+    """Full names; each partition by its own. Of non-persistent topics those that are open."""
     broker.directory.namespace(name)
     mode = "PERSISTENT" if domain == "persistent" else "NON_PERSISTENT"
     return name_list(await broker.topics_of_namespace(str(name), mode))
@@ -84,7 +86,7 @@ async def get_partitioned_topics(
     broker: AskedBroker, domain: Domain, name: AskedNamespace
 ) -> list[str]:
     broker.directory.namespace(name)
-    return broker.directory.partitioned_topics(str(name)) if domain == "persistent" else []
+    return broker.directory.partitioned_topics(str(name), domain)
 
 
 # -- one topic ---------------------------------------------------------------------------------------
@@ -97,7 +99,8 @@ async def create_topic(
     name: AskedTopic,
     properties: Annotated[Properties | None, Body()] = None,
 ) -> None:
-    """Create a topic without partitions; the body, if there is one, is its properties."""
+    """Create a topic without partitions; the body, if there is one, is its properties. One that is not
+    persistent has none, and is there until it is unloaded, deleted or the broker ends."""
     await upkeep.create_topic(broker, name, properties or {})
     audit.note(request, "create-topic", name)
 
@@ -115,10 +118,13 @@ async def delete_topic(
     force: bool = False,
     dry_run: DryRun = False,
 ) -> Response:
-    """Delete a topic with its messages and subscriptions; with `force`, also while it is in use."""
+    """Delete a topic with its messages and subscriptions; with `force`, also while it is in use. Of one
+    that is not persistent nothing may be there already: 204 all the same, as upstream."""
     if broker.directory.partitions(name) is not None:
         raise AlreadyExists(f"{name} is partitioned; delete its partitions")
-    topic = await open_topic(request, name)
+    if not name.is_persistent and str(name) not in broker.topics:
+        return no_content()
+    topic = broker.topics.get(str(name)) or await open_topic(request, name)
     loss = upkeep.loss_of(topic, topic.log.end_index, subscriptions=True)
     if dry_run:
         return WouldLose.of([loss]).response()
@@ -127,7 +133,7 @@ async def delete_topic(
     return no_content()
 
 
-@router.get(f"{TOPIC}/properties", dependencies=[needs(Operation.LOOK_UP)])
+@router.get(f"{TOPIC}/properties", dependencies=[needs(Operation.LOOK_UP), PERSISTENT_ONLY])
 async def get_properties(request: Request, broker: AskedBroker, name: AskedTopic) -> Properties:
     if broker.directory.partitions(name) is not None:
         return dict(broker.directory.partitioned_doc(name).get("properties", {}))
@@ -136,7 +142,9 @@ async def get_properties(request: Request, broker: AskedBroker, name: AskedTopic
 
 
 @router.put(
-    f"{TOPIC}/properties", status_code=204, dependencies=[needs(Operation.ADMINISTER_TOPIC)]
+    f"{TOPIC}/properties",
+    status_code=204,
+    dependencies=[needs(Operation.ADMINISTER_TOPIC), PERSISTENT_ONLY],
 )
 async def set_properties(
     request: Request,
@@ -151,7 +159,9 @@ async def set_properties(
 
 
 @router.delete(
-    f"{TOPIC}/properties", status_code=204, dependencies=[needs(Operation.ADMINISTER_TOPIC)]
+    f"{TOPIC}/properties",
+    status_code=204,
+    dependencies=[needs(Operation.ADMINISTER_TOPIC), PERSISTENT_ONLY],
 )
 async def remove_property(
     request: Request, broker: AskedBroker, topic: OpenTopic, key: Annotated[str, Query()]
@@ -180,8 +190,8 @@ async def get_partitions(
     if partitions:
         doc = broker.directory.partitioned_doc(name)
         return PartitionedTopicMetadata(partitions=partitions, properties=doc.get("properties"))
-    if not may_create and name.is_persistent and not broker.directory.exists(name):
-        raise TopicNotFound(f"topic {name} does not exist")
+    if not may_create:
+        check_topic(broker, name)
     return PartitionedTopicMetadata(partitions=0)
 
 
@@ -236,7 +246,7 @@ async def delete_partitions(
 ) -> Response:
     """Delete a partitioned topic, all of it; with `force`, also while it is in use."""
     if dry_run and broker.directory.partitions(name) is not None:
-        topics = await open_parts(request, name)
+        topics = await opened_parts(request, name)
         return WouldLose.of(
             [upkeep.loss_of(one, one.log.end_index, subscriptions=True) for one in topics]
         ).response()

@@ -32,9 +32,12 @@ def test_topics_of_one_domain() -> None:
 
 
 def test_partitioned_topics() -> None:
-    transport = Played([PLAIN])
-    assert SyncFace(transport).run(topics.list_partitioned_topics("a/b")) == [PLAIN]
-    assert transport.asked[0].target == "/admin/v2/persistent/a/b/partitioned"
+    transport = Played([PLAIN], [FLEETING])
+    assert SyncFace(transport).run(topics.list_partitioned_topics("a/b")) == [PLAIN, FLEETING]
+    assert [one.target for one in transport.asked] == [
+        "/admin/v2/persistent/a/b/partitioned",
+        "/admin/v2/non-persistent/a/b/partitioned",
+    ]
 
 
 def test_a_broker_without_non_persistent_topics_has_the_others() -> None:

@@ -46,4 +46,4 @@ def test_of_a_partitioned_topic_each_partition(web: Web) -> None:
 def test_what_is_not_there(web: Web) -> None:
     assert web("GET none/internal-info").status == 404
     volatile = "GET /admin/v2/non-persistent/public/default/t/internal-info"
-    assert web(volatile).status == 406
+    assert web(volatile).status == 404
