@@ -12,7 +12,7 @@ into (an encrypted batch) is kept: compaction may save too little, it never lose
 
     >>> compactor = Compactor()
     >>> for index, (key, value) in enumerate([("a", b"1"), ("b", b"2"), ("a", b"3")]):
-    ...     compactor.take(key, ((index, index + 1),), is_deleted=not value)
+    ...     compactor.take(key, index, is_deleted=not value)
     >>> list(compactor.compacted(horizon=3).kept)
     [(1, 3)]
 """
@@ -42,6 +42,9 @@ UNPACKED_SIZE_MAX = 128 * 1024 * 1024
 
 # Messages, or keys, that are dealt with in one go.
 STEP = 32
+# Keys are kept in so many dictionaries: one that grows moves all that it holds in one go, and so does one
+# that is given up.
+SHARDS = 256
 
 _CHECKSUM_SIZE_BYTES = 4
 
@@ -106,25 +109,38 @@ class Compactor:
 
     def __init__(self, before: Compacted | None = None) -> None:
         self._before = before or Compacted(0, IndexRanges())
-        self._last: dict[str | bytes, Sequence[Range]] = {}
+        # The last index of each key's last message. Invariant: plain numbers, which the collector does
+        # not look at; it would stop everybody for milliseconds, to look at a pair for each key.
+        self._last: list[dict[str | bytes, int]] = [{} for _ in range(SHARDS)]
+        # All indexes of the messages that are chunked, by the last. Invariant: each is some key's last.
+        self._chunks: dict[int, Sequence[Range]] = {}
         self._unread: list[Range] = []
         self.messages = 0
         """Messages looked at."""
 
     def take(
-        self, key: str | bytes | None, ranges: Sequence[Range], *, is_deleted: bool = False
+        self,
+        key: str | bytes | None,
+        index: int,
+        *,
+        is_deleted: bool = False,
+        chunks: Sequence[Range] = (),
     ) -> None:
-        """One message; `ranges` are its indexes, several where it is chunked."""
-        first = ranges[-1][0]
-        if first < self._before.horizon and self._before.next_kept(first) != first:
+        """One message; where it is chunked, `chunks` are all its indexes, and this is the last."""
+        if index < self._before.horizon and self._before.next_kept(index) != index:
             return
         self.messages += 1
         if key is None:
             return
+        last = self._last[hash(key) % SHARDS]
+        if self._chunks and (replaced := last.get(key)) is not None:
+            self._chunks.pop(replaced, None)
         if is_deleted:
-            self._last.pop(key, None)
-        else:
-            self._last[key] = ranges
+            last.pop(key, None)
+            return
+        last[key] = index
+        if chunks:
+            self._chunks[index] = chunks
 
     def take_entry(self, entry: Entry, chunk_ranges: Callable[[Entry], Sequence[Range]]) -> None:
         """All messages of an entry. `chunk_ranges` finds the chunks of a message by its last one."""
@@ -143,9 +159,9 @@ class Compactor:
             if entry.flags & BATCH:
                 yield from self._take_batch(metadata, bytes(entry.payload[at:]), first)
             else:
-                ranges = chunk_ranges(entry) if entry.flags & CHUNK else ((first, end),)
+                chunks = chunk_ranges(entry) if entry.flags & CHUNK else ()
                 is_deleted = at == len(entry.payload) or _is_empty(metadata)
-                self.take(_key(metadata), ranges, is_deleted=is_deleted)
+                self.take(_key(metadata), first, is_deleted=is_deleted, chunks=chunks)
                 yield
         except MilepostError:
             self._unread.append((first, end))
@@ -171,7 +187,7 @@ class Compactor:
             if not at % STEP:
                 yield
         for at, key, is_deleted in found:
-            self.take(key, ((at, at + 1),), is_deleted=is_deleted)
+            self.take(key, at, is_deleted=is_deleted)
             if not at % STEP:
                 yield
         yield
@@ -184,14 +200,17 @@ class Compactor:
         return compacted
 
     def gather(self, kept: IndexRanges) -> Iterator[None]:
-        """Put what is kept into a set, in steps of a few keys."""
+        """Put what is kept into a set, in steps of a few keys, and forget the keys."""
         for first, end in self._unread:
             kept.add(first, end)
-        for number, ranges in enumerate(self._last.values()):
-            for first, end in ranges:
-                kept.add(first, end)
-            if not number % STEP:
-                yield
+        number = 0
+        while self._last:
+            for index in self._last.pop().values():
+                for first, end in self._chunks.get(index, ((index, index + 1),)):
+                    kept.add(first, end)
+                number += 1
+                if not number % STEP:
+                    yield
 
 
 def _key(metadata: pb.MessageMetadata | pb.SingleMessageMetadata) -> str | bytes | None:
