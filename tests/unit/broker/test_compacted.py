@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from itertools import pairwise
 from typing import Any
 
@@ -219,3 +220,23 @@ def test_a_batch_that_breaks_off_counts_for_nothing_and_is_kept() -> None:
     whole = batched(3, ("a", b"1"), ("b", b""), ("c", b"3"))
     broken = whole._replace(payload=whole.payload[:-1])
     assert kept(keyed(0, "a"), broken) == [(0, 4)]
+
+
+def test_nothing_of_a_key_is_the_collectors() -> None:
+    """A hundred thousand pairs would be looked at again and again, while everybody waits."""
+    compactor = Compactor()
+    for number in range(1000):
+        compactor.take(f"key-{number}", number)
+    held = [one for shard in compactor._last for one in (*shard, *shard.values())]
+    assert len(held) == 2000
+    assert not any(map(gc.is_tracked, held))
+
+
+def test_chunks_of_a_message_that_was_replaced_are_forgotten() -> None:
+    compactor = Compactor()
+    compactor.take("a", 2, chunks=[(0, 1), (2, 3)])
+    compactor.take("b", 3, chunks=[(1, 2), (3, 4)])
+    compactor.take("a", 4)
+    compactor.take("b", 5, is_deleted=True)
+    assert not compactor._chunks
+    assert list(compactor.compacted(6).kept) == [(4, 5)]
