@@ -175,11 +175,11 @@ class Broker:
 
     # -- names -------------------------------------------------------------------------------------
 
-    def lookup_url(self) -> str:
-        return self.settings.url("pulsar", self.port)
+    def lookup_url(self, listener: str = "") -> str:
+        return self.settings.listener_url(listener, "pulsar", self.port)
 
-    def lookup_url_tls(self) -> str:
-        return self.settings.url("pulsar+ssl", self.tls_port)
+    def lookup_url_tls(self, listener: str = "") -> str:
+        return self.settings.listener_url(listener, "pulsar+ssl", self.tls_port)
 
     async def partitions_of(self, name: TopicName, *, create: bool = False) -> int:
         """How many partitions a topic has; 0 for one that is not partitioned, or not there."""
@@ -407,8 +407,10 @@ class Broker:
     def close_consumer(self, consumer: Consumer) -> None:
         """End a consumer from this side; its client subscribes again."""
         self.remove_consumer(consumer)
-        # With the address the client comes back at once, without it after a pause.
-        urls = self.lookup_url(), self.lookup_url_tls()
+        # With the address the client comes back at once, without it after a pause. Where there are
+        # several, which one it can reach is known from its lookups alone.
+        is_one = not self.settings.advertised_listeners
+        urls = (self.lookup_url(), self.lookup_url_tls()) if is_one else ("", "")
         frame = replies.close_consumer(consumer.consumer_id, replies.UNSOLICITED, *urls)
         consumer.peer.write((frame,))
 

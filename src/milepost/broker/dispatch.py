@@ -236,7 +236,9 @@ class KeyShared(Dispatcher):
     def __init__(self, subscription: Subscription, sticky: bool, in_order: bool) -> None:
         super().__init__(subscription)
         self._sticky = sticky
-        self._assignment = KeySharedAssignment(sticky=sticky, is_ordered=in_order)
+        self._assignment = KeySharedAssignment(
+            sticky=sticky, is_ordered=in_order, ring=subscription.limits.key_ring
+        )
         self._by_holder: dict[int, Consumer] = {}
         # The entry looked at last, and its slot: what is delivered was chosen just before.
         self._seen: tuple[Entry | None, int] = None, 0

@@ -35,6 +35,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from milepost.broker.slots import Moved, RangeSlots, RingSlots
+from milepost.broker.split_slots import SplitSlots
 from milepost.positions.ranges import IndexRanges, Range
 
 
@@ -90,10 +91,12 @@ class KeySharedAssignment:
     # Slots that were refused to their owner.  Invariant: all are held.
     _wanted: set[int]
 
-    def __init__(self, *, sticky: bool = False, is_ordered: bool = True) -> None:
-        """`sticky`: consumers name their ranges. Without order (`allowOutOfOrderDelivery`) nothing
-        drains, and nothing is remembered."""
-        self._slots: RingSlots | RangeSlots = RangeSlots() if sticky else RingSlots()
+    def __init__(self, *, sticky: bool = False, is_ordered: bool = True, ring: bool = True) -> None:
+        """`sticky`: consumers name their ranges; else a `ring` shares them out, or halving. Without
+        order (`allowOutOfOrderDelivery`) nothing drains, and nothing is remembered."""
+        self._slots: RingSlots | RangeSlots | SplitSlots = RingSlots() if ring else SplitSlots()
+        if sticky:
+            self._slots = RangeSlots()
         self._is_ordered = is_ordered
         self._holds = {}
         self._entries = {}

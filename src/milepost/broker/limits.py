@@ -25,6 +25,8 @@ class Limits(NamedTuple):
     expose_broker_entry: bool = True
     round_robin_entries: int = 20
     """Entries that one of several consumers gets in one turn."""
+    key_ring: bool = True
+    """Key_Shared: does a ring share out the keys, or are ranges halved?"""
 
     @classmethod
     def of(cls, settings: Settings, policies: TopicPolicies) -> Limits:
@@ -35,6 +37,7 @@ class Limits(NamedTuple):
             expose_broker_entry=settings.broker_entry_metadata
             and settings.expose_broker_entry_metadata,
             round_robin_entries=settings.dispatch_round_robin_entries,
+            key_ring=settings.key_shared_consistent_hashing,
         )
 
 

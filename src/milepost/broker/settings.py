@@ -21,6 +21,7 @@ import os
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from milepost.broker import listeners
 from milepost.broker.policy_settings import PolicySettings
 from milepost.broker.security_settings import SecuritySettings
 from milepost.broker.setting import (
@@ -38,7 +39,7 @@ from milepost.broker.setting import (
     switch,
     text,
 )
-from milepost.errors import InvalidSetting
+from milepost.errors import InvalidSetting, ServiceNotReady
 from milepost.schemas.compatibility import Strategy
 
 _COUNT_MAX = 2**31 - 1
@@ -81,6 +82,17 @@ class Settings(SecuritySettings, PolicySettings):
         "The host name that lookups tell clients; empty takes `host`, or `localhost` where that is "
         "every interface.",
         "advertisedAddress",
+    )
+    advertised_listeners: str = text(
+        "",
+        "Addresses by the network that clients come from, `name:scheme://host:port` by commas, for "
+        "clients that name a listener; `pulsar`, `pulsar+ssl`, `http` and `https` are the schemes.",
+        "advertisedListeners",
+    )
+    internal_listener_name: str = text(
+        "internal",
+        "The listener whose addresses clients are told that name none.",
+        "internalListenerName",
     )
     cluster_name: str = text("standalone", "The `cluster` label of the metrics.", "clusterName")
 
@@ -324,6 +336,12 @@ class Settings(SecuritySettings, PolicySettings):
         "Entries to one consumer of a shared subscription before the next has its turn.",
         "dispatcherMaxRoundRobinBatchSize",
     )
+    key_shared_consistent_hashing: bool = switch(
+        True,
+        "Keys of a Key_Shared subscription find their consumers on a ring of hashes; off: a consumer "
+        "that comes takes half of the widest range of them.",
+        "subscriptionKeySharedUseConsistentHashing",
+    )
 
     # Storage.
     journal_size_max: int = size(
@@ -374,6 +392,7 @@ class Settings(SecuritySettings, PolicySettings):
         for plain, encrypted in (("port", "tls_port"), ("http_port", "https_port")):
             if getattr(self, plain) < 0 and getattr(self, encrypted) < 0:
                 raise InvalidSetting(f"{plain} and {encrypted} are -1: nobody could connect")
+        listeners.parse(self.advertised_listeners)
 
     @property
     def advertised_host(self) -> str:
@@ -385,8 +404,21 @@ class Settings(SecuritySettings, PolicySettings):
 
     def url(self, scheme: str, port: int) -> str:
         """Where clients find a port of ours; empty if there is none."""
+        known = listeners.parse(self.advertised_listeners)
+        advertised = listeners.default(known, self.internal_listener_name, scheme)
         host = self.advertised_host
-        return "" if port < 0 else f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+        own = "" if port < 0 else f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+        return advertised or own
+
+    def listener_url(self, listener: str, scheme: str, port: int) -> str:
+        """The same for clients that name a listener; empty if it has no such address."""
+        known = listeners.parse(self.advertised_listeners)
+        if listener in known:
+            return known[listener].get(scheme, "")
+        if not listener or listener == self.internal_listener_name:
+            return self.url(scheme, port)
+        # The C++ client knows a listener that is not there by these words, and else tries for ever.
+        raise ServiceNotReady(f"the broker do not have {listener[:80]} listener")
 
     @property
     def memory_limit(self) -> int:

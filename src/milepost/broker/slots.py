@@ -1,6 +1,7 @@
 """Slots: the hash space of Key_Shared keys, and which consumer owns which part of it.
 
-A key hashes to a slot, 1 to 65535; a slot has one owner at a time. Two ways to share them out:
+A key hashes to a slot, 1 to 65535; a slot has one owner at a time. Two ways to share them out, and a
+third in split_slots.py:
 
 - `RingSlots` (AUTO_SPLIT): a ring with 100 points a consumer; a slot belongs to the next point. Of
   upstream's two ways to split this is its default, and the better: a consumer that comes or leaves

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
-from milepost.errors import NotFound
+from milepost.errors import AlreadyExists, NotAllowed, NotFound
 from milepost.rest.lookup import http_url
 from milepost.rest.permission import needs
 from milepost.rest.request import ADMIN, AskedBroker
@@ -31,6 +31,14 @@ async def get_cluster(broker: AskedBroker, cluster: str) -> ClusterData:
     if cluster != broker.settings.cluster_name:
         raise NotFound(f"cluster {cluster[:80]!a} does not exist")
     return ClusterData(serviceUrl=http_url(broker), brokerServiceUrl=broker.lookup_url())
+
+
+@router.put("/{cluster}", dependencies=[needs(Operation.SUPERUSER)])
+async def create_cluster(broker: AskedBroker, cluster: str) -> None:
+    """Set-up scripts make the cluster that they find here: 409. There is no other: 405."""
+    if cluster == broker.settings.cluster_name:
+        raise AlreadyExists(f"cluster {cluster} exists")
+    raise NotAllowed(f"there is one cluster here, {broker.settings.cluster_name}")
 
 
 @router.get("/{cluster}/failureDomains", dependencies=[needs(Operation.SUPERUSER)])

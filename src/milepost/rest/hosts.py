@@ -11,6 +11,7 @@ from __future__ import annotations
 import ipaddress
 from urllib.parse import urlsplit
 
+from milepost.broker import listeners
 from milepost.broker.settings import Settings
 
 ANY = "*"
@@ -27,6 +28,7 @@ class HostRules:
             "localhost",
             settings.host.lower(),
             settings.advertised_host.lower(),
+            *listeners.host_names(listeners.parse(settings.advertised_listeners)),
             *named,
         }
 

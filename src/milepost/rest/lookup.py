@@ -6,7 +6,9 @@ where there is no TLS: the C++ client, and the Python client on it, fail when th
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query
 from fastapi.responses import PlainTextResponse, Response
 from pydantic import BaseModel
 
@@ -33,15 +35,23 @@ class LookupData(BaseModel):
     "/lookup/v2/topic/{domain:domain}/{tenant}/{namespace}/{topic}",
     dependencies=[needs(Operation.LOOK_UP)],
 )
-async def look_up(broker: AskedBroker, name: AskedTopic) -> LookupData:
+async def look_up(
+    broker: AskedBroker,
+    name: AskedTopic,
+    listener: Annotated[str, Query(alias="listenerName")] = "",
+    listener_header: Annotated[str, Header(alias="X-Pulsar-ListenerName")] = "",
+) -> LookupData:
+    """On the listener that the client names; one that is not there is 503."""
     broker.directory.check_namespace(name)
+    listener = listener_header or listener
+    url = broker.lookup_url(listener)
     broker.counters.lookups += 1
-    url = broker.lookup_url()
+    listener_url = broker.settings.listener_url
     return LookupData(
         brokerUrl=url,
-        brokerUrlTls=broker.lookup_url_tls(),
-        httpUrl=http_url(broker),
-        httpUrlTls=https_url(broker),
+        brokerUrlTls=broker.lookup_url_tls(listener),
+        httpUrl=listener_url(listener, "http", broker.http_port) or http_url(broker),
+        httpUrlTls=listener_url(listener, "https", broker.https_port) or https_url(broker),
         nativeUrl=url,
     )
 

@@ -10,12 +10,13 @@ from fastapi.responses import PlainTextResponse, Response
 from pydantic import BaseModel, ConfigDict
 
 from milepost.broker import volatile
+from milepost.broker.auth.grants import Grants, SubscriptionMode
 from milepost.broker.auth.operations import Operation
 from milepost.broker.policies import document
 from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
 from milepost.errors import AlreadyExists, NotAllowed
-from milepost.rest import audit
+from milepost.rest import audit, auth_policies
 from milepost.rest.bundles import Bundles
 from milepost.rest.name_lists import name_list
 from milepost.rest.permission import needs
@@ -37,6 +38,8 @@ class Policies(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
+    auth_policies: dict[str, dict[str, Any]]
+    subscription_auth_mode: SubscriptionMode
     replication_clusters: list[str]
     bundles: Bundles = Bundles()
     deleted: bool = False
@@ -54,7 +57,10 @@ async def get_policies(broker: AskedBroker, name: AskedNamespace) -> Policies:
     doc = broker.directory.namespace(name)
     cluster = broker.settings.cluster_name
     found = broker.steward.book.values(Level.NAMESPACE, str(name))
+    grants = broker.guard.grants.of(name)
     return Policies(
+        auth_policies=auth_policies.shown(grants),
+        subscription_auth_mode=grants.mode,
         replication_clusters=[cluster],
         properties=doc.get("properties", {}),
         **document.document(found, cluster),
@@ -70,11 +76,17 @@ async def create_namespace(
     name: AskedNamespace,
     policies: Annotated[dict[str, Any] | None, Body()] = None,
 ) -> None:
-    """Create a namespace. Of the policies in the body those are kept that Milepost has."""
-    properties = (policies or {}).get("properties")
+    """Create a namespace. Of the policies in the body those are kept that Milepost has, and the grants."""
+    given = policies or {}
+    properties = given.get("properties")
     doc = {"properties": properties} if isinstance(properties, dict) else {}
-    found = document.values(policies or {}, broker.settings.cluster_name)
+    found = document.values(given, broker.settings.cluster_name)
+    grants = auth_policies.read(
+        name, given.get("auth_policies"), given.get("subscription_auth_mode")
+    )
     await broker.directory.create_namespace(name, doc)
+    if grants != Grants():
+        await broker.guard.grants.edit(name, lambda _: grants)
     for policy, value in found.items():
         await broker.steward.book.set(Level.NAMESPACE, str(name), POLICIES[policy], value)
     audit.note(request, "create-namespace", name)

@@ -46,7 +46,7 @@ class NewPartitionedTopic(BaseModel):
     """What `application/vnd.partitioned-topic-metadata+json` carries."""
 
     partitions: StrictInt
-    properties: Properties = {}
+    properties: Properties | None = None
 
 
 class WouldLose(BaseModel):
@@ -205,7 +205,9 @@ async def create_partitions(
     """Create a partitioned topic; the body is the number of its partitions."""
     if isinstance(partitions, int):
         partitions = NewPartitionedTopic(partitions=partitions)
-    await broker.directory.create_partitioned(name, partitions.partitions, partitions.properties)
+    await broker.directory.create_partitioned(
+        name, partitions.partitions, partitions.properties or {}
+    )
     audit.note(request, "create-partitioned-topic", name, partitions=partitions.partitions)
 
 

@@ -231,6 +231,16 @@ def test_a_key_stays_with_its_consumer(stage: Stage, subscription: Subscription)
             assert owners.setdefault(int(one) % 7, owner) == owner
 
 
+@pytest.mark.parametrize("names", ["ab", "ba", "xy"])
+def test_without_the_ring_two_consumers_halve_the_keys(make_stage: MakeStage, names: str) -> None:
+    """Three keys, and consumers of any names: both get some."""
+    stage = make_stage(key_shared_consistent_hashing=False)
+    subscription = stage.subscription(stage.topic())
+    consumers = [stage.consumer(subscription, KEY_SHARED, name=n, permits=100) for n in names]
+    send(stage, *[keyed(number, f"key-shared-{number % 3}") for number in range(9)])
+    assert [len(got(consumer)) for consumer in consumers] == [3, 6]
+
+
 def test_a_key_that_has_to_wait_keeps_nobody_else_waiting(
     stage: Stage, subscription: Subscription
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rest.conftest import Ask
+from rest.conftest import Ask, Request
 
 LOOKUP = "GET /lookup/v2/topic"
 
@@ -34,6 +34,21 @@ def test_clients_are_told_the_advertised_host(
     (answer,) = ask(f"{LOOKUP}/persistent/public/default/orders", **settings)
     assert answer.json["brokerUrl"] == f"pulsar://{host}:6650"
     assert answer.json["httpUrl"] == f"http://{host}:8080"
+
+
+def test_a_listener_is_named_in_the_query_or_a_header(ask: Ask) -> None:
+    path = f"{LOOKUP}/persistent/public/default/orders"
+    by_query, by_header, unknown = ask(
+        f"{path}?listenerName=out",
+        Request("GET", path.partition(" ")[2], headers={"X-Pulsar-ListenerName": "out"}),
+        f"{path}?listenerName=test",
+        advertised_listeners="out:pulsar://mq.example.com:443",
+    )
+    assert by_query.json == by_header.json
+    assert by_query.json["brokerUrl"] == "pulsar://mq.example.com:443"
+    assert by_query.json["brokerUrlTls"] == ""
+    assert by_query.json["httpUrl"] == "http://127.0.0.1:8080"
+    assert unknown.status == 503
 
 
 def test_lookups_are_counted_and_open_nothing(ask: Ask) -> None:

@@ -105,6 +105,10 @@ def test_a_partitioned_topic_may_have_properties(web: Web) -> None:
     assert web("PUT many/partitions", body, content_type=kind).status == 204
     assert web("GET many/partitions").json == {**body, "deleted": False}
     assert web("GET many/properties").json == {"team": "blue"}
+    # What Go's admin client sends for a topic without any.
+    none = {"partitions": 2, "properties": None}
+    assert web("PUT plain/partitions", none, content_type=kind).status == 204
+    assert web("GET plain/partitions").json["partitions"] == 2
 
 
 def test_names_that_would_be_partitions_of_nothing_are_refused(web: Web) -> None:

@@ -33,9 +33,10 @@ async def partitioned_metadata(
 @handles(Kind.LOOKUP, needs=Operation.LOOK_UP)
 def lookup(session: Session, command: pb.CommandLookupTopic) -> Work:
     """Which broker serves a topic: always this one, authoritatively, with its address for TLS if it has
-    one."""
+    one, on the listener that the client names. One that is not there is `ServiceNotReady`."""
     session.broker.directory.check_namespace(TopicName.parse(command.topic))
+    listener = command.advertised_listener_name
+    urls = session.broker.lookup_url(listener), session.broker.lookup_url_tls(listener)
     session.broker.counters.lookups += 1
-    urls = session.broker.lookup_url(), session.broker.lookup_url_tls()
     session.write((replies.lookup_connect(command.request_id, *urls),))
     return None

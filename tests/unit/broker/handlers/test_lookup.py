@@ -15,8 +15,11 @@ MakeStage = Callable[..., Stage]
 Response = pb.CommandLookupTopicResponse
 
 
-def lookup(stage: Stage, topic: str) -> pb.CommandLookupTopicResponse:
-    reply = request(stage, stage.client(), pb.CommandLookupTopic(topic=topic, request_id=0))
+def lookup(stage: Stage, topic: str, listener: str = "") -> pb.CommandLookupTopicResponse:
+    command = pb.CommandLookupTopic(
+        topic=topic, request_id=0, advertised_listener_name=listener or None
+    )
+    reply = request(stage, stage.client(), command)
     assert isinstance(reply, Response)
     return reply
 
@@ -38,6 +41,23 @@ def test_every_topic_is_served_here(make_stage: MakeStage) -> None:
     assert reply.brokerServiceUrl == "pulsar://broker.example:1234"
     assert stage.broker.counters.lookups == 1
     assert stage.broker.topics == {}  # asking opens nothing
+
+
+def test_a_client_is_told_the_listener_that_it_names(make_stage: MakeStage) -> None:
+    stage = make_stage(
+        advertised_listeners="in:pulsar://10.0.0.7:6650,out:pulsar+ssl://mq.example.com:443"
+    )
+    told = lookup(stage, TOPIC, "out")
+    assert (told.brokerServiceUrl, told.brokerServiceUrlTls) == (
+        "",
+        "pulsar+ssl://mq.example.com:443",
+    )
+    assert lookup(stage, TOPIC).brokerServiceUrl == "pulsar://10.0.0.7:6650"
+    unknown = lookup(stage, TOPIC, "test")
+    assert unknown.response == Response.Failed
+    assert error_of(unknown) == "ServiceNotReady"
+    # By these words the C++ client knows that asking again is of no use.
+    assert "the broker do not have test listener" in unknown.message
 
 
 @pytest.mark.parametrize(
