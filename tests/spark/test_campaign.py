@@ -37,6 +37,7 @@ IS_LONG = os.environ.get("MILEPOST_CAMPAIGN") == "long"
 RUNS = 400 if IS_LONG else 20
 DRIVER_RUNS = 20 if IS_LONG else 1
 PATIENCE_S = 250
+TRIES = 5
 
 KINDS = ("broker", "forget", *FAULTS)
 
@@ -130,6 +131,17 @@ class Run:
         return is_done
 
     def _query(self, random: Random) -> None:
+        for left in reversed(range(TRIES)):
+            try:
+                self._attempt(random)
+            except StreamingQueryException as error:
+                # Spark gives a worker ten seconds to come up: no fault of ours where a machine is slower.
+                if not left or "Python worker failed to connect back" not in str(error):
+                    raise
+            else:
+                return
+
+    def _attempt(self, random: Random) -> None:
         connection = {"serviceUrl": self._broker.url, "timeout": "30s"}
         limits: dict[str, Any] = {
             "maxMessagesPerTrigger": random.randint(self._count // 4 + 1, self._count)

@@ -88,6 +88,13 @@ def _broker() -> Connection:
     type=click.Choice(("parquet", "delta")),
     help="Of a new lake: Parquet with manifests (the default), or a Delta table.",
 )
+@click.option(
+    "--decode",
+    type=click.Choice(("auto", "schema", "raw")),
+    default="auto",
+    show_default=True,
+    help="Columns by the topic's schema, beside the bytes: where they can be had, always, never.",
+)
 @click.option("--step", type=click.IntRange(min=1), help="Messages that are published at once.")
 @click.option(
     "--merge",
@@ -107,6 +114,7 @@ def archive(
     follow: bool,
     every: int,
     kind: str | None,
+    decode: str,
     step: int | None,
     files_min: int,
     subscription: str | None,
@@ -135,13 +143,16 @@ def archive(
             options,
             lake,
             kind=kind,
+            decode=decode,
             until=stop,
             every_s=every,
             files_min=files_min,
             on_step=show,
         )
+    if done.bytes_only is not None:
+        note(f"values are archived as bytes alone: {done.bytes_only}")
     show_rows(
-        ("lake", "steps", "files", "merged", "messages", "end"),
+        ("lake", "steps", "files", "merged", "messages", "corrupt", "end"),
         [
             (
                 str(lake),
@@ -149,6 +160,7 @@ def archive(
                 done.files,
                 done.merged,
                 done.messages,
+                done.corrupt,
                 sum(done.end.values()),
             )
         ],

@@ -75,7 +75,7 @@ def follow(spark: SparkSession, **options: Any) -> None:
 def table(spark: SparkSession, topic: str, lake: str | Path, **options: Any) -> DataFrame:
     """One frame of a topic's archived past, read as Parquet, and its live tail, joined at an exact index.
 
-    `options` are those of a read: `serviceUrl`, `adminUrl`, `token`.
+    `options` are those of a read: `serviceUrl`, `adminUrl`, `token`, `decode` with `mode`, `columns`.
     """
     from pathlib import Path
 

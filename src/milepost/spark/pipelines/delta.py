@@ -26,15 +26,17 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
+from pyspark.sql.types import DataType, StructType
 
 from milepost.errors import Busy, CorruptData
-from milepost.spark.columns import COLUMNS, arrow_schema
+from milepost.spark.columns import COLUMNS
 from milepost.spark.offsets import Offsets, Slice, canonical, slices
 from milepost.spark.pipelines.lake import LakeFile
 from milepost.spark.pipelines.parts import Part
+from milepost.spark.pipelines.schema_columns import DECODED, lake_schema
 
 # Rows of a part are put in order in memory.
 PART_MESSAGES_MAX: Final = 100_000
@@ -60,6 +62,15 @@ class DeltaLake:
             raise CorruptData(f"{directory} is no Delta table: {error}") from None
         _check(directory, table)
         return DeltaLake(directory, table, topics)
+
+    @property
+    def decoded(self) -> DataType | None:
+        """The type of the schema's column; None: it has none."""
+        if self._table is None:
+            return None
+        # Delta's log has types in Spark's words.
+        found = StructType.fromJson(json.loads(self._table.schema().to_json()))
+        return found[DECODED].dataType if DECODED in found.names else None
 
     @property
     def rows(self) -> int:
@@ -99,8 +110,16 @@ class DeltaLake:
     def prepare(self) -> None:
         (self.directory / "data").mkdir(parents=True, exist_ok=True)
 
-    def publish(self, start: Offsets, end: Offsets, files: Sequence[LakeFile]) -> DeltaLake:
+    def publish(
+        self,
+        start: Offsets,
+        end: Offsets,
+        files: Sequence[LakeFile],
+        decoded: DataType | None = None,
+    ) -> DeltaLake:
         """Commit the next step; `Busy` if somebody else has taken it since this was loaded."""
+        if self._table is not None and decoded is not None and decoded != self.decoded:
+            return self._grown(decoded).publish(start, end, files, decoded)
         versions = [Transaction(f"milepost/end/{topic}", index) for topic, index in end.items()]
         versions += [
             Transaction(f"milepost/first/{topic}", start.get(topic, index))
@@ -112,7 +131,7 @@ class DeltaLake:
             app_transactions=versions,
         )
         adds = [_add(self.directory, one) for one in files if one.rows]
-        schema = Schema.from_arrow(arrow_schema())
+        schema = Schema.from_arrow(lake_schema(decoded or self.decoded))
         try:
             if self._table is None:
                 create_table_with_add_actions(
@@ -130,6 +149,23 @@ class DeltaLake:
                 raise Busy(f"{self.directory}: somebody else has made it ({error})") from None
             raise
         return DeltaLake.load(self.directory, end)
+
+    def _grown(self, decoded: DataType) -> DeltaLake:
+        """With columns that it did not have: a commit of its own, which adds no row. Killed behind it, the
+        table has columns that are null everywhere."""
+        assert self._table is not None
+        empty = lake_schema(decoded).empty_table()
+        try:
+            write_deltalake(self._table, empty, mode="append", schema_mode="merge")
+        except CommitFailedError as error:
+            raise Busy(f"{self.directory}: somebody else changes its columns ({error})") from None
+        grown = DeltaLake.load(self.directory, self.end)
+        # Delta refuses what others commit from here on: they may have taken the step before.
+        if grown.end != self.end:
+            raise Busy(f"{self.directory}: another archive has taken the step")
+        if grown.decoded != decoded:
+            raise CorruptData(f"{self.directory}: its column {DECODED} could not be changed")
+        return grown
 
     def merge(self, files_min: int, size_max: int) -> int:
         """Let delta-rs merge small files, if there are so many. How many went."""

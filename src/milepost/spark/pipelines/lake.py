@@ -26,9 +26,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
+from pyspark.errors import PySparkException
+from pyspark.sql.types import DataType
+
 from milepost.errors import Busy, CorruptData
 from milepost.spark.offsets import Offsets, canonical, checked
 from milepost.spark.pipelines.parts import Part
+from milepost.spark.pipelines.schema_columns import type_from_json, type_to_json
 
 FORMAT: Final = 1
 
@@ -44,6 +48,8 @@ class LakeFile:
     end_index: int
     rows: int
     size_bytes: int = 0
+    corrupt: int = 0
+    """Rows whose value is not what its schema says."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,8 @@ class Step:
     """All that counts, from the lake's start on, in place of everything before."""
     dropped: tuple[str, ...] = ()
     """Of a base: files that counted until then."""
+    decoded: Any = None
+    """The type of the schema's column from here on, as Spark says it in JSON; None: there is none yet."""
 
 
 class Lake:
@@ -111,6 +119,11 @@ class Lake:
         return sum(one.rows for one in self.files)
 
     @property
+    def decoded(self) -> DataType | None:
+        """The type of the schema's column; None: it has none."""
+        return None if self._decoded is None else type_from_json(self._decoded)
+
+    @property
     def parts(self) -> list[Part]:
         return [Part(one.topic, one.first_index, one.end_index, (one.path,)) for one in self.files]
 
@@ -126,9 +139,16 @@ class Lake:
         """Make the directories, before somebody writes files."""
         (self.directory / "data").mkdir(parents=True, exist_ok=True)
 
-    def publish(self, start: Offsets, end: Offsets, files: Sequence[LakeFile]) -> Lake:
+    def publish(
+        self,
+        start: Offsets,
+        end: Offsets,
+        files: Sequence[LakeFile],
+        decoded: DataType | None = None,
+    ) -> Lake:
         """Take the next step, for good; `Busy` if somebody else has taken it."""
-        step = Step(self._next(), canonical(start), canonical(end), tuple(files))
+        said = self._decoded if decoded is None else type_to_json(decoded)
+        step = Step(self._next(), canonical(start), canonical(end), tuple(files), decoded=said)
         self._name(step)
         return Lake(self.directory, [*self.steps, step])
 
@@ -138,7 +158,7 @@ class Lake:
         assert rows == self.rows, f"{rows} rows in place of {self.rows}"
         kept = {one.path for one in files}
         dropped = tuple(one.path for one in self.files if one.path not in kept)
-        step = Step(self._next(), self.start, self.end, tuple(files), True, dropped)
+        step = Step(self._next(), self.start, self.end, tuple(files), True, dropped, self._decoded)
         self._name(step)
         return Lake(self.directory, [step])
 
@@ -172,6 +192,10 @@ class Lake:
             if int(path.stem) < self.steps[0].number and now_s - since > age_s:
                 path.unlink(missing_ok=True)
         return swept
+
+    @property
+    def _decoded(self) -> Any:
+        return self.steps[-1].decoded if self.steps else None
 
     def _next(self) -> int:
         return self.steps[-1].number + 1 if self.steps else 0
@@ -221,9 +245,16 @@ def _step(path: Path) -> Step:
             files,
             bool(found.get("is_base")),
             tuple(map(str, found.get("dropped", ()))),
+            _checked_type(found.get("decoded")),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, PySparkException) as error:
         raise CorruptData(f"{path} is no manifest: {error}") from None
+
+
+def _checked_type(said: Any) -> Any:
+    if said is not None:
+        type_from_json(said)
+    return said
 
 
 def _check_files(directory: Path, step: Step) -> None:

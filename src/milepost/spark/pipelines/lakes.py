@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
+from pyspark.sql.types import DataType
+
 from milepost.errors import InvalidOption
 from milepost.spark.offsets import Offsets
 from milepost.spark.pipelines.lake import Lake, LakeFile
@@ -33,9 +35,17 @@ class AnyLake(Protocol):
     def files(self) -> Sequence[object]: ...
     @property
     def rows(self) -> int: ...
+    @property
+    def decoded(self) -> DataType | None: ...
     def prepare(self) -> None: ...
     def paths(self, topics: Iterable[str]) -> list[str]: ...
-    def publish(self, start: Offsets, end: Offsets, files: Sequence[LakeFile]) -> AnyLake: ...
+    def publish(
+        self,
+        start: Offsets,
+        end: Offsets,
+        files: Sequence[LakeFile],
+        decoded: DataType | None = None,
+    ) -> AnyLake: ...
 
 
 def open_lake(directory: Path, *, kind: str | None = None, topics: Iterable[str] = ()) -> AnyLake:

@@ -20,14 +20,16 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+
 from milepost.clock import Clock, SystemClock
 from milepost.errors import CorruptData
-from milepost.spark.columns import COLUMNS
 from milepost.spark.pipelines.lake import Lake, LakeFile
 from milepost.spark.pipelines.lakes import AnyLake
 from milepost.spark.pipelines.names import data_path
-from milepost.spark.pipelines.parts import Part, read_part
+from milepost.spark.pipelines.parts import read_file
 from milepost.spark.pipelines.row_groups import RowGroups
+from milepost.spark.pipelines.schema_columns import filled, lake_schema
 from milepost.spark.pipelines.tasks import run
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ def merge(
         return (DeltaLake.load(lake.directory, lake.end) if gone else lake), gone
     runs = plan(lake.files, files_min=files_min)
     if runs:
-        made = run(spark, runs, partial(combine, str(lake.directory)))
+        made = run(spark, runs, partial(combine, str(lake.directory), lake_schema(lake.decoded)))
         old = {one.path for files in runs for one in files}
         kept = [one for one in lake.files if one.path not in old]
         lake = lake.rebase([*kept, *made])
@@ -83,17 +85,24 @@ def plan(files: Sequence[LakeFile], *, files_min: int = FILES_MIN) -> list[list[
     return [run for run in found if len(run) >= max(files_min, 2)]
 
 
-def combine(directory: str, files: Sequence[LakeFile]) -> LakeFile:
-    """Neighbours into one new file, in an executor."""
+def combine(directory: str, schema: pa.Schema, files: Sequence[LakeFile]) -> LakeFile:
+    """Neighbours into one new file with the lake's columns of today, in an executor."""
     first, last = files[0], files[-1]
     path = data_path(first.topic, first.first_index, last.end_index)
-    with RowGroups(Path(directory) / path) as out:
+    with RowGroups(Path(directory) / path, schema) as out:
         for one in files:
-            part = Part(one.topic, one.first_index, one.end_index, (one.path,))
             rows = 0
-            for batch in read_part(directory, part, COLUMNS):
-                out.write(batch)
+            for batch in read_file(f"{directory}/{one.path}", schema.names):
+                out.write(filled(batch, schema))
                 rows += batch.num_rows
             if rows != one.rows:
                 raise CorruptData(f"{one.path} has {rows} rows, its manifest says {one.rows}")
-    return LakeFile(path, first.topic, first.first_index, last.end_index, out.rows, out.size_bytes)
+    return LakeFile(
+        path,
+        first.topic,
+        first.first_index,
+        last.end_index,
+        out.rows,
+        out.size_bytes,
+        sum(one.corrupt for one in files),
+    )

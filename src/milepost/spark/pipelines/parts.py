@@ -46,9 +46,8 @@ def read_part(directory: str, part: Part, columns: Sequence[str]) -> Iterator[pa
     paths = [f"{directory}/{path}" for path in part.paths]
     if part.is_exact:
         for path in paths:
-            with pq.ParquetFile(path) as file:
-                for batch in file.iter_batches(BATCH_MESSAGES, columns=list(columns)):
-                    yield batch.select(list(columns))
+            for batch in read_file(path, columns):
+                yield batch.select(list(columns))
         return
     if not paths:
         return
@@ -60,3 +59,11 @@ def read_part(directory: str, part: Part, columns: Sequence[str]) -> Iterator[pa
     found = ds.dataset(paths, schema=arrow_schema(), format="parquet")
     rows = found.to_table(names, filter=mine).sort_by("index").select(list(columns)).cast(schema)
     yield from rows.combine_chunks().to_batches(BATCH_MESSAGES)
+
+
+def read_file(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of one file, in its order; those of these columns that it has."""
+    with pq.ParquetFile(path) as file:
+        there = set(file.schema_arrow.names)
+        names = [name for name in columns if name in there]
+        yield from file.iter_batches(BATCH_MESSAGES, columns=names)
