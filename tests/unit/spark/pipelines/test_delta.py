@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 from unit.spark.pipelines.conftest import TOPIC, batch, rows_of, stored
 
 from milepost.errors import Busy, CorruptData, InvalidOption
@@ -122,3 +123,34 @@ def test_a_lake_is_of_one_kind(tmp_path: Path) -> None:
     with pytest.raises(InvalidOption, match="there is no format 'csv'"):
         open_lake(tmp_path, kind="csv")
     assert open_lake(tmp_path / "new", kind="delta").end == {}
+
+
+def test_its_columns_grow_with_the_schema(tmp_path: Path) -> None:
+    one = StructType().add("a", IntegerType())
+    two = StructType().add("a", IntegerType()).add("b", StringType())
+    lake = DeltaLake.load(tmp_path).publish({TOPIC: 0}, {TOPIC: 5}, [stored(tmp_path, 0, 5)])
+    assert lake.decoded is None
+    for at, kind in ((5, one), (10, two)):
+        lake = lake.publish({TOPIC: at}, {TOPIC: at + 5}, [stored(tmp_path, at, at + 5)], kind)
+        assert lake.decoded == DeltaLake.load(tmp_path).decoded == kind
+    # A step without them, as when a schema is gone, leaves them.
+    lake = lake.publish({TOPIC: 15}, {TOPIC: 20}, [stored(tmp_path, 15, 20)])
+    assert (lake.decoded, lake.end) == (two, {TOPIC: 20})
+    assert lake.merge(files_min=2, size_max=1 << 20) == 4
+    assert rows_of(DeltaLake.load(tmp_path)) == rows(0, 20)
+
+
+def test_who_takes_the_step_while_columns_grow_is_seen(tmp_path: Path) -> None:
+    kind = StructType().add("a", IntegerType())
+    first = DeltaLake.load(tmp_path).publish({TOPIC: 0}, {TOPIC: 5}, [stored(tmp_path, 0, 5)])
+    late = DeltaLake.load(tmp_path)
+    first.publish({TOPIC: 5}, {TOPIC: 10}, [stored(tmp_path, 5, 10)])
+    with pytest.raises(Busy):
+        late.publish({TOPIC: 5}, {TOPIC: 8}, [stored(tmp_path, 5, 8)], kind)
+    assert rows_of(DeltaLake.load(tmp_path)) == rows(0, 10)
+    # Delta has no wider numbers for an old column: nobody may ask for them.
+    found = DeltaLake.load(tmp_path)
+    grown = found.publish({TOPIC: 10}, {TOPIC: 15}, [stored(tmp_path, 10, 15)], kind)
+    wider = StructType().add("a", LongType())
+    with pytest.raises(CorruptData, match="could not be changed"):
+        grown.publish({TOPIC: 15}, {TOPIC: 20}, [stored(tmp_path, 15, 20)], wider)

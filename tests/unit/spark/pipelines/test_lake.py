@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from pyspark.sql.types import IntegerType, StructType
 
 from milepost.errors import Busy, CorruptData
 from milepost.spark.pipelines.lake import Lake, LakeFile
@@ -65,4 +66,19 @@ def test_a_lake_that_was_tampered_with_is_refused(tmp_path: Path) -> None:
     second.write_text(text)
     first.unlink()
     with pytest.raises(CorruptData, match="manifest 0 is missing"):
+        Lake.load(tmp_path)
+
+
+def test_the_type_of_the_schemas_column_is_kept(tmp_path: Path) -> None:
+    kind = StructType().add("a", IntegerType())
+    lake = Lake.load(tmp_path).publish({"t": 0}, {"t": 5}, [part("t", 0, 5)])
+    assert lake.decoded is None
+    lake = lake.publish({"t": 5}, {"t": 10}, [part("t", 5, 10)], kind)
+    # Kept by steps that have none, and by a base.
+    lake = lake.publish({"t": 10}, {"t": 15}, [part("t", 10, 15)])
+    assert lake.decoded == Lake.load(tmp_path).decoded == kind
+    assert lake.rebase(lake.files).decoded == Lake.load(tmp_path).decoded == kind
+    path = tmp_path / "manifests" / "00000003.json"
+    path.write_text(path.read_text("utf-8").replace('"integer"', '"what"'), "utf-8")
+    with pytest.raises(CorruptData, match="no manifest"):
         Lake.load(tmp_path)
