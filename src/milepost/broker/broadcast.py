@@ -172,7 +172,7 @@ class BroadcastGroup(Subscription):
         self.catch_up()
         position, mark = self.position, self.cursor.mark_delete_index
         if position <= mark:
-            super().seek(position, lambda error: None)  # a member went back
+            self._move(position, lambda error: None)  # a member went back
         elif position > mark + 1:
             super().pass_over([(mark + 1, position)])
 
@@ -199,6 +199,7 @@ class BroadcastGroup(Subscription):
             member.keep_up()
 
     def trim(self, first_index: int) -> None:
+        self.catch_up()  # what is dropped is done for those too who have not heard of it
         super().trim(first_index)
         for member in self.members.values():
             member.trim(first_index)
@@ -247,7 +248,7 @@ class BroadcastGroup(Subscription):
 
         self._is_moving = True
         try:
-            super().seek(index, one_done)
+            self._move(index, one_done)
             return [
                 consumer
                 for member in list(self.members.values())

@@ -425,14 +425,12 @@ class Subscription(Parts):
         active. They have left already. Those that follow in place have been told, and `by`, who
         asked for it, knows.
         """
-        self.flush_acks()  # acks of the old epoch stand before the seek in the journal
-        fact = self.cursor.seek(min(max(index, self.cursor.first), self.cursor.end))
+        self._move(index, done)
         self._outbox.sought()
         for consumer in self.consumers:
             consumer.unacked = 0
             consumer.is_blocked = False
         self.unacked = 0
-        self.pace.restart()
         self.gate.clear()
         if self.dispatcher is not None:
             self.dispatcher.sought()
@@ -448,11 +446,17 @@ class Subscription(Parts):
                 self.remove_consumer(consumer)
         self.is_blocked = False
         self.rescan()
+        return closed
+
+    def _move(self, index: int, done: Done) -> None:
+        """The cursor alone; who shares it is for `seek` to see to."""
+        self.flush_acks()  # acks of the old epoch stand before the seek in the journal
+        fact = self.cursor.seek(min(max(index, self.cursor.first), self.cursor.end))
+        self.pace.restart()
         if self.journal is None:
             done(None)
-            return closed
-        self.journal.fact(fact, self._seeks.begin(done))
-        return closed
+        else:
+            self.journal.fact(fact, self._seeks.begin(done))
 
     def tell_moved(self, consumer: Consumer) -> None:
         """The cursor was moved under a consumer that follows in place, or while it was away."""

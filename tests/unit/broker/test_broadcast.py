@@ -30,6 +30,7 @@ from milepost.broker.broadcast import (
     start_rule,
     wants_broadcast,
 )
+from milepost.broker.reset import Reset, Target, reset
 from milepost.cursor.group import Start
 from milepost.errors import InvalidInput
 from milepost.testing.peer import RecordingPeer
@@ -192,6 +193,67 @@ def test_a_member_that_goes_back_takes_the_group_with_it(stage: Stage) -> None:
     request(stage, one, seek_command(wire_id(1, 1)))
     assert positions(stage) == {"a": 1, "b": 4}
     assert group(stage).cursor.mark_delete_index == 0
+
+
+def test_a_member_that_goes_back_moves_nobody_else(stage: Stage) -> None:
+    """What the others hold stays theirs, and they are not told of a move that is not theirs."""
+    follows = [*properties("b"), pb.KeyValue(key="milepost.reset", value="in-place")]
+    one, two = join(stage, "a"), stage.client()
+    assert error_of(
+        subscribe(
+            stage,
+            two,
+            "g",
+            SHARED,
+            permits=100,
+            metadata=follows,
+            consumer_epoch=0,
+            initialPosition=EARLIEST,
+        )
+    ) == ""
+    publish(stage, 0, 4)
+    for client in (one, two):
+        client.say(ack_command(wire_id(1, 0), wire_id(1, 1)))
+    stage.tick(1)
+    two.take()
+    request(stage, one, seek_command(wire_id(1, 0)))
+    stage.turn()  # checks that consumers count what their cursors count
+    assert group(stage).position == 0
+    assert [type(heard) for heard in two.take()] == []
+    two.say(ack_command(wire_id(1, 2), wire_id(1, 3)))
+    stage.turn()
+    assert positions(stage) == {"a": 0, "b": 4}
+
+
+def test_a_reset_of_the_group_is_one_move_for_each_member(stage: Stage) -> None:
+    follows = [*properties("a"), pb.KeyValue(key="milepost.reset", value="in-place")]
+    client = stage.client()
+    subscribe(
+        stage,
+        client,
+        "g",
+        SHARED,
+        permits=100,
+        metadata=follows,
+        consumer_epoch=0,
+        initialPosition=EARLIEST,
+    )
+    publish(stage, 0, 4)
+    client.take()
+    stage.run(reset(stage.broker, stage.topic().name, "g", Reset(Target(index=1)), by="ann"))
+    seeks = [heard for heard in client.take() if isinstance(heard, pb.CommandSeek)]
+    assert [seek.consumer_epoch for seek in seeks] == [1]
+
+
+def test_a_truncation_reaches_members_that_are_away(stage: Stage) -> None:
+    one = join(stage, "a")
+    publish(stage, 0, 2)
+    one.hang_up()
+    stage.turn()
+    publish(stage, 2, 5)
+    stage.run(upkeep.truncate(stage.broker, stage.topic()))
+    assert positions(stage) == {"a": 5}
+    assert got(join(stage, "a")) == []
 
 
 def test_the_groups_own_cursor_follows_the_slowest(stage: Stage) -> None:
