@@ -68,8 +68,8 @@ class Admissions:
         producer = admission.producer
         if admission.epoch_to_store is not None and topic.name.is_persistent:
             try:
-                topic.row = await self._broker.directory.set_doc(
-                    topic.row, {**topic.row.doc, "epoch": admission.epoch_to_store}
+                topic.row = await self._broker.directory.change_doc(
+                    topic.row, lambda doc: {**doc, "epoch": admission.epoch_to_store}
                 )
             except BaseException:
                 self.remove(producer)

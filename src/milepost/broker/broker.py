@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
 from collections.abc import Coroutine
 from typing import Any
 
@@ -79,8 +78,6 @@ class Broker:
         self.reads, self.rates, self.flushes = RecentReads(engine), RateBoard(), Flushes()
         self.opening: dict[str, asyncio.Future[Topic]] = {}
         """Topics that are being opened, or closed (upkeep.py): whoever wants one waits."""
-        # Subscriptions on their way to the catalog, by topic: they count as those that are there.
-        self._being_made: defaultdict[str, set[str]] = defaultdict(set)
         self.directory = Directory(
             engine.catalog,
             topics_per_namespace_max=settings.max_topics_per_namespace,
@@ -233,7 +230,11 @@ class Broker:
             try:
                 topic = await self._open(name, create)
             except BaseException as error:
-                opening.set_exception(error)
+                # Whoever else waits is not cut short because this one was.
+                was_cut = not isinstance(error, Exception)
+                opening.set_exception(
+                    ServiceNotReady(f"{name} was not opened") if was_cut else error
+                )
                 opening.exception()  # somebody else may be waiting, or nobody
                 raise
             else:
@@ -303,8 +304,8 @@ class Broker:
         broadcast: Start | None = None,
     ) -> Subscription:
         """A durable subscription at an index; the one that exists if there is one."""
-        limit = topic.policies.max_subscriptions
-        being_made = self._being_made[str(topic.name)]
+        topic.check_open()
+        limit, being_made = topic.policies.max_subscriptions, topic.being_made
         if limit and len(topic.subscriptions.keys() | being_made) >= limit:
             raise NotAllowed(f"topic {topic.name} has {limit} subscriptions already")
         cursor = Cursor(topic.log.first_index, topic.log.end_index, at=index)
@@ -325,13 +326,14 @@ class Broker:
             state = await self.engine.catalog(create)
         finally:
             being_made.discard(name)
-        if name in topic.subscriptions:
-            raise AlreadyExists(f"subscription {name} of {topic.name} exists")
+        topic.check_open()  # else whoever opens it again finds the subscription there
         stored = Snapshot(sequence, data, [])
         return opening.open_subscription(self, topic, state, stored, made=cursor)
 
     def create_reader(self, topic: Topic, name: str, index: int) -> Subscription:
         """A subscription that is not durable."""
+        if name in topic.being_made:
+            raise ServiceNotReady(f"subscription {name} of {topic.name} is being made")
         limits = Limits.of(self.settings, topic.policies)
         if isinstance(topic, VolatileTopic):
             return opening.attach(self, topic.subscribe(name, limits))
@@ -368,7 +370,9 @@ class Broker:
         state_ids = [part.state_id for part in journals if part.state_id is not None]
 
         def delete(catalog: Catalog) -> None:
-            for state_id in state_ids:
+            # A member may be on its way: without its group it would be nobody's.
+            late = membership.states_of(catalog, topic, subscription.name)
+            for state_id in {*state_ids, *late}:
                 catalog.delete_state(state_id, sequence)
 
         try:

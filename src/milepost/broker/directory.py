@@ -227,7 +227,7 @@ class Directory:
         self._check_count(name, partitions)
         if name.partition >= 0:
             raise InvalidInput(f"{name} is a partition itself")
-        if str(name) in self._rows:
+        if str(name) in self._rows or str(name) in self._being_made:
             raise AlreadyExists(f"topic {name} exists")
         doc: Doc = {"partitions": partitions}
         if properties:
@@ -268,10 +268,20 @@ class Directory:
         if partitions <= 0 or (limit and partitions > limit):
             raise InvalidPartitions(f"{partitions} partitions for {name}; allowed are 1 to {limit}")
 
-    async def set_doc(self, row: TopicRow, doc: Doc) -> TopicRow:
-        """Change what is known of a topic beside its name."""
-        await self._change(lambda catalog: catalog.set_topic(row.topic_id, doc))
-        changed = self._rows[row.name] = row._replace(doc=doc)
+    async def change_doc(self, row: TopicRow, change: Callable[[Doc], Doc]) -> TopicRow:
+        """Change what is known of a topic beside its name; the topic as it is then."""
+
+        def store(catalog: Catalog) -> TopicRow:
+            # Read there and not here: another change may be on its way.
+            found = catalog.topic_by_id(row.topic_id)
+            if found is None:
+                raise TopicNotFound(f"topic {row.name} was deleted meanwhile")
+            catalog.set_topic(row.topic_id, doc := change(found.doc))
+            return found._replace(doc=doc)
+
+        changed: TopicRow = await self._change(store)
+        if row.name in self._rows:  # unless it was deleted meanwhile
+            self._rows[row.name] = changed
         return changed
 
 

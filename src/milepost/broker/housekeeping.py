@@ -183,6 +183,8 @@ class Housekeeping:
 
     async def _drop(self, topic: Topic) -> None:
         """Unless somebody has come meanwhile."""
+        if not _is_unused(topic):
+            return
         try:
             await upkeep.delete_topic(self._broker, topic, force=False)
         except MilepostError as error:

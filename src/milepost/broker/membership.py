@@ -16,11 +16,18 @@ from milepost.broker.labels import check_label
 from milepost.cursor import snapshot
 from milepost.cursor.cursor import Cursor
 from milepost.cursor.group import expired, start_of
-from milepost.errors import AlreadyExists, InvalidInput, MilepostError, TooManyRequests
+from milepost.errors import (
+    AlreadyExists,
+    InvalidInput,
+    MilepostError,
+    ServiceNotReady,
+    TooManyRequests,
+)
 from milepost.storage.catalog import Catalog, Snapshot, StateRow
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
+    from milepost.broker.topic import Topic
 
 
 async def join(broker: Broker, group: BroadcastGroup, name: str) -> MemberSubscription:
@@ -34,7 +41,8 @@ async def join(broker: Broker, group: BroadcastGroup, name: str) -> MemberSubscr
     limit = broker.settings.max_consumers_per_subscription
     if limit and len(group.members) >= limit:
         raise TooManyRequests(f"group {group.name} has {limit} members already")
-    log = group.topic.log
+    log, group_id = group.topic.log, group.state_id
+    assert group_id is not None, f"{group} is not durable"
     at = start_of(group.start, at=group.position, first=log.first_index, end=log.end_index)
     cursor = Cursor(log.first_index, log.end_index, at=at)
     data = snapshot.encode(cursor)
@@ -42,6 +50,8 @@ async def join(broker: Broker, group: BroadcastGroup, name: str) -> MemberSubscr
     doc = {"group": group.name, "member": name, "left_ms": broker.clock.wall_ms()}
 
     def create(catalog: Catalog) -> StateRow:
+        if catalog.state_by_id(group_id) is None:
+            raise ServiceNotReady(f"group {group.name} was deleted meanwhile")
         row = catalog.create_state(
             group.topic.row.topic_id, MEMBER_STATE, _state_name(group, name), doc
         )
@@ -54,8 +64,20 @@ async def join(broker: Broker, group: BroadcastGroup, name: str) -> MemberSubscr
         if name in group.members:  # the other one of two at once was first
             return group.members[name]
         raise
+    group.topic.check_open()
+    if group.topic.subscriptions.get(group.name) is not group:
+        raise ServiceNotReady(f"group {group.name} is being deleted")
     stored = Snapshot(sequence, data, [])
     return opening.open_member(broker, group.topic, state, stored, made=cursor)
+
+
+def states_of(catalog: Catalog, topic: Topic, group: str) -> list[int]:
+    """Those of a group's members, if it is one: also of members that nobody here knows of yet."""
+    return [
+        state.state_id
+        for state in catalog.states(topic.row.topic_id)
+        if state.kind == MEMBER_STATE and state.doc["group"] == group
+    ]
 
 
 def _state_name(group: BroadcastGroup, member: str) -> str:

@@ -310,6 +310,7 @@ def _check_there(
 ) -> list[Subscription]:
     found = []
     for topic, one in zip(topics, known, strict=True):
+        topic.check_open()  # what was closed while another was opened is nobody's to move
         if one is None or topic.subscriptions.get(name) is not one:
             raise SubscriptionNotFound(f"topic {topic.name} has no subscription {name}")
         found.append(one)

@@ -66,6 +66,11 @@ class Steward:
             for one in switching:
                 one.result()
 
+    async def settled(self, topic: Topic) -> None:
+        """Return when deduplication is not being switched: that opens and closes a state of the topic."""
+        if (switching := self._switching.get(topic)) is not None:
+            await asyncio.wait([switching])
+
     def tick(self, now_ms: int) -> None:
         """Once a second: clocks jump, and timers do not jump with them."""
         for topic in self._broker.topics.values():

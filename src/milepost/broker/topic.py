@@ -80,6 +80,8 @@ class Topic:
         self.dedup_state_id: int | None = None
         self.producers: dict[str, Producer] = {}
         self.subscriptions: dict[str, Subscription] = {}
+        self.being_made: set[str] = set()
+        """Subscriptions on their way to the catalog: they count as those that are there."""
         self.on_stored: Callable[[], None] = lambda: None
         """Called when sequence ids became durable."""
         self.counters = counters or Counters()

@@ -113,6 +113,7 @@ async def _closed(broker: Broker, topic: Topic) -> AsyncIterator[None]:
 
 
 async def _drain(broker: Broker, topic: Topic) -> None:
+    await broker.steward.settled(topic)
     await _flush(broker)  # so that what was sent so far gets its receipts
     put_out_producers(broker, topic)
     # What was sent is stored or refused, and the log has nothing on its way: or it would become
@@ -158,8 +159,9 @@ def put_out_producers(
 async def terminate(broker: Broker, topic: Topic) -> Position:
     """No more messages, ever; what is there can be read. Returns the last position."""
     if not topic.is_terminated:
-        doc = {**topic.row.doc, "terminated": True}
-        topic.row = await broker.directory.set_doc(topic.row, doc)
+        topic.row = await broker.directory.change_doc(
+            topic.row, lambda doc: {**doc, "terminated": True}
+        )
     put_out_producers(broker, topic)
     await broker.engine.flush()
     for subscription in topic.subscriptions.values():
@@ -183,11 +185,12 @@ async def delete_topic(broker: Broker, topic: Topic, *, force: bool) -> None:
     """With everything in it."""
     if not force:
         check_unused(topic)
-    # First, so that whatever happens no later topic of that name inherits them.
-    await broker.guard.forget_topic(topic.name)
-    if topic.name.partition < 0:
-        await broker.steward.book.forget(Level.TOPIC, str(topic.name))
+    # Nothing pauses until it is closed: who comes from now on finds another topic, or this one.
     async with _closed(broker, topic):
+        # First, so that whatever happens no later topic of that name inherits them.
+        await broker.guard.forget_topic(topic.name)
+        if topic.name.partition < 0:
+            await broker.steward.book.forget(Level.TOPIC, str(topic.name))
         if topic.name.is_persistent:
             await broker.engine.delete_topic(topic.row, topic.log)
             broker.directory.forget_topic(topic.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request, Response
 from pydantic import BaseModel, StrictInt
@@ -153,8 +153,9 @@ async def set_properties(
     properties: Annotated[Properties, Body()],
 ) -> None:
     """Add to the topic's properties, or change them."""
-    merged = {**topic.row.doc.get("properties", {}), **properties}
-    topic.row = await broker.directory.set_doc(topic.row, {**topic.row.doc, "properties": merged})
+    topic.row = await broker.directory.change_doc(
+        topic.row, lambda doc: {**doc, "properties": {**doc.get("properties", {}), **properties}}
+    )
     audit.note(request, "set-properties", topic.name)
 
 
@@ -166,9 +167,11 @@ async def set_properties(
 async def remove_property(
     request: Request, broker: AskedBroker, topic: OpenTopic, key: Annotated[str, Query()]
 ) -> None:
-    left = {**topic.row.doc.get("properties", {})}
-    left.pop(key, None)
-    topic.row = await broker.directory.set_doc(topic.row, {**topic.row.doc, "properties": left})
+    def without(doc: dict[str, Any]) -> dict[str, Any]:
+        properties = doc.get("properties", {})
+        return {**doc, "properties": {one: properties[one] for one in properties if one != key}}
+
+    topic.row = await broker.directory.change_doc(topic.row, without)
     audit.note(request, "remove-property", topic.name)
 
 

@@ -277,6 +277,8 @@ class SqliteCatalog:
             ).fetchone()
             if taken:
                 raise AlreadyExists(f"{kind} {name} of topic {topic_id} exists")
+            if self.topic_by_id(topic_id) is None:
+                raise TopicNotFound(f"topic {topic_id} of {kind} {name} does not exist")
             made = self._db.execute(
                 "insert into states (topic_id, kind, name, doc) values (?, ?, ?, ?)",
                 (topic_id, kind, name, json.dumps(doc)),

@@ -199,18 +199,21 @@ def test_a_member_that_goes_back_moves_nobody_else(stage: Stage) -> None:
     """What the others hold stays theirs, and they are not told of a move that is not theirs."""
     follows = [*properties("b"), pb.KeyValue(key="milepost.reset", value="in-place")]
     one, two = join(stage, "a"), stage.client()
-    assert error_of(
-        subscribe(
-            stage,
-            two,
-            "g",
-            SHARED,
-            permits=100,
-            metadata=follows,
-            consumer_epoch=0,
-            initialPosition=EARLIEST,
+    assert (
+        error_of(
+            subscribe(
+                stage,
+                two,
+                "g",
+                SHARED,
+                permits=100,
+                metadata=follows,
+                consumer_epoch=0,
+                initialPosition=EARLIEST,
+            )
         )
-    ) == ""
+        == ""
+    )
     publish(stage, 0, 4)
     for client in (one, two):
         client.say(ack_command(wire_id(1, 0), wire_id(1, 1)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stage.frames import message
 from stage.stage import TOPIC, Stage
 
+from milepost.broker import upkeep
 from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
 from milepost.testing.peer import RecordingPeer
@@ -58,3 +59,23 @@ def test_those_who_publish_wait_for_it(stage: Stage) -> None:
     assert (peer.holds, topic.dedup is None) == (0, False)
     stage.publish(producer, message(0), message(0))
     assert topic.log.end_index == 2
+
+
+def test_a_topic_that_is_unloaded_meanwhile_can_be_opened_again(stage: Stage) -> None:
+    topic = stage.topic()
+    stage.engine.holds_catalog = True
+    stage.loop.begin(
+        stage.broker.steward.book.set(Level.TOPIC, TOPIC, POLICIES["deduplication"], True)
+    )
+    stage.turn()
+    stage.engine.change_one()  # the policy is stored, and the switch begins
+    stage.turn()
+    closing = stage.loop.begin(upkeep.close_topic(stage.broker, topic))
+    stage.turn()
+    stage.engine.holds_catalog = False
+    stage.turn()
+    assert closing.exception() is None
+    again = stage.topic()
+    assert again is not topic
+    stage.publish(stage.producer(again), message(0), message(0))
+    assert again.log.end_index == 1

@@ -205,3 +205,21 @@ def test_a_reset_moves_every_member_and_who_is_away_obeys_when_it_comes(
     again = stage.restarted()
     assert positions(again) == {"a": index, "b": index}
     assert got(join(again, "b")) == expected
+
+
+def test_a_member_that_comes_while_its_group_is_deleted_leaves_nothing_behind(stage: Stage) -> None:
+    """A member without a group would keep its topic from being opened."""
+    join(stage, "a").hang_up()
+    stage.turn()
+    one = stage.client()
+    stage.engine.holds_catalog = True
+    asked = ask(one, subscribe_command("g", SHARED, metadata=properties("b")))
+    stage.turn()
+    deleting = stage.loop.begin(stage.broker.delete_subscription(group(stage)))
+    stage.engine.holds_catalog = False
+    stage.turn()
+    assert deleting.exception() is None
+    assert error_of(answer(one, asked, stage)) == "ServiceNotReady"
+    again = stage.restarted()
+    assert again.topic().subscriptions == {}
+    assert again.store.catalog.states(again.topic().row.topic_id) == []

@@ -10,6 +10,7 @@ from stage.frames import batch, chunk, message
 from stage.heard import got
 from stage.stage import TOPIC, Stage
 
+from milepost.broker import upkeep
 from milepost.broker.consumer import IN_PLACE, RESET_PROPERTY, Consumer
 from milepost.broker.dispatch import EXCLUSIVE, FAILOVER, SHARED
 from milepost.broker.reset import Move, Reset, Target, decide, obeyed, reset
@@ -20,6 +21,7 @@ from milepost.errors import (
     MilepostError,
     NotAllowed,
     PersistenceError,
+    ServiceNotReady,
     SubscriptionNotFound,
     TopicNotFound,
     UnexpectedPosition,
@@ -507,3 +509,23 @@ def test_somebody_else_makes_it_at_the_same_time(stage: Stage, subscription: Sub
     assert [task.result()[0].to for task in tasks] == [2, 3]
     made = stage.subscription(stage.topic(), "new")
     assert (made.cursor.mark_delete_index, made.cursor.epoch) == (2, 2)
+
+
+def test_a_reset_of_what_was_unloaded_meanwhile_is_not_answered_as_done(stage: Stage) -> None:
+    """What is opened again knows nothing of it."""
+    stage.run(stage.broker.create_partitioned_topic(NAME, 2))
+    for number in range(2):
+        topic = stage.topic(f"{TOPIC}-partition-{number}")
+        stage.publish(stage.producer(topic), message(0), message(1))
+        stage.subscription(topic)
+    stage.run(upkeep.close_topic(stage.broker, topic))  # the second is to be opened first
+    stage.engine.holds_catalog = True
+    asked = stage.loop.begin(reset(stage.broker, NAME, "s", Reset(Target(index=1)), by="ann"))
+    stage.turn()
+    first = stage.broker.topics[f"{TOPIC}-partition-0"]
+    stage.run(upkeep.close_topic(stage.broker, first))
+    stage.engine.holds_catalog = False
+    stage.turn()
+    assert isinstance(asked.exception(), ServiceNotReady)
+    again = stage.topic(f"{TOPIC}-partition-0").subscriptions["s"]
+    assert (again.position, again.cursor.epoch) == (0, 0)

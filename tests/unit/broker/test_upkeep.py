@@ -6,9 +6,19 @@ import pytest
 from stage.frames import batch, message
 from stage.heard import got
 from stage.stage import TOPIC, Stage
-from stage.talk import error_of, produce, subscribe
+from stage.talk import (
+    answer,
+    ask,
+    error_of,
+    produce,
+    producer_command,
+    subscribe,
+    subscribe_command,
+)
 
 from milepost.broker import upkeep
+from milepost.broker.policies.policy import Level
+from milepost.broker.policies.table import POLICIES
 from milepost.errors import AlreadyExists, PreconditionFailed, ServiceNotReady, TopicNotFound
 from milepost.positions.names import TopicName
 from milepost.wire import pulsar_pb2 as pb
@@ -124,3 +134,67 @@ def test_names_are_checked(stage: Stage) -> None:
         stage.run(upkeep.create_topic(broker, NAME, {}))
     with pytest.raises(PreconditionFailed, match="which is not partitioned"):
         stage.run(upkeep.create_topic(broker, TopicName.parse(f"{TOPIC}-partition-0"), {}))
+
+
+def test_a_subscription_that_is_being_made_does_not_keep_an_unloaded_topic_shut(
+    stage: Stage,
+) -> None:
+    client, topic = stage.client(), stage.topic()
+    stage.engine.holds_catalog = True
+    asked = ask(client, subscribe_command("s"))
+    stage.turn()
+    stage.run(upkeep.close_topic(stage.broker, topic))
+    stage.engine.holds_catalog = False
+    assert error_of(answer(client, asked, stage)) == "ServiceNotReady"
+    assert error_of(subscribe(stage, client)) == ""
+    assert stage.topic() is not topic
+
+
+def test_a_subscription_of_a_topic_that_is_deleted_meanwhile_is_not_made(stage: Stage) -> None:
+    client, topic = stage.client(), stage.topic()
+    stage.engine.holds_catalog = True
+    asked = ask(client, subscribe_command("s"))
+    stage.turn()
+    deleting = stage.loop.begin(upkeep.delete_topic(stage.broker, topic, force=True))
+    stage.turn()
+    stage.engine.holds_catalog = False
+    assert error_of(answer(client, asked, stage)) == "TopicNotFound"
+    assert deleting.exception() is None
+    assert stage.store.catalog.states(topic.row.topic_id) == []
+
+
+def test_who_comes_while_an_unused_topic_is_being_deleted_keeps_what_it_published(
+    stage: Stage,
+) -> None:
+    client, topic = stage.client(), stage.topic()
+    policy = POLICIES["max_producers"]
+    stage.run(stage.broker.steward.book.set(Level.TOPIC, TOPIC, policy, 5))
+    stage.engine.holds_catalog = True
+    deleting = stage.loop.begin(upkeep.delete_topic(stage.broker, topic, force=False))
+    stage.turn()
+    asked = ask(client, producer_command())
+    stage.turn()
+    stage.engine.holds_catalog = False
+    assert error_of(answer(client, asked, stage)) == "ServiceNotReady"
+    assert deleting.exception() is None
+    assert error_of(produce(stage, client)) == ""
+    client.say(message(0))
+    stage.turn()
+    assert any(isinstance(heard, Receipt) for heard in client.take())
+    assert stage.topic().log.end_index == 1
+
+
+def test_an_epoch_that_is_being_stored_does_not_undo_a_termination(stage: Stage) -> None:
+    client, topic = stage.client(), stage.topic()
+    stage.engine.holds_catalog = True
+    terminating = stage.loop.begin(upkeep.terminate(stage.broker, topic))
+    stage.turn()
+    ask(client, producer_command(producer_access_mode=pb.Exclusive))
+    stage.turn()
+    stage.engine.holds_catalog = False
+    stage.turn()
+    assert terminating.exception() is None
+    assert topic.is_terminated
+    again = stage.restarted().topic()
+    assert again.is_terminated
+    assert again.access.epoch == 0

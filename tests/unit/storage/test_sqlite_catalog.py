@@ -257,6 +257,14 @@ class TestLedgers:
 
 
 class TestStates:
+    @pytest.fixture(autouse=True)
+    def topic(self, catalog: SqliteCatalog) -> None:
+        assert catalog.create_topic("t", {}).topic_id == 1
+
+    def test_of_no_topic_there_are_none(self, catalog: SqliteCatalog) -> None:
+        with pytest.raises(TopicNotFound, match="topic 2 of cursor s does not exist"):
+            catalog.create_state(2, "cursor", "s", {})
+
     def test_created_changed_and_found(self, catalog: SqliteCatalog) -> None:
         state = catalog.create_state(1, "cursor", "s", {"a": 1})
         other = catalog.create_state(1, "dedup", "s", {})
