@@ -41,7 +41,6 @@ from milepost.cursor import snapshot
 from milepost.cursor.cursor import Cursor
 from milepost.cursor.group import Start
 from milepost.errors import (
-    AlreadyExists,
     NotAllowed,
     PersistenceError,
     ServiceNotReady,
@@ -164,6 +163,7 @@ class Broker:
                     membership.tick(self, subscription)
         self.rates.tick(now, self.topics.values())
         for idle in volatile.idle(self.topics.values()):
+            idle.is_closed = True  # for who is on its way to it
             del self.topics[str(idle.name)]
         for subscription, until in list(self._orphans.items()):
             if subscription.consumers or now >= until:

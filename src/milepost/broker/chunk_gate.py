@@ -89,7 +89,8 @@ class ChunkGate:
         self._open = OrderedDict()
 
     def meet(self, entry: Entry) -> Met:
-        """A chunk, read from the log."""
+        """A chunk, read from the log. An error says that another chunk of its message cannot be: then
+        nothing may go, and the chunk can be met again."""
         index = entry.last_index
         chunk = chunk_info(split_entry(bytes(entry.payload)).metadata)
         if chunk is None or self._cursor.ready_set(Span(index, 1)) is not None:
@@ -104,13 +105,15 @@ class ChunkGate:
         older = self._first_indexes.get(short_uuid(chunk.uuid), first_index)
         if older != first_index:
             given_up += self._give_up(older)
-        met = self._hold(entry, chunk, first_index)
         if not entry.flags & LAST_CHUNK:
+            self._hold(entry, chunk, first_index)
             return Met(index + 1, given_up)
+        message = self._unfinished.get(first_index)
+        met = (*(message.indexes if message else ()), index)
         if len(met) != chunk.num_chunks:
             met = self._find(entry.ledger_id, entry.entry_id)
             if any(self._cursor.is_acked(Span(one, 1)) for one in met):
-                return Met(index + 1, given_up + self._give_up(first_index))
+                return Met(index + 1, (*given_up, *self._give_up(first_index), index))
         self._let_go(met)
         return Met(first_index, given_up)
 
@@ -139,8 +142,8 @@ class ChunkGate:
         self._first_indexes.clear()
         self._open.clear()
 
-    def _hold(self, entry: Entry, chunk: ChunkInfo, first_index: int) -> tuple[int, ...]:
-        """What was met of the message, with this chunk."""
+    def _hold(self, entry: Entry, chunk: ChunkInfo, first_index: int) -> None:
+        """One more chunk of a message whose last one is still to come."""
         message = self._unfinished.get(first_index)
         if message is None:
             message = self._unfinished[first_index] = _Message(short_uuid(chunk.uuid))
@@ -150,7 +153,6 @@ class ChunkGate:
             message.indexes.append(index)
         message.newest_ms = entry.timestamp_ms
         self.held.add(index, index + 1)
-        return tuple(message.indexes) if entry.flags & LAST_CHUNK else ()
 
     def _let_go(self, indexes: tuple[int, ...]) -> None:
         self._give_up(indexes[0])

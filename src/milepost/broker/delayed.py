@@ -87,5 +87,6 @@ class DueTimer:
         self._timer, self._due_ms = None, FOR_EVER_MS
         release_due(self._subscription, self._clock.wall_ms())
         next_due_ms = self._subscription.cursor.next_due_ms
-        if next_due_ms is not None:
+        # Whatever was closed meanwhile has no dispatcher, and is kept in memory by nobody.
+        if next_due_ms is not None and self._subscription.dispatcher is not None:
             self._set(next_due_ms)

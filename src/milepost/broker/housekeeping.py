@@ -65,14 +65,25 @@ class Housekeeping:
     def _topics(self) -> list[Topic]:
         return [topic for topic in self._broker.topics.values() if topic.name.is_persistent]
 
+    def _each(self, work: Callable[[Topic, int], None]) -> None:
+        """Do something for every topic, and tell it the time; one whose ledgers cannot be read keeps
+        nobody else from it."""
+        now_ms = self._broker.clock.wall_ms()
+        for topic in self._topics():
+            try:
+                work(topic, now_ms)
+            except (MilepostError, OSError) as error:
+                logger.warning("%s is left alone this time: %s", topic, error)
+
     # -- expiry ------------------------------------------------------------------------------------
 
     def expire(self) -> None:
-        now_ms = self._broker.clock.wall_ms()
-        for topic in self._topics():
-            ttl_s = topic.policies.message_ttl_s
-            if ttl_s:
-                self._skip(topic, topic.log.index_at(max(now_ms - ttl_s * 1000, 0)), expires=True)
+        self._each(self._expire)
+
+    def _expire(self, topic: Topic, now_ms: int) -> None:
+        ttl_s = topic.policies.message_ttl_s
+        if ttl_s:
+            self._skip(topic, topic.log.index_at(max(now_ms - ttl_s * 1000, 0)), expires=True)
 
     def _skip(self, topic: Topic, end_index: int, *, expires: bool) -> None:
         for subscription in topic.subscriptions.values():
@@ -86,37 +97,39 @@ class Housekeeping:
     # -- quotas ------------------------------------------------------------------------------------
 
     def check_quotas(self) -> None:
-        now_ms = self._broker.clock.wall_ms()
-        for topic in self._topics():
-            past = quota.exceeded(topic, now_ms)
-            if past is None:
-                continue
-            if past.policy == EVICT:
-                self._skip(topic, quota.evicted_index(topic, past, now_ms), expires=False)
-            elif topic.producers:
-                # They come back, and are told why they may not publish.
-                self._broker.counters.quota_closes += len(topic.producers)
-                upkeep.put_out_producers(self._broker, topic)
+        self._each(self._check_quota)
+
+    def _check_quota(self, topic: Topic, now_ms: int) -> None:
+        past = quota.exceeded(topic, now_ms)
+        if past is None:
+            return
+        if past.policy == EVICT:
+            self._skip(topic, quota.evicted_index(topic, past, now_ms), expires=False)
+        elif topic.producers:
+            # They come back, and are told why they may not publish.
+            self._broker.counters.quota_closes += len(topic.producers)
+            upkeep.put_out_producers(self._broker, topic)
 
     # -- retention ---------------------------------------------------------------------------------
 
     def trim(self) -> None:
-        now_ms = self._broker.clock.wall_ms()
-        for topic in self._topics():
-            if topic in self._trimming:
-                continue
-            log = topic.log
-            if log.is_full(now_ms):
-                log.roll(now_ms, lambda error: None)
-            index = retention.trim_index(
-                retention.kept(log.ledgers),
-                upkeep.trimmable_index(topic),
-                topic.policies.retention,
-                now_ms,
-            )
-            if log.trimmable(index):
-                self._trimming.add(topic)
-                self._broker.spawn(self._trim(topic, index))
+        self._each(self._begin_trim)
+
+    def _begin_trim(self, topic: Topic, now_ms: int) -> None:
+        if topic in self._trimming:
+            return
+        log = topic.log
+        if log.is_full(now_ms):
+            log.roll(now_ms, lambda error: None)
+        index = retention.trim_index(
+            retention.kept(log.ledgers),
+            upkeep.trimmable_index(topic),
+            topic.policies.retention,
+            now_ms,
+        )
+        if log.trimmable(index):
+            self._trimming.add(topic)
+            self._broker.spawn(self._trim(topic, index))
 
     async def _trim(self, topic: Topic, index: int) -> None:
         try:
@@ -130,13 +143,15 @@ class Housekeeping:
     # -- compaction --------------------------------------------------------------------------------
 
     def compact(self) -> None:
-        for topic in self._topics():
-            threshold = topic.policies.compaction_threshold
-            horizon = 0 if topic.compacted is None else topic.compacted.horizon
-            if threshold and topic.log.size_from(horizon) > threshold:
-                # One that is under way goes on, and this is asked again.
-                with suppress(MilepostError):
-                    compaction.start(self._broker, topic)
+        self._each(self._compact)
+
+    def _compact(self, topic: Topic, now_ms: int) -> None:
+        threshold = topic.policies.compaction_threshold
+        horizon = 0 if topic.compacted is None else topic.compacted.horizon
+        if threshold and topic.log.size_from(horizon) > threshold:
+            # One that is under way goes on, and this is asked again.
+            with suppress(MilepostError):
+                compaction.start(self._broker, topic)
 
     # -- idle subscriptions ------------------------------------------------------------------------
 

@@ -142,6 +142,9 @@ def attach(broker: Broker, subscription: Subscription) -> Subscription:
 
 def connect(broker: Broker, subscription: Subscription) -> None:
     """Give a subscription its feed, and the words for its consumers."""
+    journal = subscription.journal
+    if journal is not None:
+        journal.is_behind = broker.store.is_unfounded(journal.state_id)
     loop = asyncio.get_running_loop()
     subscription.tell_active = partial(notices.tell_active, loop)
     subscription.tell_sought = notices.tell_sought

@@ -28,17 +28,14 @@ from milepost.broker.parts import Parts
 from milepost.broker.peer import Buffer
 from milepost.broker.pending_seeks import PendingSeeks
 from milepost.broker.rates import Rates
+from milepost.broker.recent_reads import UNREADABLE
 from milepost.broker.reset_history import ResetHistory
 from milepost.broker.runs import entry_frame, fresh_run, run_frames
 from milepost.broker.tally import Tally
 from milepost.broker.throttle import Throttle
 from milepost.cursor.cursor import Cursor
 from milepost.cursor.outcomes import Acked, Delivered
-from milepost.errors import (
-    ConsumerBusy,
-    MilepostError,
-    StaleEpoch,
-)
+from milepost.errors import ConsumerBusy, MilepostError, StaleEpoch
 from milepost.positions.ranges import Range
 from milepost.positions.spans import Span
 from milepost.storage.entry import CHUNK, DELAYED, MARKER, Entry
@@ -218,7 +215,12 @@ class Subscription(Parts):
             if entry.flags & CHUNK:
                 if self._comes_first(entry):
                     return  # its message's earlier chunks, say, whose consumer has room again
-                goes_on, given_up = self.gate.meet(entry)
+                try:
+                    goes_on, given_up = self.gate.meet(entry)
+                except UNREADABLE:
+                    self.pass_over_unreadable(entry.last_index)
+                    at += 1
+                    continue
                 self.pass_over([(index, index + 1) for index in given_up])
                 if goes_on < entry.last_index:
                     self.rescan()
@@ -396,9 +398,8 @@ class Subscription(Parts):
             # What is with somebody else by now stays there, and so does its key.
             held = self.cursor.inflight_of(consumer.holder)
             if consumer.held is not None:
-                held.discard_all(
-                    consumer.held.indexes
-                )  # on their way: nobody has them to give back
+                # On their way: nobody has them to give back.
+                held.discard_all(consumer.held.indexes)
             asked = addresses.released_ranges(self.topic, ids)
             ranges = [held_one for one in asked for held_one in held.within(*one)]
             self.cursor.release(ranges, consumer.holder, count=True)

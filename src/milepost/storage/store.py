@@ -277,6 +277,11 @@ class Store:
                 body = encode_parts([part for part, _ in waiting])
                 self.journal.submit(FACTS, 0, (body,), durable)
 
+    def is_unfounded(self, state_id: int) -> bool:
+        """May a state hold what the journal refused, in memory and nowhere else?"""
+        self._note_refusals()
+        return state_id in self._unfounded
+
     def _note_refusals(self) -> None:
         if self.journal.refused_through != self._refused_through:
             self._refused_through = self.journal.refused_through

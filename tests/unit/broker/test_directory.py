@@ -170,3 +170,13 @@ def test_what_is_known_beside_a_name(bench: Bench) -> None:
     with pytest.raises(PersistenceError):
         bench.run(bench.directory.change_doc(changed, lambda doc: {"epoch": 4}))
     assert bench.directory.row(NAME) == changed
+
+
+def test_a_topic_that_is_being_made_is_not_partitioned_meanwhile(bench: Bench) -> None:
+    async def both() -> list[object]:
+        made = bench.directory.create_topic(NAME), bench.directory.create_partitioned(NAME, 2)
+        return await asyncio.gather(*made, return_exceptions=True)
+
+    _, second = bench.run(both())
+    assert isinstance(second, AlreadyExists)
+    assert bench.directory.partitions(NAME) is None

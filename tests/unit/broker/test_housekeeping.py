@@ -11,6 +11,7 @@ from stage.stage import TOPIC, Stage
 from milepost.broker.dispatch import SHARED
 from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
+from milepost.storage.ledger import ledger_path
 from milepost.testing.peer import RecordingPeer
 
 MakeStage = Callable[..., Stage]
@@ -270,3 +271,22 @@ def test_subscriptions_keep_a_topic_or_their_backlog_does(stage: Stage) -> None:
         stage.clock.advance(2)
     unused_topics(stage)
     assert TOPIC not in stage.broker.topics
+
+
+def test_a_topic_that_cannot_be_read_keeps_nobody_else_from_being_served(stage: Stage) -> None:
+    names = (TOPIC, "persistent://public/default/u")
+    topics = [stage.topic(name) for name in names]
+    for topic in topics:
+        stage.subscription(topic)
+        stage.producer(topic)
+    for number in range(6):
+        for topic in topics:
+            stage.publish(topic.producers["p"], message(number))
+        stage.clock.advance(1)
+    policy = POLICIES["message_ttl"]
+    stage.run(stage.broker.steward.book.set(Level.NAMESPACE, "public/default", policy, 3))
+    stage = stage.restarted(checkpoint=True)
+    topics = [stage.topic(name) for name in names]
+    stage.files.faults.fail("read", under=ledger_path(1).removesuffix(".ledger"), forever=True)
+    keep_house(stage)
+    assert [topic.subscriptions["s"].cursor.backlog for topic in topics] == [6, 3]

@@ -11,6 +11,7 @@ from stage.stage import Stage
 
 from milepost.broker.dispatch import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
 from milepost.broker.topic import Topic
+from milepost.storage.ledger import ledger_path
 from milepost.wire.events import WireId
 
 MakeStage = Callable[..., Stage]
@@ -218,3 +219,21 @@ def test_the_last_message_is_not_an_unfinished_one(stage: Stage, topic: Topic) -
     assert topic.last_dispatchable() == (topic.log.locate(1).position, -1)
     stage.publish(producer, chunk(1, 1, 2), marker(5))
     assert topic.last_dispatchable() == (topic.log.locate(4).position, -1)
+
+
+@pytest.mark.parametrize("sub_type", TYPES)
+def test_a_chunk_that_is_damaged_costs_its_own_message_only(
+    make_stage: MakeStage, sub_type: int
+) -> None:
+    stage = make_stage(tail_size=0)
+    producer = stage.producer(stage.topic())
+    frames = [chunk(1, number, 3) for number in range(3)]
+    stage.publish(producer, message(0), *frames, message(4))
+    stage.subscription(stage.topic())
+    stage = stage.restarted(checkpoint=True)  # nobody remembers where the chunks lie
+    path = ledger_path(1)
+    stage.files.damage(path, stage.files.contents()[path].replace(b"1/1", b"???"))
+    consumer = stage.consumer(stage.topic().subscriptions["s"], sub_type, permits=100)
+    assert got(consumer) == ["0", "4"]
+    stage.ack(consumer, at(stage.topic(), 0), at(stage.topic(), 4))
+    assert consumer.subscription.cursor.mark_delete_index == 0

@@ -198,3 +198,17 @@ def test_an_epoch_that_is_being_stored_does_not_undo_a_termination(stage: Stage)
     again = stage.restarted().topic()
     assert again.is_terminated
     assert again.access.epoch == 0
+
+
+def test_an_ack_that_was_refused_is_not_answered_from_memory_after_an_unload(stage: Stage) -> None:
+    topic = stage.topic()
+    stage.publish(stage.producer(topic), message(0), message(1))
+    consumer = stage.consumer(stage.subscription(topic), permits=10)
+    stage.files.faults.fail("sync", under="journal")
+    (refused,) = stage.ack(consumer, WireId(1, 0))
+    assert refused is not None
+    stage.run(upkeep.close_topic(stage.broker, topic))
+    consumer = stage.consumer(stage.topic().subscriptions["s"], permits=10)
+    assert stage.ack(consumer, WireId(1, 0)) == [None]
+    stage = stage.restarted()
+    assert got(stage.consumer(stage.topic().subscriptions["s"], permits=10)) == ["1"]

@@ -13,9 +13,12 @@ from stage.talk import (
     FAILOVER,
     KEY_SHARED,
     SHARED,
+    answer,
+    ask,
     error_of,
     flow,
     produce,
+    producer_command,
     request,
     subscribe,
 )
@@ -167,3 +170,20 @@ def test_a_topic_without_clients_is_gone(stage: Stage) -> None:
 def test_they_can_be_switched_off(make_stage: Any) -> None:
     stage = make_stage(enable_non_persistent_topics=False)
     assert error_of(produce(stage, stage.client(), topic=TOPIC)) == "NotAllowedError"
+
+
+def test_who_comes_while_a_topic_is_forgotten_is_told_to_come_again(stage: Stage) -> None:
+    client, reader = stage.client(), stage.client()
+    stage.engine.holds_catalog = True
+    schema = pb.Schema(name="", type=pb.Schema.String, schema_data=b"")
+    asked = ask(client, producer_command(topic=TOPIC, schema=schema))
+    stage.turn()
+    assert topic_of(stage).is_idle
+    stage.tick(1)
+    assert TOPIC not in stage.broker.topics
+    stage.engine.holds_catalog = False
+    assert error_of(answer(client, asked, stage)) == "ServiceNotReady"
+    subscribe(stage, reader, topic=TOPIC, permits=10)
+    assert error_of(produce(stage, client, topic=TOPIC, schema=schema)) == ""
+    send(stage, client, message(0))
+    assert got(reader) == ["0"]

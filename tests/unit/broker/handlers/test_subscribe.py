@@ -381,3 +381,18 @@ def test_another_reader_of_that_name_is_not_forgotten_in_its_place(
 
 def test_the_topic_is_not_open_for_what_is_not_asked(stage: Stage) -> None:
     assert TOPIC not in stage.broker.topics
+
+
+def test_a_reader_does_not_take_the_name_of_a_subscription_that_is_being_made(
+    stage: Stage,
+) -> None:
+    one, other = stage.client(), stage.client()
+    stage.topic()
+    stage.engine.holds_catalog = True
+    asked = ask(one, subscribe_command("s", SHARED))
+    stage.turn()
+    refused = subscribe(stage, other, "s", SHARED, durable=False)
+    assert error_of(refused) == "ServiceNotReady"
+    stage.engine.holds_catalog = False
+    assert error_of(answer(one, asked, stage)) == ""
+    assert stage.topic().subscriptions["s"].is_durable
