@@ -27,25 +27,28 @@ class Serving:
         self.ready_file = data.with_suffix(".ready")
         began = time.perf_counter()
         line = [*MILEPOST, command, "--data", str(data), "--port", "0", "--http-port", "0"]
-        self.process = subprocess.Popen(
-            [*line, "--ready-file", str(self.ready_file), *flags],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=ENVIRONMENT,
-        )
+        self.log = data.with_suffix(".log")
+        with self.log.open("w") as log:  # not a pipe: it may be long, and nobody reads it meanwhile
+            self.process = subprocess.Popen(
+                [*line, "--ready-file", str(self.ready_file), *flags],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=ENVIRONMENT,
+            )
         assert self.process.stdout is not None
         self.line = self.process.stdout.readline()
         self.took_s = time.perf_counter() - began
         if not self.line:
-            raise AssertionError(f"not started: {self.process.communicate()[1]}")
+            self.process.communicate()
+            raise AssertionError(f"not started: {self.log.read_text('utf-8')}")
         self.ready = json.loads(self.ready_file.read_text("utf-8"))
 
     def stop(self, number: int = signal.SIGTERM) -> tuple[int, str]:
         """Send a signal; the exit code, and what was logged."""
         self.process.send_signal(number)
-        _, logged = self.process.communicate(timeout=EXIT_SECONDS_MAX)
-        return self.process.returncode, logged
+        self.process.communicate(timeout=EXIT_SECONDS_MAX)
+        return self.process.returncode, self.log.read_text("utf-8")
 
     def get(self, path: str) -> bytes:
         with urllib.request.urlopen(self.ready["http_url"] + path, timeout=10) as answer:

@@ -8,6 +8,7 @@ import signal
 import socket
 import sqlite3
 import subprocess
+import time
 import urllib.request
 from pathlib import Path
 
@@ -87,13 +88,23 @@ def test_files_are_for_their_owner_only(serving: Serving, data: Path) -> None:
 # Down.
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_drains_and_exits_0(serving: Serving, number: int) -> None:
     with socket.create_connection(("127.0.0.1", serving.ready["port"]), timeout=10):
         code, logged = serving.stop(number)
     assert code == 0, logged
     assert "Traceback" not in logged
     assert not serving.ready_file.exists()
+
+
+def test_sigquit_shows_the_stacks_and_it_goes_on(serving: Serving) -> None:
+    serving.process.send_signal(signal.SIGQUIT)
+    deadline = time.monotonic() + 30
+    while "most recent call first" not in serving.log.read_text("utf-8"):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)  # sleep: between two looks at another process's log
+    assert serving.get("/admin/v2/brokers/health") == b"ok"
+    assert serving.stop()[0] == 0
 
 
 def test_it_comes_back_after_a_signal_and_after_a_kill(serving: Serving, data: Path) -> None:

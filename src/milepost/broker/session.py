@@ -11,6 +11,7 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from milepost.broker import presence
 from milepost.broker.addresses import distinct
 from milepost.broker.auth.certificates import Certificate
 from milepost.broker.auth.credentials import Verdict
@@ -341,6 +342,7 @@ class Session:
     def forget_producer(self, producer: Producer) -> None:
         if self.producers.get(producer.producer_id) is producer:
             del self.producers[producer.producer_id]
+            presence.produced(producer)
         self._closed_producers[producer.producer_id] = None
         if len(self._closed_producers) > RECENTLY_CLOSED_MAX:
             del self._closed_producers[next(iter(self._closed_producers))]
@@ -348,10 +350,16 @@ class Session:
     def add_producer(self, producer: Producer) -> None:
         self._closed_producers.pop(producer.producer_id, None)
         self.producers[producer.producer_id] = producer
+        presence.produces(producer)
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        self.consumers[consumer.consumer_id] = consumer
+        presence.consumes(consumer)
 
     def forget_consumer(self, consumer: Consumer) -> None:
         if self.consumers.get(consumer.consumer_id) is consumer:
             del self.consumers[consumer.consumer_id]
+            presence.consumed(consumer)
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -384,6 +392,8 @@ class Session:
         self.is_closed = True
         self.protocol.close()
         self.opening.clear()
+        if self.protocol.peer is not None:
+            presence.disconnected(self, by_broker=self._closed_at is not None)
         for producer in list(self.producers.values()):
             self.broker.admissions.remove(producer)
         for consumer in list(self.consumers.values()):

@@ -37,11 +37,18 @@ class _Formatter(logging.Formatter):
 
 class TextFormatter(_Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        fields = "".join(f" {name}={value}" for name, value in self.fields(record).items())
+        fields = "".join(f" {name}={_word(value)}" for name, value in self.fields(record).items())
         head = f"{self.when(record)} {record.levelname:<5} {self.source(record)}: "
         # A message may quote a peer: it stays on its line.
         line = (head + record.getMessage() + fields).replace("\n", "\\n").replace("\r", "\\r")
         return line + ("\n" + self.formatException(record.exc_info) if record.exc_info else "")
+
+
+def _word(value: object) -> str:
+    """A value as one word of the line: whoever chose a name with blanks in it adds no fields."""
+    text = str(value)
+    is_plain = text and not any(one in ' "=' or not one.isprintable() for one in text)
+    return text if is_plain else json.dumps(text, ensure_ascii=False)
 
 
 class JsonFormatter(_Formatter):

@@ -1,16 +1,20 @@
 """The broker's process: the broker and its HTTP edge on one loop, until it is told to stop.
 
     data directory locked and recovered ─▶ binary port ─▶ HTTP port ─▶ "ready"
-    SIGTERM or SIGINT ─▶ HTTP closed ─▶ broker drained and closed ─▶ exit 0
+    SIGTERM, SIGINT or SIGHUP ─▶ HTTP closed ─▶ broker drained and closed ─▶ exit 0
+    SIGQUIT ─▶ the stack of every thread on standard error, as a JVM does it; the broker goes on
 
 Nothing has to be saved on the way out: what was answered is on disk. A drain that takes longer than
-`shutdown_timeout_s` is cut off, and the next start recovers as after a crash.
+`shutdown_timeout_s`, or for which a second signal does not wait, is cut off, and the next start
+recovers as after a crash.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
+import faulthandler
 import gc
 import json
 import logging
@@ -18,9 +22,9 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -35,7 +39,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# Not everywhere are there terminals that hang up.
+STOP_SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)
+)
 
 # A message is many small values that live until the next commit, and no cycle. With the defaults the
 # collector looks through them all the time: publishing to a thousand topics costs a fifth more.
@@ -57,11 +64,33 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
+class Stop:
+    """What signals ask for: the first to stop, another one not to wait for the drain."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.hurried = asyncio.Event()
+
+    def listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in STOP_SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
+                loop.add_signal_handler(number, self.signalled, signal.Signals(number).name)
+
+    def signalled(self, name: str) -> None:
+        if not self.asked.is_set():
+            logger.info("stopping", extra={"signal": name})
+            self.asked.set()
+        elif not self.hurried.is_set():
+            logger.warning("not drained; the next start recovers", extra={"signal": name})
+            self.hurried.set()
+
+
 async def _run(settings: Settings, ready_file: Path | None) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in STOP_SIGNALS:
-        loop.add_signal_handler(number, stop.set)
+    stop = Stop()
+    stop.listen()
+    if hasattr(signal, "SIGQUIT"):
+        faulthandler.register(signal.SIGQUIT)
     broker, took_ms = await _start_broker(settings)
     try:
         http = await _start_http(settings, broker)
@@ -69,12 +98,11 @@ async def _run(settings: Settings, ready_file: Path | None) -> None:
             gc.freeze()  # modules and classes stay: nobody need look at them again
             gc.set_threshold(*COLLECTOR_THRESHOLDS)
             _announce(settings, broker, http, took_ms, ready_file)
-            await stop.wait()
-            logger.info("stopping")
+            await stop.asked.wait()
         finally:
             await http.close()
     finally:
-        await _drain(settings, broker)
+        await _drain(settings.shutdown_timeout_s, broker.close(), stop.hurried)
         if ready_file is not None:
             ready_file.unlink(missing_ok=True)
 
@@ -138,6 +166,12 @@ def _announce(
     pulsar_url = running.broker.lookup_url() or running.broker.lookup_url_tls()
     http_url = http.url
     recovered = running.broker.store.report
+    for damage in recovered.damages:
+        logger.error("%s; what it struck is closed to change: docs/operating.md", damage)
+    if recovered.cut_bytes:
+        logger.info(
+            "the journal ended in %d bytes that nobody had been answered for", recovered.cut_bytes
+        )
     if ready_file is not None:
         ready = {
             "pid": os.getpid(),
@@ -160,11 +194,18 @@ def _announce(
     )
 
 
-async def _drain(settings: Settings, running: RunningBroker) -> None:
+async def _drain(
+    timeout_s: float, close: Coroutine[Any, Any, None], hurried: asyncio.Event
+) -> None:
+    closing = asyncio.ensure_future(close)
+    hurry = asyncio.ensure_future(hurried.wait())
     try:
-        async with asyncio.timeout(settings.shutdown_timeout_s):
-            await running.close()
-    except TimeoutError:
-        logger.warning(
-            "not drained within %g s; the next start recovers", settings.shutdown_timeout_s
-        )
+        await asyncio.wait((closing, hurry), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        hurry.cancel()
+        if not closing.done():
+            if not hurried.is_set():
+                logger.warning("not drained within %g s; the next start recovers", timeout_s)
+            closing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await closing

@@ -94,7 +94,7 @@ def produce(
         source = _streamed(sys.stdin.buffer, Cutter(cut), as_line)
     client = make_client(connection(), topic)
     count = run(publish(client, topic, source, producer_options(options), rate=rate, show_ids=ids))
-    note(f"{count} messages published to {topic}")
+    note(f"{count} {'message' if count == 1 else 'messages'} published to {topic}")
 
 
 def producer_options(options: dict[str, Any]) -> dict[str, Any]:

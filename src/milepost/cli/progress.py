@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from milepost.cli.connection import connection
-from milepost.cli.exits import Exit
+from milepost.cli.exits import CommandFailed, Exit
 from milepost.cli.output import chosen, note, show_object, show_rows
 from milepost.cli.remote import RemoteCommand
 
@@ -60,15 +60,17 @@ def progress(
     with connection().admin() as admin:
         while True:
             lines = admin.get_progress(topic, namespace=namespace, subscription=group)
+            if group is not None and not lines and watch is None:
+                raise CommandFailed(
+                    f"there is no group {group}; `milepost progress` shows those that there are",
+                    Exit.NOT_FOUND,
+                )
             if watch is not None:
                 click.clear()
             show(lines, group)
             if watch is None:
                 break
             time.sleep(watch)
-    if group is not None and not lines:
-        note(f"there is no group {group}")
-        return Exit.NOT_FOUND
     in_trouble = any(line["verdict"] in TROUBLE for line in lines)
     return Exit.TROUBLE if check and in_trouble else Exit.OK
 
@@ -148,7 +150,11 @@ def totals(lines: Sequence[Line]) -> list[str]:
         f"backlog {sums['backlog']}: {sums['ready']} ready, {sums['inflight']} inflight, "
         f"{sums['delayed']} delayed; {sums['rate_acked']:.1f} acked a second"
     ]
-    for line in sorted(whole, key=_severity, reverse=True)[:3]:
+    # What is well needs no words.
+    told = [line for line in whole if line["verdict"] != "CAUGHT_UP"]
+    if not told:
+        found.append(f"{whole[0]['verdict']}: {whole[0]['reason']}")
+    for line in sorted(told, key=_severity, reverse=True)[:3]:
         where = f"partition {line['partition']}: " if line["partition"] >= 0 else ""
         found.append(f"{where}{line['verdict']}: {line['reason']}")
     return found

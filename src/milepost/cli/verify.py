@@ -99,8 +99,9 @@ def verify(data: Path) -> None:
     messages = sum(topic.end_index - topic.first_index for topic in report.topics)
     what = f"{data}: {len(report.topics)} topics, {entries} entries, {messages} messages"
     if problems:
+        counted = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         raise CommandFailed(
-            f"{what}: {len(problems)} problems; keep the files, restore from a copy, and report it",
+            f"{what}: {counted}; keep the files, restore from a copy, and report it",
             Exit.DATA,
         )
     if chosen() in (None, "table"):
@@ -217,7 +218,12 @@ class _Check:
     def _ledger(self, log: Log, ledger: Ledger) -> Iterator[str]:
         """Read all entries: each has its checksum, and begins where the one before it ends."""
         from milepost.positions.ids import Position
+        from milepost.storage.ledger import ledger_path
 
+        if ledger.stored.entries and not self.files.exists(ledger_path(ledger.ledger_id)):
+            kept = f"{ledger.stored.entries} entries from index {ledger.first_index} on"
+            yield f"{ledger_path(ledger.ledger_id)} is missing: {kept}"
+            return
         entry_id, next_index = 0, ledger.first_index
         while entry_id < ledger.entries:
             try:

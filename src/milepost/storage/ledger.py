@@ -183,6 +183,10 @@ class Ledger:
         path = ledger_path(self.ledger_id)
         try:
             head = files.read(path, 0, HEADER_SIZE)
+        except FileNotFoundError:
+            if self.stored.entries:
+                logger.error("%s is missing, with %d entries", path, self.stored.entries)
+            return
         except OSError:
             return  # whoever needs its bytes will say so
         if not FileHeader.is_whole(head):

@@ -37,6 +37,15 @@ def test_text_is_one_line_a_record(stream: io.StringIO) -> None:
     )
 
 
+def test_a_value_with_blanks_in_it_adds_no_fields(stream: io.StringIO) -> None:
+    logs.set_up("text", "info", stream)
+    extra = {"consumer": 'x" level=ERROR', "none": "", "topic": "persistent://a/b/é"}
+    logging.getLogger("x").info("came", extra=extra)
+    assert stream.getvalue().endswith(
+        'came consumer="x\\" level=ERROR" none="" topic=persistent://a/b/é\n'
+    )
+
+
 def test_json_is_one_object_a_record(stream: io.StringIO) -> None:
     logs.set_up("json", "debug", stream)
     try:

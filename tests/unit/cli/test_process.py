@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import signal
 import socket
 
 import pytest
 
 from milepost.broker.settings import Settings
 from milepost.cli.exits import CommandFailed, Exit
-from milepost.cli.process import _listening
+from milepost.cli.process import Stop, _drain, _listening
 
 
 def start(error: OSError | None, name: str = "port") -> str:
@@ -69,3 +70,74 @@ def test_an_address_that_cannot_be_had(error: OSError, name: str, line: str, cod
 def test_a_file_that_may_not_be_opened_is_not_a_port() -> None:
     with pytest.raises(PermissionError):
         start(PermissionError(errno.EACCES, "denied", "data/lock"))
+
+
+# Signals.
+
+
+def test_the_first_signal_stops_and_the_next_hurries(caplog: pytest.LogCaptureFixture) -> None:
+    async def signals() -> list[bool]:
+        stop, seen = Stop(), []
+        for _ in range(3):
+            stop.signalled("SIGINT")
+            seen += [stop.asked.is_set(), stop.hurried.is_set()]
+        return seen
+
+    with caplog.at_level("INFO"):
+        assert asyncio.run(signals()) == [True, False, True, True, True, True]
+    assert [record.getMessage() for record in caplog.records] == [
+        "stopping",
+        "not drained; the next start recovers",
+    ]
+
+
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    """As nohup has it."""
+
+    async def handlers() -> object:
+        Stop().listen()
+        return signal.getsignal(signal.SIGHUP)
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert asyncio.run(handlers()) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "hurried", "line"),
+    [(0.0, False, "not drained within 0 s; the next start recovers"), (60.0, True, None)],
+)
+def test_a_drain_that_is_cut_off(
+    timeout_s: float, hurried: bool, line: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def draining() -> bool:
+        hurry, was_cut = asyncio.Event(), False
+
+        async def close() -> None:
+            nonlocal was_cut
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                was_cut = True
+                raise
+
+        if hurried:
+            asyncio.get_running_loop().call_soon(hurry.set)
+        await _drain(timeout_s, close(), hurry)
+        return was_cut
+
+    assert asyncio.run(draining())
+    assert [record.getMessage() for record in caplog.records] == ([line] if line else [])
+
+
+def test_a_drain_that_fails_says_so() -> None:
+    async def close() -> None:
+        raise OSError("the disk")
+
+    async def draining() -> None:
+        await _drain(60, close(), asyncio.Event())
+
+    with pytest.raises(OSError, match="the disk"):
+        asyncio.run(draining())

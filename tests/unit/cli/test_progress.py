@@ -106,8 +106,20 @@ def test_watching_shows_it_again_and_again(line: Line, monkeypatch: pytest.Monke
 
 
 def test_nobody_of_that_name(line: Line) -> None:
-    line("progress", "-g", "none", answers=(answer(),))
-    assert line.code == 5
+    shown = line("progress", "-g", "none", answers=(answer(),))
+    assert (line.code, shown) == (5, "")
+    assert line.err == (
+        "milepost: there is no group none; `milepost progress` shows those that there are\n"
+    )
+
+
+def test_what_is_well_needs_no_words(line: Line) -> None:
+    parts = [one("g", partition=number) for number in range(4)]
+    line("progress", "-g", "g", answers=(answer(*parts),))
+    assert line.err.splitlines()[1:] == ["CAUGHT_UP: why"]
+    parts[2]["verdict"] = "STALLED"
+    line("progress", "-g", "g", answers=(answer(*parts),))
+    assert line.err.splitlines()[1:] == ["partition 2: STALLED: why"]
 
 
 def test_json_is_what_the_broker_said(line: Line) -> None:

@@ -65,6 +65,28 @@ def test_what_is_missing_is_looked_for_where_it_would_be(
     assert line.err.endswith(f"{step}\n")
 
 
+@pytest.mark.parametrize(
+    ("args", "step"),
+    [
+        (
+            ("topics", "stats", TOPIC),
+            f"`milepost topics partitioned-stats {TOPIC}` is for all of them",
+        ),
+        (
+            ("topics", "delete", TOPIC),
+            f"`milepost topics delete-partitioned-topic {TOPIC}` is for all of them",
+        ),
+        (("topics", "last-message-id", TOPIC), f"name one of them, as {TOPIC}-partition-0"),
+    ],
+)
+def test_what_a_partitioned_topic_has_not_is_asked_of_its_partitions(
+    line: Line, args: tuple[str, ...], step: str
+) -> None:
+    refusal = error_of("GET /x", "u", 404, b'{"reason": "orders is partitioned"}')
+    line(*args, answers=(refusal,))
+    assert line.err.endswith(f"orders is partitioned; {step}\n")
+
+
 def test_a_call_that_the_broker_does_not_have(line: Line) -> None:
     line("tenants", "list", answers=(error_of("GET /x", "u", 404, b"there is nothing at /x"),))
     assert line.err == (

@@ -85,6 +85,17 @@ def test_a_torn_tail_is_no_damage(data: Path, line: Line) -> None:
     assert "were never acknowledged: no damage" in line.err
 
 
+def test_a_ledger_that_is_not_there_is_one_problem(tmp_path: Path, line: Line) -> None:
+    data = tmp_path / "data"
+    fill(data, checkpoint=True)
+    (ledger,) = (data / "ledgers").glob("*.ledger")
+    ledger.unlink()
+    line("verify", str(data))
+    assert line.code == 7
+    assert f"ledgers/{ledger.name} is missing: 10 entries from index 0 on\n" in line.err
+    assert "30 messages: 1 problem; " in line.err
+
+
 def test_a_damaged_entry_is_named(tmp_path: Path, line: Line) -> None:
     data = tmp_path / "data"
     fill(data, checkpoint=True)

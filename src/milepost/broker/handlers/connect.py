@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from milepost.broker import presence
 from milepost.broker.auth.authenticator import Presented
 from milepost.broker.auth.operations import Operation
 from milepost.broker.handlers.registry import Work, handles
@@ -26,6 +27,7 @@ def connect(session: Session, command: pb.CommandConnect) -> Work:
     security = session.broker.guard.security
     if not security.authenticator.is_enabled:
         session.protocol.accept()
+        presence.connected(session)
         return None
     return _let_in(session, command)
 
@@ -48,6 +50,7 @@ async def _let_in(session: Session, command: pb.CommandConnect) -> None:
     if session.protocol.state is State.CONNECTING:  # it may have ended meanwhile
         session.credentials.accept(identity)
         session.protocol.accept()
+        presence.connected(session)
         session.flush()
 
 

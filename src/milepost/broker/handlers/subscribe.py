@@ -114,7 +114,7 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
             _abandon(session, subscription)
             raise
         subscription.reads_compacted = command.read_compacted
-        session.consumers[consumer_id] = consumer
+        session.add_consumer(consumer)
         _welcome(session, command, consumer)
     finally:
         if session.opening.get(key) is command:
