@@ -58,7 +58,7 @@ def test_list(line: Line) -> None:
     assert shown == "persistent://acme/shop/a\n"
     line("topics", "list", "acme/shop", "-td", "non_persistent", answers=([],))
     assert line.asked == ["GET /admin/v2/non-persistent/acme/shop"]
-    line("topics", "list-partitioned-topics", "acme/shop", answers=([TOPIC],))
+    line("topics", "list-partitioned-topics", "acme/shop", answers=([TOPIC], []))
     assert line.out == f"{TOPIC}\n"
 
 

@@ -107,7 +107,7 @@ def test_a_damaged_entry_is_named(tmp_path: Path, line: Line) -> None:
     (named, last) = line.err.splitlines()
     assert named.startswith(f"damaged: {TOPIC}: ledgers/{ledger.name}: byte ")
     assert "entry 1:1" in named
-    assert last.endswith("1 problems; keep the files, restore from a copy, and report it")
+    assert last.endswith("1 problem; keep the files, restore from a copy, and report it")
 
 
 def test_a_ledger_that_is_cut_or_gone(tmp_path: Path) -> None:
