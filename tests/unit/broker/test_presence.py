@@ -45,7 +45,7 @@ def test_a_connection_is_told_from_its_handshake_to_its_end(
 def test_producers_and_consumers_come_and_go(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stage.publish(stage.producer(), message(), message(), message())
+    stage.publish(stage.producer(stage.topic()), *map(message, range(3)))
     client = stage.client()
     with caplog.at_level(logging.INFO, LOGGER):
         produce(stage, client, 0, "till")
