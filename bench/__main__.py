@@ -30,6 +30,7 @@ from bench import (
     progress,
     rest,
     spark,
+    spark_kafka,
     storage,
     wire,
 )
@@ -47,6 +48,7 @@ MODULES = {
     "client": client,
     "cli": cli,
     "spark": spark,
+    "spark-kafka": spark_kafka,
 }
 # It starts a broker in a process of its own and prints as it goes.
 BROKER = "broker"

@@ -86,7 +86,7 @@ class HeldReader(DataSourceReader):
             left -= batch.num_rows
 
 
-def fill(url: str) -> None:
+def fill(url: str, messages: int = MESSAGES) -> None:
     singles = [
         SingleMessage(
             pb.SingleMessageMetadata(partition_key=f"key-{at % 50}", payload_size=100), bytes(100)
@@ -98,7 +98,7 @@ def fill(url: str) -> None:
         producer_id = link.next_id()
         link.ask(pb.CommandProducer(topic=TOPIC, producer_id=producer_id, producer_name="bench"))
         unanswered = 0
-        for number in range(MESSAGES // BATCH):
+        for number in range(messages // BATCH):
             metadata = pb.MessageMetadata(
                 producer_name="bench",
                 sequence_id=number * BATCH,
@@ -114,7 +114,7 @@ def fill(url: str) -> None:
             )
             link.write(b"".join(frame))
             unanswered += 1
-            while unanswered > (50 if number < MESSAGES // BATCH - 1 else 0):
+            while unanswered > (50 if number < messages // BATCH - 1 else 0):
                 unanswered -= len(link.hear_all(30.0))
 
 
@@ -167,7 +167,8 @@ def layers(target: Target) -> Iterator[Result]:
         yield Result(f"  CPU a million: broker {broker * scale:.2f} s, reader", reader * scale, "s")
 
 
-def session() -> SparkSession:
+def session(jars: str = "") -> SparkSession:
+    """Two cores; `jars` are paths with commas between."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join(p or os.getcwd() for p in sys.path)
     found = (
@@ -176,6 +177,10 @@ def session() -> SparkSession:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.log.level", "ERROR")
+        .config("spark.jars", jars)
+        .config("spark.ui.showConsoleProgress", "false")
+        # Over TCP Spark and its Python workers wait 45 ms a task for each other's delayed ACKs.
+        .config("spark.python.unix.domain.socket.enabled", os.environ.get("SPARK_UNIX", "true"))
         .getOrCreate()
     )
     milepost.spark.register(found)

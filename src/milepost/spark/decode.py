@@ -7,10 +7,15 @@ Chunked messages are put together on the way (chunks.py) and stand where their l
 dropped, and so are messages outside the range. Decompression is done entry by entry by its own libraries;
 checksums are compared for every entry. What the compiled reader does not take is read plainly, which gives
 the same rows or an `Undecodable` that names the entry.
+
+Touching memory for the first time costs as much as decoding what is put there. So a decoder keeps the room it
+works in from one group of entries to the next, what is the same in all rows is made once, and only what a
+batch keeps is new.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -40,6 +45,8 @@ ARRAY_SIZE_MAX: Final = (1 << 31) - 1
 _ID_SIZE_MAX: Final = 40
 # A KeyValue takes six bytes at least.
 _PAIR_SIZE_MIN: Final = 6
+# An array is kept as it was written if so much of its room is filled; otherwise what is written is copied.
+_KEPT_SHARE: Final = 0.75
 # SingleMessageMetadata, its size in front of it: what a message of a batch takes at least.
 _SINGLE_SIZE_MIN: Final = 6
 
@@ -53,6 +60,7 @@ _NUMBERS: Final = (
     "batch_index",
 )
 _TEXTS: Final = ("key", "value", "message_id", "producer", "schema_version", "properties")
+_SAME: Final = ("topic", "partition", "first_chunk_id")
 _FLAGS: Final = {"key": 0, "value": 1, "event_time": 2, "schema_version": 3}
 
 
@@ -72,6 +80,11 @@ class Decoder:
         self.schema = arrow_schema(self.columns)
         self._wants = np.array([name in self.columns for name in _TEXTS])
         self._chunks = chunks
+        # The entries of a group, one behind the other.
+        self._joined = io.BytesIO()
+        self._room = _Room()
+        # By column: an array that has the same in each row, as long as the longest batch so far.
+        self._same: dict[str, pa.Array] = {}
 
     def batches(
         self, entries: Sequence[RawEntry], first_index: int, end_index: int
@@ -104,7 +117,7 @@ class Decoder:
         self, entries: Sequence[RawEntry], first_index: int, end_index: int
     ) -> tuple[pa.RecordBatch | None, int]:
         """A batch of the first entries, and how many they are."""
-        data = np.frombuffer(b"".join([entry.data for entry in entries]), np.uint8)
+        data = self._bytes(entries)
         bounds = np.zeros(len(entries) + 1, np.int64)
         np.cumsum([len(entry.data) for entry in entries], out=bounds[1:])
         heads = np.empty((len(entries), Field.COUNT_OF), np.int64)
@@ -121,6 +134,16 @@ class Decoder:
         payloads = _payloads(entries[:count], data, heads)
         return self._rows(entries[:count], data, payloads, heads, first_index, end_index)
 
+    def _bytes(self, entries: Sequence[RawEntry]) -> Any:
+        """All of them; gone with the next group."""
+        joined = self._joined
+        joined.seek(0)
+        joined.writelines([entry.data for entry in entries])
+        data = np.frombuffer(joined.getbuffer(), np.uint8, joined.tell())
+        # As an array of bytes is: or the loops would be compiled a second time for it.
+        data.flags.writeable = False
+        return data
+
     def _rows(
         self,
         entries: Sequence[RawEntry],
@@ -134,26 +157,29 @@ class Decoder:
         # A batch may state what it likes; what its bytes can hold is what room is made for.
         stated = np.maximum(heads[:, Field.BATCH], 1)
         counts = np.minimum(stated, sizes // _SINGLE_SIZE_MIN + 1)
-        room = int(counts.sum())
+        rows_max = int(counts.sum())
         place = np.array([(entry.ledger_id, entry.entry_id) for entry in entries], np.int64)
         bytes_max = len(data) + int(sizes.sum())
-        numbers = np.empty((len(_NUMBERS), room), np.int64)
-        flags = np.empty((len(_FLAGS), room), np.bool_)
-        ends = np.empty((len(_TEXTS), room + 1), np.int32)
+        numbers = np.empty((len(_NUMBERS), rows_max), np.int64)
+        flags = self._room.of("flags", len(_FLAGS) * rows_max).reshape(len(_FLAGS), rows_max)
+        ends = np.empty((len(_TEXTS), rows_max + 1), np.int32)
         wants = dict(zip(_TEXTS, self._wants, strict=True))
         pairs_max = bytes_max // _PAIR_SIZE_MIN if wants["properties"] else 0
         pair_ends = np.empty((2, pairs_max + 1), np.int32)
         ends[:, 0] = pair_ends[:, 0] = 0
         producers = int((heads[:, Field.PRODUCER_SIZE] * counts).sum())
         schemas = int((np.maximum(heads[:, Field.SCHEMA_SIZE], 0) * counts).sum())
+        pairs_size = bytes_max if wants["properties"] else 0
+        # Of values, producers and versions it is known how long they are, nearly: they are written where
+        # they stay. The others are written where there is room for anything.
         texts = (
-            np.empty(bytes_max if wants["key"] else 0, np.uint8),
+            self._room.of("key", bytes_max if wants["key"] else 0),
             np.empty(int(sizes.sum()) if wants["value"] else 0, np.uint8),
-            np.empty(_ID_SIZE_MAX * room if wants["message_id"] else 0, np.uint8),
+            self._room.of("message_id", _ID_SIZE_MAX * rows_max if wants["message_id"] else 0),
             np.empty(producers if wants["producer"] else 0, np.uint8),
             np.empty(schemas if wants["schema_version"] else 0, np.uint8),
-            np.empty(bytes_max if wants["properties"] else 0, np.uint8),
-            np.empty(bytes_max if wants["properties"] else 0, np.uint8),
+            self._room.of("names", pairs_size),
+            self._room.of("items", pairs_size),
         )
         rows, unusual = scan.scan_rows(
             data,
@@ -165,14 +191,14 @@ class Decoder:
             self.partition,
             self._wants,
             numbers,
-            flags,
+            flags.view(np.bool_),
             ends,
             pair_ends,
             texts,
         )
         taken = len(entries) if unusual == scan.DONE else int(unusual)
         arrays = [
-            self._array(name, int(rows), numbers, flags, ends, pair_ends, texts)
+            self._array(name, int(rows), numbers, flags.view(np.bool_), ends, pair_ends, texts)
             for name in self.columns
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema), taken
@@ -186,12 +212,8 @@ class Decoder:
             flag = flags[_FLAGS[name], :rows]
             if not flag.all():
                 nulls = pa.py_buffer(np.packbits(flag, bitorder="little"))
-        if name == "topic":
-            return pa.repeat(pa.scalar(self.topic, kind), rows)
-        if name == "partition":
-            return pa.repeat(pa.scalar(self.partition, kind), rows)
-        if name == "first_chunk_id":
-            return pa.nulls(rows, kind)
+        if name in _SAME:
+            return self._same_array(name, rows)
         if name == "batch_index":
             values = numbers[_NUMBERS.index(name), :rows].astype(np.int32)
             return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(values)])
@@ -208,10 +230,33 @@ class Decoder:
         both = pa.StructArray.from_arrays([names, items], fields=[kind.key_field, kind.item_field])
         return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(column_ends)], children=[both])
 
+    def _same_array(self, name: str, rows: int) -> pa.Array:
+        found = self._same.get(name)
+        if found is None or len(found) < rows:
+            values = {"topic": self.topic, "partition": self.partition, "first_chunk_id": None}
+            found = pa.repeat(pa.scalar(values[name], self.schema.field(name).type), rows)
+            self._same[name] = found
+        return found.slice(0, rows)
+
+
+class _Room:
+    """Bytes to work in, by name: kept, and made larger where that is needed. Nothing may keep them."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Any] = {}
+
+    def of(self, name: str, size: int) -> Any:
+        found = self._arrays.get(name)
+        if found is None or len(found) < size:
+            found = self._arrays[name] = np.empty(size, np.uint8)
+        return found[:size]
+
 
 def _bytes_array(kind: pa.DataType, rows: int, ends: Any, data: Any, nulls: Any) -> pa.Array:
-    # Only what was written: the room that was made is larger, and must not be kept.
-    written = data[: int(ends[rows])].copy()
+    written = data[: int(ends[rows])]
+    # Neither what is worked in nor much that is empty is kept.
+    if data.base is not None or len(written) < _KEPT_SHARE * len(data):
+        written = written.copy()
     return pa.Array.from_buffers(kind, rows, [nulls, pa.py_buffer(ends), pa.py_buffer(written)])
 
 
@@ -256,6 +301,6 @@ def _payloads(entries: Sequence[RawEntry], data: Any, heads: Any) -> Any:
         end += len(found)
         head[Field.PAYLOAD_END] = end
     joined = np.concatenate(parts)
-    # As `data` is: or the loop would be compiled a second time for it.
+    # As `data` is.
     joined.flags.writeable = False
     return joined

@@ -10,9 +10,8 @@ everything else is found by looking at entries, which carry the index of their l
 
 from __future__ import annotations
 
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
-from milepost.admin import Admin, Credentials, Missing
 from milepost.errors import InvalidOption, NotFound, TopicNotFound
 from milepost.positions.ids import EARLIEST, MessageId, signed64
 from milepost.spark.entries import RawEntry, last_index, read_entry
@@ -20,6 +19,9 @@ from milepost.spark.link import Link, Reading, earliest
 from milepost.spark.options import Bound
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.metadata import message_count
+
+if TYPE_CHECKING:
+    from milepost.admin import Admin
 
 
 class Places:
@@ -118,6 +120,8 @@ class Places:
                 return None
             found = answer.message_id
             return MessageId(signed64(found.ledgerId), signed64(found.entryId))
+        from milepost.admin import Missing
+
         with self._admin() as admin:
             try:
                 return admin.get_message_id_by_index(self._topic, index)
@@ -144,6 +148,8 @@ class Places:
         """The first index that came not before a time."""
         if self._link.finds_indexes:
             return self._sought_index(time_ms)
+        from milepost.admin import Missing
+
         with self._admin() as admin:
             try:
                 found = admin.get_message_id_by_timestamp(self._topic, time_ms)
@@ -203,6 +209,9 @@ class Places:
         return RawEntry(found[0].ledger_id, found[0].entry_id, found[0].entry) if found else None
 
     def _admin(self) -> Admin:
+        # Milepost's planning process never needs it, and would wait for its imports.
+        from milepost.admin import Admin, Credentials
+
         connection = self._link.connection
         if connection.admin_url is None:
             raise InvalidOption(

@@ -17,7 +17,6 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 PUSHED: Final = ("index", "partition", "publish_time")
 
@@ -28,12 +27,13 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "<": operator.lt,
     "<=": operator.le,
 }
+# Arrow's names for them.
 _MASKS: Final = {
-    "=": pc.equal,
-    ">": pc.greater,
-    ">=": pc.greater_equal,
-    "<": pc.less,
-    "<=": pc.less_equal,
+    "=": "equal",
+    ">": "greater",
+    ">=": "greater_equal",
+    "<": "less",
+    "<=": "less_equal",
 }
 
 
@@ -82,6 +82,10 @@ class Predicates(NamedTuple):
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that hold."""
+        if not self.taken:
+            return batch
+        import pyarrow.compute as pc  # slow to import, and most queries push nothing
+
         for column, operation, value in self.taken:
             if column == "partition":
                 continue  # all of a slice or none of it
@@ -89,7 +93,7 @@ class Predicates(NamedTuple):
             if operation == "in":
                 mask = pc.is_in(array, pa.array(list(value), array.type))
             else:
-                mask = _MASKS[operation](array, pa.scalar(value, array.type))
+                mask = pc.call_function(_MASKS[operation], [array, pa.scalar(value, array.type)])
             batch = batch.filter(mask)
         return batch
 

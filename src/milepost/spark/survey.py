@@ -1,7 +1,8 @@
 """A survey: which partitions a query reads, and where each begins and ends now. The driver's side.
 
-It keeps a connection and a reader a partition, so that asking again for the end is one round trip; when the
-broker goes away it comes back for a while before it gives up. It decides nothing.
+It keeps a connection for names, and a connection and a reader a partition, so that asking again for the end
+is one round trip each; when the broker goes away it comes back for a while before it gives up. It decides
+nothing.
 
     survey = Survey(options)
     survey.ends()              # {'persistent://public/default/t': 1200}
@@ -55,6 +56,8 @@ class Survey:
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._watches: dict[str, Watch] = {}
+        # Where names are asked for: any broker knows them.
+        self._names: Link | None = None
 
     def topics(self) -> list[str]:
         """The partitions to read, each a topic of its own on the wire, by full name and in order."""
@@ -82,6 +85,9 @@ class Survey:
         for watch in self._watches.values():
             watch.close()
         self._watches.clear()
+        if self._names is not None:
+            self._names.close()
+            self._names = None
 
     def _each(self, topics: Iterable[str] | None, ask: Callable[[Watch], int]) -> Offsets:
         names = self.topics() if topics is None else topics
@@ -103,20 +109,21 @@ class Survey:
         return patiently(self._options.connection.timeout_s, attempt)
 
     def _topics(self) -> list[str]:
-        with Link.open(self._options.connection) as link:
-            pattern = self._options.topics_pattern
-            if pattern is None:
-                found = [one for topic in self._options.topics for one in _partitions(link, topic)]
-            else:
-                answer = link.ask(
-                    pb.CommandGetTopicsOfNamespace(
-                        namespace=pattern.namespace, mode=pb.CommandGetTopicsOfNamespace.PERSISTENT
-                    )
+        if self._names is None or not self._names.is_open:
+            self._names = Link.open(self._options.connection)
+        link, pattern = self._names, self._options.topics_pattern
+        if pattern is None:
+            found = [one for topic in self._options.topics for one in _partitions(link, topic)]
+        else:
+            answer = link.ask(
+                pb.CommandGetTopicsOfNamespace(
+                    namespace=pattern.namespace, mode=pb.CommandGetTopicsOfNamespace.PERSISTENT
                 )
-                names = map(TopicName.parse, answer.topics)
-                found = [name.text for name in names if pattern.matches(name)]
-                if not found:
-                    raise TopicNotFound(f"no topic matches {pattern.expression}")
+            )
+            names = map(TopicName.parse, answer.topics)
+            found = [name.text for name in names if pattern.matches(name)]
+            if not found:
+                raise TopicNotFound(f"no topic matches {pattern.expression}")
         return sorted(set(found))
 
 

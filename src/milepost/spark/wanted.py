@@ -3,6 +3,8 @@
 Spark asks for a schema when a query is written and hands it back when it is planned, maybe as the user
 changed it: fewer columns, in another order. Types stay ours, but for values of JSON, which take any.
 
+Schemas and what reads them are imported by queries that decode values, and by no others (source.py says why).
+
     chosen = wanted(options, schema)            # in the planning process; goes to the tasks
     chosen.shown(connection, topic, fetch(connection, part, chosen.fetched))
 """
@@ -11,18 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from milepost.errors import InvalidOption
-from milepost.schemas.types import SchemaInfo, SchemaType
 from milepost.spark.columns import COLUMNS, CORRUPT, CORRUPT_REASON, check_columns, simple_type
 from milepost.spark.options import Connection, ReadOptions
-from milepost.spark.topic_schemas import TopicSchema, Writers, reader_schema
-from milepost.spark.typed import TypedBatches, Typing, needed
-from milepost.spark.value_types import value_type
+
+if TYPE_CHECKING:
+    from milepost.spark.typed import Typing
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,11 @@ class Wanted:
     @property
     def fetched(self) -> tuple[str, ...]:
         """The columns that the broker's entries are read for."""
-        return self.columns if self.typing is None else needed(self.columns)
+        if self.typing is None:
+            return self.columns
+        from milepost.spark.typed import needed
+
+        return needed(self.columns)
 
     def shown(
         self, connection: Connection, topic: str, batches: Iterable[pa.RecordBatch]
@@ -44,6 +50,9 @@ class Wanted:
         if self.typing is None:
             yield from batches
             return
+        from milepost.spark.topic_schemas import Writers
+        from milepost.spark.typed import TypedBatches
+
         writers = Writers(connection, topic, self.typing.reader)
         schema = to_arrow_schema(self.schema, timezone="UTC")
         yield from TypedBatches(self.typing, topic, schema, writers.schema).of(batches)
@@ -56,6 +65,9 @@ def known_columns(options: ReadOptions) -> tuple[str, ...]:
 
 def declared_value(options: ReadOptions) -> str:
     """The type of the column `value`, as Spark declares it."""
+    from milepost.spark.topic_schemas import reader_schema
+    from milepost.spark.value_types import value_type
+
     given = options.value_schema
     if given is None:
         return value_type(reader_schema(options).info)
@@ -81,6 +93,11 @@ def wanted(options: ReadOptions, schema: StructType) -> Wanted:
 
 
 def _typing(options: ReadOptions, schema: StructType) -> Typing:
+    from milepost.schemas.types import SchemaInfo, SchemaType
+    from milepost.spark.topic_schemas import TopicSchema, reader_schema
+    from milepost.spark.typed import Typing
+    from milepost.spark.value_types import value_type
+
     value = schema["value"].dataType if "value" in schema.names else None
     if options.value_schema is not None:
         info = SchemaInfo("given", SchemaType.JSON, b"")

@@ -161,6 +161,21 @@ def test_more_than_an_array_holds_becomes_several_batches(monkeypatch: pytest.Mo
     assert [index for one in found for index in one["index"].to_pylist()] == list(range(10))
 
 
+def test_a_batch_stays_as_it_is_while_others_are_decoded() -> None:
+    """The decoder keeps the room it works in; what it has given away does not lie there."""
+
+    def group(first: int, count: int, text: str) -> list[RawEntry]:
+        own = {"partition_key": text, "properties": [(text, text)], "event_time": NOW + first}
+        messages = [single(text.encode() * 9, **own) for _ in range(count)]
+        more = {"producer_name": text, "schema_version": text.encode()}
+        return [batch(first + count - 1, messages, ledger_id=first, **more)]
+
+    decoder = Decoder(TOPIC)
+    groups = [group(0, 40, "aaa"), group(40, 7, "b"), group(47, 90, "cccc")]
+    found = [one for raw in groups for one in decoder.batches(raw, *EVERYTHING)]
+    assert [one.to_pylist() for one in found] == [decoded(*raw) for raw in groups]
+
+
 def test_nothing_decodes_to_nothing() -> None:
     assert decoded() == []
 

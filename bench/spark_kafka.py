@@ -1,0 +1,272 @@
+"""Spark reading Milepost against Spark reading Kafka by its own source: the same rows, one session, in turns.
+
+    MILEPOST_PEER=… python -m bench spark-kafka             # a program that runs a Kafka and has the jars
+    KAFKA_BOOTSTRAP=127.0.0.1:9092 SPARK_KAFKA_JARS=… python -m bench spark-kafka
+
+`$MILEPOST_PEER run kafka --data DIR --port N` prints a line with `ready` when it serves, `$MILEPOST_PEER jars
+spark-kafka` the folder of the jars of Spark's Kafka source. Without either there is nothing to compare with,
+and one line says so. `--full` takes 2,000,000 rows instead of 500,000; `SPARK_KAFKA_ONLY=stream` some of it.
+
+Both topics have one partition, split over two tasks, in batches of 1,000 messages of 100 B with keys. Each
+workload is run once to warm up and then in turns; the best round of each counts, as a shared machine only
+ever adds. Of a stream two rates are shown: from `start()` to the end of the query, and of its micro-batches
+but the first alone, by Spark's own times, which leaves out what starting and ending a query takes.
+
+At the end of a topic Kafka holds back an answer for half a second, for more to come; the promise is about the
+source as it is, and a third one that asks not to wait (`fetch.max.wait.ms`) is shown beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+
+import bench
+from bench import Result, at_least
+from bench.load.target import started
+from bench.spark_live import KAFKA_COLUMNS, TOPIC, fill, noop, session
+
+KAFKA_TOPIC = "bench"
+ROUNDS = 3
+TASKS = 2
+TRIGGERS = 4
+PEER_TIMEOUT_S = 120
+
+
+class Unavailable(Exception):
+    """There is no Kafka here; says why."""
+
+
+class Kafka(NamedTuple):
+    bootstrap: str
+    jars: str
+    """Paths with commas between, as `spark.jars` takes them."""
+
+
+class Pass(NamedTuple):
+    """One way through the rows: rows a second in all, and of a stream without start and end."""
+
+    whole: float
+    steady: float | None = None
+
+
+@contextmanager
+def kafka() -> Iterator[Kafka]:
+    """The one that the environment names, or one of its own for as long as it is wanted."""
+    bootstrap, jars = os.environ.get("KAFKA_BOOTSTRAP"), os.environ.get("SPARK_KAFKA_JARS")
+    peer = os.environ.get("MILEPOST_PEER")
+    if bootstrap and jars:
+        yield Kafka(bootstrap, _jars(jars))
+        return
+    if not peer:
+        raise Unavailable(
+            "MILEPOST_PEER names no program that runs one, KAFKA_BOOTSTRAP and SPARK_KAFKA_JARS none "
+            "that runs already"
+        )
+    found = subprocess.run(
+        [peer, "jars", "spark-kafka"], capture_output=True, text=True, timeout=600, check=False
+    )
+    if found.returncode:
+        raise Unavailable(found.stderr.strip() or f"{peer} has no jars")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with tempfile.TemporaryDirectory(prefix="milepost-bench-") as folder:
+        log = Path(folder, "log")
+        with log.open("w", encoding="utf-8") as errors:
+            process = subprocess.Popen(
+                [peer, "run", "kafka", "--data", f"{folder}/data", "--port", str(port)],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                start_new_session=True,
+            )
+        try:
+            assert process.stdout is not None
+            if not any("ready" in line for line in process.stdout):
+                raise Unavailable(log.read_text(encoding="utf-8")[-200:].strip())
+            yield Kafka(f"127.0.0.1:{port}", _jars(found.stdout.strip()))
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(PEER_TIMEOUT_S)
+
+
+def _jars(folder: str) -> str:
+    jars = sorted(str(one) for one in Path(folder).glob("*.jar"))
+    if not jars:
+        raise Unavailable(f"there are no jars in {folder}")
+    return ",".join(jars)
+
+
+def fill_kafka(spark: SparkSession, bootstrap: str, messages: int) -> None:
+    """The same keys and values, in record batches of about as many."""
+    rows = spark.range(0, messages, 1, 1).selectExpr(
+        "CAST(concat('key-', id % 50) AS BINARY) AS key",
+        "CAST(repeat('x', 100) AS BINARY) AS value",
+    )
+    (
+        rows.write.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("kafka.batch.size", 128 << 10)
+        .option("kafka.linger.ms", 100)
+        .option("topic", KAFKA_TOPIC)
+        .save()
+    )
+
+
+class Comparison:
+    """Both sources over the same rows."""
+
+    def __init__(self, spark: SparkSession, url: str, bootstrap: str, messages: int) -> None:
+        self._spark = spark
+        self._messages = messages
+        per_trigger = messages // TRIGGERS
+        theirs = {
+            "kafka.bootstrap.servers": bootstrap,
+            "subscribe": KAFKA_TOPIC,
+            "startingOffsets": "earliest",
+            "minPartitions": TASKS,
+        }
+        # By source: format, options, and those that a stream has besides.
+        self._sources = {
+            "milepost": (
+                "milepost",
+                {
+                    "serviceUrl": url,
+                    "topic": TOPIC,
+                    "columns": ",".join(KAFKA_COLUMNS),
+                    "minPartitions": TASKS,
+                },
+                {"maxMessagesPerTrigger": per_trigger},
+            ),
+            "kafka": ("kafka", theirs, {"maxOffsetsPerTrigger": per_trigger}),
+            "kafka that does not wait": (
+                "kafka",
+                {**theirs, "kafka.fetch.max.wait.ms": 10},
+                {"maxOffsetsPerTrigger": per_trigger},
+            ),
+        }
+
+    def results(self) -> Iterator[Result]:
+        only = os.environ.get("SPARK_KAFKA_ONLY", "")
+        for name, work in (
+            ("batch → noop", self.batch_noop),
+            ("batch → Parquet", self.batch_parquet),
+            ("stream, AvailableNow → noop", self.stream_now),
+            ("stream, one micro-batch after another → noop", self.stream_on),
+            ("stream, AvailableNow → Parquet", self.stream_parquet),
+        ):
+            if only in name:
+                yield from self._turns(name, work)
+
+    def _turns(self, name: str, work: Callable[[str], Pass]) -> Iterator[Result]:
+        passes: dict[str, list[Pass]] = {source: [] for source in self._sources}
+        for number in range(ROUNDS + 1):
+            for source, taken in passes.items():
+                one = work(source)
+                if number:  # the first warms up
+                    taken.append(one)
+        yield _ratio(name, [max(one.whole for one in taken) for taken in passes.values()])
+        steady = [
+            max(one.steady for one in taken if one.steady is not None)
+            for taken in passes.values()
+            if taken[0].steady is not None
+        ]
+        if steady:
+            yield _ratio("  its micro-batches", steady)
+
+    def batch_noop(self, source: str) -> Pass:
+        return self._timed(lambda: noop(self._batch(source)))
+
+    def batch_parquet(self, source: str) -> Pass:
+        with tempfile.TemporaryDirectory(prefix="milepost-bench-") as folder:
+            return self._timed(
+                lambda: self._batch(source).write.mode("overwrite").parquet(f"{folder}/out")
+            )
+
+    def stream_now(self, source: str) -> Pass:
+        with tempfile.TemporaryDirectory(prefix="milepost-bench-") as folder:
+            return self._streamed(self._stream(source, folder).format("noop"), ends=True)
+
+    def stream_on(self, source: str) -> Pass:
+        with tempfile.TemporaryDirectory(prefix="milepost-bench-") as folder:
+            return self._streamed(self._stream(source, folder).format("noop"), ends=False)
+
+    def stream_parquet(self, source: str) -> Pass:
+        with tempfile.TemporaryDirectory(prefix="milepost-bench-") as folder:
+            writer = self._stream(source, folder).format("parquet").option("path", f"{folder}/out")
+            return self._streamed(writer, ends=True)
+
+    def _timed(self, work: Callable[[], None]) -> Pass:
+        began = time.perf_counter()
+        work()
+        return Pass(self._messages / (time.perf_counter() - began))
+
+    def _batch(self, source: str) -> DataFrame:
+        kind, options, _ = self._sources[source]
+        return self._spark.read.format(kind).options(**options).load()
+
+    def _stream(self, source: str, folder: str) -> Any:
+        kind, options, limits = self._sources[source]
+        frame = self._spark.readStream.format(kind).options(**options, **limits).load()
+        return frame.writeStream.option("checkpointLocation", f"{folder}/checkpoint")
+
+    def _streamed(self, writer: Any, *, ends: bool) -> Pass:
+        """Run a query over all rows; `ends`: by AvailableNow, otherwise stopped when it has them."""
+        trigger = {"availableNow": True} if ends else {"processingTime": "0 seconds"}
+        began = time.perf_counter()
+        query = writer.trigger(**trigger).start()
+        if ends:
+            assert query.awaitTermination(300)
+        else:
+            while sum(one["numInputRows"] for one in query.recentProgress) < self._messages:
+                assert query.isActive, query.exception()
+                time.sleep(0.05)
+        took = time.perf_counter() - began
+        batches = [one for one in query.recentProgress if one["numInputRows"]]
+        query.stop()
+        assert sum(one["numInputRows"] for one in batches) == self._messages
+        if os.environ.get("SPARK_KAFKA_SHOW"):
+            for one in batches:
+                print("   ", one["numInputRows"], one["durationMs"])
+        later = [one for one in batches if one["batchId"]]
+        seconds = sum(one["durationMs"]["triggerExecution"] for one in later) / 1000
+        return Pass(self._messages / took, sum(one["numInputRows"] for one in later) / seconds)
+
+
+def _ratio(name: str, rates: list[float]) -> Result:
+    """The rate of ours, of Kafka's and of Kafka's that does not wait; and the first by the second."""
+    ours, theirs, quick = (one / 1e6 for one in rates)
+    label = f"{name}: {ours:.2f} M/s; Kafka's {theirs:.2f}, not waiting {quick:.2f}"
+    return at_least(label, ours / theirs, "×", 1.0)
+
+
+def run() -> Iterator[Result]:
+    messages = 2_000_000 if bench.FULL else 500_000
+    try:
+        with kafka() as peer, asyncio.Runner() as runner:
+            broker = started()
+            target = runner.run(broker.__aenter__())
+            try:
+                fill(target.url, messages)
+                spark = session(peer.jars)
+                try:
+                    fill_kafka(spark, peer.bootstrap, messages)
+                    yield from Comparison(spark, target.url, peer.bootstrap, messages).results()
+                finally:
+                    spark.stop()
+            finally:
+                runner.run(broker.__aexit__(None, None, None))
+    except Unavailable as reason:
+        print(f"  not compared with Kafka: {reason}", flush=True)
