@@ -3,18 +3,20 @@
 Upstream counts the messages of every entry of which anything is not acked; here only those messages count
 that are not acked, so the number is the backlog's own.
 
-    found = await scan(subscription, from_index=0)     # Scan(entries=3, messages=30, markers=0, …)
+    found = await scan(subscription, 0, slices)     # Scan(entries=3, messages=30, markers=0, …)
 """
 
 from __future__ import annotations
 
-import asyncio
 from typing import NamedTuple
 
-from milepost.broker.inspection import STEP_ENTRIES
+from milepost.broker.backlog_walk import walk
+from milepost.broker.slices import Slices
 from milepost.broker.subscription import Subscription
 from milepost.positions.ids import Position
+from milepost.positions.ranges import IndexRanges
 from milepost.storage.entry import MARKER
+from milepost.storage.stretch import Stretch
 
 
 class Scan(NamedTuple):
@@ -26,28 +28,39 @@ class Scan(NamedTuple):
     last: Position | None = None
 
 
-async def scan(subscription: Subscription, from_index: int) -> Scan:
+async def scan(subscription: Subscription, from_index: int, slices: Slices) -> Scan:
     """What is not acked at this moment, from an index on."""
-    log, cursor = subscription.topic.log, subscription.cursor
-    ranges = list(cursor.backlog_ranges())
+    backlog = subscription.cursor.backlog_ranges()
+    backlog.discard(0, from_index)
     entries = messages = markers = 0
     first = last = None
-    for begin, end in ranges:
-        index = max(begin, from_index)
-        while index < end:
-            # Somebody may have trimmed while others had their turn.
-            found = log.entries_from(max(index, log.first_index), STEP_ENTRIES)
-            for one in found:
-                if one.span.first_index >= end:
-                    break
-                if one.position != last:
-                    entries += 1
-                first, last = first or one.position, one.position
-                count = min(one.span.end_index, end) - max(one.span.first_index, index)
-                if one.flags & MARKER:
-                    markers += count
-                else:
-                    messages += count
-            index = found[-1].span.end_index if found else end
-            await asyncio.sleep(0)
-    return Scan(entries, messages, markers, first, last)
+
+    def take(stretch: Stretch, count: int) -> bool:
+        nonlocal entries, messages, markers, first, last
+        first, last = first or stretch, stretch
+        entries += count
+        messages += backlog.count_within(stretch.first_index, stretch.end_index)
+        if any(flags & MARKER for flags in stretch.flags):
+            markers += _markers(stretch, backlog)
+        return False
+
+    await walk(subscription.topic.log, backlog, take, slices)
+    if first is None or last is None:
+        return Scan()
+    *_, last_id = last.held(backlog)
+    return Scan(
+        entries,
+        messages - markers,
+        markers,
+        first.position(next(first.held(backlog))),
+        last.position(last_id),
+    )
+
+
+def _markers(stretch: Stretch, backlog: IndexRanges) -> int:
+    """How many indexes of the backlog are system messages."""
+    return sum(
+        backlog.count_within(*stretch.indexes_of(entry_id))
+        for entry_id in stretch.held(backlog)
+        if stretch.flags[entry_id - stretch.first_entry_id] & MARKER
+    )

@@ -1,7 +1,7 @@
 """Inspection: what lies where, for those who look and do not consume. Changes nothing.
 
 An index and an id are two names of one message; this file translates between them by bisection, without
-reading a payload (PIP-415), and finds entries by count: the k-th of the log, the k-th in a backlog.
+reading a payload (PIP-415), and finds entries by count. What is in a backlog, `backlog_walk.py` knows.
 
     found = await message_at(topic, 4)          # entry B of the proposal's table, batch index 1 of 2
     index_of(topic, found.position, found.batch_index) == 4
@@ -13,13 +13,11 @@ there is an error that names it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from milepost.broker.topic import Topic
 from milepost.errors import IndexNotFound, LedgerNotFound
 from milepost.positions.ids import EARLIEST, Position
-from milepost.positions.ranges import Range
 from milepost.storage.entry import BATCH, MARKER
 from milepost.storage.log import Located, Log
 
@@ -106,19 +104,6 @@ def index_of(topic: Topic, position: Position, batch_index: int = NO_BATCH_INDEX
 # -- by count ----------------------------------------------------------------------------------------
 
 
-def entry_number(log: Log, index: int) -> int:
-    """How many entries lie before the one that holds an index; all of them for the end index."""
-    if index >= log.end_index:
-        return log.entry_count
-    position = log.locate(max(index, log.first_index)).position
-    before = 0
-    for ledger in log.ledgers:
-        if ledger.ledger_id == position.ledger_id:
-            break
-        before += ledger.entries
-    return before + position.entry_id
-
-
 def nth_entry(log: Log, number: int) -> Located:
     """The entry behind so many others."""
     left = number
@@ -135,16 +120,3 @@ def examined(log: Log, from_earliest: bool, count: int) -> Located:
     assert total, f"{log.name} is empty"
     number = min(max(count, 1), total) - 1
     return nth_entry(log, number if from_earliest else total - 1 - number)
-
-
-def nth_in_backlog(log: Log, backlog: Iterator[Range], count: int) -> Located:
-    """The `count`-th entry, from 1, of which something is not acked."""
-    left = count
-    behind = 0  # entries before this number are counted: two ranges may share one
-    for first, end in backlog:
-        begin = max(entry_number(log, first), behind)
-        behind = entry_number(log, end - 1) + 1
-        if left <= behind - begin:
-            return nth_entry(log, begin + left - 1)
-        left -= max(behind - begin, 0)
-    raise IndexNotFound(f"{log.name}: {count - left} entries in the backlog, no entry {count}")

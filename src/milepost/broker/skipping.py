@@ -4,7 +4,7 @@ By count, by age or by position; always from the front, and what was acked behin
 decided first (`plan_…`, which changes nothing) and carried out by `carry_out`, whose answer comes when it is
 on disk: so a dry run and the real one cannot disagree.
 
-    plan = plan_entries(subscription, 10)     # Skip(first_index=40, end_index=57, count=12)
+    plan = await plan_entries(subscription, 10, slices)     # Skip(first_index=40, end_index=57, count=12)
     await carry_out(broker, subscription, plan)
 """
 
@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from milepost.broker.inspection import nth_in_backlog
+from milepost.broker.backlog_walk import nth_in_backlog
+from milepost.broker.slices import Slices
 from milepost.broker.subscription import Subscription
 from milepost.errors import IndexNotFound
 from milepost.positions.ids import Position
@@ -44,13 +45,14 @@ def plan_all(subscription: Subscription) -> Skip:
     return plan_up_to(subscription, subscription.cursor.end)
 
 
-def plan_entries(subscription: Subscription, count: int) -> Skip:
-    """So many entries of which something is not acked: what upstream counts here."""
+async def plan_entries(subscription: Subscription, count: int, slices: Slices) -> Skip:
+    """So many entries of which something is not acked: what upstream counts here. Where they end is
+    as of the call; what it means, as of the answer."""
     if count <= 0:
         return plan_up_to(subscription, 0)
     backlog = subscription.cursor.backlog_ranges()
     try:
-        last = nth_in_backlog(subscription.topic.log, iter(backlog), count)
+        last = await nth_in_backlog(subscription.topic.log, backlog, count, slices)
     except IndexNotFound:  # there are not as many
         return plan_all(subscription)
     return plan_up_to(subscription, last.span.end_index)

@@ -1,8 +1,8 @@
 """Slices: long work beside live traffic, a little at a time.
 
-Work for a millisecond or less, rest for one. To pass the turn on is not enough: the loop would go on working
-as soon as it has looked at its sockets, and the journal's thread, which needs the interpreter for a moment
-to get a publish to the disk, would hardly ever find it free. A rest leaves it free.
+Work for half a millisecond, rest for a whole one. To pass the turn on is not enough: the loop would go on
+working as soon as it has looked at its sockets, and the journal's thread, which needs the interpreter for a
+moment to get a publish to the disk, would hardly ever find it free. A rest leaves it free.
 
     slices = Slices(broker.clock)
     for topic in topics:
@@ -20,7 +20,7 @@ from typing import Final
 
 from milepost.clock import Clock
 
-WORK_S: Final = 0.001
+WORK_S: Final = 0.0005
 REST_S: Final = 0.001
 
 
@@ -28,7 +28,7 @@ class Slices:
     __slots__ = ("_clock", "_until", "_work_s")
 
     def __init__(self, clock: Clock, work_s: float = WORK_S) -> None:
-        """What goes on for long works for less than what somebody waits for."""
+        """What lies between two looks at the clock comes on top of it."""
         self._clock = clock
         self._work_s = work_s
         self._until = clock.monotonic() + work_s

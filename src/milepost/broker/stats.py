@@ -4,23 +4,19 @@ What is counted as things pass is in `tally.py` and `rates.py`; here is what fol
 stands: backlog in messages (exact, cheap) and in entries (what upstream means by `msgBacklog`), its size
 and age, and positions as upstream prints them.
 
-    backlog = await backlog_of(subscription)      # Backlog(messages=30, entries=3, …)
+    backlog = await backlog_of(subscription, slices)      # Backlog(messages=30, entries=3, …)
 """
 
 from __future__ import annotations
 
-import asyncio
 from typing import NamedTuple
 
-from milepost.broker.inspection import entry_number
+from milepost.broker.backlog_walk import entries_in
+from milepost.broker.slices import Slices
 from milepost.broker.subscription import Subscription
 from milepost.broker.topic import Topic
 from milepost.positions.ids import Position
-from milepost.positions.ranges import IndexRanges
-from milepost.storage.log import Log
 
-# Ranges counted in one go, before others have their turn.
-STEP_RANGES = 500
 # Ranges that a text of individual acks shows.
 SHOWN_RANGES_MAX = 1000
 
@@ -39,31 +35,21 @@ class Backlog(NamedTuple):
     """When that one came; 0 if all are acked."""
 
 
-async def backlog_of(subscription: Subscription) -> Backlog:
-    """The numbers are of the moment of the call, also where counting them takes a while."""
+async def backlog_of(subscription: Subscription, slices: Slices) -> Backlog:
+    """The numbers are of one moment, also where counting them takes a while."""
+    if slices.is_over:  # with many subscriptions, however little there is to count
+        await slices.rest()
     log, cursor = subscription.topic.log, subscription.cursor
     first = cursor.mark_delete_index + 1
     ranges = cursor.backlog_ranges()
     is_empty = first >= cursor.end
     return Backlog(
         ranges.count,
-        await entries_in(log, ranges),
+        await entries_in(log, ranges, slices),
         log.size_from(first),
         first,
         0 if is_empty else log.locate(max(first, log.first_index)).timestamp_ms,
     )
-
-
-async def entries_in(log: Log, ranges: IndexRanges) -> int:
-    """How many entries hold any of these indexes."""
-    count = behind = 0
-    for number, (first, end) in enumerate(ranges, 1):
-        begin = max(entry_number(log, first), behind)
-        behind = max(entry_number(log, end - 1) + 1, behind)
-        count += max(behind - begin, 0)
-        if number % STEP_RANGES == 0:
-            await asyncio.sleep(0)
-    return count
 
 
 def slowest(topic: Topic) -> tuple[Subscription, int] | None:
@@ -97,18 +83,20 @@ def read_position(subscription: Subscription) -> Position:
     return Position(ledgers[-1].ledger_id, ledgers[-1].entries) if ledgers else Position(-1, -1)
 
 
-def individually_acked(subscription: Subscription) -> tuple[str, int]:
+async def individually_acked(subscription: Subscription, slices: Slices) -> tuple[str, int]:
     """Whole entries acked behind the mark-delete position, `[(1:3..1:5],(1:7..1:9]]`, and how many
     ranges of messages that are; of many the first."""
     topic, cursor = subscription.topic, subscription.cursor
     holes = cursor.ack_holes(SHOWN_RANGES_MAX + 1)
+    followings = [first for first, _ in holes[1:]]
+    if len(holes) <= SHOWN_RANGES_MAX and holes:
+        behind = cursor.backlog_ranges().next_index(holes[-1][1])
+        followings.append(cursor.end if behind is None else behind)
     texts = []
-    for number, (_, end) in enumerate(holes[:SHOWN_RANGES_MAX]):
-        following = holes[number + 1][0] if number + 1 < len(holes) else None
-        if following is None:
-            behind = cursor.backlog_ranges().next_index(end)
-            following = cursor.end if behind is None else behind
+    for (_, end), following in zip(holes, followings, strict=False):
         lower, upper = topic.acked_position(end - 1), topic.acked_position(following - 1)
         if lower != upper:
             texts.append(f"({lower}..{upper}]")
+        if slices.is_over:
+            await slices.rest()
     return f"[{','.join(texts)}]", len(holes)

@@ -15,10 +15,11 @@ from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.backlog_scan import scan
+from milepost.broker.slices import Slices
 from milepost.positions.ids import Position
 from milepost.rest.maintenance import GivenPosition
 from milepost.rest.permission import needs
-from milepost.rest.request import OpenTopic, subscription_of
+from milepost.rest.request import AskedBroker, OpenTopic, subscription_of
 from milepost.rest.subscriptions import SUBSCRIPTION
 
 router = APIRouter(tags=["subscriptions"], dependencies=[needs(Operation.CONSUME)])
@@ -43,14 +44,17 @@ class BacklogAnalysis(BaseModel):
 
 @router.post(f"{SUBSCRIPTION}/analyzeBacklog", response_model_exclude_none=True)
 async def analyze_backlog(
-    topic: OpenTopic, subscription: str, at: Annotated[GivenPosition | None, Body()] = None
+    broker: AskedBroker,
+    topic: OpenTopic,
+    subscription: str,
+    at: Annotated[GivenPosition | None, Body()] = None,
 ) -> BacklogAnalysis:
     """Count what a subscription has not acked, from a position on."""
     one = subscription_of(topic, subscription)
     index = 0
     if at is not None and at.ledgerId >= 0:
         index = topic.log.index_from(Position(at.ledgerId, max(at.entryId, 0)))
-    found = await scan(one, index)
+    found = await scan(one, index, Slices(broker.clock))
     return BacklogAnalysis(
         entries=found.entries,
         messages=found.messages,

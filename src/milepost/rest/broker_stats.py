@@ -6,7 +6,6 @@ upstream's. A broker with many topics is gone through some at a time, so that ot
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from fastapi import APIRouter
@@ -14,6 +13,7 @@ from pydantic import BaseModel
 
 from milepost.broker import stats
 from milepost.broker.auth.operations import Operation
+from milepost.broker.slices import Slices
 from milepost.broker.subscription import Subscription
 from milepost.broker.topic import Topic
 from milepost.errors import NotFound
@@ -26,8 +26,6 @@ from milepost.rest.stats_models import ConsumerStats, PublisherStats
 
 router = APIRouter(prefix=ADMIN, tags=["brokers"], dependencies=[needs(Operation.SUPERUSER)])
 
-# Topics gone through before others have their turn.
-STEP_TOPICS = 50
 
 _ALL = Asked(size=True, earliest=False, publishers=True, consumers=True)
 
@@ -76,11 +74,12 @@ ByDomain = dict[str, dict[str, TopicNumbers]]
 async def get_topics(broker: AskedBroker) -> dict[str, dict[str, ByDomain]]:
     """Every open topic: namespace, bundle, domain, topic."""
     found: dict[str, dict[str, ByDomain]] = {}
-    for number, topic in enumerate(list(broker.topics.values()), 1):
+    slices = Slices(broker.clock)
+    for topic in list(broker.topics.values()):
         domains = found.setdefault(str(topic.name.namespace), {BUNDLE: {}})[BUNDLE]
-        domains.setdefault(topic.name.domain, {})[str(topic.name)] = await _topic(topic)
-        if number % STEP_TOPICS == 0:
-            await asyncio.sleep(0)
+        domains.setdefault(topic.name.domain, {})[str(topic.name)] = await _topic(topic, slices)
+        if slices.is_over:
+            await slices.rest()
     return found
 
 
@@ -95,14 +94,15 @@ async def get_owned_namespaces(
     return {f"{name}/{BUNDLE}": NamespaceOwnership() for name in names}
 
 
-async def _topic(topic: Topic) -> TopicNumbers:
+async def _topic(topic: Topic, slices: Slices) -> TopicNumbers:
     log = topic.log
     rate_in, throughput_in, rate_out, throughput_out = topic.rates.per_second[:4]
     slowest = stats.slowest(topic)
     return TopicNumbers(
         publishers=[publisher_stats(one) for one in topic.producers.values()],
         subscriptions={
-            name: await _subscription(one) for name, one in list(topic.subscriptions.items())
+            name: await _subscription(one, slices)
+            for name, one in list(topic.subscriptions.items())
         },
         producerCount=len(topic.producers),
         averageMsgSize=throughput_in / rate_in if rate_in else 0.0,
@@ -120,8 +120,8 @@ async def _topic(topic: Topic) -> TopicNumbers:
     )
 
 
-async def _subscription(subscription: Subscription) -> SubscriptionNumbers:
-    found = await subscription_stats(subscription, _ALL)
+async def _subscription(subscription: Subscription, slices: Slices) -> SubscriptionNumbers:
+    found = await subscription_stats(subscription, _ALL, slices)
     same: dict[str, Any] = {
         name: getattr(found, name)
         for name in SubscriptionNumbers.model_fields

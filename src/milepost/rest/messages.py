@@ -12,7 +12,9 @@ from fastapi import APIRouter, Path, Query, Response
 
 from milepost.broker import entry_view, inspection
 from milepost.broker.auth.operations import Operation
+from milepost.broker.backlog_walk import nth_in_backlog
 from milepost.broker.broker import Broker
+from milepost.broker.slices import Slices
 from milepost.broker.topic import Topic
 from milepost.errors import PreconditionFailed
 from milepost.positions.ids import Position
@@ -73,7 +75,7 @@ async def peek_message(
 ) -> Response:
     """The n-th entry, from 1, that the subscription has not acked."""
     backlog = subscription_of(topic, subscription).cursor.backlog_ranges()
-    located = inspection.nth_in_backlog(topic.log, iter(backlog), count)
+    located = await nth_in_backlog(topic.log, backlog, count, Slices(broker.clock))
     return await _entry(broker, topic, located.position)
 
 

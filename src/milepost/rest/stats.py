@@ -13,6 +13,7 @@ from milepost.broker.broker import Broker
 from milepost.broker.consumer import Consumer
 from milepost.broker.entry_view import time_text
 from milepost.broker.producer import Producer
+from milepost.broker.slices import Slices
 from milepost.broker.subscription import Subscription
 from milepost.broker.topic import Topic
 from milepost.positions.names import TopicName
@@ -89,9 +90,9 @@ async def get_partitioned_stats(
 
 
 @router.get(f"{TOPIC}/internalStats", response_model_exclude_none=True)
-async def get_internal_stats(topic: OpenedTopic) -> InternalStats:
+async def get_internal_stats(broker: AskedBroker, topic: OpenedTopic) -> InternalStats:
     """Ledgers and cursors, by position and by index."""
-    return await internal_stats(topic)
+    return await internal_stats(broker, topic)
 
 
 @router.get(f"{TOPIC}/partitioned-internalStats", response_model_exclude_none=True)
@@ -101,7 +102,7 @@ async def get_partitioned_internal_stats(
     topics = await _partitions(request, broker, name)
     return PartitionedInternalStats(
         metadata=PartitionsMetadata(partitions=len(topics)),
-        partitions={str(topic.name): await internal_stats(topic) for topic in topics},
+        partitions={str(topic.name): await internal_stats(broker, topic) for topic in topics},
     )
 
 
@@ -114,10 +115,10 @@ async def _partitions(request: Request, broker: Broker, name: TopicName) -> list
 
 
 async def topic_stats(broker: Broker, topic: Topic, asked: Asked) -> TopicStats:
-    log, policies = topic.log, topic.policies
+    log, policies, slices = topic.log, topic.policies, Slices(broker.clock)
     rate_in, throughput_in, rate_out, throughput_out = topic.rates.per_second[:4]
     subscriptions = {
-        name: await subscription_stats(one, asked)
+        name: await subscription_stats(one, asked, slices)
         for name, one in list(topic.subscriptions.items())
     }
     slowest = stats.slowest(topic)
@@ -202,7 +203,9 @@ ACCESS_MODES = {
 }
 
 
-async def subscription_stats(subscription: Subscription, asked: Asked) -> SubscriptionStats:
+async def subscription_stats(
+    subscription: Subscription, asked: Asked, slices: Slices
+) -> SubscriptionStats:
     cursor, tally, dispatcher = subscription.cursor, subscription.tally, subscription.dispatcher
     counts, end, first = cursor.counts(), cursor.end, cursor.first
     rates = subscription.rates.per_second
@@ -210,7 +213,7 @@ async def subscription_stats(subscription: Subscription, asked: Asked) -> Subscr
     consumers = [consumer_stats(one) for one in subscription.consumers]
     holes = len(cursor.ack_holes(SHOWN_RANGES_MAX))
     active: Consumer | None = getattr(dispatcher, "active", None)
-    backlog = await stats.backlog_of(subscription)
+    backlog = await stats.backlog_of(subscription, slices)
     return SubscriptionStats(
         msgRateOut=rates[0],
         msgThroughputOut=rates[1],
@@ -327,8 +330,8 @@ def _sum(parts: list[dict[str, Any]]) -> dict[str, Any]:
 # -- what lies where ---------------------------------------------------------------------------------
 
 
-async def internal_stats(topic: Topic) -> InternalStats:
-    log = topic.log
+async def internal_stats(broker: Broker, topic: Topic) -> InternalStats:
+    log, slices = topic.log, Slices(broker.clock)
     ledgers = [
         LedgerStats(
             ledgerId=one.ledger_id,
@@ -352,7 +355,10 @@ async def internal_stats(topic: Topic) -> InternalStats:
         lastConfirmedEntry=str(last),
         state="Terminated" if topic.is_terminated else "LedgerOpened",
         ledgers=ledgers,
-        cursors={name: await _cursor_stats(one) for name, one in list(topic.subscriptions.items())},
+        cursors={
+            name: await _cursor_stats(one, slices)
+            for name, one in list(topic.subscriptions.items())
+        },
         properties=topic.row.doc.get("properties", {}),
     )
 
@@ -362,9 +368,10 @@ def _is_waiting(subscription: Subscription) -> bool:
     return bool(subscription.consumers) and subscription.cursor.next_ready() is None
 
 
-async def _cursor_stats(subscription: Subscription) -> CursorStats:
+async def _cursor_stats(subscription: Subscription, slices: Slices) -> CursorStats:
     cursor = subscription.cursor
-    text, ranges = stats.individually_acked(subscription)
+    text, ranges = await stats.individually_acked(subscription, slices)
+    backlog = await stats.backlog_of(subscription, slices)
     mark_delete = cursor.mark_delete_index
     return CursorStats(
         markDeletePosition=str(stats.mark_delete_position(subscription)),
@@ -373,7 +380,7 @@ async def _cursor_stats(subscription: Subscription) -> CursorStats:
         messagesConsumedCounter=subscription.tally.messages_acked,
         individuallyDeletedMessages=text,
         active=bool(subscription.consumers),
-        numberOfEntriesSinceFirstNotAckedMessage=(await stats.backlog_of(subscription)).entries,
+        numberOfEntriesSinceFirstNotAckedMessage=backlog.entries,
         totalNonContiguousDeletedMessagesRange=ranges,
         markDeleteIndex=mark_delete,
         notAckedIndexes=cursor.ack_holes(SHOWN_RANGES_MAX),

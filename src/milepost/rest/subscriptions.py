@@ -18,6 +18,7 @@ from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
 from milepost.broker.labels import check_label
 from milepost.broker.skipping import Skip
+from milepost.broker.slices import Slices
 from milepost.broker.subscription import Subscription
 from milepost.broker.topic import Topic
 from milepost.errors import AlreadyExists, SubscriptionInUse, SubscriptionNotFound
@@ -186,7 +187,7 @@ async def skip_messages(
 ) -> Response:
     """Skip so many entries of the backlog."""
     one = subscription_of(topic, subscription)
-    plans = [(one, skipping.plan_entries(one, count))]
+    plans = [(one, await skipping.plan_entries(one, count, Slices(broker.clock)))]
     return await _skip(request, broker, "skip", plans, dry_run)
 
 

@@ -27,6 +27,7 @@ from milepost.storage.files import Files
 from milepost.storage.header import HEADER_SIZE, LEDGER, MILEPOSTS, FileHeader
 from milepost.storage.mileposts import ROW_SIZE, FileBytes, Mileposts
 from milepost.storage.rebuild import rebuild
+from milepost.storage.stretch import Stretch
 
 logger = logging.getLogger(__name__)
 
@@ -160,6 +161,16 @@ class Ledger:
 
     def entry_with(self, index: int, files: Files) -> int:
         return self.mileposts(files).entry_with(index - self.first_index)
+
+    def stretch(self, index: int, count_max: int, files: Files) -> Stretch:
+        """Up to so many entries, the first of them holding an index."""
+        mileposts = self.mileposts(files)
+        entry_id = mileposts.entry_with(index - self.first_index)
+        end_id = min(entry_id + count_max, self.entries)
+        before, _, _ = mileposts.ends(entry_id)
+        last_indexes, flags = mileposts.columns(entry_id, end_id)
+        first, base = self.first_index + before + 1, self.first_index
+        return Stretch(self.ledger_id, entry_id, first, base, last_indexes, flags)
 
     def _load_mileposts(self, files: Files) -> Mileposts:
         self._check_header(files)

@@ -34,6 +34,7 @@ from milepost.storage.journal import Done
 from milepost.storage.ledger import Ledger, LedgerRow, ReadPlan
 from milepost.storage.mileposts import OFFSET_MAX, RELATIVE_INDEX_MAX, RELATIVE_TIME_MAX
 from milepost.storage.records import ENTRIES, LEDGER, LEDGER_BODY
+from milepost.storage.stretch import Stretch
 
 READ_SIZE_DEFAULT = 1024 * 1024
 READ_ENTRIES_DEFAULT = 4096
@@ -372,6 +373,13 @@ class Log:
             )
             before = row.last_index
         return found
+
+    def stretch(self, index: int, count_max: int) -> Stretch | None:
+        """The same as columns, which cost less than objects; None at the end."""
+        if index >= self.end_index:
+            return None
+        ledger = self._ledgers[bisect_right(self._first_indexes, index) - 1]
+        return ledger.stretch(index, count_max, self._owner.files)
 
     def _ledger_since(self, time_ms: int) -> int:
         return bisect_left(self._ledgers, time_ms, key=lambda ledger: ledger.last_time_ms)

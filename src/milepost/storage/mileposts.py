@@ -30,6 +30,7 @@ from milepost.storage.header import HEADER_SIZE
 
 ROW_SIZE = 16
 _INDEX, _TIME = 1, 2  # columns of a row that can be looked for
+_FLAGS = 3
 # What 32 bits can tell: a ledger is rolled before it would outgrow its mileposts.
 OFFSET_MAX = 2**32 - 1
 RELATIVE_INDEX_MAX = 2**32 - 1
@@ -203,6 +204,24 @@ class Mileposts:
             return self._offsets[tail], self._last_indexes[tail]
         rows = self.rows(entry_id, end_id)
         return [row.offset for row in rows], [row.last_index for row in rows]
+
+    def columns(self, entry_id: int, end_id: int) -> tuple[list[int], list[int]]:
+        """Last indexes and flags of consecutive entries, at least one."""
+        last_indexes: list[int] = []
+        flags: list[int] = []
+        mapped_end = min(end_id, self._mapped_count)
+        if entry_id < mapped_end:
+            words, first = self._page_of(entry_id)
+            if mapped_end - first > len(words) // 4:
+                words, first = self._read(entry_id, mapped_end), entry_id
+            begin, end = (entry_id - first) * 4, (mapped_end - first) * 4
+            last_indexes = words[begin + _INDEX : end : 4].tolist()
+            flags = words[begin + _FLAGS : end : 4].tolist()
+        if end_id > self._mapped_count:
+            tail = slice(max(entry_id - self._mapped_count, 0), end_id - self._mapped_count)
+            last_indexes += self._last_indexes[tail]
+            flags += self._flags[tail]
+        return last_indexes, flags
 
     def entry_with(self, relative_index: int) -> int:
         """The entry that holds an index (given relative to the ledger's first)."""

@@ -31,6 +31,7 @@ from milepost.broker.broadcast import (
     wants_broadcast,
 )
 from milepost.broker.reset import Reset, Target, reset
+from milepost.broker.slices import Slices
 from milepost.cursor.group import Start
 from milepost.errors import InvalidInput
 from milepost.testing.peer import RecordingPeer
@@ -335,7 +336,8 @@ def test_what_an_operator_skips_is_skipped_for_every_member(stage: Stage) -> Non
     one.say(ack_command(wire_id(1, 3)))
     stage.turn()
     found = group(stage)
-    stage.run(skipping.carry_out(stage.broker, found, skipping.plan_entries(found, 3)))
+    plan = stage.run(skipping.plan_entries(found, 3, Slices(stage.clock)))
+    stage.run(skipping.carry_out(stage.broker, found, plan))
     assert positions(stage) == {"a": 4, "b": 3}
     assert found.cursor.mark_delete_index == 2
     again = stage.restarted()

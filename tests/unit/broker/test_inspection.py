@@ -62,8 +62,6 @@ def test_what_was_never_there_is_named(stage: Stage, index: int) -> None:
 
 def test_entries_are_numbered_across_ledgers(stage: Stage) -> None:
     log = stage.topic().log
-    numbers = [inspection.entry_number(log, index) for index in range(13)]
-    assert numbers == [0, 1, 1, 1, 2, 3, 3, 4, 5, 5, 5, 5, 6]
     assert [inspection.nth_entry(log, n).position for n in range(6)] == POSITIONS
     for number in (-1, 6):
         with pytest.raises(LedgerNotFound):
@@ -78,12 +76,3 @@ def test_entries_are_examined_from_either_end(stage: Stage) -> None:
     assert [inspection.examined(log, False, n).position for n in (0, 1, 2, 99)] == [
         POSITIONS[n] for n in (5, 5, 4, 0)
     ]
-
-
-def test_an_entry_of_two_holes_is_one_entry_of_the_backlog(stage: Stage) -> None:
-    log = stage.topic().log
-    holes = [(0, 1), (1, 2), (3, 4), (8, 9), (10, 12)]
-    found = [inspection.nth_in_backlog(log, iter(holes), n).position for n in (1, 2, 3)]
-    assert found == [POSITIONS[n] for n in (0, 1, 5)]
-    with pytest.raises(IndexNotFound, match="3 entries in the backlog, no entry 4"):
-        inspection.nth_in_backlog(log, iter(holes), 4)

@@ -8,6 +8,7 @@ from stage.stage import Stage
 
 from milepost.broker import skipping
 from milepost.broker.skipping import Skip
+from milepost.broker.slices import Slices
 from milepost.broker.subscription import Subscription
 from milepost.positions.ids import Position
 from milepost.wire.events import WireId
@@ -38,7 +39,7 @@ def subscription(stage: Stage) -> Subscription:
 )
 def test_entries(stage: Stage, subscription: Subscription, entries: int, plan: Skip) -> None:
     before = subscription.cursor.state()
-    assert skipping.plan_entries(subscription, entries) == plan
+    assert stage.run(skipping.plan_entries(subscription, entries, Slices(stage.clock))) == plan
     assert subscription.cursor.state() == before
     backlog = subscription.cursor.backlog
     stage.run(skipping.carry_out(stage.broker, subscription, plan))
