@@ -29,6 +29,7 @@ from milepost.schemas import avro, key_value, protobuf_native
 from milepost.schemas.key_value import KeyValueEncodingType
 from milepost.schemas.primitives import PrimitiveSchema
 from milepost.schemas.types import SchemaInfo, SchemaType
+from milepost.spark.flat_avro import flat_record
 from milepost.spark.value_types import LOGICAL, is_map
 
 # What a value that is not what it should be leads to.
@@ -123,8 +124,15 @@ class AvroCodec:
                     definition.pop(key, None)
                 definition["name"] = self._reader["name"]
             self._writer, self._resolved = avro.parsed(definition), self._reader
+        definition = _plain(avro.definition_of(reader))
+        self._flat = flat_record(definition, kind) if self._resolved is None else None
 
     def array(self, values: pa.Array, keys: pa.Array | None = None) -> pa.Array:
+        found = self._flat.array(values) if self._flat is not None else None
+        return self.plain_array(values) if found is None else found
+
+    def plain_array(self, values: pa.Array) -> pa.Array:
+        """One by one: what is not flat, or not as it should be, or of another version."""
         data = values.to_pylist()
         buffer, end, found = io.BytesIO(b"".join(data)), 0, []
         writer, reader, read = self._writer, self._resolved, fastavro.schemaless_reader
