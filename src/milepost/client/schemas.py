@@ -25,8 +25,12 @@ def schema_data(schema: Schema | None) -> pb.Schema | None:
     if schema is None:
         return None
     info = schema.schema_info()
-    if info.type < 0:
-        return None  # known to clients only
+    # Those below zero are known to clients only.
+    return None if info.type < 0 else schema_message(info)
+
+
+def schema_message(info: SchemaInfo) -> pb.Schema:
+    """A description as it is on the wire."""
     return pb.Schema(
         name=info.name,
         schema_data=info.data,

@@ -133,6 +133,11 @@ def encoding_of(info: SchemaInfo) -> KeyValueEncodingType:
         raise InvalidSchema(f"key-value schema with encoding {named!r}") from None
 
 
+def is_separated(info: SchemaInfo) -> bool:
+    """Is it a key-value schema whose key is the message's?"""
+    return info.type is SchemaType.KEY_VALUE and encoding_of(info) is KeyValueEncodingType.SEPARATED
+
+
 def _sub_info(info: SchemaInfo, part: str, data: bytes) -> SchemaInfo:
     properties: Any = {}
     if said := info.properties.get(f"{part}.schema.properties"):

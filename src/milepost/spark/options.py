@@ -135,6 +135,9 @@ class WriteOptions:
     """Names the producers of a batch write, which has no query to be named by."""
     compression: str = "lz4"
     batch_messages_max: int = 1_000
+    encode: str = "raw"
+    target_schema: str | None = None
+    """As JSON: registered on connect; None: the topic's own."""
 
 
 # -- values ----------------------------------------------------------------------------------------
@@ -350,6 +353,8 @@ WRITE: Final = {
     "compression": Option(
         "compression", _choice("none", "lz4", "zlib", "zstd", "snappy"), "of batches"
     ),
+    "encode": Option("encode", _choice("raw", "schema"), "what makes the value"),
+    "targetSchema": Option("target_schema", _text, "the schema to write by, if not the topic's"),
     "batchMessages": Option("batch_messages_max", _integer(1), "messages of a batch, at most"),
 }
 
@@ -382,6 +387,8 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         raise InvalidOption(
             "option uniqueKey is what delivery=exactlyOnce goes by, which is not asked for"
         )
+    if "target_schema" in values and values.setdefault("encode", "schema") == "raw":
+        raise InvalidOption("option targetSchema says how values are encoded; encode is raw")
     return WriteOptions(_connection(values), **values)
 
 

@@ -17,8 +17,10 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple
 
 from milepost.client.refusals import refusal
+from milepost.client.schemas import schema_message
 from milepost.clock import SystemClock
 from milepost.errors import ConnectError, NotAllowed, Timeout
+from milepost.schemas.types import SchemaInfo
 from milepost.spark.link import Link
 from milepost.spark.options import Connection
 from milepost.wire import SingleMessage, join_batch
@@ -59,7 +61,9 @@ class Publisher:
         *,
         compression: str = "lz4",
         batch_messages_max: int = 1_000,
+        schema: SchemaInfo | None = None,
     ) -> None:
+        """`schema` is registered, or found among the topic's; messages say which version of it they are."""
         self.topic = topic
         self._connection = connection
         self._compression = COMPRESSIONS[compression]
@@ -76,12 +80,15 @@ class Publisher:
         )
         if name is not None:
             command.producer_name = name
+        if schema is not None:
+            command.schema.CopyFrom(schema_message(schema))
         try:
             answer = self._link.ask(command)
         except BaseException:
             self._link.close()
             raise
         self.name: str = answer.producer_name
+        self._schema_version = bytes(answer.schema_version) if schema is not None else b""
         self.last_sequence_id: int = answer.last_sequence_id
         """The highest that the broker has of this name; -1 if none."""
 
@@ -141,6 +148,7 @@ class Publisher:
             publish_time=self._clock.wall_ms(),
             num_messages_in_batch=len(batch),
         )
+        self._stamp(metadata)
         self._write(
             metadata,
             self._packed(metadata, payload),
@@ -156,6 +164,7 @@ class Publisher:
             publish_time=self._clock.wall_ms(),
         )
         _describe(metadata, one)
+        self._stamp(metadata)
         payload = self._packed(metadata, one.value or b"")
         room = self._link.message_size_max - OVERHEAD_SIZE
         count = max(1, -(-len(payload) // room))
@@ -168,6 +177,10 @@ class Publisher:
         for chunk_id in range(count):
             metadata.chunk_id = chunk_id
             self._write(metadata, payload[chunk_id * room : (chunk_id + 1) * room], is_chunk=True)
+
+    def _stamp(self, metadata: pb.MessageMetadata) -> None:
+        if self._schema_version:
+            metadata.schema_version = self._schema_version
 
     def _packed(self, metadata: pb.MessageMetadata, payload: bytes) -> bytes:
         if self._compression == pb.NONE or not payload:
@@ -205,9 +218,15 @@ class Publisher:
                 raise ConnectError(f"{self.topic}: the broker closed producer {self.name}")
 
 
-def check_deduplication(connection: Connection, topic: str, name: str, sequence_id: int) -> None:
+def check_deduplication(
+    connection: Connection,
+    topic: str,
+    name: str,
+    sequence_id: int,
+    schema: SchemaInfo | None = None,
+) -> None:
     """Does the topic remember what it was sent? `name` has just sent `sequence_id`, and has closed."""
-    with Publisher(connection, topic, name) as publisher:
+    with Publisher(connection, topic, name, schema=schema) as publisher:
         if publisher.last_sequence_id < sequence_id:
             raise NotAllowed(
                 f"{topic} does not deduplicate, so a retry would write twice: switch deduplication on "

@@ -12,6 +12,8 @@ each message by what the row says, so that the broker knows a repetition:
 Spark does not promise the same rows to a task that is tried again behind a shuffle (SPARK-28650), so nothing
 is numbered by a row's place in its task: it would drop other rows silently. Rows that come out of order, and
 a block or bucket that came from two tasks, fail the query with what to do about it.
+
+Values are bytes or text as they are, or what the target's schema makes of columns (target.py, encoding.py).
 """
 
 from __future__ import annotations
@@ -31,14 +33,17 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from milepost.errors import InvalidOption, NotAllowed, ProducerBusy
+from milepost.errors import InvalidOption, NotAllowed, ProducerBusy, SchemaMismatch
 from milepost.positions.names import TopicName
+from milepost.schemas.types import SchemaInfo
+from milepost.spark.encoding import Encoding
 from milepost.spark.keyed import KEY_TYPES, buckets, check_replay, number
 from milepost.spark.offsets import BLOCK_MESSAGES
 from milepost.spark.options import WriteOptions
 from milepost.spark.patience import AWAY, patiently
 from milepost.spark.publish import Outgoing, Publisher, check_deduplication
 from milepost.spark.survey import partitions_of
+from milepost.spark.target import find_target
 from milepost.wire import murmur3_32
 
 # What Spark gives a task to know its query and batch by; not documented, so their absence is an error.
@@ -73,9 +78,14 @@ class _Writes:
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._options = options
         types = {one.name: one.dataType.simpleString() for one in schema.fields}
-        if "value" not in types:
-            raise InvalidOption("there is no column value to be written")
+        self._target = find_target(options, schema)
+        # Made by each task: encoders are closures, which do not travel.
+        self._encoding: Encoding | None = None
         wanted: dict[str, tuple[str, ...]] = dict(TAKEN)
+        if self._target is not None:
+            del wanted["value"]  # by the schema
+        elif "value" not in types:
+            raise InvalidOption("there is no column value to be written")
         if options.unique_key is not None:
             if options.unique_key not in types:
                 raise InvalidOption(
@@ -97,6 +107,8 @@ class _Writes:
                 )
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        if self._target is not None:
+            self._encoding = Encoding(self._target.info)
         targets = partitions_of(self._options.connection, self._options.topic, make=True)
         if self._options.unique_key is not None:
             return self._write_by_key(iterator, targets, self._options.unique_key)
@@ -111,7 +123,7 @@ class _Writes:
         try:
             for batch in iterator:
                 by_target: dict[str, list[Outgoing]] = {}
-                for row in _rows(batch):
+                for row in self._rows(batch):
                     target = _route(row, targets, done.count)
                     by_target.setdefault(target, []).append(_outgoing(row, numbers[target]))
                     numbers[target] += 1
@@ -135,7 +147,7 @@ class _Writes:
         for batch in iterator:
             # Consecutive rows of one block and one target go through one producer.
             groups: dict[tuple[str, str, int], list[Outgoing]] = {}
-            for row in _rows(batch):
+            for row in self._rows(batch):
                 source, index = row["topic"], row["index"]
                 if source is None or index is None or index <= last.get(source, -1):
                     raise NotAllowed(
@@ -167,7 +179,7 @@ class _Writes:
             by_target: dict[str, list[Outgoing]] = {}
             ranks = count()
             for batch in table.take(rows).to_batches():
-                for row in _rows(batch):
+                for row in self._rows(batch):
                     rank = next(ranks)
                     target = _route(row, targets, bucket)
                     message = _outgoing(row, number(batch_id, rank))
@@ -194,7 +206,30 @@ class _Writes:
             is_new = publisher.last_sequence_id < 0
             publisher.send(messages)
         if is_new:
-            check_deduplication(connection, target, name, messages[-1].sequence_id)
+            last, schema = messages[-1].sequence_id, self._schema
+            check_deduplication(connection, target, name, last, schema)
+
+    @property
+    def _schema(self) -> SchemaInfo | None:
+        return None if self._target is None else self._target.info
+
+    def _rows(self, batch: pa.RecordBatch) -> Iterator[Mapping[str, Any]]:
+        names = [name for name in batch.schema.names if name in TAKEN or name in SOURCE]
+        columns = {name: batch[name].to_pylist() for name in names if name != "value"}
+        if self._encoding is None or self._target is None:
+            columns["value"] = batch["value"].to_pylist()
+        else:
+            try:
+                keys, columns["value"] = self._encoding.of(self._target.column(batch))
+            except SchemaMismatch as error:
+                raise SchemaMismatch(
+                    f"a row that the {self._target.info.type.name} schema of {self._options.topic} does "
+                    f"not fit: {error}"
+                ) from None
+            if keys is not None:
+                columns["key"] = keys
+        for values in zip(*columns.values(), strict=True):
+            yield dict(zip(columns, values, strict=True))
 
     def _publisher(self, target: str, name: str | None) -> Publisher:
         options = self._options
@@ -206,6 +241,7 @@ class _Writes:
                 name,
                 compression=options.compression,
                 batch_messages_max=options.batch_messages_max,
+                schema=self._schema,
             )
 
         try:
@@ -291,13 +327,6 @@ def _property(name: str) -> str:
             f"Spark does not tell a task its {name}, without which nothing can be written exactly once"
         )
     return str(found)
-
-
-def _rows(batch: pa.RecordBatch) -> Iterator[Mapping[str, Any]]:
-    names = [name for name in batch.schema.names if name in TAKEN or name in SOURCE]
-    columns = [batch[name].to_pylist() for name in names]
-    for values in zip(*columns, strict=True):
-        yield dict(zip(names, values, strict=True))
 
 
 def _route(row: Mapping[str, Any], targets: list[str], otherwise: int) -> str:

@@ -62,9 +62,9 @@ def value_type(info: SchemaInfo) -> str:
     """The type of the column `value`, decoded by a schema."""
     match info.type:
         case SchemaType.AVRO:
-            return _avro(avro_schema.parse(info.data), (), is_json=False)
+            return avro_type(avro_schema.parse(info.data), (), is_json=False)
         case SchemaType.JSON:
-            return _avro(avro_schema.parse(info.data), (), is_json=True)
+            return avro_type(avro_schema.parse(info.data), (), is_json=True)
         case SchemaType.PROTOBUF_NATIVE:
             return _message(protobuf_native.parse_definition(info.data), ())
         case SchemaType.KEY_VALUE:
@@ -92,7 +92,8 @@ def logical_type(node: Node) -> str | None:
     return LOGICAL.get((node.kind, str(name)))
 
 
-def _avro(node: Node, within: tuple[Any, ...], *, is_json: bool) -> str:
+def avro_type(node: Node, within: tuple[Any, ...] = (), *, is_json: bool) -> str:
+    """The type of one node of an Avro schema, which lies within others."""
     if node in within or len(within) > DEPTH_MAX:
         raise _refused(f"{node.kind} {node.name}, which contains itself")
     inner = (*within, node)
@@ -101,16 +102,16 @@ def _avro(node: Node, within: tuple[Any, ...], *, is_json: bool) -> str:
             if not node.fields:
                 raise _refused(f"record {node.name} without fields")
             return _struct(
-                [(one.name, _avro(one.schema, inner, is_json=is_json)) for one in node.fields]
+                [(one.name, avro_type(one.schema, inner, is_json=is_json)) for one in node.fields]
             )
         case "array":
-            return f"ARRAY<{_avro(node.inner[0], inner, is_json=is_json)}>"
+            return f"ARRAY<{avro_type(node.inner[0], inner, is_json=is_json)}>"
         case "map":
-            return f"MAP<STRING, {_avro(node.inner[0], inner, is_json=is_json)}>"
+            return f"MAP<STRING, {avro_type(node.inner[0], inner, is_json=is_json)}>"
         case "union":
             kinds = [one for one in node.inner if one.kind != "null"]
             if len(kinds) == 1:
-                return _avro(kinds[0], inner, is_json=is_json)
+                return avro_type(kinds[0], inner, is_json=is_json)
             wider = _WIDER.get(frozenset(one.kind for one in kinds))
             if wider is not None:
                 return _AVRO[wider]
@@ -141,12 +142,13 @@ def _field(field: FieldDescriptor, within: tuple[str, ...]) -> str:
     if is_map(field):
         assert field.message_type is not None
         key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
-        return f"MAP<{_single(key, within)}, {_single(value, within)}>"
-    kind = _single(field, within)
+        return f"MAP<{single_type(key, within)}, {single_type(value, within)}>"
+    kind = single_type(field, within)
     return f"ARRAY<{kind}>" if field.is_repeated else kind
 
 
-def _single(field: FieldDescriptor, within: tuple[str, ...]) -> str:
+def single_type(field: FieldDescriptor, within: tuple[str, ...] = ()) -> str:
+    """The type of a protobuf field, or of one of its values if it is repeated."""
     if field.message_type is not None:
         return _message(field.message_type, within)
     if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:

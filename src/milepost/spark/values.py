@@ -112,12 +112,12 @@ class NumberCodec:
 class AvroCodec:
     def __init__(self, writer: SchemaInfo, reader: SchemaInfo, kind: pa.DataType) -> None:
         self._kind = kind
-        self._reader = avro.parsed(_plain(avro.definition_of(reader)))
+        self._reader = avro.parsed(plain_definition(avro.definition_of(reader)))
         # The same schema twice would be resolved, field by field, for nothing.
         self._writer: Any = self._reader
         self._resolved: Any = None
         if writer.data != reader.data:
-            definition = _plain(avro.definition_of(writer))
+            definition = plain_definition(avro.definition_of(writer))
             if isinstance(definition, dict) and isinstance(self._reader, dict):
                 # Names of the outermost record need not be the same, as with the official clients.
                 for key in ("name", "namespace"):
@@ -147,14 +147,14 @@ class AvroCodec:
         return pa.array(found, self._kind)
 
 
-def _plain(definition: Any) -> Any:
+def plain_definition(definition: Any) -> Any:
     """A definition without the annotations that have no type here."""
     if isinstance(definition, list):
-        return [_plain(one) for one in definition]
+        return [plain_definition(one) for one in definition]
     if not isinstance(definition, dict):
         return definition
     return {
-        key: _plain(one)
+        key: plain_definition(one)
         for key, one in definition.items()
         if key != "logicalType" or one in _KEPT_LOGICAL
     }
