@@ -124,7 +124,7 @@ class AvroCodec:
                     definition.pop(key, None)
                 definition["name"] = self._reader["name"]
             self._writer, self._resolved = avro.parsed(definition), self._reader
-        definition = _plain(avro.definition_of(reader))
+        definition = plain_definition(avro.definition_of(reader))
         self._flat = flat_record(definition, kind) if self._resolved is None else None
 
     def array(self, values: pa.Array, keys: pa.Array | None = None) -> pa.Array:
