@@ -142,6 +142,10 @@ class SqliteCatalog:
         if self._failure is not None:
             raise PersistenceError(f"{self._where}: no changes until a restart: {self._failure}")
         outermost = not self._depth
+        if not outermost and not self._db.in_transaction:
+            # A full disk ends the whole transaction, whatever else was in it. What came now would be
+            # committed on its own, and be told to have failed with the rest.
+            raise PersistenceError(f"{self._where}: what it was to be part of was taken back")
         committing = False
         name = f"level{self._depth}"
         self._depth += 1

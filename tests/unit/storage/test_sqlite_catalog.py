@@ -130,6 +130,18 @@ class TestTransactions:
             catalog.create_topic("c", {})
         assert [topic.name for topic in catalog.topics()] == ["a", "c"]
 
+    def test_what_is_told_to_have_failed_has_not_happened(self, catalog: SqliteCatalog) -> None:
+        """A full disk takes the outer transaction back: nothing behind it is a transaction of its own."""
+        catalog._db.execute("pragma max_page_count = 40")
+        with pytest.raises(PersistenceError), catalog.transaction():  # noqa: PT012
+            catalog.create_topic("a", {})
+            with pytest.raises(DiskFull):
+                catalog.put_doc("folder", "large", {"x": "y" * 400_000})
+            with pytest.raises(PersistenceError, match="taken back"):
+                catalog.create_topic("b", {})
+        assert (catalog.topics(), catalog.docs("folder")) == ([], {})
+        catalog.create_topic("c", {})
+
     def test_a_commit_is_told_once_and_a_rollback_never(self) -> None:
         commits: list[bytes] = []
         catalog = SqliteCatalog(None, on_commit=lambda c: commits.append(c.image()))
