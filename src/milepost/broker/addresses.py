@@ -50,7 +50,12 @@ def acked(
 def acked_ranges(topic: Topic, message_id: WireId, *, batch_index_ack: bool) -> list[Range]:
     """What an individual ack of an id covers."""
     ledger_id, entry_id, _, _, words, _ = message_id
-    first, end, flags = topic.lookup(ledger_id, entry_id)
+    try:
+        first, end, flags = topic.lookup(ledger_id, entry_id)
+    except NotFound:
+        if topic.has_trimmed(ledger_id):
+            return []  # done with, as everything is that is not retained
+        raise
     if words:
         # Without acks at batch index level a part of a batch is not acked, as upstream has it then.
         if not batch_index_ack:
@@ -101,7 +106,12 @@ def acked_end(topic: Topic, message_id: WireId, *, batch_index_ack: bool) -> int
         # "Everything before this ledger's first entry": what clients send while the batch that
         # begins a ledger is not done.
         return topic.first_index_of(ledger_id)
-    first, end, _ = topic.lookup(ledger_id, entry_id)
+    try:
+        first, end, _ = topic.lookup(ledger_id, entry_id)
+    except NotFound:
+        if topic.has_trimmed(ledger_id):
+            return topic.log.first_index
+        raise
     if not words:
         return end
     if not batch_index_ack:

@@ -34,7 +34,7 @@ from milepost.storage.entry import LAST_CHUNK, Entry
 from milepost.wire.events import ChunkInfo
 from milepost.wire.metadata import chunk_info, split_entry
 
-# A message that got no chunk for so long, by the times of the entries behind it, will get none.
+# A message that got no chunk for so long will get none.
 PATIENCE_MS: Final = 60 * 60 * 1000
 
 # Open messages remembered; past it the oldest is forgotten, and found again when it is met again.
@@ -69,7 +69,8 @@ class ChunkGate:
     # Chunks that were met and may not go.
     held: IndexRanges
 
-    # Messages that may not go, oldest first.  Invariant: their indexes are what is held.
+    # Messages that may not go; the one without a new chunk for longest first.
+    # Invariant: their indexes are what is held.
     _unfinished: OrderedDict[int, _Message]
 
     # uuid → first index of the unfinished message.
@@ -99,12 +100,12 @@ class ChunkGate:
         first_index = index if tie is None else tie.first_index
         if first_index in self._open:
             return Met(index)
-        given_up = self._expired(entry.timestamp_ms)
         if tie is None and not chunk.is_first:
-            return Met(index + 1, (*given_up, index))
+            return Met(index + 1, (index,))
+        given_up: tuple[int, ...] = ()
         older = self._first_indexes.get(short_uuid(chunk.uuid), first_index)
         if older != first_index:
-            given_up += self._give_up(older)
+            given_up = self._give_up(older)
         if not entry.flags & LAST_CHUNK:
             self._hold(entry, chunk, first_index)
             return Met(index + 1, given_up)
@@ -135,6 +136,17 @@ class ChunkGate:
             while self._open and next(iter(self._open.values()))[-1] <= mark_delete_index:
                 self._open.popitem(last=False)
 
+    def expired(self, now_ms: int) -> tuple[int, ...]:
+        """Hold no longer what got nothing new for so long; the chunks that nobody will get. To be asked
+        only when all that time its producer could have come."""
+        given_up: tuple[int, ...] = ()
+        while self._unfinished:
+            first_index, message = next(iter(self._unfinished.items()))
+            if now_ms - message.newest_ms < PATIENCE_MS:
+                break
+            given_up += self._give_up(first_index)
+        return given_up
+
     def clear(self) -> None:
         """The cursor was moved: everything is met anew."""
         self.held.clear()
@@ -152,6 +164,7 @@ class ChunkGate:
         if not message.indexes or message.indexes[-1] < index:
             message.indexes.append(index)
         message.newest_ms = entry.timestamp_ms
+        self._unfinished.move_to_end(first_index)
         self.held.add(index, index + 1)
 
     def _let_go(self, indexes: tuple[int, ...]) -> None:
@@ -159,15 +172,6 @@ class ChunkGate:
         self._open[indexes[0]] = indexes
         if len(self._open) > OPEN_MAX:
             self._open.popitem(last=False)
-
-    def _expired(self, now_ms: int) -> tuple[int, ...]:
-        given_up: tuple[int, ...] = ()
-        while self._unfinished:
-            first_index, message = next(iter(self._unfinished.items()))
-            if now_ms - message.newest_ms < PATIENCE_MS:
-                break
-            given_up += self._give_up(first_index)
-        return given_up
 
     def _give_up(self, first_index: int) -> tuple[int, ...]:
         """Hold the message no longer; what was met of it."""

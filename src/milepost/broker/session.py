@@ -201,14 +201,14 @@ class Session:
             self._transport.resume_reading()
 
     def _ack(self, ack: Ack) -> None:
-        consumer = self.consumers.get(ack.consumer_id)
-        if consumer is None:
-            return  # upstream: an ack for a consumer that is gone is dropped, even one with a request
-        request_id = ack.request_id
         failures = self._ack_failures
         if not ack.goes_on:
             self._ack_failures = []
             self.broker.counters.acks += 1
+        consumer = self.consumers.get(ack.consumer_id)
+        if consumer is None:
+            return  # upstream: an ack for a consumer that is gone is dropped, even one with a request
+        request_id = ack.request_id
 
         def done(error: MilepostError | None) -> None:
             if ack.goes_on:

@@ -427,6 +427,11 @@ class Topic:
         """First index, end index and flags of the entry at a position."""
         return self.log.indexes_at(ledger_id, entry_id)
 
+    def has_trimmed(self, ledger_id: int) -> bool:
+        """Does a ledger lie before what is retained?"""
+        ledgers = self.log.ledgers
+        return bool(ledgers) and 0 <= ledger_id < ledgers[0].ledger_id
+
     def first_index_of(self, ledger_id: int) -> int:
         """The first index of a ledger, or of what followed it."""
         return self.log.index_from(Position(ledger_id, 0))

@@ -59,6 +59,9 @@ def test_merging_is_acking_one_after_the_other() -> None:
 class TenEach:
     """Stands for a topic: entry n holds the indexes from 10n on."""
 
+    def has_trimmed(self, ledger_id: int) -> bool:
+        return False
+
     def lookup(self, ledger_id: int, entry_id: int) -> tuple[int, int, int]:
         if entry_id > 99:
             raise IndexNotFound(f"no entry {entry_id}")

@@ -122,18 +122,28 @@ def test_a_newer_beginning_gives_the_older_attempt_up(log: Log) -> None:
 def test_what_waits_too_long_is_given_up(log: Log) -> None:
     log.put("a", 0, time_ms=1000)
     log.put("b", 0, time_ms=2000)
-    log.put("c", 0, time_ms=1000 + PATIENCE_MS - 1)
-    log.put("d", 0, time_ms=1000 + PATIENCE_MS)
-    assert [log.meet(index) for index in range(3)] == [Met(1), Met(2), Met(3)]
-    assert log.meet(3) == Met(4, (0,))
-    assert log.held == [1, 2, 3]
+    assert [log.meet(index) for index in range(2)] == [Met(1), Met(2)]
+    assert log.gate.expired(1000 + PATIENCE_MS - 1) == ()
+    assert log.gate.expired(1000 + PATIENCE_MS) == (0,)
+    assert log.held == [1]
 
 
 def test_every_new_chunk_renews_the_patience(log: Log) -> None:
     log.put("a", 0, time_ms=0)
     log.put("a", 1, time_ms=PATIENCE_MS - 1)
-    log.put("b", 0, time_ms=PATIENCE_MS + 1)
-    assert [log.meet(index).given_up for index in range(3)] == [(), (), ()]
+    log.put("a", 2, time_ms=3 * PATIENCE_MS)
+    assert [log.meet(index) for index in range(2)] == [Met(1), Met(2)]
+    assert log.gate.expired(PATIENCE_MS + 1) == ()
+    assert log.meet(2) == Met(0)  # however late it comes
+
+
+def test_a_message_that_goes_on_keeps_no_older_one_from_being_given_up(log: Log) -> None:
+    log.put("a", 0, time_ms=0)
+    log.put("b", 0, time_ms=1)
+    log.put("a", 1, time_ms=PATIENCE_MS)
+    for index in range(3):
+        log.meet(index)
+    assert log.gate.expired(PATIENCE_MS + 1) == (1,)
 
 
 @pytest.mark.parametrize("acked", [0, 1])

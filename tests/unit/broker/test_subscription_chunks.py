@@ -237,3 +237,30 @@ def test_a_chunk_that_is_damaged_costs_its_own_message_only(
     assert got(consumer) == ["0", "4"]
     stage.ack(consumer, at(stage.topic(), 0), at(stage.topic(), 4))
     assert consumer.subscription.cursor.mark_delete_index == 0
+
+
+def test_a_message_that_nobody_finishes_is_given_up_also_if_no_other_chunk_comes(
+    stage: Stage, topic: Topic
+) -> None:
+    """Or it would keep everything behind it from being trimmed."""
+    consumer = stage.consumer(stage.subscription(topic), permits=100)
+    stage.publish(stage.producer(topic), chunk(1, 0, 3), chunk(1, 1, 3), message(2))
+    stage.ack(consumer, at(topic, 2))
+    assert got(consumer) == ["2"]
+    stage.clock.advance(3590)
+    stage.tick(1)
+    assert consumer.subscription.cursor.backlog == 2
+    stage.tick(10)
+    assert consumer.subscription.cursor.backlog == 0
+    assert stage.restarted().topic().subscriptions["s"].cursor.backlog == 0
+
+
+def test_after_a_restart_a_producer_has_its_time_to_go_on(stage: Stage, topic: Topic) -> None:
+    stage.subscription(topic)
+    stage.publish(stage.producer(topic), chunk(1, 0, 2))
+    stage.clock.advance(24 * 3600)
+    stage = stage.restarted()
+    consumer = stage.consumer(stage.topic().subscriptions["s"], permits=100)
+    stage.tick(10)
+    stage.publish(stage.producer(stage.topic()), chunk(1, 1, 2))
+    assert got(consumer) == ["1/0", "1/1"]
