@@ -142,6 +142,14 @@ class _Producer:
         self.unsettled_count += 1
         return Verdict.NEW
 
+    def refused(self) -> None:
+        """What is on its way is not stored, and never will be."""
+        if self.unsettled_count:
+            self.pushed = self.persisted
+            self.unfinished = self.unfinished_persisted
+            self.unsettled_count = 0
+            self.must_resend = True
+
 
 class Dedup:
     """The sequence ids of one topic's producers."""
@@ -222,11 +230,11 @@ class Dedup:
         been read again.
         """
         for state in self._producers.values():
-            if state.unsettled_count:
-                state.pushed = state.persisted
-                state.unfinished = state.unfinished_persisted
-                state.unsettled_count = 0
-                state.must_resend = True
+            state.refused()
+
+    def disowned(self, producer: str) -> None:
+        """The same for one producer, whose sends had an unknown outcome that is known by now."""
+        self._producers[producer].refused()
 
     # ── producers ─────────────────────────────────────────────────────────────────────────────
 

@@ -101,6 +101,8 @@ class Topic:
         self.recovered_end = log.end_index
         """Where the log ended then: entries below may have been delivered by an earlier process."""
         self._is_recalled = False
+        # The last failures of the journal that chunks, and sequence ids, were told of.
+        self._chunks_refused = self._ids_refused = -1
         self.messages_in = 0
         self.bytes_in = 0
         self.messages_out = 0
@@ -330,10 +332,16 @@ class Topic:
     def _refuse(self, publication: Publication, error: PersistenceError) -> None:
         producer = publication.producer
         self.counters.publishes_refused[error_name(error)] += len(publication.answers)
-        self.chunked.refused()
-        if self.dedup is not None and not isinstance(error, OutcomeUnknown):
+        # Once for each failure, by whoever hears of it first: what was sent since is not refused.
+        through = self.log.refused_through
+        if through != self._chunks_refused:
+            self._chunks_refused = through
+            self.chunked.refused()
+        is_unknown = isinstance(error, OutcomeUnknown)
+        if self.dedup is not None and not is_unknown and through != self._ids_refused:
+            self._ids_refused = through
             self.dedup.refused()
-        if isinstance(error, OutcomeUnknown):
+        if is_unknown:
             # Neither a receipt nor an error would be true. The client resends what it has no
             # answer for, and the sequence ids decide.
             producer.peer.fail(f"the outcome of a publish to {self.name} is unknown: {error}")

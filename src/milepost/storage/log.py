@@ -122,6 +122,11 @@ class Log:
         return self._staged[-1][1].end_index if self._staged else self.end_index
 
     @property
+    def refused_through(self) -> int:
+        """Rises with every failure of the journal; what is appended behind it is not refused by it."""
+        return self._owner.refused_through
+
+    @property
     def ledgers(self) -> Sequence[Ledger]:
         return self._ledgers
 

@@ -400,3 +400,16 @@ def sealed(body: bytes) -> bytes:
 def test_bytes_that_are_no_snapshot_are_refused(data: bytes, error: type, says: str) -> None:
     with pytest.raises(error, match=says):
         Dedup.restore(data, now_ms=0)
+
+
+def test_what_one_producer_never_stored_says_nothing_of_another() -> None:
+    dedup = Dedup()
+    for name in ("a", "b"):
+        dedup.opened(name)
+        assert dedup.judge(name, 0) is Verdict.NEW
+    dedup.disowned("a")
+    assert (dedup.is_settled("a"), dedup.is_settled("b")) == (True, False)
+    assert dedup.judge("b", 0) is Verdict.UNKNOWN
+    dedup.opened("a")
+    assert dedup.judge("a", 0) is Verdict.NEW
+    dedup.check()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stage.frames import batch, marker, message, sends, spoiled
+from stage.frames import batch, chunk, marker, message, sends, spoiled
 from stage.heard import answers, got
 from stage.stage import Stage
 
@@ -207,6 +207,30 @@ def test_what_is_sent_behind_a_failure_that_is_not_known_yet_is_refused_with_it(
     stage.publish(other, message(1, producer="q"))
     assert answers(other.peer) == ["1 at 2:0"]
     assert topic.lookup(2, 0)[0] == 0
+
+
+@pytest.mark.parametrize("deduplication", [False, True])
+def test_what_is_sent_when_a_failure_is_known_is_not_refused_with_what_stood_behind_it(
+    make_stage: MakeStage, deduplication: bool
+) -> None:
+    stage = make_stage(deduplication=deduplication)
+    topic = stage.topic()
+    consumer = stage.consumer(stage.subscription(topic), permits=100)
+    unlucky, other = stage.producer(topic, "a"), stage.producer(topic, "b")
+    stage.publish(other, chunk(1, 0, 3, producer="b"))
+    stage.engine.holds_journal = True
+    journal = stage.store.journal
+    stage.files.faults.fail("sync", under="journal")
+    stage.publish(unlucky, message(0, producer="a"))
+    failed = journal.commit()
+    stage.publish(unlucky, message(1, producer="a"))  # the failure is not known yet
+    journal.finish(failed)
+    stage.publish(other, chunk(1, 1, 3, producer="b"))  # now it is
+    stage.engine.holds_journal = False
+    stage.turn()
+    stage.publish(other, chunk(1, 2, 3, producer="b"))
+    assert len(answers(other.peer)) == 3
+    assert got(consumer) == ["1/0", "1/1", "1/2"]
 
 
 def test_an_unknown_outcome_ends_the_connection(stage: Stage, producer: Producer) -> None:

@@ -148,7 +148,7 @@ async def _settle(session: Session, made: Producer) -> None:
     await session.broker.engine.flush()
     if not dedup.is_settled(made.name):
         # The journal works, and has disowned what it could not answer for.
-        dedup.refused()
+        dedup.disowned(made.name)
 
 
 def _admit(command: pb.CommandProducer, made: Producer) -> Admission[Producer]:
