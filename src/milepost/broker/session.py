@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 # Producers that were closed while their sends were under way: those are dropped, not an offence.
 RECENTLY_CLOSED_MAX = 1000
+# Requests of one connection that may be under way: who asks for more waits in its own socket.
+COMMANDS_MAX = 1000
 # What a challenge says that only asks for newer credentials, as upstream says it.
 REFRESH = b"PulsarAuthRefresh"
 # How long a client may take to read the last bytes it was sent.
@@ -90,11 +92,17 @@ class Session:
         self._transport = transport
         self._loop = asyncio.get_running_loop()
         self._flush_scheduled = False
+        # What was written and is not the transport's yet.
+        self._unflushed_size = 0
+        self._unflushed_size_max = broker.settings.write_buffer_size
         self._closed_producers: dict[int, None] = {}
         self._pending_publishes = 0
         self._pending_publishes_max = broker.settings.max_pending_publish_requests_per_connection
         self._is_reading = True
         self._holds = 0
+        # Requests that are being answered; when they are too many nothing is read until half of them are.
+        self._commands = 0
+        self._is_crowded = False
         # There is more to be heard, and a call on its way for it.
         self._goes_on = False
         # What was wrong with the parts of an ACK that came in several.
@@ -259,6 +267,10 @@ class Session:
             self._failed(command, error)
             return
         if work is not None:
+            self._commands += 1
+            if self._commands == COMMANDS_MAX and not self._is_crowded:
+                self._is_crowded = True
+                self.hold()
             self.broker.spawn(self._finish(command, work, rights))
 
     async def _finish(self, command: Command, work: Coroutine[Any, Any, None], rights: int) -> None:
@@ -266,6 +278,11 @@ class Session:
             await work
         except Exception as error:
             self._failed(command, error)
+        finally:
+            self._commands -= 1
+            if self._is_crowded and self._commands <= COMMANDS_MAX // 2:
+                self._is_crowded = False
+                self.release()
         # A right that was revoked while something was opened by it must not outlive that.
         self.broker.guard.look_again(self, rights)
 
@@ -312,13 +329,19 @@ class Session:
         if self.is_closed:
             return
         self.protocol.writelines(buffers)
-        if not self._flush_scheduled:
+        self._unflushed_size += sum(map(len, buffers))
+        if self._unflushed_size >= self._unflushed_size_max:
+            # Many subscriptions may have something for it in this turn: each has to know when it is too
+            # much, and the transport says so.
+            self.flush()
+        elif not self._flush_scheduled:
             self._flush_scheduled = True
             self.broker.flushes.add(self)
 
     def flush(self) -> None:
         """Hand everything written to the transport, in one piece."""
         self._flush_scheduled = False
+        self._unflushed_size = 0
         if self.is_closed:
             return
         buffers = self.protocol.data_to_send()

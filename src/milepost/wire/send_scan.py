@@ -69,6 +69,8 @@ _INT64_MAX: Final = (1 << 63) - 1
 # What follows the publish time is mostly the same from message to message: its bytes are the key.
 _known_shapes: dict[bytes, Shape] = {}
 _KNOWN_SHAPES_MAX: Final = 1024
+# A schema version has eight bytes: whoever writes more must not have it remembered.
+_KNOWN_SHAPE_SIZE_MAX: Final = 128
 
 # Skips the argument handling of a named tuple's constructor, which is half of its time.
 _new_send = cast("Callable[[type[Send], tuple[object, ...]], Send]", tuple.__new__)
@@ -222,7 +224,7 @@ def _new_shape(rest: bytes) -> Shape | None:
     shape = read_rest_shape(rest, 0, len(rest))
     if shape is None or shape.traits.fault is not None:
         return None
-    if shape.is_lasting:
+    if shape.is_lasting and len(rest) <= _KNOWN_SHAPE_SIZE_MAX:
         if len(_known_shapes) >= _KNOWN_SHAPES_MAX:
             _known_shapes.clear()
         _known_shapes[rest] = shape

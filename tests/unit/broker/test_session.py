@@ -18,12 +18,13 @@ from stage.talk import (
     produce,
     request,
     subscribe,
+    subscribe_command,
     text_of,
     wire_id,
 )
 
 from milepost.broker.handlers.registry import HANDLERS
-from milepost.broker.session import LINGER_S, RECENTLY_CLOSED_MAX
+from milepost.broker.session import COMMANDS_MAX, LINGER_S, RECENTLY_CLOSED_MAX
 from milepost.wire import long_ack, protocol
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.commands import Kind
@@ -431,3 +432,40 @@ def test_a_connection_ends_when_the_outcome_of_a_publish_is_unknown(stage: Stage
     stage.turn()
     assert client.is_lost
     assert answers(client) == []
+
+
+def test_what_many_subscriptions_have_for_a_slow_client_is_bounded_as_for_one(
+    make_stage: MakeStage,
+) -> None:
+    limit, large = 16 * 1024, 4 * 1024
+    stage = make_stage(write_buffer_size=limit, dispatch_read_size=limit)
+    topic = stage.topic()
+    stage.publish(stage.producer(topic), *(message(number, b"x" * large) for number in range(20)))
+    client = stage.client(write_buffer_size=limit)
+    names = [f"s{number}" for number in range(20)]
+    for consumer_id, name in enumerate(names):
+        stage.subscription(topic, name)
+        subscribe(stage, client, name, consumer_id=consumer_id)
+    client.reads = False
+    # All of them ask at once, and all of it is in memory.
+    client.say(*(pb.CommandFlow(consumer_id=one, messagePermits=100) for one in range(len(names))))
+    stage.turn()
+    assert limit <= client.unsent_size() <= 3 * limit
+    client.reads = True
+    stage.turn()
+    assert len(client.take_all(Delivery)) == 20 * len(names)
+
+
+def test_a_client_that_asks_too_much_at_once_is_not_read_until_it_is_answered(stage: Stage) -> None:
+    stage.topic()
+    client, other = stage.client(), stage.client()
+    stage.engine.holds_catalog = True
+    for number in range(COMMANDS_MAX):
+        assert client.is_read
+        client.say(subscribe_command(f"s{number}", consumer_id=number))
+    assert not client.is_read
+    assert other.is_read
+    stage.engine.holds_catalog = False
+    stage.turn()
+    assert client.is_read
+    assert len(stage.topic().subscriptions) == COMMANDS_MAX

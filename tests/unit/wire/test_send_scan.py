@@ -339,3 +339,6 @@ def test_memory_of_shapes_is_bounded() -> None:
     for size in range(3 * send_scan._KNOWN_SHAPES_MAX):
         assert both(frame(uncompressed_size=size)).traits is PLAIN
     assert len(send_scan._known_shapes) <= send_scan._KNOWN_SHAPES_MAX
+    for size in range(3 * send_scan._KNOWN_SHAPE_SIZE_MAX):
+        assert both(frame(schema_version=b"v" * size)).traits is PLAIN
+    assert max(map(len, send_scan._known_shapes)) <= send_scan._KNOWN_SHAPE_SIZE_MAX
