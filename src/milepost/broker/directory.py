@@ -155,12 +155,17 @@ class Directory:
         self, name: NamespaceName, change: Callable[[dict[str, str]], dict[str, str]]
     ) -> None:
         """Give a namespace other properties, made from those it has."""
+        await self.change_namespace(
+            name, lambda doc: {**doc, "properties": change(doc.get("properties", {}))}
+        )
+
+    async def change_namespace(self, name: NamespaceName, change: Callable[[Doc], Doc]) -> None:
+        """Change what is known of a namespace beside its name and policies."""
         self.namespace(name)
 
         def store(catalog: Catalog) -> Doc:
             # Read there and not here: another change may be on its way.
-            doc = catalog.doc(NAMESPACES, str(name)) or {}
-            doc = {**doc, "properties": change(doc.get("properties", {}))}
+            doc = change(catalog.doc(NAMESPACES, str(name)) or {})
             catalog.put_doc(NAMESPACES, str(name), doc)
             return doc
 

@@ -17,7 +17,7 @@ from milepost.broker.slices import Slices
 from milepost.broker.subscription import Subscription
 from milepost.broker.topic import Topic
 from milepost.errors import NotFound
-from milepost.rest.bundles import BUNDLE
+from milepost.rest.bundles import bundles_of
 from milepost.rest.lookup import broker_name
 from milepost.rest.permission import needs
 from milepost.rest.request import ADMIN, AskedBroker
@@ -76,7 +76,8 @@ async def get_topics(broker: AskedBroker) -> dict[str, dict[str, ByDomain]]:
     found: dict[str, dict[str, ByDomain]] = {}
     slices = Slices(broker.clock)
     for topic in list(broker.topics.values()):
-        domains = found.setdefault(str(topic.name.namespace), {BUNDLE: {}})[BUNDLE]
+        bundle = bundles_of(broker, topic.name.namespace).of(str(topic.name))
+        domains = found.setdefault(str(topic.name.namespace), {}).setdefault(bundle, {})
         domains.setdefault(topic.name.domain, {})[str(topic.name)] = await _topic(topic, slices)
         if slices.is_over:
             await slices.rest()
@@ -90,8 +91,9 @@ async def get_owned_namespaces(
     """The bundles that a broker has topics of; there is one broker, and it has them all."""
     if broker_id != broker_name(broker):
         raise NotFound(f"broker {broker_id[:80]!a} is not here; {broker_name(broker)} is")
-    names = sorted({str(topic.name.namespace) for topic in broker.topics.values()})
-    return {f"{name}/{BUNDLE}": NamespaceOwnership() for name in names}
+    names = {topic.name.namespace for topic in broker.topics.values()}
+    bundles = [f"{name}/{one}" for name in names for one in bundles_of(broker, name).names]
+    return {bundle: NamespaceOwnership() for bundle in sorted(bundles)}
 
 
 async def _topic(topic: Topic, slices: Slices) -> TopicNumbers:

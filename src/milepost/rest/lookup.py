@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
-from milepost.rest.bundles import BUNDLE
+from milepost.rest.bundles import bundles_of
 from milepost.rest.permission import needs
 from milepost.rest.request import AskedBroker, AskedTopic
 
@@ -62,9 +62,9 @@ async def look_up(
     dependencies=[needs(Operation.LOOK_UP)],
 )
 async def get_bundle(broker: AskedBroker, name: AskedTopic) -> Response:
-    """The range of hashes that a topic's bundle has: of one broker, all of them."""
+    """The range of hashes that a topic's bundle has."""
     broker.directory.check_namespace(name)
-    return PlainTextResponse(BUNDLE)
+    return PlainTextResponse(bundles_of(broker, name.namespace).of(str(name)))
 
 
 def http_url(broker: Broker) -> str:

@@ -12,12 +12,13 @@ from pydantic import BaseModel, ConfigDict
 from milepost.broker import volatile
 from milepost.broker.auth.grants import Grants, SubscriptionMode
 from milepost.broker.auth.operations import Operation
+from milepost.broker.bundles import KEY, Bundles
 from milepost.broker.policies import document
 from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
 from milepost.errors import AlreadyExists, NotAllowed
 from milepost.rest import audit, auth_policies
-from milepost.rest.bundles import Bundles
+from milepost.rest.bundles import BundlesData
 from milepost.rest.name_lists import name_list
 from milepost.rest.permission import needs
 from milepost.rest.request import ADMIN, AskedBroker, AskedNamespace
@@ -41,7 +42,7 @@ class Policies(BaseModel):
     auth_policies: dict[str, dict[str, Any]]
     subscription_auth_mode: SubscriptionMode
     replication_clusters: list[str]
-    bundles: Bundles = Bundles()
+    bundles: BundlesData
     deleted: bool = False
     properties: Properties = {}
 
@@ -62,6 +63,7 @@ async def get_policies(broker: AskedBroker, name: AskedNamespace) -> Policies:
         auth_policies=auth_policies.shown(grants),
         subscription_auth_mode=grants.mode,
         replication_clusters=[cluster],
+        bundles=BundlesData.of(Bundles.of_doc(doc)),
         properties=doc.get("properties", {}),
         **document.document(found, cluster),
     )
@@ -79,7 +81,9 @@ async def create_namespace(
     """Create a namespace. Of the policies in the body those are kept that Milepost has, and the grants."""
     given = policies or {}
     properties = given.get("properties")
-    doc = {"properties": properties} if isinstance(properties, dict) else {}
+    doc: dict[str, Any] = {"properties": properties} if isinstance(properties, dict) else {}
+    if bundles := _bundles(given):
+        doc[KEY] = bundles.to_doc()
     found = document.values(given, broker.settings.cluster_name)
     grants = auth_policies.read(
         name, given.get("auth_policies"), given.get("subscription_auth_mode")
@@ -90,6 +94,13 @@ async def create_namespace(
     for policy, value in found.items():
         await broker.steward.book.set(Level.NAMESPACE, str(name), POLICIES[policy], value)
     audit.note(request, "create-namespace", name)
+
+
+def _bundles(policies: dict[str, Any]) -> Bundles | None:
+    """As many as the document asks for; one if it does not."""
+    given = policies.get("bundles")
+    count = given.get("numBundles") if isinstance(given, dict) else None
+    return Bundles.equal(count) if type(count) is int and count > 0 else None
 
 
 @router.delete(

@@ -11,9 +11,11 @@ from milepost.broker import upkeep
 from milepost.broker.auth.operations import Operation
 from milepost.errors import AlreadyExists
 from milepost.rest import audit
+from milepost.rest.bundles import bundles_of
 from milepost.rest.name_lists import name_list
 from milepost.rest.permission import needs
 from milepost.rest.request import (
+    ADMIN,
     NAMESPACE,
     PERSISTENT_ONLY,
     TOPIC,
@@ -74,11 +76,28 @@ class WouldLose(BaseModel):
 
 
 @router.get(NAMESPACE, dependencies=[needs(Operation.LIST_TOPICS)], response_model=list[str])
-async def get_topics(broker: AskedBroker, domain: Domain, name: AskedNamespace) -> Response:
-    """Full names; each partition by its own. Of non-persistent topics those that are open."""
-    broker.directory.namespace(name)
+async def get_topics(
+    broker: AskedBroker, domain: Domain, name: AskedNamespace, bundle: str | None = None
+) -> Response:
+    """Full names; each partition by its own. Of non-persistent topics those that are open. With
+    `bundle` only those that fall into it."""
+    bundles = bundles_of(broker, name)
     mode = "PERSISTENT" if domain == "persistent" else "NON_PERSISTENT"
-    return name_list(await broker.topics_of_namespace(str(name), mode))
+    found = await broker.topics_of_namespace(str(name), mode)
+    if bundle is not None:
+        bundles.bounds(bundle)
+        found = bundles.within(bundle, found)
+    return name_list(found)
+
+
+@router.get(
+    f"{ADMIN}/non-persistent/{{tenant}}/{{namespace}}/{{bundle:bundle}}",
+    dependencies=[needs(Operation.LIST_TOPICS)],
+    response_model=list[str],
+)
+async def get_topics_of_bundle(broker: AskedBroker, name: AskedNamespace, bundle: str) -> Response:
+    """The non-persistent topics that are open in a bundle."""
+    return await get_topics(broker, "non-persistent", name, bundle)
 
 
 @router.get(f"{NAMESPACE}/partitioned", dependencies=[needs(Operation.LIST_TOPICS)])
