@@ -41,6 +41,7 @@
     │   ├── StaleEpoch
     │   ├── NotPersistent
     │   │   └── NothingStored
+    │   ├── UnknownCluster
     │   ├── PreconditionFailed  … until something else is different
     │   │   └── UnexpectedPosition
     │   ├── IncompatibleSchema
@@ -277,6 +278,12 @@ class NothingStored(NotPersistent):
     """Something about stored messages, asked of a topic that stores none."""
 
     http_status = 405
+
+
+class UnknownCluster(NotAllowed):
+    """A cluster that is not there; a broker is in one."""
+
+    http_status = 403
 
 
 class PreconditionFailed(NotAllowed):

@@ -15,7 +15,18 @@ from typing import Any
 from milepost.admin.request import Answer, Request, Script, delete, get, namespace_path, topic_path
 
 # What is set by PUT; everything else by POST.
-PUT_OF_NAMESPACE = frozenset({"schemaCompatibilityStrategy", "compactionThreshold"})
+PUT_OF_NAMESPACE = frozenset(
+    {
+        "schemaCompatibilityStrategy",
+        "schemaAutoUpdateCompatibilityStrategy",
+        "compactionThreshold",
+        "offloadThreshold",
+        "offloadThresholdInSeconds",
+        "offloadDeletionLagMs",
+    }
+)
+# Texts that stand in the body without quotation marks.
+PLAIN_OF_NAMESPACE = frozenset({"antiAffinity", "resourcegroup"})
 PUT_OF_TOPIC = frozenset({"schemaCompatibilityStrategy"})
 # What a topic is given in the query, and not in the body.
 QUERY_OF_TOPIC = frozenset({"messageTTL", "subscriptionExpirationTime"})
@@ -23,17 +34,19 @@ QUERY_OF_TOPIC = frozenset({"messageTTL", "subscriptionExpirationTime"})
 
 def get_policy(namespace: str, name: str) -> Script[Any]:
     """What a namespace has set; None where that is nothing."""
-    return _value((yield get(namespace_path(namespace, name))))
+    answer = yield get(namespace_path(namespace, *name.split("/")))
+    return (answer.text() or None) if name in PLAIN_OF_NAMESPACE else _value(answer)
 
 
 def set_policy(namespace: str, name: str, value: object, **query: str) -> Script[None]:
     """None removes it, also what has no call that does."""
     method = "PUT" if name in PUT_OF_NAMESPACE else "POST"
-    yield Request(method, namespace_path(namespace, name), query, _body(value))
+    body = str(value).encode() if name in PLAIN_OF_NAMESPACE else _body(value)
+    yield Request(method, namespace_path(namespace, *name.split("/")), query, body)
 
 
 def remove_policy(namespace: str, name: str, **query: str) -> Script[None]:
-    yield delete(namespace_path(namespace, name), **query)
+    yield delete(namespace_path(namespace, *name.split("/")), **query)
 
 
 def get_topic_policy(

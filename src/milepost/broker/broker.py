@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from milepost import __version__
@@ -24,6 +24,7 @@ from milepost.broker.flushes import Flushes
 from milepost.broker.guard import Guard
 from milepost.broker.housekeeping import Housekeeping
 from milepost.broker.limits import Limits
+from milepost.broker.parts import NewSubscription
 from milepost.broker.pressure import Pressure
 from milepost.broker.progress import sample
 from milepost.broker.rates import RateBoard
@@ -112,6 +113,7 @@ class Broker:
         await self.guard.load()
         await self.schemas.load()
         await self.steward.book.load()
+        await self.steward.groups.load()
         await self.dynamic.load()
         self._ticker = self._loop.call_later(TICK_S, self._tick)
         self.housekeeping.start()
@@ -304,31 +306,45 @@ class Broker:
         broadcast: Start | None = None,
     ) -> Subscription:
         """A durable subscription at an index; the one that exists if there is one."""
-        topic.check_open()
-        limit, being_made = topic.policies.max_subscriptions, topic.being_made
-        if limit and len(topic.subscriptions.keys() | being_made) >= limit:
-            raise NotAllowed(f"topic {topic.name} has {limit} subscriptions already")
-        cursor = Cursor(topic.log.first_index, topic.log.end_index, at=index)
-        sequence = self.store.journal.last_sequence
-        data = snapshot.encode(cursor)
-
         doc: Doc = {"properties": properties or {}}
         if broadcast is not None:
             doc[BROADCAST] = {"start": broadcast.value}
+        cursor = Cursor(topic.log.first_index, topic.log.end_index, at=index)
+        made = await self.create_subscriptions([NewSubscription(topic, name, cursor, doc)])
+        return made[0]
 
-        def create(catalog: Catalog) -> StateRow:
-            row = catalog.create_state(topic.row.topic_id, opening.CURSOR_STATE, name, doc)
-            catalog.put_snapshot(row.state_id, Snapshot(sequence, data, []))
-            return row
+    async def create_subscriptions(self, news: Sequence[NewSubscription]) -> list[Subscription]:
+        """Durable subscriptions, all of them or none; `AlreadyExists` if one does."""
+        for topic in (one.topic for one in news):
+            topic.check_open()
+            limit = topic.policies.max_subscriptions
+            if limit and len(topic.subscriptions.keys() | topic.being_made) >= limit:
+                raise NotAllowed(f"topic {topic.name} has {limit} subscriptions already")
+        sequence = self.store.journal.last_sequence
+        stored = [Snapshot(sequence, snapshot.encode(one.cursor), []) for one in news]
 
-        being_made.add(name)
+        def create(catalog: Catalog) -> list[StateRow]:
+            rows = []
+            for one, first in zip(news, stored, strict=True):
+                kind = opening.CURSOR_STATE
+                row = catalog.create_state(one.topic.row.topic_id, kind, one.name, one.doc)
+                catalog.put_snapshot(row.state_id, first)
+                rows.append(row)
+            return rows
+
+        for one in news:
+            one.topic.being_made.add(one.name)
         try:
-            state = await self.engine.catalog(create)
+            rows = await self.engine.catalog(create)
         finally:
-            being_made.discard(name)
-        topic.check_open()  # else whoever opens it again finds the subscription there
-        stored = Snapshot(sequence, data, [])
-        return opening.open_subscription(self, topic, state, stored, made=cursor)
+            for one in news:
+                one.topic.being_made.discard(one.name)
+        for one in news:
+            one.topic.check_open()  # else whoever opens it again finds the subscription there
+        return [
+            opening.open_subscription(self, one.topic, row, first, made=one.cursor)
+            for one, row, first in zip(news, rows, stored, strict=True)
+        ]
 
     def create_reader(self, topic: Topic, name: str, index: int) -> Subscription:
         """A subscription that is not durable."""

@@ -63,6 +63,9 @@ class Counters:
     bytes_in: int = _count("Bytes of the entries stored.")
     publishes_refused: Reasons = _by_reason("Publishes answered with an error.")
     duplicates_dropped: int = _count("Publishes dropped because their sequence id was used.")
+    group_publishes_held: int = _count(
+        "Times a connection was not read because its resource group had published enough."
+    )
     reads_paused: int = _count("Times a connection was not read because it had too much under way.")
 
     # Schemas.

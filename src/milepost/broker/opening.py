@@ -110,11 +110,14 @@ def open_subscription(
         "resets": resets,
     }
     if broadcast is None:
-        return attach(broker, Subscription(topic, state.name, cursor, **fields))
-    start, now_ms = Start(broadcast["start"]), broker.clock.wall_ms
-    return attach(
-        broker, BroadcastGroup(topic, state.name, cursor, start=start, now_ms=now_ms, **fields)
-    )
+        subscription = Subscription(topic, state.name, cursor, **fields)
+    else:
+        start, now_ms = Start(broadcast["start"]), broker.clock.wall_ms
+        subscription = BroadcastGroup(
+            topic, state.name, cursor, start=start, now_ms=now_ms, **fields
+        )
+    subscription.recall(state.doc)
+    return attach(broker, subscription)
 
 
 def open_member(

@@ -6,8 +6,8 @@ Changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from milepost.broker.reset_history import ResetHistory
 from milepost.cursor.cursor import Cursor
@@ -15,6 +15,20 @@ from milepost.cursor.cursor import Cursor
 if TYPE_CHECKING:
     from milepost.broker.consumer import Consumer
     from milepost.broker.subscription import Subscription
+    from milepost.broker.topic import Topic
+
+
+# Keys of the document.
+REPLICATED, IDLE_SINCE_MS = "replicated", "idle_since_ms"
+
+
+class NewSubscription(NamedTuple):
+    """One that is to be made."""
+
+    topic: Topic
+    name: str
+    cursor: Cursor
+    doc: dict[str, Any]
 
 
 class Parts:
@@ -22,10 +36,24 @@ class Parts:
     consumers: list[Consumer]
     properties: dict[str, str]
     resets: ResetHistory
+    is_replicated: bool = False
+    """Somebody asked that other clusters know of it; kept for those who ask."""
+    idle_since_ms: int | None = None
+    """Since when nobody has used it, as far as has been seen and stored; None while somebody does."""
 
     def doc(self) -> dict[str, Any]:
         """What the catalog keeps of it beside the cursor."""
-        return {"properties": self.properties, "resets": self.resets.to_doc()}
+        doc: dict[str, Any] = {"properties": self.properties, "resets": self.resets.to_doc()}
+        if self.is_replicated:
+            doc[REPLICATED] = True
+        if self.idle_since_ms is not None:
+            doc[IDLE_SINCE_MS] = self.idle_since_ms
+        return doc
+
+    def recall(self, doc: Mapping[str, Any]) -> None:
+        """Take from a document what was not given when it was made."""
+        self.is_replicated = bool(doc.get(REPLICATED, False))
+        self.idle_since_ms = doc.get(IDLE_SINCE_MS)
 
     def parts(self: Subscription) -> Sequence[Subscription]:  # type: ignore[misc]
         """Itself, and the members of a group: all that have a cursor."""

@@ -10,7 +10,7 @@ A partitioned topic's policies are its partitions' too, so topics are known here
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from milepost.broker.directory import ChangeCatalog
@@ -24,7 +24,12 @@ from milepost.broker.policies.effective import (
 from milepost.broker.policies.policy import Level, Policy, Values, key_of
 from milepost.broker.policies.shapes import Json
 from milepost.broker.settings import Settings
-from milepost.errors import PolicyOutOfRange
+from milepost.errors import (
+    InvalidPolicy,
+    PolicyOutOfRange,
+    PreconditionFailed,
+    UnknownCluster,
+)
 from milepost.positions.names import NamespaceName, TopicName
 from milepost.storage.catalog import Catalog, Doc
 
@@ -77,6 +82,11 @@ class PolicyBook:
     def max_topics(self, namespace: NamespaceName) -> int:
         return max_topics(self._settings, self.values(Level.NAMESPACE, str(namespace)))
 
+    def users_of(self, policy: str, value: Json) -> list[str]:
+        """The namespaces that have set a policy to a value."""
+        found = self._set[Level.NAMESPACE].items()
+        return sorted(name for name, values in found if values.get(policy) == value)
+
     # -- changing ----------------------------------------------------------------------------------
 
     async def set(
@@ -93,6 +103,8 @@ class PolicyBook:
         route = policy.route(level)
         assert route is not None, f"{policy.name} is none of a {level.value}"
         read: Json = None
+        if value is None:
+            value = route.null
         if value is not None:
             read = policy.shape.read(value, route.path)
             self._check(policy, read, route.path)
@@ -112,6 +124,18 @@ class PolicyBook:
         largest = self._settings.max_message_size
         if policy.name == "max_message_size" and value > largest:
             raise PolicyOutOfRange(f"{name} = {value}: the broker takes at most {largest}")
+        if policy.name == "entry_filters":
+            # Upstream looks for each among those that are installed; here none is.
+            wanted = value["entryFilterNames"].partition(",")[0]
+            raise InvalidPolicy(
+                f"{name}: entry filter {wanted[:80]!a} is not installed"
+                if wanted
+                else f"{name}: no filter is named; DELETE removes them"
+            )
+        if policy.name == "replication_clusters":
+            check_clusters(value, self._settings.cluster_name)
+            if self._settings.cluster_name not in value:
+                raise PreconditionFailed(f"{name}: this cluster has every topic of its own")
 
     async def _store(self, level: Level, name: str, key: str, value: Json) -> None:
         folder = FOLDERS[level]
@@ -130,6 +154,16 @@ class PolicyBook:
 
         self._set[level][name] = await self._change(store)
         await self.on_change(level, name)
+
+
+def check_clusters(names: Sequence[str], here: str) -> None:
+    """Refuse none at all, and those that are not there: there is one cluster."""
+    if not names:
+        raise PreconditionFailed("no cluster is named")
+    unknown = [name for name in names if name != here]
+    # Upstream asks for this cluster first.
+    if unknown and here in names:
+        raise UnknownCluster(f"cluster {unknown[0][:80]!a} does not exist; {here} does")
 
 
 async def _told_nobody(level: Level, name: str) -> None:

@@ -8,7 +8,9 @@ suspending, for all partitions; `reset` waits until that is on disk.
     moves = await reset(broker, name, "sub", Reset(Target(time_ms=yesterday)), by="ann")
     moves = await reset(broker, name, "sub", Reset(Target(by=-100), dry_run=True), by="ann")
 
-All or nothing, also across a crash: the resets of all partitions are one record of the journal. A consumer
+All or nothing, also across a crash: the resets of all partitions are one record of the journal, and what
+`create` makes is made at its target, by one transaction of the catalog. (Where some partitions have the
+subscription and others not, those are two steps, and a crash may come between them.) A consumer
 that follows in place is told and goes on under a higher epoch; any other is closed and comes back at the
 target. What an ack, flow or read of an older epoch may still do is decided by the cursor: nothing.
 """
@@ -16,16 +18,18 @@ target. What an ack, flow or read of an older epoch may still do is decided by t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from milepost.broker import upkeep
 from milepost.broker.ack_journal import Done
 from milepost.broker.addresses import start_index, start_index_at
 from milepost.broker.labels import check_label
 from milepost.broker.limits import Limits
-from milepost.broker.reset_history import ResetRecord
+from milepost.broker.parts import NewSubscription
+from milepost.broker.reset_history import ResetHistory, ResetRecord
 from milepost.broker.subscription import Subscription
 from milepost.cursor.cursor import Cursor
 from milepost.errors import (
@@ -40,7 +44,6 @@ from milepost.errors import (
 )
 from milepost.positions.ids import MessageId
 from milepost.positions.names import TopicName
-from milepost.storage.catalog import Catalog
 from milepost.storage.entry import CHUNK
 
 if TYPE_CHECKING:
@@ -259,24 +262,25 @@ async def reset(
         return [
             move._replace(note=_note(move, one)) for move, one in zip(moves, known, strict=True)
         ]
-    made: list[Subscription] = []
+    missing = {
+        topic: move for topic, one, move in zip(topics, known, moves, strict=True) if one is None
+    }
+    made = await _make(broker, subscription, missing, asked=str(reset), by=by) if missing else []
     try:
-        for topic, one in zip(topics, known, strict=True):
-            if one is None:
-                made += await _make(broker, topic, subscription)
-        if reset.create:
-            known = [topic.subscriptions.get(subscription) for topic in topics]
+        known = [topic.subscriptions.get(subscription) for topic in topics]
         found = _check_there(topics, known, subscription)
-        moves = decide(found, reset)
+        there = [one for one in found if one not in made]
+        moved = decide(there, reset)
         # Nothing has paused since it was decided: it still holds.
-        done = perform(broker, found, moves, asked=str(reset), by=by)
+        done = perform(broker, there, moved, asked=str(reset), by=by)
     except BaseException:
         for one in made:
             await broker.delete_subscription(one)
         raise
     await done
+    others = iter(moved)
     return [
-        move._replace(note=_note(move, None if one in made else one))
+        move._replace(note=_note(move, None)) if one in made else next(others)
         for move, one in zip(moves, found, strict=True)
     ]
 
@@ -324,13 +328,33 @@ def _newcomer(broker: Broker, topic: Topic, name: str) -> Subscription:
     return Subscription(topic, name, cursor, limits=limits, state_id=None, journal=None)
 
 
-async def _make(broker: Broker, topic: Topic, name: str) -> list[Subscription]:
-    """Make it at the beginning, so that nothing is passed over until the reset says what; none if
-    somebody else was first."""
-    try:
-        return [await broker.create_subscription(topic, name, topic.log.first_index)]
-    except AlreadyExists:
-        return []
+async def _make(
+    broker: Broker, name: str, moves: Mapping[Topic, Move], *, asked: str, by: str
+) -> list[Subscription]:
+    """Make it where the reset goes, on all these topics in one step: a crash leaves all of them, with
+    the reset in their history, or none. Those are left out where somebody else was first."""
+    now_ms = broker.clock.wall_ms()
+    news = []
+    for topic, move in moves.items():
+        cursor = Cursor(topic.log.first_index, topic.log.end_index)
+        cursor.seek(_clamp(move.to, cursor))
+        record = ResetRecord(
+            now_ms, by, asked, move.was, move.to, cursor.epoch, move.redelivered, move.skipped
+        )
+        assert cursor.epoch == move.epoch, f"{move} came to {cursor}"
+        news.append(
+            NewSubscription(topic, name, cursor, {"resets": ResetHistory([record]).to_doc()})
+        )
+    while True:
+        news = [one for one in news if name not in one.topic.subscriptions]
+        try:
+            made = await broker.create_subscriptions(news) if news else []
+        except AlreadyExists:
+            if all(name not in one.topic.subscriptions for one in news):
+                raise
+        else:
+            broker.counters.seeks += len(made)
+            return made
 
 
 def _note(move: Move, known: Subscription | None) -> str:
@@ -363,7 +387,7 @@ def perform(
             assert subscription.cursor.epoch == move.epoch, f"{move} came to {subscription}"
             subscription.resets.add(record)
             broker.counters.seeks += 1
-    return asyncio.gather(*durable, loop.create_task(_save(broker, subscriptions)))
+    return asyncio.gather(*durable, loop.create_task(upkeep.save_docs(broker, subscriptions)))
 
 
 def _settler(done: asyncio.Future[None]) -> Done:
@@ -372,18 +396,6 @@ def _settler(done: asyncio.Future[None]) -> Done:
             done.set_exception(error) if error else done.set_result(None)
 
     return settle
-
-
-def _save(broker: Broker, subscriptions: Sequence[Subscription]) -> Coroutine[Any, Any, None]:
-    """Put what is known of subscriptions beside their cursors into the catalog, all of it or none."""
-    docs = {one.state_id: one.doc() for one in subscriptions if one.state_id is not None}
-
-    def save(catalog: Catalog) -> None:
-        for state_id, doc in docs.items():
-            if catalog.state_by_id(state_id) is not None:  # else it was deleted meanwhile
-                catalog.set_state(state_id, doc)
-
-    return broker.engine.catalog(save)
 
 
 def obeyed(broker: Broker, consumer: Consumer) -> None:
@@ -398,4 +410,4 @@ async def _save_quietly(broker: Broker, subscription: Subscription) -> None:
     with suppress(
         MilepostError
     ):  # who has obeyed is for people to read; it is in memory all the same
-        await _save(broker, [subscription])
+        await upkeep.save_docs(broker, [subscription])

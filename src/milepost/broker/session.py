@@ -171,6 +171,8 @@ class Session:
         publication = topic.publish(producer, event.sends)
         if topic.throttle is not None:
             topic.throttle.published(self, publication.count, publication.size_bytes)
+        if topic.group_throttle is not None:
+            topic.group_throttle.published(self, publication.count, publication.size_bytes)
 
     def _pause(self) -> None:
         if self._is_reading:

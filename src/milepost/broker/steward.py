@@ -22,6 +22,7 @@ from milepost.broker.policies.effective import Rate
 from milepost.broker.policies.policy import Level
 from milepost.broker.policy_book import PolicyBook
 from milepost.broker.publish_throttle import PublishThrottle
+from milepost.broker.resource_groups import ResourceGroups
 from milepost.broker.settings import Settings
 from milepost.broker.subscribe_gate import SubscribeGate
 from milepost.broker.subscription import Subscription
@@ -41,6 +42,7 @@ class Steward:
         self._broker = broker
         self.book = PolicyBook(broker.engine.catalog, broker.settings)
         self.book.on_change = self._changed
+        self.groups = ResourceGroups(broker.engine.catalog, broker.clock.monotonic, self._held)
         # Topics whose deduplication is being switched, and who hears that it was.
         self._switching: dict[Topic, asyncio.Future[None]] = {}
 
@@ -89,6 +91,7 @@ class Steward:
         """Give a topic, and all who use it, the policies that hold for it now."""
         policies = topic.policies = self.book.of(topic.name)
         self._set_publish_rate(topic, policies.publish_rate)
+        topic.group_throttle = self.groups.publish_throttle(self._group_of(topic))
         if policies.subscribe_rate is None:
             topic.subscribe_gate = None
         elif topic.subscribe_gate is None or topic.subscribe_gate.rate != policies.subscribe_rate:
@@ -121,10 +124,19 @@ class Steward:
             subscription.own_throttle,
             policies.dispatch_rate_of(subscription.owner.name),
         )
-        throttles = [one for one in (topic.dispatch_throttle, own) if one is not None]
+        shared = self.groups.dispatch_throttle(self._group_of(topic))
+        throttles = [one for one in (topic.dispatch_throttle, shared, own) if one is not None]
         if throttles != list(subscription.throttles):
             subscription.throttles = throttles
             subscription.rescan()
+
+    def _held(self) -> None:
+        self._broker.counters.group_publishes_held += 1
+
+    def _group_of(self, topic: Topic) -> str | None:
+        namespace = self.book.values(Level.NAMESPACE, str(topic.name.namespace))
+        group: str | None = namespace.get("resource_group")
+        return group
 
     def _throttle(self, topic: Topic, found: Throttle | None, rate: Rate | None) -> Throttle | None:
         """The throttle for a rate: the one that is there, with its debts, if it is of that rate."""

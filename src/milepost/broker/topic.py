@@ -96,6 +96,8 @@ class Topic:
         """How fast messages may go out, to all subscriptions together."""
         self.throttle: PublishThrottle | None = None
         """Holds producers that are too fast; None: nobody is."""
+        self.group_throttle: PublishThrottle | None = None
+        """The same for all topics of its resource group together."""
         self.chunked = ChunkedMessages()
         self.opened_ms = now_ms()
         self.recovered_end = log.end_index

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from milepost.admin import Admin
 
 GET, SET, REMOVE = "get", "set", "remove"
+DELETE = "delete"
+"""What pulsar-admin calls the removal of some."""
 
 Values = dict[str, Any]
 
@@ -59,6 +61,10 @@ def command_of(level: Level, name: str) -> click.Command | None:
     policy = policy_of(level, word)
     if policy is None or verb not in _COMMANDS:
         return None
+    route = policy.route(level)
+    assert route is not None
+    if verb in (REMOVE, DELETE) and route.null is not None:
+        return None  # upstream would set it: there is no way to remove it
     return _COMMANDS[verb](level, name, policy)
 
 
@@ -93,7 +99,7 @@ def _remove(level: Level, name: str, policy: Policy) -> click.Command:
                 # There is no call that removes it. A value that means nothing, or none at all, does.
                 _put(admin, level, policy, values, policy.unset_by)
             elif level is Level.NAMESPACE:
-                admin.remove_policy(values["namespace"], route.path)
+                admin.remove_policy(values["namespace"], route.removal or route.path)
             else:
                 path, which = _which(route, values)
                 admin.remove_topic_policy(values["topic"], path, **which)
@@ -111,6 +117,7 @@ _COMMANDS: dict[str, Callable[[Level, str, Policy], click.Command]] = {
     GET: _get,
     SET: _set,
     REMOVE: _remove,
+    DELETE: _remove,
 }
 
 
@@ -126,7 +133,9 @@ def _ask(admin: Admin, level: Level, policy: Policy, values: Values) -> Any:
 def _put(admin: Admin, level: Level, policy: Policy, values: Values, value: Any) -> None:
     route = policy.route(level)
     assert route is not None
-    if level is Level.NAMESPACE:
+    if level is Level.NAMESPACE and route.segment:
+        admin.set_policy(values["namespace"], f"{route.path}/{value}", None)
+    elif level is Level.NAMESPACE:
         admin.set_policy(values["namespace"], route.path, value)
     else:
         path, which = _which(route, values)

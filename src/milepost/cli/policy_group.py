@@ -23,7 +23,9 @@ class PolicyGroup(LazyGroup):
     def list_commands(self, ctx: click.Context) -> list[str]:
         words = [word for word, _ in self.policies()]
         made = [f"{verb}-{word}" for word in words for verb in ("get", "set", "remove")]
-        return [*super().list_commands(ctx), *made]
+        # Not all of them can be removed.
+        there = [name for name in made if self.get_command(ctx, name) is not None]
+        return [*super().list_commands(ctx), *there]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         own = super().get_command(ctx, cmd_name)

@@ -17,7 +17,17 @@ from typing import Any, Final, NamedTuple
 import click
 
 from milepost.broker.policies.policy import Level, Policy
-from milepost.broker.policies.shapes import Choice, Json, Real, Record, Several, Shape, Switch
+from milepost.broker.policies.shapes import (
+    Choice,
+    Json,
+    Names,
+    Real,
+    Record,
+    Several,
+    Shape,
+    Switch,
+    Text,
+)
 from milepost.broker.policies.table import POLICIES
 from milepost.cli.quantities import DURATION, MEGABYTES, MILLISECONDS, MINUTES, NAMES, SIZE
 
@@ -115,6 +125,43 @@ OPTIONS: Final[dict[str, tuple[Option, ...]]] = {
     ),
     # Nothing to say: that it is set is all of it.
     "dispatcher_pause": (),
+    "replication_clusters": (Option("-c --clusters"),),
+    "offload": (
+        Option("-d --driver", "managedLedgerOffloadDriver"),
+        Option("-r --region", "s3ManagedLedgerOffloadRegion", default=None),
+        Option("-b --bucket", "s3ManagedLedgerOffloadBucket", default=None),
+        Option("-e --endpoint", "s3ManagedLedgerOffloadServiceEndpoint", default=None),
+        Option("-ro --s3-role", "s3ManagedLedgerOffloadRole", default=None),
+        Option(
+            "-rsn --s3-role-session-name", "s3ManagedLedgerOffloadRoleSessionName", default=None
+        ),
+        Option("-mbs --maxBlockSize", "s3ManagedLedgerOffloadMaxBlockSizeInBytes", SIZE, None),
+        Option("-rbs --readBufferSize", "s3ManagedLedgerOffloadReadBufferSizeInBytes", SIZE, None),
+        Option(
+            "-oae -dl --offloadAfterElapsed",
+            "managedLedgerOffloadDeletionLagInMillis",
+            MILLISECONDS,
+            None,
+        ),
+        Option(
+            "-oat -t --offloadAfterThreshold", "managedLedgerOffloadThresholdInBytes", SIZE, None
+        ),
+        Option(
+            "-oats -ts --offloadAfterThresholdInSeconds",
+            "managedLedgerOffloadThresholdInSeconds",
+            DURATION,
+            None,
+        ),
+        Option("-orp --offloadedReadPriority", "managedLedgerOffloadedReadPriority", default=None),
+    ),
+    "resource_group": (Option("-rgn --resource-group-name"),),
+    "entry_filters": (Option("-efn --entry-filters-name", "entryFilterNames"),),
+    "anti_affinity": (Option("-g --group"),),
+    "bookie_affinity": (
+        Option("-pg --primary-group", "bookkeeperAffinityGroupPrimary"),
+        Option("-sg --secondary-group", "bookkeeperAffinityGroupSecondary", default=None),
+    ),
+    "metric_property_keys": (Option("-k --keys"),),
 }
 
 # The words of commands are made from the last part of the path, but for these.
@@ -123,6 +170,11 @@ _WORDS: Final[dict[tuple[Level, str], tuple[str, ...]]] = {
     (Level.TOPIC, "schema_validation"): ("schema-validation-enforce",),
     (Level.TOPIC, "deduplication"): ("deduplication", "deduplication-enabled"),
     (Level.TOPIC, "max_producers"): ("max-producers", "maxProducers"),
+    (Level.TOPIC, "replication_clusters"): ("replication-clusters",),
+    (Level.TOPIC, "entry_filters"): ("entry-filters-per-topic", "entry-filters"),
+    (Level.NAMESPACE, "anti_affinity"): ("anti-affinity-group",),
+    (Level.NAMESPACE, "resource_group"): ("resource-group",),
+    (Level.NAMESPACE, "bookie_affinity"): ("bookie-affinity-group",),
     (Level.TOPIC, "max_subscriptions"): ("max-subscriptions", "max-subscriptions-per-topic"),
     (Level.TOPIC, "max_unacked_per_consumer"): (
         "max-unacked-messages-per-consumer",
@@ -195,8 +247,10 @@ def shape_of(policy: Policy, option: Option) -> Shape:
 def _kind(shape: Shape) -> Any:
     if isinstance(shape, Choice):
         return click.Choice(shape.names, case_sensitive=False)
-    if isinstance(shape, Several):
+    if isinstance(shape, Several | Names):
         return NAMES
+    if isinstance(shape, Text):
+        return click.STRING
     return click.FLOAT if isinstance(shape, Real) else click.INT
 
 

@@ -21,6 +21,9 @@ SIZE_MAX = 1024 * 1024
 DEPTH_MAX = 64
 TIMEOUT_S = 30.0
 
+# Upstream's clients send these as bare texts, and call them JSON.
+PLAIN_PATHS = ("/antiAffinity",)
+
 _JSON = re.compile(rb"application/(?:[\w.+-]+\+)?json\s*(?:;|$)", re.IGNORECASE)
 _OUTSIDE_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]')
 
@@ -58,6 +61,13 @@ async def read(receive: Receive) -> bytes:
                     return b"".join(parts)
     except TimeoutError:
         raise BadBody(408, f"the body did not come within {TIMEOUT_S:g} s") from None
+
+
+def quoted(body: bytes) -> bytes:
+    """A bare text as the JSON that it should have been."""
+    if not body or body.lstrip().startswith(b'"') or body.strip() == b"null":
+        return body
+    return json.dumps(body.decode("utf-8", "replace")).encode()
 
 
 def check(headers: list[tuple[bytes, bytes]], body: bytes) -> None:

@@ -49,6 +49,8 @@ class Edge:
             try:
                 bodies.check_head(headers)
                 body = await bodies.read(receive)
+                if scope["path"].endswith(bodies.PLAIN_PATHS):
+                    body = bodies.quoted(body)
                 bodies.check(headers, body)
             except bodies.BadBody as bad:
                 await _answer(send, *bad.args)

@@ -21,6 +21,7 @@ from milepost.rest import audit, auth_policies
 from milepost.rest.bundles import BundlesData
 from milepost.rest.name_lists import name_list
 from milepost.rest.permission import needs
+from milepost.rest.replication import ALLOWED_CLUSTERS, MIGRATED
 from milepost.rest.request import ADMIN, AskedBroker, AskedNamespace
 from milepost.rest.tenants import AskedTenant
 from milepost.rest.topics import Properties
@@ -42,9 +43,12 @@ class Policies(BaseModel):
     auth_policies: dict[str, dict[str, Any]]
     subscription_auth_mode: SubscriptionMode
     replication_clusters: list[str]
+    allowed_clusters: list[str] = []
     bundles: BundlesData
     deleted: bool = False
     properties: Properties = {}
+    migrated: bool = False
+    resource_group_name: str | None = None
 
 
 @router.get("/{tenant}", dependencies=[needs(Operation.ADMINISTER_TENANT)])
@@ -64,6 +68,9 @@ async def get_policies(broker: AskedBroker, name: AskedNamespace) -> Policies:
         subscription_auth_mode=grants.mode,
         replication_clusters=[cluster],
         bundles=BundlesData.of(Bundles.of_doc(doc)),
+        allowed_clusters=doc.get(ALLOWED_CLUSTERS, []),
+        migrated=doc.get(MIGRATED, False),
+        resource_group_name=found.get("resource_group"),
         properties=doc.get("properties", {}),
         **document.document(found, cluster),
     )
@@ -131,15 +138,6 @@ async def get_topics(
     """Full names; each partition by its own."""
     broker.directory.namespace(name)
     return name_list(await broker.topics_of_namespace(str(name), mode.value))
-
-
-@router.get(
-    "/{tenant}/{namespace}/replication", dependencies=[needs(Operation.ADMINISTER_NAMESPACE)]
-)
-async def get_clusters(broker: AskedBroker, name: AskedNamespace) -> list[str]:
-    """The clusters that have the namespace: there is one."""
-    broker.directory.namespace(name)
-    return [broker.settings.cluster_name]
 
 
 # -- properties --------------------------------------------------------------------------------------

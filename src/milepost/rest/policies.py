@@ -65,7 +65,7 @@ class Target:
         )
 
 
-async def _namespace(broker: AskedBroker, name: AskedNamespace) -> Target:
+async def namespace_target(broker: AskedBroker, name: AskedNamespace) -> Target:
     broker.directory.namespace(name)
     return Target(broker, Level.NAMESPACE, str(name), None)
 
@@ -77,7 +77,7 @@ async def _topic(broker: AskedBroker, name: AskedTopic, isGlobal: bool = False) 
 
 
 _TARGETS: dict[Level, Handler] = {
-    Level.NAMESPACE: _namespace,
+    Level.NAMESPACE: namespace_target,
     Level.TOPIC: _topic,
 }
 _PATHS = {Level.NAMESPACE: NAMESPACE_PATH, Level.TOPIC: TOPIC_PATH}
@@ -93,6 +93,8 @@ def answer(value: Json, route: Route) -> Response:
         value = route.unset
     if value is NOTHING or value is None:
         return Response(status_code=route.unset_status)
+    if route.is_plain:
+        return Response(value, media_type="text/plain")
     return Response(json.dumps(value), media_type="application/json")
 
 
@@ -121,7 +123,9 @@ def _add(policy: Policy, level: Level, route: Route) -> None:
         "GET": get,
         route.method: set_from_query if route.query else set_from_body,
     }
-    if route.removable:
+    if route.removal:
+        _serve(level, route.removal, {"DELETE": remove}, policy.name, policy.doc)
+    elif route.removable:
         handlers["DELETE"] = remove
     unset: Responses = {}
     if route.unset_status == 204:
@@ -225,7 +229,7 @@ def _add_all() -> None:
     for level in Level:
         for policy in TABLE:
             route = policy.route(level)
-            if route is not None and not route.kind:
+            if route is not None and not route.kind and not route.segment:
                 _add(policy, level, route)
                 if route.per_subscription:
                     _add_per_subscription(policy, route)

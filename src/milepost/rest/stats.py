@@ -238,6 +238,8 @@ async def subscription_stats(
         lastAckedTimestamp=tally.settled_ms,
         lastMarkDeleteAdvancedTimestamp=tally.mark_delete_ms,
         consumers=consumers if asked.consumers else [],
+        isReplicated=subscription.is_replicated,
+        replicated=subscription.is_replicated,
         isDurable=subscription.is_durable,
         durable=subscription.is_durable,
         nonContiguousDeletedMessagesRanges=holes,

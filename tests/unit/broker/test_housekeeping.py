@@ -8,6 +8,7 @@ from typing import Any
 from stage.frames import message
 from stage.stage import TOPIC, Stage
 
+from milepost.broker import upkeep
 from milepost.broker.dispatch import SHARED
 from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
@@ -79,6 +80,54 @@ def test_a_subscription_that_nobody_uses_expires(stage: Stage) -> None:
     assert look_after(60) == {"reader"}
     assert stage.broker.counters.subscriptions_expired == 2
     assert not stage.restarted().topic().subscriptions
+
+
+def look(stage: Stage, seconds: float) -> set[str]:
+    stage.topic()
+    stage.clock.advance(seconds)
+    stage.loop.do(stage.broker.housekeeping.drop_idle)
+    stage.turn()
+    return set(stage.topic().subscriptions)
+
+
+def test_a_restart_does_not_begin_idle_time_anew(stage: Stage) -> None:
+    topic = stage.topic()
+    stage.subscription(topic, "idle")
+    busy = stage.consumer(stage.subscription(topic, "busy"), SHARED, permits=2)
+    set_policy(stage, "subscription_expiration", 1)
+    assert look(stage, 0) == {"idle", "busy"}
+    assert busy.subscription.idle_since_ms is None
+    assert look(stage, 50) == {"idle", "busy"}
+    again = stage.restarted()
+    assert look(again, 9) == {"idle", "busy"}, "59 s, and first seen by this process"
+    assert look(again, 2) == {"busy"}
+    assert look(again, 49) == {"busy"}, "it was in use until the restart"
+    assert look(again, 10) == set()
+
+
+def test_what_was_long_idle_is_looked_at_twice_after_a_restart(stage: Stage) -> None:
+    stage.subscription(stage.topic(), "idle")
+    set_policy(stage, "subscription_expiration", 1)
+    assert look(stage, 0) == {"idle"}
+    again = stage.restarted()
+    assert look(again, 3600) == {"idle"}, "its consumers may be on their way"
+    consumer = again.consumer(again.topic().subscriptions["idle"], SHARED, permits=2)
+    assert look(again, 1) == {"idle"}
+    assert consumer.subscription.idle_since_ms is None
+    again.broker.remove_consumer(consumer)
+    third = again.restarted()
+    assert look(third, 1) == {"idle"}
+    assert look(third, 58) == {"idle"}, "that it was idle before it was used is forgotten"
+    assert look(third, 3) == set()
+
+
+def test_an_unload_does_not_begin_idle_time_anew(stage: Stage) -> None:
+    stage.subscription(stage.topic(), "idle")
+    set_policy(stage, "subscription_expiration", 1)
+    assert look(stage, 0) == {"idle"}
+    stage.run(upkeep.close_topic(stage.broker, stage.topic()))
+    assert look(stage, 58) == {"idle"}
+    assert look(stage, 3) == set()
 
 
 def test_what_waits_for_its_time_expires_too(stage: Stage) -> None:

@@ -32,6 +32,7 @@ from milepost.testing.files import MemoryFiles
 from milepost.wire.events import WireId
 
 NAME = TopicName.parse(TOPIC)
+PARTS = TopicName.parse("persistent://public/default/parts")
 
 
 @pytest.fixture
@@ -529,3 +530,48 @@ def test_a_reset_of_what_was_unloaded_meanwhile_is_not_answered_as_done(stage: S
     assert isinstance(asked.exception(), ServiceNotReady)
     again = stage.topic(f"{TOPIC}-partition-0").subscriptions["s"]
     assert (again.position, again.cursor.epoch) == (0, 0)
+
+
+@pytest.mark.parametrize("target", [Target(index=1), Target(edge="latest"), Target(by=1)])
+def test_what_a_reset_creates_is_at_its_target_from_the_first_moment(
+    stage: Stage, target: Target
+) -> None:
+    """A crash right behind the one step that makes it finds it there, on every partition."""
+    stage.run(stage.broker.create_partitioned_topic(PARTS, 3))
+    for number in range(3):
+        topic = stage.topic(str(PARTS.partition_name(number)))
+        stage.publish(stage.producer(topic), message(0), message(1))
+    transactions = []
+    catalog = stage.broker.engine.catalog
+
+    async def counted(work: Any) -> Any:
+        transactions.append(work)
+        return await catalog(work)
+
+    stage.broker.engine.catalog = counted  # type: ignore[method-assign]
+    moves = run(stage, Reset(target, create=True), "new", PARTS)
+    assert len(transactions) == 1
+    where = 2 if target.edge else 1
+    assert [(one.to, one.epoch, one.note) for one in moves] == [
+        (where, 1, "the subscription is new")
+    ] * 3
+    again = stage.restarted()
+    for number in range(3):
+        found = again.topic(str(PARTS.partition_name(number))).subscriptions["new"]
+        assert (found.cursor.mark_delete_index, found.cursor.epoch) == (where - 1, 1)
+        (record,) = found.resets.records
+        assert (record.asked, record.to, record.by) == (str(target), where, "ann")
+
+
+def test_partitions_that_have_the_subscription_move_and_the_others_are_made(stage: Stage) -> None:
+    stage.run(stage.broker.create_partitioned_topic(PARTS, 2))
+    topics = [stage.topic(str(PARTS.partition_name(number))) for number in range(2)]
+    old = stage.subscription(topics[0], "s")
+    for topic in topics:
+        stage.publish(stage.producer(topic), message(0), message(1))
+    moves = run(stage, Reset(Target(edge="latest"), create=True), "s", PARTS)
+    assert [(one.to, one.epoch, one.note) for one in moves] == [
+        (2, 1, ""),
+        (2, 1, "the subscription is new"),
+    ]
+    assert old.cursor.backlog == topics[1].subscriptions["s"].cursor.backlog == 0

@@ -132,7 +132,9 @@ def test_every_policy_has_three_commands(level: Level) -> None:
     assert len(words) == len(singles) + 1  # two quotas are one word
     for word in words:
         for verb in ("get", "set", "remove"):
-            assert command_of(level, f"{verb}-{word}") is not None
+            # To remove this one would be to set it to false.
+            is_kept = (verb, word) == ("remove", "is-allow-auto-update-schema")
+            assert (command_of(level, f"{verb}-{word}") is None) is is_kept
     assert command_of(level, "get-nonsense") is None
     assert command_of(level, f"mend-{words[0]}") is None
     assert command_of(level, "mend-backlog-quota") is None

@@ -15,11 +15,13 @@ NAMESPACE = "/admin/v2/namespaces/public/default"
 TOPIC = "/admin/v2/persistent/public/default/orders"
 BASES = {Level.NAMESPACE: NAMESPACE, Level.TOPIC: TOPIC}
 
+# Values that only hold beside something else have tests of their own: of clusters, groups and filters.
+APART = {"resource_group", "entry_filters", "replication_clusters", "anti_affinity"}
 ROUTES = [
     (policy, BASES[level], route)
     for policy in TABLE
     for level in Level
-    if (route := policy.route(level)) and not route.kind
+    if (route := policy.route(level)) and not route.kind and policy.name not in APART
 ]
 
 
@@ -71,7 +73,8 @@ def test_every_policy_is_set_and_removed(ask: Ask) -> None:
     for policy, base, route in ROUTES:
         path = f"{base}/{route.path}"
         change = setting(route, base, policy.shape.example)
-        requests += [f"GET {path}", change, f"GET {path}", f"DELETE {path}", f"GET {path}"]
+        removal = f"DELETE {base}/{route.removal or route.path}"
+        requests += [f"GET {path}", change, f"GET {path}", removal, f"GET {path}"]
     _, *answers = ask(make_topic(), *requests)
     for number, (policy, base, route) in enumerate(ROUTES):
         unset, done, found, removed, again = answers[5 * number : 5 * number + 5]
@@ -145,6 +148,44 @@ def test_null_removes(ask: Ask) -> None:
     both = {"retentionTimeInMinutes": 1, "retentionSizeInMB": 1}
     _, removed, found = ask(send("POST", path, both), Request("POST", path, b"null"), f"GET {path}")
     assert (removed.status, found.body) == (204, b"")
+
+
+def test_null_forbids_schema_updates_as_upstream_reads_it(ask: Ask) -> None:
+    path = f"{NAMESPACE}/isAllowAutoUpdateSchema"
+    unset, _, found = ask(f"GET {path}", Request("POST", path, b"null"), f"GET {path}")
+    assert (value_of(unset), value_of(found)) == (True, False)
+
+
+def test_entry_filters_are_refused_as_none_is_installed(ask: Ask) -> None:
+    for base in (NAMESPACE, TOPIC):
+        path = f"{base}/entryFilters"
+        _, unset, refused, empty, nothing, removed = ask(
+            make_topic(),
+            f"GET {path}",
+            send("POST", path, {"entryFilterNames": "one,two"}),
+            send("POST", path, {"entryFilterNames": ""}),
+            send("POST", path, {}),
+            f"DELETE {path}",
+        )
+        assert (unset.status, unset.body) == (200, b"")
+        assert (refused.status, "'one' is not installed" in refused.reason) == (400, True)
+        assert (empty.status, nothing.status, removed.status) == (400, 400, 204)
+    (applied,) = ask(f"GET {TOPIC}/entryFilters?applied=true")
+    assert value_of(applied) == {"entryFilterNames": ""}
+
+
+def test_an_anti_affinity_group_is_a_bare_text(ask: Ask) -> None:
+    path = f"{NAMESPACE}/antiAffinity"
+    bare, found, quoted, again, _, gone = ask(
+        Request("POST", path, b"spread"),
+        f"GET {path}",
+        send("POST", path, "other"),
+        f"GET {path}",
+        f"DELETE {path}",
+        f"GET {path}",
+    )
+    assert (bare.status, found.body, quoted.status, again.body) == (204, b"spread", 204, b"other")
+    assert gone.body == b""
 
 
 @pytest.mark.parametrize("base", [NAMESPACE, TOPIC])

@@ -45,6 +45,7 @@ NAMES: Final = {
     "persistence": "persistence",
     "deduplication_snapshot_interval": "deduplicationSnapshotIntervalSeconds",
     "dispatcher_pause": "dispatcherPauseOnAckStatePersistentEnabled",
+    "offload": "offload_policies",
 }
 # The same for those that stand under the name of a cluster.
 BY_CLUSTER: Final = {

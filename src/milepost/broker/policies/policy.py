@@ -47,6 +47,8 @@ class Route:
     method: str = "POST"
     """What sets it."""
     removable: bool = True
+    removal: str = ""
+    """The last part of the path that removes it, where that is another."""
     unset: Json = NOTHING
     """What GET answers while nothing is set."""
     unset_status: int = 200
@@ -56,6 +58,12 @@ class Route:
     """One of several values under one path, told apart by `backlogQuotaType`."""
     bare: Json = None
     """What setting it without a body means; None removes it, as null does."""
+    is_plain: bool = False
+    """A text that is answered, and may be sent, without quotation marks."""
+    segment: bool = False
+    """The value is one more part of the path; its routes are written by hand."""
+    null: Json = None
+    """What setting it to null means; None removes it."""
     per_subscription: str = ""
     """Of a topic: the last part of the path behind a subscription's name, for which alone it is set."""
 

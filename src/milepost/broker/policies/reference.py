@@ -56,7 +56,13 @@ broker's [settings](configuration.md). A value replaces the whole value of the l
 - **Inactive topics** are deleted, with what is in them, when nobody has published or subscribed for as long;
   partitions are not. Nothing is deleted unless a policy asks for it: upstream's default is to delete.
 - **Subscriptions** that no consumer has used for so many minutes are deleted, with their position. The time
-  counts from when it was first seen so; a restart begins it anew. A reader's go with the reader.
+  counts from when it was first seen so, and goes on through a restart; what had expired by then is looked at
+  twice before it goes. A reader's go with the reader.
+- **Resource groups** (`/admin/v2/resourcegroups`): all topics of the namespaces in a group share its rates,
+  in and out, besides their own. Who is fast leaves less for the others.
+- Policies about what is not here (other clusters, offloading, filters, affinity) are kept and answered;
+  nothing acts on them. Other clusters, and filters that are not installed, are refused with upstream's
+  statuses.
 - **Deduplication** switched for a topic in use begins, or ends, between two messages, before it is answered.
 - A **dispatch rate** may be set for one subscription (`…/{topic}/{subscription}/dispatchRate`); it holds
   before what the topic has for each.

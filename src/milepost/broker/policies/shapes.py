@@ -129,6 +129,44 @@ class Several:
 
 
 @dataclass(frozen=True, slots=True)
+class Text:
+    """A line of text."""
+
+    example: str = "a"
+    length_max: int = 256
+
+    @property
+    def allowed(self) -> str:
+        return f"a text of at most {self.length_max} characters"
+
+    def read(self, value: object, name: str) -> str:
+        if not isinstance(value, str) or len(value) > self.length_max or not value.isprintable():
+            raise InvalidPolicy(f"{name}: expected {self.allowed}")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """A list of names that somebody else chose, each at most once; kept in order."""
+
+    count_max: int = 100
+    one: Text = field(default_factory=Text)
+
+    @property
+    def allowed(self) -> str:
+        return f"a list of at most {self.count_max} names"
+
+    @property
+    def example(self) -> list[str]:
+        return [self.one.example]
+
+    def read(self, value: object, name: str) -> list[str]:
+        if not isinstance(value, list) or len(value) > self.count_max:
+            raise InvalidPolicy(f"{name}: expected {self.allowed}")
+        return sorted({self.one.read(one, name) for one in value})
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """An object. Fields that are missing have their defaults, fields that nobody knows are dropped."""
 

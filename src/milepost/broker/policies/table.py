@@ -1,6 +1,6 @@
 """The table of policies: each one declared once, with upstream's routes, JSON and defaults.
 
-Those on which nothing in this broker depends are declared in `kept.py`.
+Those on which nothing in this broker depends are declared in `kept.py` and `elsewhere.py`.
 
 Nothing else lists them: REST routes, commands, checks, effective values and `docs/policies.md` are made from
 this table. What differs in upstream from one policy to the next (the verb that sets it, what is answered
@@ -9,6 +9,7 @@ while nothing is set, whether it can be removed) is said in its route and nowher
 
 from __future__ import annotations
 
+from milepost.broker.policies.elsewhere import ELSEWHERE
 from milepost.broker.policies.kept import DISPATCH_RATE, KEPT, dispatch_rate
 from milepost.broker.policies.policy import Policy, Route
 from milepost.broker.policies.shapes import (
@@ -20,6 +21,7 @@ from milepost.broker.policies.shapes import (
     Several,
     Shape,
     Switch,
+    Text,
     Whole,
 )
 from milepost.broker.policy_settings import QUOTA_POLICIES
@@ -218,6 +220,13 @@ TABLE: tuple[Policy, ...] = (
         topic=Route(path="subscriptionDispatchRate", per_subscription="dispatchRate"),
     ),
     Policy(
+        name="resource_group",
+        doc="The resource group whose rates all topics of the namespace, and of others, share.",
+        shape=Text("batch"),
+        default=lambda settings: None,
+        namespace=Route(path="resourcegroup", segment=True),
+    ),
+    Policy(
         name="subscribe_rate",
         doc="How often one consumer may subscribe in a period; 0 or less is no limit.",
         shape=Record(
@@ -359,7 +368,8 @@ TABLE: tuple[Policy, ...] = (
         shape=Switch(),
         default=lambda settings: settings.allow_auto_update_schema,
         settings=("allow_auto_update_schema",),
-        namespace=Route(path="isAllowAutoUpdateSchema", removable=False, unset=True),
+        # Upstream reads null as false: whoever would remove it forbids updates.
+        namespace=Route(path="isAllowAutoUpdateSchema", removable=False, unset=True, null=False),
     ),
     Policy(
         name="encryption_required",
@@ -404,6 +414,7 @@ TABLE: tuple[Policy, ...] = (
         topic=Route(path="inactiveTopicPolicies"),
     ),
     *KEPT,
+    *ELSEWHERE,
 )
 
 POLICIES: dict[str, Policy] = {policy.name: policy for policy in TABLE}
