@@ -133,7 +133,7 @@ def _ask(admin: Admin, level: Level, policy: Policy, values: Values) -> Any:
 def _put(admin: Admin, level: Level, policy: Policy, values: Values, value: Any) -> None:
     route = policy.route(level)
     assert route is not None
-    if level is Level.NAMESPACE and route.segment:
+    if level is Level.NAMESPACE and route.in_path:
         admin.set_policy(values["namespace"], f"{route.path}/{value}", None)
     elif level is Level.NAMESPACE:
         admin.set_policy(values["namespace"], route.path, value)

@@ -229,7 +229,7 @@ def _add_all() -> None:
     for level in Level:
         for policy in TABLE:
             route = policy.route(level)
-            if route is not None and not route.kind and not route.segment:
+            if route is not None and not route.kind and not route.in_path:
                 _add(policy, level, route)
                 if route.per_subscription:
                     _add_per_subscription(policy, route)

@@ -60,7 +60,7 @@ class Route:
     """What setting it without a body means; None removes it, as null does."""
     is_plain: bool = False
     """A text that is answered, and may be sent, without quotation marks."""
-    segment: bool = False
+    in_path: bool = False
     """The value is one more part of the path; its routes are written by hand."""
     null: Json = None
     """What setting it to null means; None removes it."""

@@ -224,7 +224,7 @@ TABLE: tuple[Policy, ...] = (
         doc="The resource group whose rates all topics of the namespace, and of others, share.",
         shape=Text("batch"),
         default=lambda settings: None,
-        namespace=Route(path="resourcegroup", segment=True),
+        namespace=Route(path="resourcegroup", in_path=True),
     ),
     Policy(
         name="subscribe_rate",
