@@ -12,7 +12,8 @@ from typing import Any
 
 from milepost.aio import Client
 from milepost.broker.listener import stop_listening
-from milepost.wire import Command, MessageEncoder, ServerProtocol, replies
+from milepost.errors import PersistenceError
+from milepost.wire import Command, MessageEncoder, Sends, ServerProtocol, replies
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.encode import encode_entry_head
 
@@ -29,6 +30,9 @@ class Stub(asyncio.Protocol):
         self.shared = shared or self
         # How many more subscriptions are taken and closed at once, in one write.
         self.closes = 0
+        # Why messages are refused; empty: they are not answered at all.
+        self.disk_error = ""
+        self.producers = 0
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
@@ -38,7 +42,15 @@ class Stub(asyncio.Protocol):
         for event in self.protocol.receive(data):
             if isinstance(event, Command):
                 self.answer(event.message)
+            elif isinstance(event, Sends) and self.shared.disk_error:
+                self.refuse(event, self.shared.disk_error)
         self.flush()
+
+    def refuse(self, event: Sends, why: str) -> None:
+        code = PersistenceError.wire_code
+        for one in event.sends:
+            refusal = replies.send_error(event.producer_id, one.sequence_id, code, why)
+            self.protocol.write(refusal)
 
     def flush(self) -> None:
         self.transport.writelines(self.protocol.data_to_send())
@@ -57,6 +69,11 @@ class Stub(asyncio.Protocol):
                 if self.shared.closes:
                     self.shared.closes -= 1
                     self.protocol.write(replies.close_consumer(message.consumer_id))
+            case pb.CommandProducer():
+                self.shared.producers += 1
+                self.protocol.write(replies.producer_success(message.request_id, "p"))
+            case pb.CommandCloseProducer():
+                self.protocol.write(replies.success(message.request_id))
             case pb.CommandGetLastMessageId():
                 last = replies.message_id_data(1, 5)
                 self.protocol.write(replies.last_message_id(message.request_id, last))

@@ -64,6 +64,9 @@ class Client:
         self._is_closed = False
         self._closing: asyncio.Task[None] | None = None
 
+    def __repr__(self) -> str:
+        return f"<Client of {self._options.service_url}{', closed' if self._is_closed else ''}>"
+
     # -- make ----------------------------------------------------------------------------------------
 
     @taking(ProducerOptions)

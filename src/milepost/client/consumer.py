@@ -66,6 +66,9 @@ class Consumer(Receiving):
 
     # -- what it is ----------------------------------------------------------------------------------
 
+    def __repr__(self) -> str:
+        return f"<Consumer of {self.topic()} by {self.subscription_name()}, {self._subscription.state}>"
+
     def topic(self) -> str:
         return str(self._subscription.topic)
 

@@ -20,6 +20,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from enum import Enum
+from logging import INFO, WARNING
 from typing import Final
 
 from milepost.client.backoff import Backoff
@@ -36,6 +37,7 @@ from milepost.errors import (
     NotAllowed,
     NotAuthenticated,
     NotAuthorized,
+    PersistenceError,
     ProducerFenced,
     SubscriptionNotFound,
     Timeout,
@@ -46,6 +48,8 @@ log = logging.getLogger("milepost.client")
 
 # A link that held this long has come back for good: the next loss is another story.
 STEADY_S: Final = 1.0
+# A broker whose disk is full takes the connection and no message: it is not asked all the time.
+DISK_PAUSE_S: Final = 0.25
 
 # A refusal that no later attempt changes.
 _FINAL: Final = (
@@ -73,13 +77,16 @@ class Link:
         self,
         lookup: Lookup,
         topic: str,
+        what: str,
         open_on: Callable[[Connection], Awaitable[None]],
         failed: Callable[[MilepostError], None],
         *,
         backoff: Backoff,
         clock: Clock,
     ) -> None:
+        """`what` is attached by it, in the words of the log: "producer of orders"."""
         self.topic = topic
+        self._what = what
         self.state = LinkState.CONNECTING
         # Invariant: set exactly while ATTACHED.
         self.connection: Connection | None = None
@@ -91,8 +98,11 @@ class Link:
         self._backoff = backoff
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
-        # The latest attempt's trouble, for whoever waited in vain.
+        # The latest trouble and when it was, for whoever waited in vain.
         self._trouble: MilepostError | None = None
+        self._trouble_s = 0.0
+        # Since when it has been away; None while it is attached, or before it first was.
+        self._away_since_s: float | None = None
         self._detached = asyncio.Event()
         self._first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # Where the broker said to go, for the next attempt only.
@@ -117,7 +127,11 @@ class Link:
         """The connection is lost, or the broker sent us away (perhaps with an address)."""
         if self.connection is not connection:
             return
-        log.info("%s detached: %s", self.topic, reason)
+        # A broker that sends us away is at work; one that is gone is news.
+        lost = isinstance(connection.error, ConnectError)
+        log.log(WARNING if lost else INFO, "%s detached: %s", self._what, reason)
+        self._note(reason)
+        self._away_since_s = self._trouble_s
         self.connection = None
         if self.state is LinkState.ATTACHED:
             self.state = LinkState.CONNECTING
@@ -145,17 +159,29 @@ class Link:
                 if self._is_final(error):
                     self._fail(error)
                     return
-                self._trouble = error
+                self._note(error)
                 wait_s = self._backoff.next_s()
-                log.info("%s: %s; trying again in %.2f s", self.topic, error, wait_s)
+                log.info("%s: %s; trying again in %.2f s", self._what, error, wait_s)
                 await asyncio.sleep(wait_s)
                 continue
             if not self._first.done():
                 self._first.set_result(None)
             since = self._clock.monotonic()
+            if self._away_since_s is not None:
+                log.info("%s attached again after %.1f s", self._what, since - self._away_since_s)
+                self._away_since_s = None
             await self._detached.wait()
             if self._clock.monotonic() - since >= STEADY_S:
                 self._backoff.reset()
+            if isinstance(self._trouble, PersistenceError):
+                await asyncio.sleep(DISK_PAUSE_S)
+
+    def _note(self, trouble: MilepostError) -> None:
+        self._trouble, self._trouble_s = trouble, self._clock.monotonic()
+
+    def trouble_since(self, since_s: float) -> MilepostError | None:
+        """What went wrong last, unless that was before."""
+        return self._trouble if self._trouble_s >= since_s else None
 
     async def _attach(self) -> None:
         self._detached.clear()
@@ -188,5 +214,5 @@ class Link:
             self._first.exception()  # seen, should nobody wait any more
         else:
             if not isinstance(error, AlreadyClosed):
-                log.warning("%s is given up: %s", self.topic, error)
+                log.warning("%s is given up: %s", self._what, error)
             self._failed(error)

@@ -85,6 +85,10 @@ class MultiConsumer(Receiving):
 
     # -- what it is ----------------------------------------------------------------------------------
 
+    def __repr__(self) -> str:
+        state = f"{len(self._turns)} topics" if self._error is None else "closed"
+        return f"<Consumer of {self._shown} by {self.subscription_name()}, {state}>"
+
     def topic(self) -> str:
         return self._shown
 

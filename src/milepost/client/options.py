@@ -169,9 +169,15 @@ class ConsumerOptions:
         if timeout_ms is not None:
             check("unacked_messages_timeout_ms", timeout_ms, 10_000)
         check("priority_level", self.priority_level, 0, 2**16)
-        check("consumer_type", self.consumer_type, 0, max(ConsumerType))
-        object.__setattr__(self, "consumer_type", ConsumerType(self.consumer_type))
+        self._check_type()
         self._check_broadcast()
+
+    def _check_type(self) -> None:
+        try:
+            object.__setattr__(self, "consumer_type", ConsumerType(self.consumer_type))
+        except ValueError:
+            known = ", ".join(f"ConsumerType.{kind.name}" for kind in ConsumerType)
+            raise InvalidInput(f"consumer_type {self.consumer_type!r}; there are {known}") from None
 
     def _check_broadcast(self) -> None:
         if self.mode not in (None, "broadcast"):

@@ -75,6 +75,10 @@ class PartitionedProducer:
         await self._poller.stop()
         await asyncio.gather(*(one.close() for one in self._producers))
 
+    def __repr__(self) -> str:
+        state = "closed" if self._is_closed else f"{len(self._producers)} partitions"
+        return f"<Producer {self.producer_name()} of {self._topic}, {state}>"
+
     def topic(self) -> str:
         return str(self._topic)
 

@@ -64,6 +64,7 @@ class Producer:
         self._link = Link(
             context.lookup,
             str(topic),
+            f"producer of {topic}",
             self._open_on,
             self._end,
             backoff=context.backoff(),
@@ -93,6 +94,10 @@ class Producer:
         self._room = Waiters()
 
     # -- what it is ----------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        state = self._link.state.value if self._error is None else "closed"
+        return f"<Producer {self._name} of {self._topic}, {state}>"
 
     def topic(self) -> str:
         return str(self._topic)
@@ -205,14 +210,14 @@ class Producer:
     def detached(self, connection: Connection, reason: MilepostError, url: str | None) -> None:
         self._link.detached(connection, reason, url)
 
-    def _reattach(self, connection: Connection, reason: str) -> None:
+    def _reattach(self, connection: Connection, reason: MilepostError) -> None:
         """Leave and come back: everything without a receipt is sent again, in order."""
         if self._link.connection is not connection:
             return
         connection.producers.pop(self._id, None)
         left = connection.ask(pb.CommandCloseProducer(producer_id=self._id, request_id=0))
         left.add_done_callback(lambda answer: answer.cancelled() or answer.exception())
-        self.detached(connection, ConnectError(reason), None)
+        self.detached(connection, reason, None)
 
     # -- send ----------------------------------------------------------------------------------------
 
@@ -388,14 +393,15 @@ class Producer:
         """A receipt that is not for the oldest message: late, or the two sides disagree."""
         connection = self._link.connection
         if any(entry.sequence_id == sequence_id for entry in self._pending) and connection:
-            self._reattach(connection, f"receipt of sequence id {sequence_id} out of order")
+            reason = ConnectError(f"receipt of sequence id {sequence_id} out of order")
+            self._reattach(connection, reason)
 
     def send_error(self, error: pb.CommandSendError) -> None:
         failure = refusal(error.error, error.message)
         connection = self._link.connection
         if isinstance(failure, PersistenceError) and connection is not None:
             # Not stored, and nothing behind it is: all of it is sent again, in order.
-            self._reattach(connection, str(failure))
+            self._reattach(connection, failure)
             return
         sequence_id = signed64(error.sequence_id)
         for entry in list(self._pending):
@@ -424,7 +430,9 @@ class Producer:
         now_s = self._context.clock.monotonic()
         while self._pending and now_s - self._pending[0].since_s >= timeout_s:
             entry = self._pending.popleft()
-            self._fail(entry, Timeout(f"no receipt from {self._topic} in {timeout_s:g} s"))
+            trouble = self._link.trouble_since(entry.since_s)
+            why = "" if trouble is None else f": {trouble}"
+            self._fail(entry, Timeout(f"no receipt from {self._topic} in {timeout_s:g} s{why}"))
         if self._pending:
             self._arm_timeout(max(self._pending[0].since_s + timeout_s - now_s, 0.001))
 

@@ -20,6 +20,9 @@ class Reader:
     def __init__(self, consumer: AnyConsumer) -> None:
         self._consumer = consumer
 
+    def __repr__(self) -> str:
+        return f"<Reader of {self.topic()}>"
+
     def topic(self) -> str:
         return self._consumer.topic()
 

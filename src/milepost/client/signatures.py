@@ -74,6 +74,9 @@ class Facade:
         self._loop = loop
         self._owner = owner
 
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
 
 def blocking(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],

@@ -124,6 +124,7 @@ class Subscription:
         self._link = Link(
             context.lookup,
             str(topic),
+            f"consumer of {topic} by {options.subscription_name}",
             self._open_on,
             self._end,
             backoff=context.backoff(),
@@ -142,6 +143,10 @@ class Subscription:
     @property
     def is_connected(self) -> bool:
         return self._link.state is LinkState.ATTACHED
+
+    @property
+    def state(self) -> str:
+        return self._link.state.value if self.error is None else "closed"
 
     async def open(self) -> None:
         try:

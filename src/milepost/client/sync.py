@@ -12,6 +12,7 @@ thread; a call that would block the client's own thread (from a callback) is ref
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -35,6 +36,8 @@ from milepost.client.table_view import TableView as AsyncTableView
 from milepost.errors import AlreadyClosed, MilepostError
 from milepost.positions import MessageId
 
+log = logging.getLogger("milepost.client")
+
 Callback = Callable[[Result, MessageId | None], object]
 
 
@@ -53,6 +56,17 @@ class _Closing(Facade):
 
 
 class Client(_Closing):
+    """A connection to a broker, or to a cluster, from which everything else is made.
+
+        with milepost.Client("pulsar://localhost:6650") as client:
+            client.create_producer("orders").send(b"one coffee")
+
+    Arguments are the official package's, with the same meanings and defaults, and ours: `admin_url`
+    (where the HTTP port is, for ids by index from a broker that does not tell them otherwise),
+    `follow_lookups` (False: stay with the service URL, as through a tunnel), `backoff_first_s` and
+    `backoff_max_s` (pauses between attempts to connect), `clock` (for tests).
+    """
+
     @like(aio.Client.__init__)
     def __init__(self, *args: Any, **options: Any) -> None:
         """Connects when it first has to. Options are those of the official package, and ours."""
@@ -226,7 +240,11 @@ class _Listening(_Closing):
                 message = self._receive()
             except MilepostError:
                 return  # closed
-            listener(self, message)
+            try:
+                listener(self, message)
+            except Exception:
+                # The message stays unacked; the next one is no worse for it.
+                log.exception("%r: its listener failed at %s", self, message.message_id())
 
     def pause_message_listener(self) -> None:
         self._may_listen.clear()
@@ -277,6 +295,3 @@ class TableView(_Closing):
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._inner)
-
-    def __repr__(self) -> str:
-        return repr(self._inner)

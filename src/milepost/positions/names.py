@@ -123,6 +123,8 @@ _TENANT_OR_NAMESPACE = re.compile(r"[-=:.A-Za-z0-9_]+")
 
 @lru_cache(maxsize=PARSED_NAMES_MAX)
 def _parse_topic(text: str) -> TopicName:
+    if not isinstance(text, str):  # from a program without types
+        raise InvalidTopicName(f"topic name {text!r} is not text")
     scheme, separator, path = text.partition("://")
     if not separator:
         scheme, path = PERSISTENT, text if "/" in text else f"public/default/{text}"
