@@ -1,4 +1,5 @@
-"""Health: a message published, stored, delivered and acked, by way of everything that real ones pass.
+"""Health: a message published, stored, delivered and acked, by way of everything that real ones pass;
+and how much room there is for more.
 
 The other end is here, in memory, and reads frames as a client does. One check runs at a time; who asks
 meanwhile gets its outcome. What the checks publish is dropped again when it has become much.
@@ -9,8 +10,10 @@ meanwhile gets its outcome. What the checks publish is dropped again when it has
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from milepost.broker import upkeep
 from milepost.broker.consumer import Consumer
@@ -35,6 +38,23 @@ TOPIC = TopicName.parse("persistent://pulsar/system/healthcheck")
 NAME = "healthcheck"
 # Messages of earlier checks that may lie there.
 KEPT_MAX = 1000
+
+
+class Room(NamedTuple):
+    """The file system that the data directory lies on."""
+
+    size_bytes: int
+    free_bytes: int
+    """What the broker may still use, without what is kept for root."""
+
+
+def room_at(data: Path) -> Room | None:
+    """None where nobody can tell."""
+    try:
+        found = os.statvfs(data)
+    except (OSError, AttributeError):
+        return None
+    return Room(found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail)
 
 
 class Health:

@@ -99,6 +99,7 @@ async def _run(settings: Settings, ready_file: Path | None) -> None:
             gc.set_threshold(*COLLECTOR_THRESHOLDS)
             _announce(settings, broker, http, took_ms, ready_file)
             await stop.asked.wait()
+            tell_manager("STOPPING=1")
         finally:
             await http.close()
     finally:
@@ -188,10 +189,24 @@ def _announce(
         beside = ready_file.with_name(ready_file.name + ".new")
         beside.write_text(json.dumps(ready) + "\n", "utf-8")
         beside.rename(ready_file)
+    tell_manager("READY=1")
     click.echo(
         f"Milepost {__version__} · {pulsar_url} · {http_url} · data in {settings.data}, "
         f"recovered {recovered.entries} entries in {took_ms:.0f} ms"
     )
+
+
+def tell_manager(state: str) -> None:
+    """A service manager that asked to be told (systemd, `Type=notify`) is; there may be none."""
+    path = os.environ.get("NOTIFY_SOCKET", "")
+    if not path:
+        return
+    address = "\0" + path[1:] if path.startswith("@") else path
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.sendto(state.encode(), address)
+    except OSError as error:
+        logger.warning("NOTIFY_SOCKET %s: not told %s: %s", path, state, error)
 
 
 async def _drain(

@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 
 from milepost import __version__
 from milepost.broker.auth.operations import Operation
+from milepost.broker.health import room_at
 from milepost.broker.progress import progress_of
 from milepost.rest.metric_rows import (
     CONSUMER_ROWS,
@@ -154,7 +155,24 @@ class BrokerCollector(Collector):
                 "Entries that this start found in the journal.",
                 broker.store.report.entries,
             ),
+            "milepost_recovery_damages": (
+                "Records of the journal that this start could not read.",
+                len(broker.store.report.damages),
+            ),
+            "milepost_journal_failing": (
+                "1 while the disk takes nothing, and everything is refused.",
+                broker.store.journal.is_failing,
+            ),
         }
+        if (room := room_at(broker.settings.data)) is not None:
+            rows["milepost_disk_free_bytes"] = (
+                "Room for the data directory to grow.",
+                room.free_bytes,
+            )
+            rows["milepost_disk_size_bytes"] = (
+                "Size of the file system that it lies on.",
+                room.size_bytes,
+            )
         for name, (doc, value) in rows.items():
             yield _labelled(name, doc, cluster, value)
         for row in TOPIC_ROWS:

@@ -17,6 +17,7 @@ written, and a missing one means damage; so what comes behind them goes to a new
 from __future__ import annotations
 
 import errno
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -31,6 +32,8 @@ from milepost.storage.records import (
     encode_header,
     seed_of,
 )
+
+logger = logging.getLogger(__name__)
 
 FOLDER = "journal"
 SUFFIX = ".journal"
@@ -129,6 +132,8 @@ class Journal:
         self._good_size = 0  # bytes of the file that are synced
         self._next_sequence = next_sequence  # of the next record in this file
         self._is_uncertain = False  # a failed group may count until the next file is begun
+        self.is_failing = False
+        """The last group could not be written."""
         self.commits = 0
         """Groups synced; with `last_sequence` it tells how well commits are shared."""
         self.commits_on_loop = 0
@@ -173,6 +178,8 @@ class Journal:
         raised: Exception | None = None
         for commit in commits:
             first = commit.waiting[0]
+            if (commit.error is not None) != self.is_failing and first.body is not None:
+                self._turn(commit.error)
             lost_records = commit.error is not None and first.body is not None
             if lost_records and first.generation == self._generation:
                 self._generation += 1
@@ -188,6 +195,14 @@ class Journal:
                     raised = raised or error
         if raised is not None:
             raise raised
+
+    def _turn(self, error: Exception | None) -> None:
+        """The disk has begun to refuse, or takes again: news, once each."""
+        self.is_failing = error is not None
+        if error is not None:
+            logger.error("publishes, acks and seeks are refused: %s", error)
+        else:
+            logger.warning("the disk takes publishes, acks and seeks again")
 
     @property
     def number(self) -> int:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from stage.stage import Stage
 
 from milepost.broker import health, upkeep
-from milepost.broker.health import TOPIC, Health
+from milepost.broker.health import TOPIC, Health, room_at
 from milepost.errors import PersistenceError, ServiceNotReady
+
+
+def test_room_is_what_the_file_system_says(tmp_path: Path) -> None:
+    room = room_at(tmp_path)
+    assert room is not None
+    assert 0 < room.free_bytes <= room.size_bytes
+    assert room_at(tmp_path / "none") is None
 
 
 def test_a_message_makes_its_way(stage: Stage) -> None:

@@ -9,12 +9,13 @@ import asyncio
 import errno
 import signal
 import socket
+from pathlib import Path
 
 import pytest
 
 from milepost.broker.settings import Settings
 from milepost.cli.exits import CommandFailed, Exit
-from milepost.cli.process import Stop, _drain, _listening
+from milepost.cli.process import Stop, _drain, _listening, tell_manager
 
 
 def start(error: OSError | None, name: str = "port") -> str:
@@ -141,3 +142,23 @@ def test_a_drain_that_fails_says_so() -> None:
 
     with pytest.raises(OSError, match="the disk"):
         asyncio.run(draining())
+
+
+def test_a_service_manager_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(10)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        tell_manager("READY=1")
+        assert manager.recv(100) == b"READY=1"
+
+
+def test_nobody_to_tell_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+    tell_manager("READY=1")
+    assert caplog.records == []
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))
+    tell_manager("READY=1")
+    assert "not told READY=1" in caplog.text

@@ -51,6 +51,16 @@ def test_commits_are_told_by_who_made_them(ask: Ask) -> None:
     ]
 
 
+def test_a_disk_that_fails_or_fills_shows(ask: Ask) -> None:
+    def fail(broker: Broker) -> None:
+        broker.store.journal.is_failing = True
+
+    before, after = map(samples, ask("GET /metrics", fail, "GET /metrics", cluster_name="east"))
+    assert before["milepost_journal_failing"] == [({"cluster": "east"}, 0)]
+    assert after["milepost_journal_failing"] == [({"cluster": "east"}, 1)]
+    assert before["milepost_recovery_damages"] == [({"cluster": "east"}, 0)]
+
+
 def test_a_subscription_shows_its_states(ask: Ask) -> None:
     async def open_one(broker: Broker) -> None:
         topic = await broker.topic(TopicName.parse(TOPIC))

@@ -424,6 +424,32 @@ class TestFailures:
         raise AssertionError("no clean pass")
 
 
+def test_a_disk_that_begins_to_refuse_and_takes_again_is_news_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    desk = Desk()
+    desk.submit("a")
+    desk.journal.pump()
+    desk.files.faults.fail("append", forever=True, error=errno.ENOSPC)
+    for name in "bcd":
+        desk.submit(name)
+        desk.journal.barrier(lambda error: None)
+        desk.journal.pump()
+    assert desk.journal.is_failing
+    desk.files.faults.heal()
+    for name in "ef":
+        desk.submit(name)
+        desk.journal.pump()
+    assert not desk.journal.is_failing
+    assert [
+        (record.levelname, record.getMessage().partition(":")[0]) for record in caplog.records
+    ] == [
+        ("ERROR", "publishes, acks and seeks are refused"),
+        ("WARNING", "the disk takes publishes, acks and seeks again"),
+    ]
+    desk.journal.close()
+
+
 def test_closing_twice_is_closing_once() -> None:
     desk = Desk()
     desk.journal.close()
