@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from milepost.broker import ending
 from milepost.broker.recent_reads import UNREADABLE, RecentReads
+from milepost.broker.slices import REST_S
 from milepost.broker.subscription import Subscription
 from milepost.positions.ranges import Range
 from milepost.storage.entry import Entry
@@ -48,8 +49,10 @@ class Feed:
         # What was offered last and nobody could take: offered again when something changes.
         self._in_vain: Range | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._is_resting = False
         subscription.wake = self.wake
         subscription.wake_after = self._wake_after
+        subscription.rest = self._rest
         if subscription.journal is not None:
             subscription.journal.schedule = self._schedule_flush
 
@@ -66,6 +69,14 @@ class Feed:
         self._timer = None
         self.wake()
 
+    def _rest(self) -> None:
+        self._is_resting = True
+        self._loop.call_later(REST_S, self._rested)
+
+    def _rested(self) -> None:
+        self._is_resting = False
+        self.wake()
+
     def _go_on(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -76,7 +87,7 @@ class Feed:
 
     def _run(self) -> None:
         self._is_scheduled = False
-        if self._is_reading:
+        if self._is_reading or self._is_resting:
             return
         subscription = self._subscription
         for _ in range(TURNS_MAX):
@@ -110,6 +121,8 @@ class Feed:
             # Before the offer: what changes meanwhile says so itself.
             self._in_vain = demand
             subscription.offer(entries, subscription.cursor.epoch, at_once=True)
+            if self._is_resting:
+                return
         self._go_on()
 
     async def _read(self, plan: ReadPlan, epoch: int, demand: Range) -> None:

@@ -82,6 +82,8 @@ class Subscription(Parts):
         """Ask for a dispatch soon; set by whoever feeds this subscription."""
         self.wake_after: Callable[[float], None] = lambda seconds: None
         """The same, but not before so many seconds."""
+        self.rest: Callable[[], None] = lambda: None
+        """Dispatch nothing for a moment: enough was done in one go."""
         self.wake_at: Callable[[int], None] = lambda due_ms: None
         """A message waits until this time, in milliseconds since 1970."""
         self.own_throttle: Throttle | None = None
@@ -191,9 +193,8 @@ class Subscription(Parts):
         """Give entries that were read to whoever may have them.
 
         PIP-194 stage 2: entries read under an older epoch of the cursor are dropped here. So are
-        those that something came before while they were read: a message that was released, a
-        consumer that has room again for what it was passed over with. `at_once`: nothing can have,
-        for nothing happened since the demand.
+        those that something came before while they were read: a message that was released, say, or a
+        consumer that has room again. `at_once`: nothing can have, nothing happened since the demand.
         """
         if epoch != self.cursor.epoch or self.dispatcher is None:
             tally.stale_delivery(self, len(entries))
@@ -209,8 +210,8 @@ class Subscription(Parts):
                 self.pass_over([(entry.last_index - entry.count + 1, entry.last_index + 1)])
                 at += 1
                 continue
-            if entry.flags & DELAYED and delayed.puts_aside(self, entry):
-                at += 1
+            if entry.flags & DELAYED and (aside := delayed.put_aside(self, entries, at)):
+                at += aside
                 continue
             if entry.flags & CHUNK:
                 if self._comes_first(entry):

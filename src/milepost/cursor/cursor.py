@@ -230,9 +230,9 @@ class Cursor:
             self._delays.add(first, end, due_ms)
         return sum(end - first for first, end in delayed)
 
-    def due(self, now_ms: int) -> int:
-        """Delayed → ready for what is due; how many."""
-        return sum(self._ready.add(first, end) for first, end in self._delays.take_due(now_ms))
+    def due(self, now_ms: int | None, lines_max: int | None = None) -> int:
+        """Delayed → ready for what is due, or all; how many. The limit is one of calls of `delay`."""
+        return sum(self._ready.add(*one) for one in self._delays.take_due(now_ms, lines_max))
 
     def seek(self, index: int) -> SeekFact:
         """Below `index` → acked, the rest → ready, nothing inflight; the next epoch begins.

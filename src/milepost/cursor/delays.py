@@ -25,6 +25,8 @@ _DUE_SHIFT = 96
 _FIRST_SHIFT = 32
 _FIRST_MASK = (1 << 64) - 1
 _COUNT_MASK = (1 << 32) - 1
+# Lines of what is gone that are skipped in one go: others have their turn.
+_STALE_LINES_MAX = 100
 
 
 class Delays:
@@ -56,21 +58,34 @@ class Delays:
             self._timetable.clear()
         return removed
 
-    def take_due(self, now_ms: int) -> list[Range]:
-        """Remove and return what is due."""
-        due: list[Range] = []
-        timetable = self._timetable
-        while timetable and timetable[0] >> _DUE_SHIFT <= now_ms:
+    def take_due(self, now_ms: int | None, lines_max: int | None = None) -> list[Range]:
+        """Remove and return what is due; with a limit, what stands in so many lines at most. None as
+        the time: all, due or not."""
+        if now_ms is None:
+            due = list(self.indexes)
+            self.clear()
+            return due
+        due = []
+        timetable, indexes = self._timetable, self.indexes
+        left = len(timetable) if lines_max is None else lines_max
+        while left and timetable and timetable[0] >> _DUE_SHIFT <= now_ms:
+            left -= 1
             first, end = _range(heappop(timetable))
-            due += self.indexes.within(first, end)
-            self.indexes.discard(first, end)
+            if end - first > 1:
+                due += indexes.within(first, end)
+                indexes.discard(first, end)
+            elif indexes.discard(first, end):
+                due.append((first, end))
         return due
 
     @property
     def next_due_ms(self) -> int | None:
-        """When to look again, if anything is delayed."""
+        """When to look again, if anything is delayed. Where very many left before their time, that may
+        be the time of one of them."""
         timetable = self._timetable
-        while timetable and not self.indexes.count_within(*_range(timetable[0])):
+        for _ in range(_STALE_LINES_MAX):
+            if not timetable or self.indexes.count_within(*_range(timetable[0])):
+                break
             heappop(timetable)
         return timetable[0] >> _DUE_SHIFT if timetable else None
 

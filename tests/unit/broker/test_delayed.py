@@ -8,6 +8,7 @@ import pytest
 from stage.frames import batch, chunk, message
 from stage.stage import TOPIC, Stage
 
+from milepost.broker import delayed
 from milepost.broker.consumer import Consumer
 from milepost.broker.dispatch import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
 from milepost.broker.policies.policy import Level
@@ -170,3 +171,42 @@ def test_it_can_be_switched_off_for_a_broker(make_stage: MakeStage) -> None:
     consumer = consume(stage)
     stage.publish(stage.producer(stage.topic()), later(stage, 0, 5000))
     assert got(consumer) == [b"0"]
+
+
+def test_very_many_are_put_aside_and_released_some_at_a_time(stage: Stage) -> None:
+    """And none of them is early, late or lost for it."""
+    count = 3 * delayed.RELEASED_MAX + 7
+    consumer = consume(stage, permits=10 * count)
+    cursor = consumer.subscription.cursor
+    aside: list[int] = []
+    consumer.subscription.rest = lambda: aside.append(cursor.counts().delayed)
+    frames = [later(stage, number, 1000) for number in range(count)]
+    stage.publish(stage.producer(stage.topic()), *frames, message(count))
+    assert got(consumer) == [b"%d" % count]
+    assert cursor.counts().delayed == count
+    at_once = delayed.PUT_ASIDE_MAX
+    assert aside == list(range(at_once, count + 1, at_once))
+    asked: list[int] = []
+    consumer.subscription.wake_at = asked.append  # the tick is enough here
+    stage.clock.advance(1.0)
+    seen: list[bytes] = []
+    while cursor.counts().delayed:
+        stage.broker._tick()
+        stage.turn()
+        released = got(consumer)
+        assert len(released) <= delayed.RELEASED_MAX
+        seen += released
+    assert seen == [b"%d" % number for number in range(count)]
+    assert len(asked) == count // delayed.RELEASED_MAX
+
+
+def test_a_type_that_delays_nothing_gets_all_at_once(stage: Stage) -> None:
+    count = delayed.PUT_ASIDE_MAX - 1
+    consumer = consume(stage)
+    frames = [later(stage, number, 1000) for number in range(count)]
+    stage.publish(stage.producer(stage.topic()), *frames)
+    subscription = consumer.subscription
+    assert subscription.cursor.counts().delayed == count
+    subscription.remove_consumer(consumer)
+    other = stage.consumer(subscription, EXCLUSIVE, permits=1000)
+    assert len(got(other)) == count

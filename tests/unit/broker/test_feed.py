@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 from stage.frames import batch, marker, message
@@ -202,3 +204,25 @@ def test_subscriptions_side_by_side_read_once(disk: Stage) -> None:
     other = disk.consumer(second, permits=6)
     assert got(one) == got(other) == [str(number) for number in range(6)]
     assert disk.files.faults.calls["read"] - reads == once
+
+
+def test_while_it_rests_nothing_is_dispatched(stage: Stage) -> None:
+    topic = stage.topic()
+    subscription = stage.subscription(topic)
+    consumer = stage.consumer(subscription, permits=10)
+    offered: list[object] = []
+    offer = subscription.offer
+
+    def noted(*args: Any, **options: Any) -> None:
+        offered.append(args)
+        offer(*args, **options)
+
+    subscription.offer = noted  # type: ignore[method-assign]
+    stage.loop.do(subscription.rest)
+    is_resting = partial(getattr, subscription.rest.__self__, "_is_resting")  # type: ignore[attr-defined]
+    while is_resting():
+        assert not offered
+        subscription.wake()
+        stage.turn()
+    stage.publish(stage.producer(topic), message(0))
+    assert got(consumer) == ["0"]

@@ -437,3 +437,13 @@ def test_what_came_back_or_was_sought_was_delivered_before() -> None:
     assert [index for index in range(6) if cursor.was_delivered(index)] == [0, 1, 2, 3]
     cursor.deliver(0, 2, 2)
     assert [index for index in range(6) if cursor.was_delivered(index)] == [2, 3]
+
+
+def test_what_nobody_delays_any_more_is_ready(cursor: Cursor) -> None:
+    cursor.delay(0, 2, due_ms=100)
+    cursor.delay(5, 7, due_ms=200)
+    cursor.ack([(5, 6)])
+    assert cursor.due(None) == 3
+    assert cursor.counts() == Counts(ready=9, inflight=0, delayed=0, acked=1)
+    assert cursor.next_due_ms is None
+    cursor.check()

@@ -71,3 +71,28 @@ def test_check_finds_an_index_with_two_times() -> None:
 
 def test_the_example() -> None:
     assert doctest.testmod(module).failed == 0
+
+
+def test_what_is_due_comes_out_some_lines_at_a_time() -> None:
+    delays = Delays()
+    for index in range(6):
+        delays.add(2 * index, 2 * index + 2, due_ms=100 + index)
+    delays.discard(0, 2)
+    assert delays.take_due(104, lines_max=2) == [(2, 4)]
+    assert delays.take_due(104, lines_max=2) == [(4, 6), (6, 8)]
+    assert delays.take_due(104, lines_max=2) == [(8, 10)]
+    assert delays.next_due_ms == 105
+    delays.check()
+
+
+def test_of_very_many_that_left_early_some_are_skipped_at_a_time() -> None:
+    delays = Delays()
+    for index in range(1000):
+        delays.add(index, index + 1, due_ms=index)
+    delays.discard(0, 999)
+    asked = 1
+    while (due_ms := delays.next_due_ms) != 999:
+        assert due_ms is not None
+        asked += 1
+    assert asked > 5
+    assert delays.take_due(2000) == [(999, 1000)]
