@@ -52,12 +52,18 @@ TYPE_NAME: Final = "Broadcast"
 class MemberSubscription(Subscription):
     """The progress of one member."""
 
-    def __init__(self, group: BroadcastGroup, member: str, left_ms: int, **fields: Any) -> None:
+    def __init__(
+        self, group: BroadcastGroup, member: str, left_ms: int | None, **fields: Any
+    ) -> None:
+        """`left_ms` None: it was connected when that was stored last."""
         super().__init__(group.topic, group.name, limits=group.limits, **fields)
         self.group = group
         self.member = member
-        self.left_ms = left_ms
-        """When it was last connected, if it is not now."""
+        self.left_ms = group.now_ms() if left_ms is None else left_ms
+        """When it was last connected, if it is not now. Of one that a restart has cut off, when its
+        topic was opened again: before that it could not come."""
+        self.is_noted = left_ms is None
+        """It is stored that it is connected."""
 
     @property
     def owner(self) -> Subscription:
@@ -67,7 +73,8 @@ class MemberSubscription(Subscription):
         return self.member
 
     def doc(self) -> dict[str, Any]:
-        return {"group": self.name, "member": self.member, "left_ms": self.left_ms}
+        left_ms = None if self.consumers else self.left_ms
+        return {"group": self.name, "member": self.member, "left_ms": left_ms}
 
     def as_member(self) -> Member:
         position = self.cursor.mark_delete_index + 1
@@ -86,6 +93,7 @@ class MemberSubscription(Subscription):
         self.group.catch_up()
         super().add_consumer(consumer, sub_type, sticky, in_order)
         self.group.consumers.append(consumer)
+        self.group.on_presence(self)
 
     def flow(self, consumer: Consumer, permits: int) -> None:
         self.keep_up()
@@ -107,7 +115,7 @@ class MemberSubscription(Subscription):
             super().remove_consumer(consumer)
             self.group.consumers.remove(consumer)
             self.left_ms = self.group.now_ms()
-            self.group.on_left(self)
+            self.group.on_presence(self)
 
     def seek(
         self, index: int, done: Done, *, by: Consumer | None = None, everyone: bool = False
@@ -131,8 +139,8 @@ class BroadcastGroup(Subscription):
         self.members: dict[str, MemberSubscription] = {}
         self.schedule: Callable[[Callable[[], None]], object] = lambda work: work()
         """Run something when the loop comes round."""
-        self.on_left: Callable[[MemberSubscription], None] = lambda member: None
-        """A member's consumer is gone: remember when."""
+        self.on_presence: Callable[[MemberSubscription], None] = lambda member: None
+        """A member's consumer came, or is gone: remember when."""
         self._is_scheduled = False
         # All of it is being moved: where its members are on the way says nothing.
         self._is_moving = False

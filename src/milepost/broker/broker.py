@@ -420,9 +420,9 @@ class Broker:
     async def forget_member(self, member: MemberSubscription) -> None:
         await membership.forget(self, member)
 
-    def member_left(self, member: MemberSubscription) -> None:
-        """A member of a broadcast group has no consumer any more."""
-        membership.remember(self, member)
+    def note_presence(self, member: MemberSubscription) -> None:
+        """A member of a broadcast group has a consumer, or has none any more."""
+        membership.note(self, member)
 
     def close_consumer(self, consumer: Consumer) -> None:
         """End a consumer from this side; its client subscribes again."""

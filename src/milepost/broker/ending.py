@@ -13,7 +13,8 @@ from milepost.wire.commands import Kind
 
 def tell(subscription: Subscription) -> None:
     """REACHED_END_OF_TOPIC, if there is nothing more to come."""
-    if not subscription.topic.is_terminated or subscription.cursor.next_ready() is not None:
+    cursor = subscription.cursor
+    if not subscription.topic.is_terminated or cursor.next_ready() or cursor.next_due_ms:
         return
     for consumer in subscription.consumers:
         session = consumer.peer

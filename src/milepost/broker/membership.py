@@ -1,8 +1,9 @@
 """Membership: members of broadcast groups come, are remembered, and are forgotten. The durable half.
 
 A member is a state of its own in the catalog, beside its group's; both are made before the SUBSCRIBE that
-asked for them is answered. When a member was last connected is stored when it leaves. `expire` forgets those
-that left too long ago; a group itself is deleted as any subscription is, with its members.
+asked for them is answered. That a member is connected is stored when it comes, and when it left when it
+leaves: so one that a crash cuts off is not taken for one that left long ago. `tick` forgets those that did; a
+group itself is deleted as any subscription is, with its members.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ async def join(broker: Broker, group: BroadcastGroup, name: str) -> MemberSubscr
     cursor = Cursor(log.first_index, log.end_index, at=at)
     data = snapshot.encode(cursor)
     sequence = broker.store.journal.last_sequence
-    doc = {"group": group.name, "member": name, "left_ms": broker.clock.wall_ms()}
+    doc = {"group": group.name, "member": name, "left_ms": None}
 
     def create(catalog: Catalog) -> StateRow:
         if catalog.state_by_id(group_id) is None:
@@ -85,22 +86,27 @@ def _state_name(group: BroadcastGroup, member: str) -> str:
     return f"{len(group.name)}:{group.name}:{member}"
 
 
-def remember(broker: Broker, member: MemberSubscription) -> None:
-    """Store when a member left; its group is behind its slowest member again."""
+def note(broker: Broker, member: MemberSubscription) -> None:
+    """Store that a member is connected, or when it left; its group is behind its slowest member again."""
     group = member.group
     if member.journal is None or group.members.get(member.member) is not member:
         return  # it is being deleted
     group.settle()
+    if member.is_noted and member.consumers:
+        return
     state_id, doc = member.state_id, member.doc()
     assert state_id is not None
+    member.is_noted = bool(member.consumers)
 
     def save(catalog: Catalog) -> None:
         if catalog.state_by_id(state_id) is not None:
             catalog.set_state(state_id, doc)
 
     async def saving() -> None:
-        with suppress(MilepostError):  # then it counts from the next start on
+        try:
             await broker.engine.catalog(save)
+        except MilepostError:  # it is tried again at the next tick
+            member.is_noted = not member.consumers
 
     if not broker.is_closing:
         broker.spawn(saving())
@@ -133,6 +139,11 @@ async def forget(broker: Broker, member: MemberSubscription) -> None:
 def tick(broker: Broker, group: BroadcastGroup) -> None:
     """Now and then: the group follows its members, and forgets those that are gone."""
     group.settle()
+    for member in group.members.values():
+        if member.is_noted is not bool(
+            member.consumers
+        ):  # cut off, or what was to be stored was not
+            note(broker, member)
     after_ms = int(broker.settings.broadcast_member_expiry_s * 1000)
     members = [member.as_member() for member in group.members.values()]
     for name in expired(members, broker.clock.wall_ms(), after_ms):

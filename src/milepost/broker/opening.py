@@ -156,4 +156,4 @@ def connect(broker: Broker, subscription: Subscription) -> None:
     broker.steward.join(subscription)
     if isinstance(subscription, BroadcastGroup):
         subscription.schedule = loop.call_soon
-        subscription.on_left = broker.member_left
+        subscription.on_presence = broker.note_presence

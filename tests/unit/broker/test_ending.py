@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stage.frames import message
 from stage.stage import Stage
-from stage.talk import flow, subscribe
+from stage.talk import SHARED, flow, subscribe
 
 from milepost.broker import upkeep
 from milepost.wire import pulsar_pb2 as pb
@@ -36,3 +36,15 @@ def test_who_has_everything_is_told_at_once(stage: Stage) -> None:
     stage.run(upkeep.terminate(stage.broker, topic))
     assert len(knows.take_all(pb.CommandReachedEndOfTopic)) == 1
     assert knows_not.take_all(pb.CommandReachedEndOfTopic) == []
+
+
+def test_what_is_not_due_yet_is_still_to_come(stage: Stage) -> None:
+    topic = stage.topic()
+    client = stage.client(client_version="Pulsar-Java-v4.2.0")
+    subscribe(stage, client, "s", SHARED, permits=5)
+    due = stage.clock.wall_ms() + 3000
+    stage.publish(stage.producer(topic), message(0), message(1, deliver_at_time=due))
+    stage.run(upkeep.terminate(stage.broker, topic))
+    assert client.take_all(pb.CommandReachedEndOfTopic) == []
+    stage.tick(4)
+    assert len(client.take_all(pb.CommandReachedEndOfTopic)) == 1

@@ -20,6 +20,7 @@ from stage.talk import (
 )
 
 from broker.test_broadcast import group, join, positions, properties, publish
+from milepost.broker import upkeep
 from milepost.broker.reset import Reset, Target, reset
 from milepost.wire import pulsar_pb2 as pb
 
@@ -223,3 +224,35 @@ def test_a_member_that_comes_while_its_group_is_deleted_leaves_nothing_behind(st
     again = stage.restarted()
     assert again.topic().subscriptions == {}
     assert again.store.catalog.states(again.topic().row.topic_id) == []
+
+
+@pytest.mark.parametrize("unloads", [False, True])
+def test_a_member_that_a_restart_cut_off_has_its_time_to_come_back(
+    stage: Stage, unloads: bool
+) -> None:
+    """It was connected, for longer than anybody who left is remembered."""
+    one, two = join(stage, "a"), join(stage, "b")
+    publish(stage, 0, 5)
+    acked(stage, one, 1)
+    acked(stage, two, 5)
+    days(stage, 3)
+    if unloads:
+        stage.run(upkeep.close_topic(stage.broker, stage.topic()))
+    else:
+        stage = stage.restarted()
+    join(stage, "b")
+    days(stage, 0.9)
+    assert positions(stage) == {"a": 1, "b": 5}
+    assert got(join(stage, "a")) == ["1", "2", "3", "4"]
+
+
+def test_who_left_before_a_restart_is_forgotten_in_the_end(stage: Stage) -> None:
+    one = join(stage, "a")
+    join(stage, "b")
+    one.hang_up()
+    stage.turn()
+    for _ in range(3):
+        stage = stage.restarted()
+        join(stage, "b")
+        days(stage, 0.4)
+    assert set(positions(stage)) == {"b"}
