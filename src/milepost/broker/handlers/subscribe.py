@@ -101,9 +101,9 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
         if session.opening.get(key) is not command:
             _abandon(session, subscription)
             return
-        consumer = _consumer(session, command, topic, subscription, consumer_id)
         keys = command.keySharedMeta
         try:
+            consumer = _consumer(session, command, topic, subscription, consumer_id)
             subscription.add_consumer(
                 consumer,
                 command.subType,

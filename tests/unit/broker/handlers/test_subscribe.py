@@ -396,3 +396,12 @@ def test_a_reader_does_not_take_the_name_of_a_subscription_that_is_being_made(
     stage.engine.holds_catalog = False
     assert error_of(answer(one, asked, stage)) == ""
     assert stage.topic().subscriptions["s"].is_durable
+
+
+def test_a_reader_that_is_one_too_many_leaves_nothing_behind(make_stage: MakeStage) -> None:
+    stage = make_stage(max_consumers_per_topic=1)
+    assert error_of(subscribe(stage, stage.client())) == ""
+    for number in range(3):
+        reply = subscribe(stage, stage.client(), f"reader-{number}", durable=False)
+        assert error_of(reply) == "ConsumerBusy"
+    assert set(stage.topic().subscriptions) == {"s"}
