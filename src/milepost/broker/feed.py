@@ -17,6 +17,7 @@ from milepost.broker import ending
 from milepost.broker.recent_reads import UNREADABLE, RecentReads
 from milepost.broker.slices import REST_S
 from milepost.broker.subscription import Subscription
+from milepost.errors import NotFound
 from milepost.positions.ranges import Range
 from milepost.storage.entry import Entry
 from milepost.storage.ledger import ReadPlan
@@ -141,5 +142,6 @@ class Feed:
 
     def _skip(self, index: int, error: Exception) -> None:
         """An entry cannot be read: say so and pass it over, so that it costs nobody else."""
-        logger.error("%s: %s", self._subscription, error)
+        if not isinstance(error, NotFound):  # else it was trimmed while it was looked for
+            logger.error("%s: %s", self._subscription, error)
         self._subscription.pass_over_unreadable(index)

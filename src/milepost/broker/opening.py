@@ -55,6 +55,10 @@ async def open_states(
                 dedup = (state, stored)
         for state, stored in members:  # behind their groups
             open_member(broker, topic, state, stored)
+        for subscription in topic.subscriptions.values():
+            if isinstance(subscription, BroadcastGroup):
+                # An ack may have been refused by the disk, and the group's move behind it not.
+                subscription.settle()
         if topic.policies.deduplication:
             engine = broker.engine
             state, stored = dedup or await dedup_state.begin(topic, engine)

@@ -256,3 +256,15 @@ def test_who_left_before_a_restart_is_forgotten_in_the_end(stage: Stage) -> None
         join(stage, "b")
         days(stage, 0.4)
     assert set(positions(stage)) == {"b"}
+
+
+def test_a_group_is_not_ahead_of_a_member_whose_ack_the_disk_refused(stage: Stage) -> None:
+    one = join(stage, "a")
+    publish(stage, 0, 3)
+    stage.files.faults.fail("sync", under="journal")
+    acked(stage, one, 2)
+    one.hang_up()  # and the group follows, on disk
+    stage.turn()
+    stage = stage.restarted()
+    assert group(stage).position == 0
+    assert group(stage).cursor.mark_delete_index == -1

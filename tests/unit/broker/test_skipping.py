@@ -6,10 +6,11 @@ import pytest
 from stage.frames import batch, message
 from stage.stage import Stage
 
-from milepost.broker import skipping
+from milepost.broker import skipping, upkeep
 from milepost.broker.skipping import Skip
 from milepost.broker.slices import Slices
 from milepost.broker.subscription import Subscription
+from milepost.errors import ServiceNotReady
 from milepost.positions.ids import Position
 from milepost.wire.events import WireId
 
@@ -71,3 +72,14 @@ def test_what_expires_is_counted(stage: Stage, subscription: Subscription) -> No
     assert subscription.tally.expired == 6
     assert subscription.tally.expired_ms == stage.clock.wall_ms()
     assert subscription.tally.messages_acked == 2
+
+
+def test_what_was_unloaded_since_it_was_planned_is_not_skipped(stage: Stage) -> None:
+    topic = stage.topic()
+    subscription = stage.subscription(topic)
+    stage.publish(stage.producer(topic), message(0), message(1))
+    plan = skipping.plan_all(subscription)
+    stage.run(upkeep.close_topic(stage.broker, topic))
+    with pytest.raises(ServiceNotReady):
+        stage.run(skipping.carry_out(stage.broker, subscription, plan))
+    assert stage.topic().subscriptions["s"].cursor.backlog == 2
