@@ -42,6 +42,7 @@
     │   ├── NotPersistent
     │   │   └── NothingStored
     │   ├── UnknownCluster
+    │   ├── Absent              Apache Pulsar has it; the message says why Milepost has not
     │   ├── PreconditionFailed  … until something else is different
     │   │   └── UnexpectedPosition
     │   ├── IncompatibleSchema
@@ -284,6 +285,18 @@ class UnknownCluster(NotAllowed):
     """A cluster that is not there; a broker is in one."""
 
     http_status = 403
+
+
+class Absent(NotAllowed):
+    """A resource that Apache Pulsar has and Milepost has not, with the status that says so."""
+
+    def __init__(self, http_status: int, message: str) -> None:
+        super().__init__(http_status, message)  # both, so that it survives pickling
+        self.http_status = http_status  # type: ignore[misc]  # each has upstream's own
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class PreconditionFailed(NotAllowed):

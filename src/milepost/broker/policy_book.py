@@ -119,6 +119,11 @@ class PolicyBook:
             await self._change(lambda catalog: catalog.delete_doc(folder, name))
             self._set[level].pop(name, None)
 
+    async def clear(self, level: Level, name: str) -> None:
+        """Remove all of them from what stays; in force when this returns."""
+        await self.forget(level, name)
+        await self.on_change(level, name)
+
     def _check(self, policy: Policy, value: Json, name: str) -> None:
         """What no shape can know."""
         largest = self._settings.max_message_size

@@ -22,8 +22,10 @@ from milepost import __version__
 from milepost.broker.health import Health
 from milepost.errors import MilepostError, NotAuthenticated
 from milepost.rest import (
+    absent,
     backlogs,
     broker_config,
+    broker_metrics,
     broker_stats,
     brokers,
     bundles,
@@ -38,6 +40,7 @@ from milepost.rest import (
     metrics,
     namespaces,
     offload,
+    older_paths,
     permissions,
     policies,
     progress,
@@ -83,14 +86,17 @@ RESOURCES = (
     offload,
     replication,
     resource_groups,
+    older_paths,
     clusters,
     permissions,
     topic_permissions,
     schemas,
     broker_config,
     broker_stats,
+    broker_metrics,
     brokers,
     metrics,
+    absent,
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
@@ -41,8 +41,33 @@ async def create_cluster(broker: AskedBroker, cluster: str) -> None:
     raise NotAllowed(f"there is one cluster here, {broker.settings.cluster_name}")
 
 
+@router.get("/{cluster}/peers", dependencies=[needs(Operation.SUPERUSER)], response_class=Response)
+async def get_peers(broker: AskedBroker, cluster: str) -> None:
+    """None: nothing is answered, as upstream has it."""
+    await get_cluster(broker, cluster)
+
+
 @router.get("/{cluster}/failureDomains", dependencies=[needs(Operation.SUPERUSER)])
 async def get_failure_domains(broker: AskedBroker, cluster: str) -> dict[str, list[str]]:
     """Groups of brokers that fail together: there are none."""
     await get_cluster(broker, cluster)
     return {}
+
+
+@router.get("/{cluster}/failureDomains/{domain_name}", dependencies=[needs(Operation.SUPERUSER)])
+async def get_failure_domain(broker: AskedBroker, cluster: str, domain_name: str) -> None:
+    """404: there is none."""
+    await get_cluster(broker, cluster)
+    raise NotFound(f"cluster {cluster} has no failure domain {domain_name[:80]!a}")
+
+
+ISOLATION = "/{cluster}/namespaceIsolationPolicies"
+
+
+@router.get(ISOLATION, dependencies=[needs(Operation.SUPERUSER)])
+@router.get(f"{ISOLATION}/{{policy}}", dependencies=[needs(Operation.SUPERUSER)])
+@router.get(f"{ISOLATION}/brokers/{{broker_id}}", dependencies=[needs(Operation.SUPERUSER)])
+async def get_isolation_policies(broker: AskedBroker, cluster: str) -> None:
+    """404, as upstream answers while there is no policy: one broker has every namespace."""
+    await get_cluster(broker, cluster)
+    raise NotFound(f"cluster {cluster} has no policies of isolation")

@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Query, Response
+from fastapi import APIRouter, Body, Depends, Query, Request, Response
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
@@ -25,6 +25,7 @@ from milepost.broker.policies.shapes import Json
 from milepost.broker.policies.table import TABLE
 from milepost.errors import InvalidPolicy
 from milepost.positions.names import TopicName
+from milepost.rest import audit
 from milepost.rest.permission import needs
 from milepost.rest.request import AskedBroker, AskedNamespace, AskedTopic, check_topic
 
@@ -223,6 +224,19 @@ def _add_quotas(level: Level) -> None:
     doc = "How large and how old a backlog may be, and what happens beyond it."
     _serve(level, "backlogQuotaMap", {"GET": get}, "backlog_quotas", doc)
     _serve(level, "backlogQuota", {"POST": set_one, "DELETE": remove}, "backlog_quota", doc)
+
+
+# -- all at once -------------------------------------------------------------------------------------
+
+
+@router.delete(
+    f"{TOPIC_PATH}/policies", status_code=204, dependencies=[needs(Operation.ADMINISTER_TOPIC)]
+)
+async def remove_topic_policies(request: Request, broker: AskedBroker, name: AskedTopic) -> None:
+    """Everything that is set for a topic; its namespace decides again."""
+    check_topic(broker, name)
+    await broker.steward.book.clear(Level.TOPIC, str(name.base))
+    audit.note(request, "remove-topic-policies", name.base)
 
 
 def _add_all() -> None:

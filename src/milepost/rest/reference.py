@@ -10,6 +10,7 @@ import textwrap
 
 from fastapi.routing import APIRoute
 
+from milepost.rest import absent
 from milepost.rest.app import RESOURCES
 from milepost.rest.permission import operation_of
 
@@ -33,15 +34,33 @@ from the routes (`python -m milepost.rest.reference`).
 """
 
 
+ABSENT = """\
+## What Apache Pulsar has and Milepost has not (`rest/absent.py`)
+
+Every other route of Apache Pulsar 4.2.4 is served; a test compares the two lists.
+
+| methods | path | status | why |
+| --- | --- | --- | --- |
+"""
+
+
 def page() -> str:
     parts = [INTRODUCTION]
     for resource in RESOURCES:
+        if resource is absent:
+            continue
         routes = [one for one in resource.router.routes if isinstance(one, APIRoute)]
         tag = str(routes[0].tags[0]) if routes and routes[0].tags else resource.__name__
         parts.append(
             f"## {tag.capitalize()} (`rest/{resource.__name__.rpartition('.')[2]}.py`)\n\n"
         )
         parts += [_entry(route) for route in routes if route.include_in_schema]
+    parts.append(ABSENT)
+    parts += [
+        f"| {row.methods.replace(' ', ', ')} | `{row.path}{'…' if row.path.endswith('/') else ''}` "
+        f"| {row.status} | {row.reason} |\n"
+        for row in absent.TABLE
+    ]
     return "".join(parts).rstrip() + "\n"
 
 
