@@ -86,7 +86,7 @@ class HeldReader(DataSourceReader):
             left -= batch.num_rows
 
 
-def fill(url: str, messages: int = MESSAGES) -> None:
+def fill(url: str, messages: int = MESSAGES, topic: str = TOPIC) -> None:
     singles = [
         SingleMessage(
             pb.SingleMessageMetadata(partition_key=f"key-{at % 50}", payload_size=100), bytes(100)
@@ -94,9 +94,9 @@ def fill(url: str, messages: int = MESSAGES) -> None:
         for at in range(BATCH)
     ]
     payload = join_batch(singles)
-    with Link.open(Connection(url), TOPIC) as link:
+    with Link.open(Connection(url), topic) as link:
         producer_id = link.next_id()
-        link.ask(pb.CommandProducer(topic=TOPIC, producer_id=producer_id, producer_name="bench"))
+        link.ask(pb.CommandProducer(topic=topic, producer_id=producer_id, producer_name="bench"))
         unanswered = 0
         for number in range(messages // BATCH):
             metadata = pb.MessageMetadata(
@@ -277,16 +277,20 @@ def _median_ms(frame: DataFrame) -> float:
 
 def run() -> Iterator[Result]:
     """Each as soon as it is known: all of it takes a while."""
+    from bench import spark_lake  # which needs what is here
+
     broker = started()
     with asyncio.Runner() as runner:
         target = runner.run(broker.__aenter__())
         try:
             fill(target.url)
             yield from layers(target)
+            yield from spark_lake.memory(target)
             spark = session()
             try:
                 yield overhead(spark, target)
                 yield from rates(spark, target)
+                yield from spark_lake.lakes(spark, target)
             finally:
                 spark.stop()
         finally:

@@ -89,9 +89,11 @@ class Decoder:
     def batches(
         self, entries: Sequence[RawEntry], first_index: int, end_index: int
     ) -> Iterator[pa.RecordBatch]:
-        """The messages of the entries that lie in the range, in order, none of them empty batches."""
+        """The messages of the entries that lie in the range, in order, none of them empty batches.
+        One call is done before the next: they share the room."""
+        data, bounds = self._bytes(entries)
         while entries:
-            batch, taken = self._compiled(entries, first_index, end_index)
+            batch, taken = self._compiled(entries, data, bounds, first_index, end_index)
             if batch is not None and batch.num_rows:
                 yield batch
             if taken < len(entries):
@@ -99,7 +101,7 @@ class Decoder:
                 if rows:
                     yield to_batch(rows, self.columns)
                 taken += 1
-            entries = entries[taken:]
+            entries, bounds = entries[taken:], bounds[taken:]
 
     def _plain(self, entry: RawEntry, first_index: int, end_index: int) -> list[Row]:
         """What is unusual: chunks, markers, and entries that the compiled reader does not take."""
@@ -114,39 +116,37 @@ class Decoder:
         return [chunked_row(self.topic, self.partition, *whole)]
 
     def _compiled(
-        self, entries: Sequence[RawEntry], first_index: int, end_index: int
+        self, entries: Sequence[RawEntry], data: Any, bounds: Any, first_index: int, end_index: int
     ) -> tuple[pa.RecordBatch | None, int]:
         """A batch of the first entries, and how many they are."""
-        data = self._bytes(entries)
-        bounds = np.zeros(len(entries) + 1, np.int64)
-        np.cumsum([len(entry.data) for entry in entries], out=bounds[1:])
         heads = np.empty((len(entries), Field.COUNT_OF), np.int64)
         unusual = scan.scan_entries(data, bounds, heads)
         count = len(entries) if unusual == scan.DONE else int(unusual)
-        special = np.flatnonzero(heads[:count, Field.SPECIAL])
-        if len(special):
-            count = int(special[0])
         count = _fitting(heads[:count], bounds)
         heads = heads[:count]
         if not count:
             return None, 0
         _check(entries[:count], heads, bounds)
         payloads = _payloads(entries[:count], data, heads)
-        return self._rows(entries[:count], data, payloads, heads, first_index, end_index)
+        size = int(bounds[count] - bounds[0])
+        return self._rows(entries[:count], size, data, payloads, heads, first_index, end_index)
 
-    def _bytes(self, entries: Sequence[RawEntry]) -> Any:
-        """All of them; gone with the next group."""
+    def _bytes(self, entries: Sequence[RawEntry]) -> tuple[Any, Any]:
+        """All of them one behind the other, and where each begins. Gone with the next group."""
         joined = self._joined
         joined.seek(0)
         joined.writelines([entry.data for entry in entries])
         data = np.frombuffer(joined.getbuffer(), np.uint8, joined.tell())
         # As an array of bytes is: or the loops would be compiled a second time for it.
         data.flags.writeable = False
-        return data
+        bounds = np.zeros(len(entries) + 1, np.int64)
+        np.cumsum([len(entry.data) for entry in entries], out=bounds[1:])
+        return data, bounds
 
     def _rows(
         self,
         entries: Sequence[RawEntry],
+        size: int,
         data: Any,
         payloads: Any,
         heads: Any,
@@ -159,7 +159,7 @@ class Decoder:
         counts = np.minimum(stated, sizes // _SINGLE_SIZE_MIN + 1)
         rows_max = int(counts.sum())
         place = np.array([(entry.ledger_id, entry.entry_id) for entry in entries], np.int64)
-        bytes_max = len(data) + int(sizes.sum())
+        bytes_max = size + int(sizes.sum())
         numbers = np.empty((len(_NUMBERS), rows_max), np.int64)
         flags = self._room.of("flags", len(_FLAGS) * rows_max).reshape(len(_FLAGS), rows_max)
         ends = np.empty((len(_TEXTS), rows_max + 1), np.int32)

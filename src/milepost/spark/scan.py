@@ -139,7 +139,8 @@ def _metadata(data, at, end, row):
 
 @compiled
 def scan_entries(data, bounds, heads):
-    """Read what stands before each payload. Entry n is `data[bounds[n]:bounds[n + 1]]`."""
+    """Read what stands before each payload, up to the first entry that is not taken: that is special, or
+    not as clients write it. Entry n is `data[bounds[n]:bounds[n + 1]]`."""
     for number in range(len(bounds) - 1):
         at = bounds[number]
         end = bounds[number + 1]
@@ -178,7 +179,7 @@ def scan_entries(data, bounds, heads):
         row[_METADATA_END] = metadata_end
         row[_PAYLOAD_AT] = metadata_end
         row[_PAYLOAD_END] = end
-        if not _metadata(data, at + 4, metadata_end, row):
+        if not _metadata(data, at + 4, metadata_end, row) or row[_SPECIAL]:
             return number
     return DONE
 
