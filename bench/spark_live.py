@@ -7,7 +7,7 @@ The same messages go four ways, each with one layer more, so that the difference
     Arrow from memory → noop        Spark's hand-over from Arrow to its rows, the JVM
     the topic → noop                everything
 
-Spark and its Python workers talk over Unix sockets, as docs/spark.md advises; `SPARK_UNIX=false` measures TCP.
+Spark and its Python workers talk over Unix sockets, as docs/spark.md advises; `SPARK_UNIX=false` is TCP.
 
 CPU seconds of a million messages are steadier than rates on a shared machine: those of the broker and of
 Spark (the JVM and its Python workers) stand apart.
