@@ -54,8 +54,8 @@ test: check ## everything that CI runs
 fuzz: $(READY) ## every fuzz target for SECONDS=60, all in about 14 minutes
 	MILEPOST_FUZZ_SECONDS=$(SECONDS) $(BIN)/python -m pytest -q -n $(JOBS) tests/fuzz
 
-clients: $(READY) ## other official clients beside the wheel: needs Go and its module proxy
-	MILEPOST_CLIENTS=1 $(BIN)/python -m pytest -q -rs tests/compat/test_go_client.py
+clients: $(READY) ## other official clients beside the wheel: needs Go, a JDK and Maven, and their packages
+	MILEPOST_CLIENTS=1 $(BIN)/python -m pytest -q -rs tests/compat/test_go_client.py tests/compat/test_java_client.py
 
 pipelines: $(READY) ## the Spark pipelines end to end: needs Java 17
 	$(BIN)/python -m pytest -q tests/spark/test_pipelines.py tests/spark/test_commands.py tests/spark/test_progress.py

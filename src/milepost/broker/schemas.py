@@ -236,9 +236,12 @@ class SchemaRegistry:
         if info is None or info.type is SchemaType.AUTO_CONSUME:
             return
         rules = self.rules(topic.name)
-        if not self.has_schema(topic.name) and _is_idle(topic):
-            await self.register(topic.name, info, may_update=rules.may_update)
-            return
+        if not self.has_schema(topic.name):
+            if _is_idle(topic):
+                await self.register(topic.name, info, may_update=rules.may_update)
+                return
+            if info.type is SchemaType.NONE:
+                return  # bytes are what such a topic holds
         history = await self.history(topic.name)
         await self._judge(info, lambda: history.check_consumer(info, rules.strategy))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.handlers.registry import Work, handles
+from milepost.errors import TopicNotFound
 from milepost.positions.names import TopicName
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
@@ -23,10 +24,14 @@ async def partitioned_metadata(
     session: Session, command: pb.CommandPartitionedTopicMetadata
 ) -> None:
     """How many partitions a topic has, 0 for one that is not partitioned. Where topics are created
-    partitioned by default, asking creates one unless `metadata_auto_creation_enabled` is false. An
-    unknown tenant or namespace is `TopicNotFound`."""
+    partitioned by default, asking creates one unless `metadata_auto_creation_enabled` is false; then a
+    topic that is not there is `TopicNotFound` (PIP-344), as an unknown tenant or namespace always is."""
     name = TopicName.parse(command.topic)
-    count = await session.broker.partitions_of(name, create=command.metadata_auto_creation_enabled)
+    may_create = command.metadata_auto_creation_enabled
+    count = await session.broker.partitions_of(name, create=may_create)
+    if not may_create and not count and not session.broker.exists(name):
+        # By this the Java client tells which names its retry and dead letter topics have.
+        raise TopicNotFound(f"topic {name} does not exist")
     session.write((replies.partitions(command.request_id, count),))
 
 

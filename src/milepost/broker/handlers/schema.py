@@ -49,20 +49,19 @@ async def get_schema(session: Session, command: pb.CommandGetSchema) -> None:
 @handles(Kind.GET_OR_CREATE_SCHEMA, needs=Operation.PRODUCE)
 async def get_or_create_schema(session: Session, command: pb.CommandGetOrCreateSchema) -> None:
     """The version of a schema on a topic that exists, registered by the rules for producers if it is
-    new. An empty version answers one that is none."""
+    new. An empty version answers a request without one."""
     topic = await session.broker.topic(TopicName.parse(command.topic), create=False)
     version = await session.broker.schemas.admit_producer(topic.name, schema_of(command))
     session.write((replies.schema_version(command.request_id, version or b""),))
 
 
 def schema_of(command: Opening) -> SchemaInfo | None:
-    """The schema that a command carries; None for no schema, which has a type of its own."""
+    """The schema that a command carries. Bytes have one too, of type NONE, if a client says so: Go's
+    does, and asks for it when it reads."""
     if not command.HasField("schema"):
         return None
     said = command.schema
     kind = SchemaType(said.type)
-    if kind is SchemaType.NONE:
-        return None
     properties = {item.key: item.value for item in said.properties}
     return SchemaInfo(said.name, kind, said.schema_data, properties)
 

@@ -14,6 +14,7 @@ range is a `PolicyOutOfRange`, as upstream tells them apart.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -25,6 +26,7 @@ Json = Any
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
+_DIGITS = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 
 
 class Shape(Protocol):
@@ -50,6 +52,8 @@ class Whole:
         return f"a whole number from {self.low} to {self.high}"
 
     def read(self, value: object, name: str) -> int:
+        if isinstance(value, str) and _DIGITS.fullmatch(value):
+            value = int(value)  # upstream takes numbers in quotes, and scripts for it send them
         if type(value) is not int:
             raise InvalidPolicy(f"{name}: expected {self.allowed}")
         if not self.low <= value <= self.high:

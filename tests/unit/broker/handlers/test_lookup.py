@@ -86,6 +86,23 @@ def test_a_topic_that_is_not_there_has_no_partitions_and_is_not_made(stage: Stag
     assert stage.broker.directory.row(TopicName.parse(TOPIC)) is None
 
 
+def test_who_would_not_make_it_is_told_that_it_is_not_there(stage: Stage) -> None:
+    """PIP-344."""
+
+    def asked(topic: str) -> tuple[str, int]:
+        reply = partitions(stage, topic, metadata_auto_creation_enabled=False)
+        return error_of(reply), reply.partitions
+
+    assert asked(TOPIC) == ("TopicNotFound", 0)
+    assert asked("non-persistent://public/default/n") == ("TopicNotFound", 0)
+    stage.topic()
+    assert asked(TOPIC) == ("", 0)
+    many = "persistent://public/default/many"
+    stage.run(stage.broker.create_partitioned_topic(TopicName.parse(many), 2))
+    assert asked(many) == ("", 2)
+    assert asked(f"{many}-partition-1") == ("", 0)
+
+
 def test_a_partitioned_topic_says_how_many(stage: Stage) -> None:
     stage.run(stage.broker.create_partitioned_topic(TopicName.parse(TOPIC), 3))
     assert partitions(stage, TOPIC).partitions == 3
@@ -95,7 +112,7 @@ def test_a_partitioned_topic_says_how_many(stage: Stage) -> None:
 def test_where_topics_are_partitioned_by_default_asking_makes_one(make_stage: MakeStage) -> None:
     stage = make_stage(allow_auto_topic_creation_type="partitioned", default_num_partitions=4)
     asked = partitions(stage, TOPIC, metadata_auto_creation_enabled=False)
-    assert asked.partitions == 0
+    assert error_of(asked) == "TopicNotFound"
     assert partitions(stage, TOPIC).partitions == 4
     assert stage.restarted().broker.directory.partitions(TopicName.parse(TOPIC)) == 4
 

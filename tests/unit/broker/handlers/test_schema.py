@@ -124,13 +124,26 @@ def test_what_cannot_be_read_is_refused(stage: Stage, schema: pb.Schema) -> None
     assert stage.broker.counters.schemas_invalid == 2
 
 
+BYTES = pb.Schema(name="Bytes", schema_data=b"", type=pb.Schema.None_)
+
+
 def test_no_schema_is_no_schema(stage: Stage) -> None:
     client = stage.client()
-    none = pb.Schema(name="", schema_data=b"", type=pb.Schema.None_)
-    for number, fields in enumerate([{}, {"schema": none}]):
-        reply = produce(stage, client, number, f"p{number}", **fields)
-        assert not reply.HasField("schema_version")
-    assert get_or_create(stage, none).schema_version == b""
+    assert not produce(stage, client, 0, "p").HasField("schema_version")
+    # Bytes are what such a topic holds; who says that it reads them is let in, and changes nothing.
+    assert error_of(subscribe(stage, client, consumer_id=1, schema=BYTES)) == ""
+    assert error_of(get(stage)) == "TopicNotFound"
+
+
+def test_bytes_are_a_schema_for_whom_says_so(stage: Stage) -> None:
+    """As upstream has it, for Go's client: it asks for the schema of bytes when it reads them."""
+    client = stage.client()
+    reply = produce(stage, client, 0, "p", schema=BYTES)
+    assert reply.schema_version == bytes(8)
+    assert get_or_create(stage, BYTES).schema_version == bytes(8)
+    assert get(stage).schema.type == pb.Schema.None_
+    assert error_of(subscribe(stage, client, consumer_id=1, schema=BYTES)) == ""
+    assert error_of(produce(stage, client, 2, "other", schema=STRING)) == "IncompatibleSchema"
 
 
 def test_where_a_schema_is_needed(make_stage: MakeStage) -> None:

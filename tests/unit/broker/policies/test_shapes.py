@@ -20,12 +20,14 @@ RECORD = Record(
     [
         (Whole(-1, 9), -1, -1),
         (Whole(-1, 9), 9, 9),
+        (Whole(-1, 9), "-1", -1),
         (Real(0, 1), 1, 1.0),
         (Switch(), False, False),
         (Choice(("x", "y")), "y", "y"),
         (Several(("x", "y", "z")), ["z", "x", "z"], ["x", "z"]),
         (Several(("x",)), [], []),
         (RECORD, {"a": 2}, {"a": 2, "b": True}),
+        (RECORD, {"a": "2"}, {"a": 2, "b": True}),
         (RECORD, {"a": None, "b": False, "unknown": 1}, {"a": 0, "b": False}),
     ],
 )
@@ -40,6 +42,7 @@ def test_a_value_is_given_back_whole(shape: Shape, value: Any, read: Any) -> Non
         (Whole(-1, 9), -2),
         (Whole(-1, 9), 10),
         (Whole(-1, 9), 10**4000),
+        (Whole(-1, 9), "10"),
         (Real(0, 1), 1.5),
         (Real(0, 1), float("nan")),
         (RECORD, {"a": 10}),
@@ -56,7 +59,10 @@ def test_a_number_out_of_its_range_is_named(shape: Shape, value: Any) -> None:
     [
         (Whole(-1, 9), True),
         (Whole(-1, 9), 1.0),
-        (Whole(-1, 9), "1"),
+        (Whole(-1, 9), "one"),
+        (Whole(-1, 9), " 1"),
+        (Whole(-1, 9), "1.0"),
+        (Whole(-1, 9), "\u0661"),
         (Whole(-1, 9), None),
         (Real(0, 1), "x"),
         (Switch(), 1),
@@ -69,7 +75,7 @@ def test_a_number_out_of_its_range_is_named(shape: Shape, value: Any) -> None:
         (RECORD, []),
         (RECORD, {}),
         (RECORD, {"unknown": 1}),
-        (RECORD, {"a": "2"}),
+        (RECORD, {"a": "two"}),
         (RECORD, {"a": 3}),
     ],
 )
