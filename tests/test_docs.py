@@ -124,6 +124,19 @@ def test_links_between_pages_lead_somewhere(name: str) -> None:
     assert broken == []
 
 
+def test_every_page_is_in_the_index() -> None:
+    folder = ROOT / "docs"
+    linked = {(folder / link).resolve() for link in LINK.findall(page("docs/README.md"))}
+    missing = [
+        name
+        for name in pages()
+        if name.startswith("docs/")
+        and name != "docs/README.md"
+        and not {(ROOT / name).resolve(), (ROOT / name).resolve().parent} & linked
+    ]
+    assert missing == []
+
+
 # Pages that are made.
 
 

@@ -49,6 +49,7 @@ COMMANDS = {
     "admin": Lazy(
         "milepost.cli.admin_group:admin", "The same as pulsar-admin: exit codes 0 and 1."
     ),
+    "completion": Lazy("milepost.cli.completion:completion", "Let a shell complete commands."),
     "demo": Lazy("milepost.cli.demo:demo", "A short tour: crash the broker, lose nothing."),
     "version": Lazy("milepost.cli.version:version", "Print the version."),
 }

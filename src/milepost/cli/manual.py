@@ -89,6 +89,15 @@ else to standard error. There are no colours.
 
 An error is one line: the command, the object, the reason, the next step. There is never a traceback.
 
+## Completion
+
+Tab completes commands and options once the shell is told how:
+
+```sh
+eval "$(milepost completion bash)"             # in ~/.bashrc; the same with zsh in ~/.zshrc
+milepost completion fish > ~/.config/fish/completions/milepost.fish
+```
+
 ## Commands
 """
 
