@@ -63,11 +63,16 @@ def copy(
     return {"rows": sum(one["numInputRows"] for one in query.recentProgress)}
 
 
-def lake(spark: SparkSession, directory: str, **options: Any) -> dict[str, Any]:
+def lake(spark: SparkSession, directory: str, kind: str, **options: Any) -> dict[str, Any]:
     given = read_options(options)
-    done = archive(spark, given, Path(directory))
+    done = archive(spark, given, Path(directory), kind=kind, files_min=2)
     proof = verify(spark, given.connection, Path(directory))
-    return {"archived": done.messages, "verified": proof.messages, "problems": proof.problems}
+    return {
+        "archived": done.messages,
+        "merged": done.merged > 0,
+        "verified": proof.messages,
+        "problems": proof.problems,
+    }
 
 
 JOBS = {"count": count, "copy": copy, "lake": lake}

@@ -83,12 +83,17 @@ def test_a_copy_is_whole_though_driver_and_executor_are_killed(
             "checkpointLocation": str(checkpoint),
         },
     }
-    lake = {
-        "job": "lake",
-        "serviceUrl": broker.url,
-        "topic": topic,
-        "directory": str(tmp_path / "lake"),
-    }
+    lakes = [
+        {
+            "job": "lake",
+            "serviceUrl": broker.url,
+            "topic": topic,
+            "kind": kind,
+            "directory": str(tmp_path / kind),
+            "maxMessagesPerTrigger": "90",
+        }
+        for kind in ("parquet", "delta")
+    ]
     modules = installed(archive, tmp_path / "installed")
     settings = {"master": cluster.url, "python": python, "executor_path": str(modules)}
     first, second = random.randint(1, 2), random.randint(3, 5)
@@ -99,15 +104,17 @@ def test_a_copy_is_whole_though_driver_and_executor_are_killed(
         assert said["package"].startswith(str(modules))
         wait_until(lambda: committed(checkpoint) >= first or not driver.is_running, "a few batches")
         driver.kill()
-    with Driver(tmp_path / "2", modules=modules, jobs=[copy, lake], **settings) as driver:
+    with Driver(tmp_path / "2", modules=modules, jobs=[copy, *lakes], **settings) as driver:
         assert driver.result() == {"ready": True}
         wait_until(lambda: committed(checkpoint) >= second or not driver.is_running, "more of them")
         os.kill(random.choice(cluster.executors()), signal.SIGKILL)
         assert "error" not in driver.result()
-        assert driver.result() == {
-            "archived": len(publisher.values),
-            "verified": len(publisher.values),
-            "problems": [],
-        }
+        for _ in lakes:
+            assert driver.result() == {
+                "archived": len(publisher.values),
+                "merged": True,
+                "verified": len(publisher.values),
+                "problems": [],
+            }
     assert committed(checkpoint) > second
     assert values_of(broker.url, target) == publisher.values

@@ -78,7 +78,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         process.wait()
 
 
-def test_source_and_sink_work_over_connect(
+def test_source_sink_and_pipelines_work_over_connect(
     server: str, publisher: Any, broker: Any, topic: str, tmp_path: Path
 ) -> None:
     publisher.batches(25, of=10)
@@ -90,6 +90,7 @@ def test_source_and_sink_work_over_connect(
         "topic": topic,
         "target": f"{topic}-copy",
         "checkpoint": str(tmp_path / "checkpoint"),
+        "lakes": str(tmp_path / "lakes"),
     }
     done = subprocess.run(
         [sys.executable, "-m", "spark.connected", json.dumps(settings)],
@@ -100,9 +101,12 @@ def test_source_and_sink_work_over_connect(
         check=False,
     )
     assert done.returncode == 0, re.sub(r"(?m)^\s+at .*\n", "", done.stderr)[-3000:]
-    assert json.loads(done.stdout.splitlines()[-1]) == {
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert "over Spark Connect" in said.pop("follow")
+    assert said == {
         "by_name": 31,
         "filtered": [value.decode() for value in publisher.values[28:]],
         "ended": True,
+        "lakes": [{"archived": 31, "merged": True, "problems": [], "table": 31}] * 2,
     }
     assert sorted(values_of(broker.url, f"{topic}-copy")) == sorted(publisher.values)

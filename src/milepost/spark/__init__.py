@@ -60,7 +60,13 @@ def follow(spark: SparkSession, **options: Any) -> None:
     `options` are those of the queries: `serviceUrl`, `adminUrl`, `token` and `subscription`. What is
     committed while a query runs, the query writes itself; Spark does not tell it of its last batch.
     """
-    from milepost.errors import InvalidOption
+    from milepost.errors import InvalidOption, NotAllowed
+
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise NotAllowed(
+            "follow needs a session of the usual kind: over Spark Connect the last batch of a query is "
+            "written to its subscription when the query runs again"
+        )
     from milepost.spark.listener import ProgressListener
     from milepost.spark.options import read_options
 

@@ -113,6 +113,11 @@ def session(master: str) -> SparkSession:
     """A session for a pipeline."""
     from pyspark.sql import SparkSession
 
+    if master.startswith("sc://"):
+        # Spark Connect: the server has its own settings, and its own idea of the time zone.
+        remote = SparkSession.builder.remote(master).getOrCreate()
+        remote.conf.set("spark.sql.session.timeZone", "UTC")
+        return remote
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = (
         SparkSession.builder.master(master)
