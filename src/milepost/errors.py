@@ -19,13 +19,14 @@
     │   │   └── UndeclaredField
     │   └── DecompressionError  a payload that does not unpack
     │       └── UncompressedSizeError
-    ├── NotFound                the object named is not there
-    │   ├── TopicNotFound
-    │   ├── SubscriptionNotFound
-    │   ├── SchemaNotFound
-    │   ├── LedgerNotFound
-    │   ├── IndexNotFound
-    │   └── DataLoss            what was to be read is there no more; names the range
+    ├── MetadataError           what the broker knows of an object is against it
+    │   └── NotFound            the object named is not there
+    │       ├── TopicNotFound
+    │       ├── SubscriptionNotFound
+    │       ├── SchemaNotFound
+    │       ├── LedgerNotFound
+    │       ├── IndexNotFound
+    │       └── DataLoss            what was to be read is there no more; names the range
     ├── AlreadyExists
     ├── Busy                    somebody else has it; may work later
     │   ├── ConsumerBusy
@@ -167,8 +168,13 @@ class UndeclaredField(SchemaMismatch, AttributeError):
     """A record has no field of that name."""
 
 
-class NotFound(MilepostError, LookupError):
+class MetadataError(MilepostError):
+    """What the broker knows of an object is against it: it is not there, or asks for something else."""
+
     wire_code = 1  # MetadataError
+
+
+class NotFound(MetadataError, LookupError):
     http_status = 404
 
 
@@ -221,7 +227,7 @@ class ProducerFenced(Busy):
     wire_code = 25
 
 
-class SubscriptionInUse(Busy):
+class SubscriptionInUse(Busy, MetadataError):
     """Others are connected to what is to be deleted."""
 
     wire_code = 1  # MetadataError, as clients expect of UNSUBSCRIBE
@@ -316,7 +322,7 @@ class IncompatibleSchema(NotAllowed):
     http_status = 409
 
 
-class EncryptionRequired(NotAllowed):
+class EncryptionRequired(NotAllowed, MetadataError):
     """A producer, or a message, that is not encrypted where the namespace asks for it."""
 
     wire_code = 1  # MetadataError: clients ask again, as the policy may be taken back

@@ -20,6 +20,7 @@ from milepost.errors import (
     InvalidInput,
     InvalidTopicName,
     MessageTooBig,
+    MetadataError,
     MilepostError,
     NotAllowed,
     NotAuthenticated,
@@ -44,7 +45,7 @@ from milepost.errors import (
 PulsarException = MilepostError
 AuthenticationError = NotAuthenticated
 AuthorizationError = NotAuthorized
-BrokerMetadataError = NotFound
+BrokerMetadataError = MetadataError
 BrokerPersistenceError = PersistenceError
 ChecksumError = Undecodable
 ConsumerNotFound = NotFound

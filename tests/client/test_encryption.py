@@ -12,6 +12,8 @@ from rsa_keys import key_pair
 
 import milepost
 from milepost.aio import Client
+from milepost.broker.policies.policy import Level
+from milepost.broker.policies.table import POLICIES
 from milepost.client.policies import (
     CompressionType,
     ConsumerCryptoFailureAction,
@@ -19,8 +21,9 @@ from milepost.client.policies import (
     ConsumerType,
     InitialPosition,
 )
-from milepost.errors import CryptoError, Timeout
+from milepost.errors import CryptoError, EncryptionRequired, Timeout
 from milepost.positions import EARLIEST
+from milepost.positions.names import NamespaceName
 
 Connect = Callable[..., Client]
 SENDING: list[dict[str, Any]] = [
@@ -215,3 +218,21 @@ async def test_a_producer_without_its_key(connect: Connect, topic: str, tmp_path
     async with connect() as client:
         with pytest.raises(CryptoError, match="the public key 'k'"):
             await client.create_producer(topic, encryption_key="k", crypto_key_reader=missing)
+
+
+@pytest.mark.usefixtures("milepost_only")
+async def test_encryption_that_is_required_is_said_by_its_name(
+    connect: Connect, topic: str, keys: Any, running: Any
+) -> None:
+    broker, name = running.running.broker, NamespaceName.parse("public/sealed")
+    running.run(broker.directory.create_namespace(name, {}))
+    policy = POLICIES["encryption_required"]
+    running.run(broker.steward.book.set(Level.NAMESPACE, str(name), policy, True))
+    sealed = topic.replace("public/default", str(name))
+    async with connect() as client:
+        with pytest.raises(milepost.exceptions.BrokerMetadataError, match="encryption is required"):
+            await client.create_producer(sealed)
+        with pytest.raises(EncryptionRequired):
+            await client.create_producer(sealed)
+        producer = await client.create_producer(sealed, encryption_key="k", crypto_key_reader=keys)
+        await producer.send(b"sealed")

@@ -26,7 +26,7 @@ from typing import Final
 from milepost.client.backoff import Backoff
 from milepost.client.connection import Connection
 from milepost.client.lookup import BrokerAddress, Lookup
-from milepost.client.refusals import RETRIED
+from milepost.client.refusals import RETRIED, RETRIED_LATER
 from milepost.clock import Clock
 from milepost.errors import (
     AlreadyClosed,
@@ -204,7 +204,9 @@ class Link:
     def _is_final(self, error: MilepostError) -> bool:
         if isinstance(error, RETRIED):
             return False
-        return not self._first.done() or isinstance(error, _FINAL)
+        if not self._first.done():
+            return True
+        return isinstance(error, _FINAL) and not isinstance(error, RETRIED_LATER)
 
     def _fail(self, error: MilepostError) -> None:
         self.state = LinkState.FAILED

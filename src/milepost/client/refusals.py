@@ -30,6 +30,8 @@ _CLASSES: Final[dict[int, type[MilepostError]]] = {
     25: errors.ProducerFenced,
 }
 
+_ENCRYPTION: Final = "encryption is required"
+
 # Worth another attempt, as long as the operation's time is not up.
 RETRIED: Final = (
     errors.ConnectError,
@@ -37,12 +39,17 @@ RETRIED: Final = (
     errors.TooManyRequests,
     errors.PersistenceError,
 )
+# The same for a producer that was attached once: what is asked of it may be taken back.
+RETRIED_LATER: Final = (errors.EncryptionRequired,)
 
 
 def refusal(code: int, text: str) -> MilepostError:
     """The exception for a code and what the broker says of it."""
     if code == errors.NotAuthenticated.wire_code:
         return errors.NotAuthenticated("refused", text)
+    if code == errors.EncryptionRequired.wire_code and _ENCRYPTION in text.lower():
+        # The code is that of many things; of this one the words are the same in Apache Pulsar.
+        return errors.EncryptionRequired(text)
     found = _CLASSES.get(code)
     return BrokerError(text, code) if found is None else found(text)
 

@@ -84,8 +84,8 @@ _RESULTS: Final[tuple[tuple[type[errors.MilepostError], Result], ...]] = (
     (errors.InvalidTopicName, Result.InvalidTopicName),
     (errors.InvalidInput, Result.InvalidConfiguration),
     (errors.ConsumerAssignError, Result.ConsumerAssignError),
+    (errors.MetadataError, Result.BrokerMetadataError),
     (errors.NotAllowed, Result.NotAllowedError),
-    (errors.NotFound, Result.BrokerMetadataError),
 )
 
 

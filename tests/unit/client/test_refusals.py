@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from milepost import errors
+from milepost import errors, exceptions
 from milepost.client.refusals import refusal, refusal_of
+from milepost.client.results import Result, result_of
 from milepost.wire import pulsar_pb2 as pb
 
 
@@ -24,6 +25,19 @@ def test_a_code_has_its_class(code: int, kind: type[errors.MilepostError]) -> No
     found = refusal(code, "because")
     assert type(found) is kind
     assert str(found) == "because"
+
+
+@pytest.mark.parametrize("text", ["Encryption is required in x", "encryption is required in x"])
+def test_encryption_that_is_required_is_an_error_of_its_own(text: str) -> None:
+    """Apache Pulsar 4.2.4 and Milepost both say MetadataError, and these words."""
+    found = refusal(1, text)
+    assert type(found) is errors.EncryptionRequired
+    assert isinstance(found, exceptions.BrokerMetadataError), (
+        "as users of the official package expect"
+    )
+    assert result_of(found) is Result.BrokerMetadataError
+    assert not isinstance(found, errors.NotFound)
+    assert type(refusal(1, "no such thing")) is errors.NotFound
 
 
 def test_an_unknown_code_is_kept() -> None:
