@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
-from milepost.cli.contexts import SECRET_FIELDS, load_contexts, save_contexts
+from milepost.cli.contexts import FILE_FIELDS, SECRET_FIELDS, load_contexts, save_contexts
 from milepost.cli.groups import Group
 from milepost.cli.output import output_option, show_rows
 
@@ -29,6 +30,9 @@ def context() -> None:
 @click.option("--tls-key", "tls_key", metavar="FILE")
 @click.option("--tls-allow-insecure", is_flag=True)
 def add(name: str, **values: Any) -> None:
+    for key in FILE_FIELDS:
+        if values[key]:  # it will be used from other directories
+            values[key] = str(Path(values[key]).expanduser().absolute())
     contexts = load_contexts()
     contexts.add(name, values)
     save_contexts(contexts)

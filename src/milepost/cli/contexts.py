@@ -33,6 +33,7 @@ FIELDS = (
     "tls_allow_insecure",
 )
 SECRET_FIELDS = ("token", "password")
+FILE_FIELDS = ("token_file", "tls_trust_certs", "tls_certificate", "tls_key")
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 

@@ -84,6 +84,8 @@ def _next_step(code: Exit, ctx: click.Context, where: Connection, error: AdminEr
         if error.status == 401:
             known = where.token or where.token_file or where.user
             return "get a new token" if known else "say who you are with --token or a context"
+        if ctx.info_name == "progress" and not (topic or ctx.params.get("namespace")):
+            return "name a topic (-t) or a namespace (-n) of yours, or ask an administrator"
         return "ask an administrator for the right"
     if error.reason.startswith(("there is nothing at /", "Method Not Allowed")):
         return "this broker does not have this call"

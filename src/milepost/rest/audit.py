@@ -17,5 +17,12 @@ logger = logging.getLogger("milepost.audit")
 
 def note(request: Request, action: str, what: object, **values: object) -> None:
     """Somebody did something to something; `values` say where it stood and stands."""
-    told = "".join(f" {name}={value}" for name, value in values.items())
+    told = "".join(f" {name}={_shown(value)}" for name, value in values.items())
     logger.info("%s %s by %s%s", action, what, who(request), told)
+
+
+def _shown(value: object) -> str:
+    """A list as its words: `produce,consume`."""
+    if isinstance(value, list | tuple | set | frozenset) and not hasattr(value, "_fields"):
+        return ",".join(map(str, value))
+    return str(value)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from unit.cli.conftest import Line
+
+from milepost.cli.contexts import load_contexts
 
 
 def test_add_use_list_remove(line: Line) -> None:
@@ -26,3 +31,14 @@ def test_a_name_that_is_not_there(line: Line) -> None:
     )
     line("--context", "x", "tenants", "list")
     assert line.code == 5
+
+
+def test_files_are_kept_by_their_whole_path(
+    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "app.token").write_text("x")
+    monkeypatch.chdir(tmp_path)
+    line("context", "add", "a", "--token-file", "app.token", "--tls-key", "~/key.pem")
+    kept = load_contexts().get("a")
+    assert kept["token_file"] == str(tmp_path / "app.token")
+    assert kept["tls_key"] == str(Path.home() / "key.pem")

@@ -19,3 +19,10 @@ def test_a_change_is_a_line_with_what_was_and_is(
     assert lines == [
         "create-partitioned-topic persistent://public/default/many by 127.0.0.1 partitions=3"
     ]
+
+
+def test_a_list_is_told_in_its_words(web: Web, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "milepost.audit"):
+        web("POST /admin/v2/namespaces/public/default/permissions/app", ["produce", "consume"])
+    (line,) = [one.getMessage() for one in caplog.records if one.name == "milepost.audit"]
+    assert line.endswith(" role=app actions=consume,produce")
