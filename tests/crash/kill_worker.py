@@ -47,6 +47,8 @@ FRAME = struct.Struct("<I")
 OPTIONS = {
     "roll_policy": RollPolicy(entries_max=250),
     "journal_size_max": 32 * 1024,
+    "journal_ahead": 16 * 1024,
+    "journal_piece": 4 * 1024,
     "tail_size_max": 64 * 1024,
 }
 # Submitted and not answered. More would only make groups larger.

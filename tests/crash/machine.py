@@ -27,6 +27,7 @@ from milepost.storage.checkpoint import Checkpoint
 from milepost.storage.entry import BATCH, Block, NewEntry
 from milepost.storage.journal import Commit
 from milepost.storage.log import Log, RollPolicy
+from milepost.storage.runway import INTERVAL_S
 from milepost.storage.sqlite_catalog import SqliteCatalog
 from milepost.storage.store import Store
 from milepost.testing import Image, ManualClock, MemoryFiles
@@ -116,11 +117,14 @@ class Machine:
         self.options: dict[str, Any] = {
             "roll_policy": ROLL_POLICY,
             "tail_size_max": TAIL_SIZE_MAX,
+            "journal_ahead": 2048,
+            "journal_piece": 512,
             **options,
         }
         self._catalog_image = catalog_image
         self._traced = traced
         self.serial = 0
+        self._asked_s = 0.0
         self.boot()
 
     @classmethod
@@ -145,6 +149,7 @@ class Machine:
         self.plan: Checkpoint | None = None
         self._recorded = False
         self._commits: list[Commit] = []
+        self._lay: Callable[[], None] | None = None
         self._reply: list[Checkpoint | PersistenceError] = []
         for topic in self.catalog.topics():
             self._adopt(topic)
@@ -327,6 +332,15 @@ class Machine:
     def pump(self) -> None:
         self.finish()
         self.store.pump()
+
+    def lay(self) -> None:
+        """By turns: the journal is asked whether it wants more runway; and a thread lays it."""
+        work, self._lay = self._lay, None
+        if work is not None:
+            work()
+        else:
+            self._asked_s += INTERVAL_S
+            self._lay = self.store.journal.more_runway(self._asked_s)
 
     def begin_checkpoint(self) -> bool:
         """Roll the journal; the plan is made when that is durable and told."""

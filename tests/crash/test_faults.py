@@ -29,11 +29,11 @@ Summary = Callable[[str], None]
 
 # fmt: off
 CALLS: list[Call] = [
-    "append", "sync", "create", "open", "rename", "sync_dir", "delete", "read", "make_folder",
+    "append", "lay", "sync", "create", "open", "rename", "sync_dir", "delete", "read", "make_folder",
 ]
 # fmt: on
 OPERATIONS = 120
-SEED = 3
+SEED = 10
 
 
 class Run(NamedTuple):

@@ -43,6 +43,7 @@ class Workload:
             (20, lambda topic: machine.pump()),
             (6, lambda topic: machine.commit()),
             (3, lambda topic: machine.finish()),
+            (12, lambda topic: machine.lay()),
             (16, self._checkpoint_step),
             (2, self._kill),
             (3, self._kill_in_call),

@@ -8,7 +8,8 @@ and gives it back with its last report.
     submit ─▶ end of this turn of the loop ─┬─ short way: commit, finish
                                             └─ thread: commit … commit ─▶ back on the loop: finish
 
-Results come back in the order of submission, for there is one turn only.
+Results come back in the order of submission, for there is one turn only. Who has it also sees to it that
+the journal's runway (runway.py) is laid in time, by a thread that has nothing else to wait for.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from queue import SimpleQueue
 
 from milepost.clock import Clock
@@ -27,14 +29,23 @@ class Committer:
     """Made and used on the loop; one thread."""
 
     def __init__(
-        self, journal: Journal, clock: Clock, shortcut: Shortcut, finished: Callable[[], None]
+        self,
+        journal: Journal,
+        clock: Clock,
+        shortcut: Shortcut,
+        finished: Callable[[], None],
+        aside: Callable[[Callable[[], None]], object],
     ) -> None:
-        """`finished` is called after each group whose submitters were told."""
+        """`finished` is called after each group whose submitters were told; `aside` lets another thread
+        do something."""
         self._journal = journal
         self._clock = clock
         self._shortcut = shortcut
         self._finished = finished
+        self._aside = aside
         self._loop = asyncio.get_running_loop()
+        self.around: Callable[[Callable[[], None]], None] = lambda tell: tell()
+        """Called with what tells submitters how their group went, which it has to do."""
         self._is_scheduled = False
         # The thread has the turn. Invariant: written on the loop only.
         self._is_away = False
@@ -79,10 +90,12 @@ class Committer:
             if commit.error is not None:
                 self._shortcut.close(ended)
         try:
-            self._journal.finish(commits)
+            self.around(partial(self._journal.finish, commits))
         finally:
             if self._journal.is_waiting:
                 self._look()
+            if not self._is_away and (work := self._journal.more_runway(ended)) is not None:
+                self._aside(work)
             self._finished()
 
     # -- the thread --------------------------------------------------------------------------------

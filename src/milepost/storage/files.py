@@ -8,6 +8,7 @@ Durability rules that callers rely on and doubles exploit:
 
 - bytes written are volatile until `AppendFile.sync` returned;
 - a file created, deleted or renamed is volatile until `sync_dir` of its folder returned;
+- zeros that `lay` put behind the end of a file are durable when it returned; appends go over them;
 - after a failed `sync` the unsynced bytes are lost or not, nobody knows: the descriptor is closed
   and never synced again (rule 3 of the failure rules in docs/format.md).
 """
@@ -29,10 +30,11 @@ class AppendFile(Protocol):
     """A file that only grows. One owner, one descriptor."""
 
     size: int
-    """Bytes in the file, counting what is written and not yet synced."""
+    """Bytes appended, counting what is not yet synced, and not what was laid ahead of them."""
 
     def append(self, buffers: Sequence[Buffer]) -> None:
-        """Write all buffers at the end, or raise `OSError`: then an unknown part was written."""
+        """Write all buffers behind what was appended before, or raise `OSError`: then an unknown
+        part was written."""
         ...
 
     def sync(self) -> None:
@@ -51,6 +53,13 @@ class Files(Protocol):
 
     def open_append(self, path: str, size: int) -> AppendFile:
         """An existing file cut to `size` bytes, to be continued there."""
+        ...
+
+    def lay(self, path: str, first: int, end: int) -> None:
+        """Put zeros in [first, end) of an existing file, durably, beside whoever appends before that.
+
+        By a descriptor of its own: an error of the other one's must not be told here instead.
+        """
         ...
 
     def read(self, path: str, offset: int, size: int) -> bytes:
@@ -83,7 +92,7 @@ class Files(Protocol):
 
 
 class RealAppendFile:
-    """A descriptor opened for appending; files are readable by their owner only."""
+    """A descriptor, and where the next bytes go; files are readable by their owner only."""
 
     __slots__ = ("_fd", "path", "size")
 
@@ -97,13 +106,13 @@ class RealAppendFile:
         for start in range(0, len(buffers), BUFFERS_PER_WRITE_MAX):
             group = buffers[start : start + BUFFERS_PER_WRITE_MAX]
             left = sum(map(len, group))
-            written = os.writev(self._fd, group)
+            written = os.pwritev(self._fd, group, self.size)
             self.size += written
             left -= written
             if left:
                 rest = memoryview(b"".join(group))[written:]
                 while rest:
-                    written = os.write(self._fd, rest)
+                    written = os.pwrite(self._fd, rest, self.size)
                     self.size += written
                     rest = rest[written:]
 
@@ -126,14 +135,23 @@ class RealFiles:
         return f"{self.root}/{path}" if path else str(self.root)
 
     def create(self, path: str) -> RealAppendFile:
-        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
         return RealAppendFile(path, os.open(self._at(path), flags, 0o600), 0)
 
     def open_append(self, path: str, size: int) -> RealAppendFile:
-        fd = os.open(self._at(path), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = os.open(self._at(path), os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         if os.fstat(fd).st_size != size:
             os.ftruncate(fd, size)
         return RealAppendFile(path, fd, size)
+
+    def lay(self, path: str, first: int, end: int) -> None:
+        flags = os.O_WRONLY | os.O_DSYNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = os.open(self._at(path), flags)
+        try:
+            while first < end:
+                first += os.pwrite(fd, bytes(end - first), first)
+        finally:
+            os.close(fd)
 
     def read(self, path: str, offset: int, size: int) -> bytes:
         fd = os.open(self._at(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)

@@ -12,6 +12,8 @@ before its failure was known, is refused: positions were given out behind it. A 
 failed is never synced again: a new file is begun whose header says how much of the old one counts.
 Only when even that fails is the outcome unknown, and said to be. Sequences that were refused are never
 written, and a missing one means damage; so what comes behind them goes to a new file too.
+
+Ahead of a file's end there may be zeros, so that a sync has less to store: runway.py.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple, cast
 
 from milepost.errors import DiskFull, OutcomeUnknown, PersistenceError
@@ -32,6 +35,7 @@ from milepost.storage.records import (
     encode_header,
     seed_of,
 )
+from milepost.storage.runway import AHEAD_DEFAULT, PIECE_SIZE, Runway
 
 logger = logging.getLogger(__name__)
 
@@ -101,9 +105,11 @@ class Journal:
         file_number: int,
         next_sequence: int,
         carried: Carried | None = None,
+        ahead: int = AHEAD_DEFAULT,
+        piece: int = PIECE_SIZE,
     ) -> None:
         """Begin file `file_number`, which continues `previous_file` cut at `previous_size` bytes,
-        with the records that are carried over from there."""
+        with the records that are carried over from there. `ahead` and `piece`: of its runway."""
         self._files = files
         self._incarnation = incarnation
         self._seed = seed_of(incarnation)
@@ -129,6 +135,8 @@ class Journal:
         self._previous = (previous_file, previous_size)
         self._number = file_number - 1
         self._file: AppendFile | None = None
+        self._ahead, self._piece = ahead, piece
+        self._runway = Runway(0)  # of the file
         self._good_size = 0  # bytes of the file that are synced
         self._next_sequence = next_sequence  # of the next record in this file
         self._is_uncertain = False  # a failed group may count until the next file is begun
@@ -223,8 +231,19 @@ class Journal:
 
     @property
     def is_plain(self) -> bool:
-        """Would a commit only append and sync? Not if a file has to be begun."""
-        return self._file is not None and all(one.kind != _ROLL for one in self._queue)
+        """Would a commit only append and sync? Not if a file has to be begun, or if it may have to wait
+        for who lays the runway."""
+        runway = self._runway
+        return (
+            self._file is not None
+            and not runway.is_suspect
+            and (not runway.is_laying or runway.is_clear(self._good_size + self._load_size()))
+            and all(one.kind != _ROLL for one in self._queue)
+        )
+
+    def _load_size(self) -> int:
+        count, size = self.load()
+        return count * RECORD_HEADER_SIZE + size
 
     def load(self) -> tuple[int, int]:
         """How many records wait, and how many bytes they are."""
@@ -252,7 +271,17 @@ class Journal:
             commits.append(Commit([mark], error, self._number))
         return commits
 
+    def more_runway(self, now: float) -> Callable[[], None] | None:
+        """What a thread that may block should do now, if anything: lay zeros ahead of the file's end.
+        Asked by whoever may commit."""
+        file, runway, files = self._file, self._runway, self._files
+        if file is None or not runway.wants_more(file.size, now):
+            return None
+        runway.begin(file.size, now)
+        return partial(runway.lay, partial(files.lay, file_name(self._number)), lambda: file.size)
+
     def close(self) -> None:
+        self._runway.close()
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -279,8 +308,11 @@ class Journal:
     def _write(self, group: list[_Waiting]) -> PersistenceError | None:
         first, end = group[0].sequence, group[-1].sequence + 1
         assert end - first == len(group), (first, end, len(group))
-        if self._file is not None and first != self._next_sequence:
-            self._abandon()  # refused records left a gap, which only the start of a file may have
+        if self._file is not None and (
+            first != self._next_sequence  # refused records: only the start of a file may have a gap
+            or self._runway.is_suspect
+        ):
+            self._abandon()
         if self._file is None and (failure := self._restart(first)) is not None:
             return self._refuse(group, _refusal(failure))
         assert self._file is not None
@@ -289,8 +321,13 @@ class Journal:
             assert body is not None
             buffers.append(encode_header(self._seed, kind, size, crc, owner, sequence, first))
             buffers += body
+        runway = self._runway
         try:
-            self._file.append(buffers)
+            if runway.is_clear(self._good_size + sum(map(len, buffers))):
+                self._file.append(buffers)
+            else:
+                with runway.turn:
+                    self._file.append(buffers)
         except OSError as failure:
             return self._refuse(group, self._take_back(failure, end))
         try:
@@ -331,6 +368,7 @@ class Journal:
 
     def _abandon(self) -> None:
         assert self._file is not None
+        self._runway.close()
         self._file.close()
         self._file = None
         self._previous = (self._number, self._good_size)
@@ -370,6 +408,7 @@ class Journal:
                     self._files.delete(name)
             raise
         self._file = file
+        self._runway = Runway(self._ahead, self._piece)
         self._is_uncertain = False
         self._number = number
         self._good_size = file.size

@@ -41,6 +41,7 @@ from milepost.storage.records import (
     scan,
     seed_of,
 )
+from milepost.storage.runway import BLOCK_SIZE
 
 
 @dataclass
@@ -139,9 +140,10 @@ class _Replay:
                 data = data[:valid]
             scanned = scan(data, HEADER_SIZE, path, header.d, seed, whole=whole)
             report.files += 1
-            report.size_bytes += len(data)
+            used = _without_runway(data, scanned.size)
+            report.size_bytes += used
             report.records += len(scanned.records)
-            report.cut_bytes += len(data) - scanned.size
+            report.cut_bytes += used - scanned.size
             found.previous_file, found.previous_size = header.a, scanned.size
             found.next_sequence = max(found.next_sequence, header.d)
             for damage in scanned.damages:
@@ -360,3 +362,13 @@ class _Replay:
 
     def _close(self, log: Log, reason: str) -> None:
         log.damage = log.damage or reason
+
+
+def _without_runway(data: bytes, valid_size: int) -> int:
+    """How many bytes of a journal file somebody wrote there, not counting zeros that were laid ahead.
+
+    Those end with a block. What looks like them and is not was lost before anybody was told of it.
+    """
+    if len(data) % BLOCK_SIZE or len(data) == valid_size:
+        return len(data)
+    return valid_size + len(data[valid_size:].rstrip(b"\0"))

@@ -29,6 +29,7 @@ from milepost.storage.ledger import Ledger, LedgerRow, ledger_path, mileposts_pa
 from milepost.storage.log import Log, RollPolicy
 from milepost.storage.records import FACT, FACTS, STATE, Part, encode_parts
 from milepost.storage.recovery import Recovered, RecoveryReport, recover
+from milepost.storage.runway import AHEAD_DEFAULT, PIECE_SIZE
 from milepost.storage.tail import TAIL_SIZE_DEFAULT, TailCache
 
 # A restart replays at most about this much; a checkpoint is due when the journal has grown by it.
@@ -49,6 +50,8 @@ class Store:
         roll_policy: RollPolicy = RollPolicy(),  # noqa: B008
         journal_size_max: int = JOURNAL_SIZE_DEFAULT,
         tail_size_max: int = TAIL_SIZE_DEFAULT,
+        journal_ahead: int = AHEAD_DEFAULT,
+        journal_piece: int = PIECE_SIZE,
         salvage: bool = False,
     ) -> None:
         """Open the directory and recover; blocks until everything promised is there again."""
@@ -98,6 +101,8 @@ class Store:
             file_number=found.file_number,
             next_sequence=found.next_sequence,
             carried=found.carried,
+            ahead=journal_ahead,
+            piece=journal_piece,
         )
         self.journal.size_submitted = found.report.size_bytes
         # From now on the loss of this file would not go unnoticed.

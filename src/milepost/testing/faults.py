@@ -26,6 +26,7 @@ Call = Literal[
     "create",
     "open",  # open_append
     "append",
+    "lay",
     "sync",
     "read",  # read, size and names
     "delete",

@@ -77,11 +77,7 @@ class MemoryAppendFile:
 
     def append(self, buffers: Sequence[Buffer]) -> None:
         self._check_open()
-        data = b"".join(buffers)
-        try:
-            self._files._append(self.path, self._node, data)
-        finally:
-            self.size = len(self._node.content)
+        self._files._append(self, self._node, b"".join(buffers))
 
     def sync(self) -> None:
         self._check_open()
@@ -170,6 +166,18 @@ class MemoryFiles:
                     content.extend(bytes(size - length))
                 self.trace.ops.append(Truncate(path, node.number, size))
             return self._open(path, node)
+
+    def lay(self, path: str, first: int, end: int) -> None:
+        with self._lock:
+            node = self._node(path)
+            fault = self.faults.due("lay", path)
+            wanted = end - first if fault is None else min(fault.keep, end - first)
+            laid = self._write(path, node, first, bytes(wanted))
+            if fault is not None:
+                raise fault.os_error(path)
+            if laid < wanted:
+                raise _error(errno.ENOSPC, path)
+        self._sync(path, node)
 
     def read(self, path: str, offset: int, size: int) -> bytes:
         with self._call("read", path):
@@ -268,20 +276,30 @@ class MemoryFiles:
 
     # What descriptors call.
 
-    def _append(self, path: str, node: _Node, data: bytes) -> None:
+    def _append(self, file: MemoryAppendFile, node: _Node, data: bytes) -> None:
         with self._lock:
-            fault = self.faults.due("append", path)
+            fault = self.faults.due("append", file.path)
             taken = len(data) if fault is None else min(fault.keep, len(data))
-            room = taken if self.capacity is None else max(self.capacity - self.used_bytes, 0)
-            written = data[: min(taken, room)]
-            if written:
-                content = node.writable()
-                self.trace.ops.append(Append(path, node.number, len(content), written))
-                content += written
+            written = self._write(file.path, node, file.size, data[:taken])
+            file.size += written
             if fault is not None:
-                raise fault.os_error(path)
-            if len(written) < len(data):
-                raise _error(errno.ENOSPC, path)
+                raise fault.os_error(file.path)
+            if written < len(data):
+                raise _error(errno.ENOSPC, file.path)
+
+    def _write(self, path: str, node: _Node, offset: int, data: bytes) -> int:
+        """As many of the bytes as there is room for; how many. Only zeros may be there before."""
+        content = node.writable()
+        if any(content[offset : offset + len(data)]):
+            self.violations.append(f"bytes written over others, at {offset} of {path}")
+        if self.capacity is not None:
+            room = max(self.capacity - self.used_bytes, 0) + len(content)
+            data = data[: max(room - offset, 0)]
+        if data:
+            self.trace.ops.append(Append(path, node.number, offset, data))
+            content.extend(bytes(max(offset - len(content), 0)))
+            content[offset : offset + len(data)] = data
+        return len(data)
 
     def _sync(self, path: str, node: _Node) -> None:
         with self._lock:

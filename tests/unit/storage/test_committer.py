@@ -60,7 +60,10 @@ class Desk:
             next_sequence=1,
         )
         self.finished = 0
-        self.committer = Committer(self.journal, ManualClock(), self.shortcut, self._count)
+        self.aside: list[Callable[[], None]] = []
+        self.committer = Committer(
+            self.journal, ManualClock(), self.shortcut, self._count, self.aside.append
+        )
         self.answers: list[tuple[str, PersistenceError | None]] = []
         self.threads: list[str] = []
         self.files.on_sync = lambda path: self.threads.append(threading.current_thread().name)

@@ -37,7 +37,9 @@ NOW_MS = 1_700_000_000_000
 class Bench:
     """An engine on a disk in memory."""
 
-    def __init__(self, files: MemoryFiles, shortcut: Shortcut | None = None) -> None:
+    def __init__(
+        self, files: MemoryFiles, shortcut: Shortcut | None = None, ahead: int = 0
+    ) -> None:
         self.files = files
         self.catalog = SqliteCatalog(None)
         self.store = Store(
@@ -46,6 +48,7 @@ class Bench:
             ManualClock(),
             roll_policy=RollPolicy(entries_max=2),
             tail_size_max=0,
+            journal_ahead=ahead,
         )
         self.engine = StorageEngine(self.store, shortcut=shortcut)
         self.answers: list[PersistenceError | None] = []
@@ -78,12 +81,13 @@ def run(
     test: Callable[[Bench], Awaitable[None]],
     files: MemoryFiles | None = None,
     shortcut: Shortcut | None = None,
+    ahead: int = 0,
 ) -> Bench:
     """Run the test on an engine of its own; the bench, closed."""
     benches: list[Bench] = []
 
     async def on_loop() -> None:
-        bench = Bench(files or MemoryFiles(), shortcut)
+        bench = Bench(files or MemoryFiles(), shortcut, ahead)
         bench.catalog.close = lambda: None  # type: ignore[method-assign]  # looked into below
         benches.append(bench)
         try:
@@ -102,6 +106,22 @@ both_ways = pytest.mark.parametrize(
 
 
 class TestJournal:
+    @both_ways
+    def test_a_runway_is_laid_beside_the_commits(self, shortcut: Callable[[], Shortcut]) -> None:
+        async def test(bench: Bench) -> None:
+            _, log = await bench.topic("a")
+            async with asyncio.timeout(30):
+                while not bench.files.faults.calls["lay"]:
+                    await bench.stored(log)
+            await bench.stored(log, 20)
+            assert None in bench.answers
+            assert set(bench.answers) == {None}
+            reopened = bench.reopened()
+            assert reopened.log(reopened.catalog.topics()[0]).end_index == len(bench.answers)
+            assert reopened.report.cut_bytes == 0
+
+        assert run(test, shortcut=shortcut(), ahead=1 << 18).files.violations == []
+
     @both_ways
     def test_what_is_answered_is_durable(self, shortcut: Callable[[], Shortcut]) -> None:
         async def test(bench: Bench) -> None:

@@ -36,13 +36,13 @@ def test_a_read_that_the_kernel_cuts_short_goes_on(
 def test_a_write_that_the_kernel_cuts_short_goes_on(
     files: RealFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writev, write = os.writev, os.write
+    pwritev, pwrite = os.pwritev, os.pwrite
 
-    def some(fd: int, buffers: Sequence[bytes]) -> int:
-        return writev(fd, [b"".join(buffers)[:5]])
+    def some(fd: int, buffers: Sequence[bytes], offset: int) -> int:
+        return pwritev(fd, [b"".join(buffers)[:5]], offset)
 
-    monkeypatch.setattr(os, "writev", some)
-    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:3]))
+    monkeypatch.setattr(os, "pwritev", some)
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, offset: pwrite(fd, data[:3], offset))
     file = files.create("a")
     file.append([b"one", memoryview(b"two"), bytearray(b"three")])
     file.append([b"!"] * (BUFFERS_PER_WRITE_MAX + 10))

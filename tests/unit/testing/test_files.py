@@ -50,6 +50,28 @@ class TestLikeRealFiles:
         assert file.size == 12_000
         assert any_files.read("a", 11_992, 8) == b"29982999"
 
+    def test_appends_go_over_what_was_laid_ahead_of_them(self, any_files: Files) -> None:
+        file = any_files.create("a")
+        file.append([b"one"])
+        any_files.lay("a", 5, 12)
+        assert file.size == 3
+        assert any_files.read("a", 0, 100) == b"one" + bytes(9)
+        file.append([b"two", b"three"])
+        assert file.size == 11
+        assert any_files.read("a", 0, 100) == b"onetwothree\0"
+        file.append([b"four"])
+        file.sync()
+        assert any_files.read("a", 0, 100) == b"onetwothreefour"
+        assert any_files.size("a") == file.size == 15
+        file.close()
+        again = any_files.open_append("a", 3)
+        assert any_files.size("a") == again.size == 3
+        again.close()
+
+    def test_only_what_exists_is_laid(self, any_files: Files) -> None:
+        with pytest.raises(FileNotFoundError):
+            any_files.lay("a", 0, 10)
+
     def test_create_refuses_what_exists(self, any_files: Files) -> None:
         any_files.create("a").close()
         with pytest.raises(FileExistsError):
@@ -384,3 +406,44 @@ def test_a_rename_is_counted_under_its_old_path() -> None:
         files.rename("x.new", "x")
     files.rename("x.new", "x")
     assert ops(files) == [Rename("x.new", "x", 0)]
+
+
+class TestLaying:
+    def test_zeros_are_durable_when_they_are_laid(self) -> None:
+        files = MemoryFiles()
+        file = files.create("a")
+        file.append([b"x"])
+        files.lay("a", 1, 5)
+        kinds = [type(op) for op in files.trace.ops]
+        assert kinds == [Create, Append, Append, Sync]
+        assert files.open_paths == ["a"]
+
+    def test_it_can_fail_half_way_and_in_its_sync(self) -> None:
+        files = MemoryFiles()
+        files.create("a").close()
+        files.faults.fail("lay", keep=2)
+        with pytest.raises(OSError):
+            files.lay("a", 0, 5)
+        assert files.size("a") == 2
+        files.faults.fail("sync")
+        with pytest.raises(OSError):
+            files.lay("a", 2, 5)
+        assert files.size("a") == 5
+
+    def test_a_disk_may_have_room_for_a_part(self) -> None:
+        files = MemoryFiles(capacity=8)
+        file = files.create("a")
+        with pytest.raises(OSError) as full:
+            files.lay("a", 2, 20)
+        assert full.value.errno == errno.ENOSPC
+        file.append([b"12345678"])  # takes no room that is not there
+        assert files.used_bytes == 8
+        with pytest.raises(OSError):
+            file.append([b"9"])
+
+    def test_whoever_writes_over_anything_but_zeros_is_found_out(self) -> None:
+        files = MemoryFiles()
+        file = files.create("a")
+        file.append([b"abc"])
+        files.lay("a", 2, 5)
+        assert len(files.violations) == 1
