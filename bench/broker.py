@@ -22,6 +22,8 @@ from typing import NamedTuple
 
 import uvloop
 
+from bench.load import frames
+from bench.load.echo import measure_echo
 from bench.load.target import SyncTime, Target, measure_sync, started
 from bench.load.workloads import Figure, Load, joined
 
@@ -32,6 +34,8 @@ TOPICS_RATE = 10_000
 BATCH_SIZE = 100
 LATENCY_SLICES = 5
 LATENCY_SYNCS = 150
+LATENCY_RATE = 1000
+ECHOES = 1500
 
 
 class Bound(NamedTuple):
@@ -139,9 +143,13 @@ async def latency(load: Load, report: Report) -> None:
     """In slices, before each of which the disk is measured: on a shared one that changes by the second."""
     figures: list[Figure] = []
     syncs: list[float] = []
+    # What of it is the load generator's and the kernel's.
+    [frame] = frames.unbatched(1, 100)
+    echo = await measure_echo(frame, ECHOES, LATENCY_RATE)
+    report.add(Figure("latency-echo", len(echo), ECHOES / LATENCY_RATE, samples=echo))
     for number in range(LATENCY_SLICES):
         syncs.append(measure_sync(LATENCY_SYNCS).p50_ms)
-        figures.append(await load.latency(f"latency-1000-{number}", 1.0))
+        figures.append(await load.latency(f"latency-1000-{number}", 1.0, LATENCY_RATE))
     figure = joined("latency-1000", figures)
     sync = statistics.median(syncs)
     report.add(

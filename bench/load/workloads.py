@@ -15,6 +15,7 @@ from typing import NamedTuple
 from bench.load import frames
 from bench.load.lanes import Acker, Drain, Lane, Publisher, Sample
 from bench.load.link import Frames, Link
+from bench.load.pace import evenly
 from bench.load.target import Target
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.commands import Kind
@@ -248,14 +249,13 @@ class Load:
         receiver.hot[Kind.MESSAGE] = received
         receiver.flow(0, 1000)
 
+        def send() -> None:
+            frame = ready[len(sent)]
+            sent.append(time.perf_counter())
+            sender.write(frame)
+
         async def work() -> tuple[int, Sequence[Sample]]:
-            began = time.perf_counter()
-            for number, frame in enumerate(ready):
-                wait = began + number / per_second - time.perf_counter()
-                if wait > 0:
-                    await asyncio.sleep(wait)
-                sent.append(time.perf_counter())
-                sender.write(frame)
+            await evenly(send, count, per_second)
             await receiver.finished(done, SECONDS_MAX)
             return count, samples[warm:]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from milepost.errors import PersistenceError
@@ -35,8 +36,12 @@ class HandEngine:
         self._loop = asyncio.get_running_loop()
         self._changes: deque[tuple[Callable[[Any], Any], asyncio.Future[Any]]] = deque()
         self._reads: deque[asyncio.Future[None]] = deque()
+        self._around: Callable[[Callable[[], None]], None] = lambda tell: tell()
 
     # -- what a broker needs -----------------------------------------------------------------------
+
+    def answer_within(self, around: Callable[[Callable[[], None]], None]) -> None:
+        self._around = around
 
     async def catalog(self, change: Callable[[Any], Any]) -> Any:
         future = self._loop.create_future()
@@ -82,7 +87,7 @@ class HandEngine:
         if self.holds_journal:
             return False
         commits = self.store.journal.commit()
-        self.store.journal.finish(commits)
+        self._around(partial(self.store.journal.finish, commits))
         return bool(commits)
 
     def _change(self) -> bool:

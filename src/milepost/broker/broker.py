@@ -20,7 +20,6 @@ from milepost.broker.consumer import Consumer
 from milepost.broker.counters import Counters
 from milepost.broker.directory import Directory, fetch_topic
 from milepost.broker.dynamic_settings import DynamicSettings
-from milepost.broker.flushes import Flushes
 from milepost.broker.guard import Guard
 from milepost.broker.housekeeping import Housekeeping
 from milepost.broker.limits import Limits
@@ -29,6 +28,7 @@ from milepost.broker.pressure import Pressure
 from milepost.broker.progress import sample
 from milepost.broker.rates import RateBoard
 from milepost.broker.recent_reads import RecentReads
+from milepost.broker.round import Round
 from milepost.broker.schemas import SchemaRegistry
 from milepost.broker.session import Session
 from milepost.broker.settings import Settings
@@ -75,7 +75,8 @@ class Broker:
         self.tls_port, self.https_port = settings.tls_port, settings.https_port
         self.read_entries_max = settings.dispatch_read_entries
         self.read_size_max = settings.dispatch_read_size
-        self.reads, self.rates, self.flushes = RecentReads(engine), RateBoard(), Flushes()
+        self.reads, self.rates, self.round = RecentReads(engine), RateBoard(), Round()
+        engine.answer_within(self.round.during)
         self.opening: dict[str, asyncio.Future[Topic]] = {}
         """Topics that are being opened, or closed (upkeep.py): whoever wants one waits."""
         self.directory = Directory(
@@ -124,6 +125,8 @@ class Broker:
         self.housekeeping.stop()
         if self._ticker is not None:
             self._ticker.cancel()
+        for session in list(self.sessions):
+            session.hear_all()
         for topic in self.topics.values():
             for subscription in topic.subscriptions.values():
                 subscription.flush_acks()
@@ -285,6 +288,7 @@ class Broker:
             now_s=self.clock.monotonic,
             counters=self.counters,
         )
+        topic.afterwards = self.round.afterwards
         topic.policies = self.steward.book.of(name)
         await opening.open_states(self, topic, states)
         return topic

@@ -5,7 +5,6 @@ Only those whose client understands it: C++ clients up to 4.2.0 close their conn
 
 from __future__ import annotations
 
-from milepost.broker.session import Session
 from milepost.broker.subscription import Subscription
 from milepost.wire import replies
 from milepost.wire.commands import Kind
@@ -13,6 +12,8 @@ from milepost.wire.commands import Kind
 
 def tell(subscription: Subscription) -> None:
     """REACHED_END_OF_TOPIC, if there is nothing more to come."""
+    from milepost.broker.session import Session  # which needs the handlers, and they need this
+
     cursor = subscription.cursor
     if not subscription.topic.is_terminated or cursor.next_ready() or cursor.next_due_ms:
         return

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from milepost.broker import ending
 from milepost.broker.recent_reads import UNREADABLE, RecentReads
+from milepost.broker.round import Round
 from milepost.broker.slices import REST_S
 from milepost.broker.subscription import Subscription
 from milepost.errors import NotFound
@@ -34,6 +35,7 @@ class Reading(Protocol):
     read_entries_max: int
     read_size_max: int
     reads: RecentReads
+    round: Round
 
     def perform(self, plan: ReadPlan) -> list[Entry]: ...
 
@@ -81,7 +83,7 @@ class Feed:
     def _go_on(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._loop.call_soon(self._run)
+            self._reading.round.feed(self._run)
 
     def _schedule_flush(self) -> None:
         self._loop.call_soon(self._subscription.flush_acks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import os
 import socket
 import ssl
 from collections import Counter
@@ -18,6 +19,7 @@ from milepost.broker.session import Session
 from milepost.broker.settings import Settings
 from milepost.clock import Clock, SystemClock
 from milepost.storage.engine import StorageEngine, open_store
+from milepost.storage.files import BUFFERS_PER_WRITE_MAX
 from milepost.storage.log import RollPolicy
 from milepost.storage.shortcut import Shortcut
 
@@ -36,6 +38,8 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._session: Session | None = None
         self._host = ""
+        # Where to write past the transport while it has nothing left; -1: TLS.
+        self._fd = -1
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -55,6 +59,8 @@ class Connection(asyncio.Protocol):
         high = broker.settings.write_buffer_size
         self._transport.set_write_buffer_limits(high=high, low=high // 2)
         tls = transport.get_extra_info("ssl_object")
+        if tls is None and sock is not None:
+            self._fd = sock.fileno()
         self._session = Session(
             broker,
             self,
@@ -91,8 +97,16 @@ class Connection(asyncio.Protocol):
     # -- what a session needs ----------------------------------------------------------------------
 
     def send(self, buffers: Sequence[Buffer]) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.writelines(buffers)
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if self._fd >= 0 and not transport.get_write_buffer_size():
+            # Now, in the order of calls: a transport may wait for the end of the turn, and then take
+            # its peers as they come.
+            buffers = written(self._fd, buffers)
+            if not buffers:
+                return
+        transport.writelines(buffers)
 
     def close(self) -> None:
         if self._transport is not None:
@@ -112,6 +126,19 @@ class Connection(asyncio.Protocol):
     def resume_reading(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
+
+
+def written(fd: int, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+    """Write what a socket takes; what is left. Whatever is wrong with it, its transport will find."""
+    if len(buffers) > BUFFERS_PER_WRITE_MAX:
+        return buffers
+    try:
+        sent = os.writev(fd, buffers)
+    except OSError:
+        return buffers
+    if sent == sum(map(len, buffers)):
+        return ()
+    return (memoryview(b"".join(buffers))[sent:],)
 
 
 def is_this_machine(host: str) -> bool:
@@ -207,6 +234,7 @@ async def run_broker(settings: Settings, *, clock: Clock | None = None) -> Runni
             settings.ledger_size_max, settings.ledger_entries_max, settings.ledger_age_max_s * 1000
         ),
         journal_size_max=settings.journal_size_max,
+        journal_ahead=settings.journal_ahead_size,
         tail_size_max=settings.tail_cache_size,
     )
     engine = StorageEngine(store, lock, Shortcut(settings.journal_shortcut_s))

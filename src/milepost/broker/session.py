@@ -24,7 +24,7 @@ from milepost.broker.reset import obeyed
 from milepost.errors import MilepostError, NotAllowed
 from milepost.wire import replies
 from milepost.wire.encode import ack_response
-from milepost.wire.events import Ack, Command, Fault, Flow, Sends
+from milepost.wire.events import Ack, Command, Fault, Flow, Sends, WireId
 from milepost.wire.protocol import ServerProtocol, State
 
 if TYPE_CHECKING:
@@ -105,6 +105,10 @@ class Session:
         self._is_crowded = False
         # There is more to be heard, and a call on its way for it.
         self._goes_on = False
+        self.named: set[WireId] = set()
+        """By the parts of a long command that were heard."""
+        # The connection is gone, and what came whole before that is still being obeyed.
+        self._is_gone = False
         # What was wrong with the parts of an ACK that came in several.
         self._ack_failures: list[MilepostError] = []
 
@@ -154,6 +158,13 @@ class Session:
         self._goes_on = False
         self.receive(b"")
         self.release()
+        if self._is_gone and not self.protocol.has_more:
+            self._end()
+
+    def hear_all(self) -> None:
+        """Hear in one go what is left of what was received: nobody's turn comes after this."""
+        while self.protocol.has_more and not self.is_closed:
+            self.receive(b"")
 
     def _sends(self, event: Sends) -> None:
         producer = self.producers.get(event.producer_id)
@@ -338,7 +349,7 @@ class Session:
             self.flush()
         elif not self._flush_scheduled:
             self._flush_scheduled = True
-            self.broker.flushes.add(self)
+            self.broker.round.flush(self)
 
     def flush(self) -> None:
         """Hand everything written to the transport, in one piece."""
@@ -411,9 +422,17 @@ class Session:
             self._closed_at = self.broker.clock.monotonic()
 
     def lost(self) -> None:
-        """The connection is gone: so are its producers and consumers."""
-        if self.is_closed:
+        """The connection is gone: so are its producers and consumers, when everything is obeyed that
+        had been received."""
+        if self.is_closed or self._is_gone:
             return
+        if self.protocol.has_more:
+            self._is_gone = True
+            self.is_writable = False  # dispatch passes it by
+        else:
+            self._end()
+
+    def _end(self) -> None:
         self.is_closed = True
         self.protocol.close()
         self.opening.clear()

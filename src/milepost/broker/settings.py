@@ -354,6 +354,12 @@ class Settings(SecuritySettings, PolicySettings):
         "While the disk takes less than this for a sync, small groups are synced without a thread; "
         "0 leaves all to one.",
     )
+    journal_ahead_size: int = size(
+        MIB,
+        0,
+        GIB,
+        "Zeros that lie ready ahead of the journal's end, so that a sync has less to store; 0: none.",
+    )
     tail_cache_size: int = size(
         64 * MIB,
         0,

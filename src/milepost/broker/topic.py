@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import itemgetter
 
 from milepost.broker import chunk_search
@@ -84,6 +85,8 @@ class Topic:
         """Subscriptions on their way to the catalog: they count as those that are there."""
         self.on_stored: Callable[[], None] = lambda: None
         """Called when sequence ids became durable."""
+        self.afterwards: Callable[[Callable[[], None]], None] = lambda work: work()
+        """Do something when consumers have got what is visible now; set by whoever runs the rounds."""
         self.counters = counters or Counters()
         """Of the whole broker."""
         self.now_ms = now_ms
@@ -294,41 +297,48 @@ class Topic:
         return self.log.locate(index).position
 
     def on_durable(self, publication: Publication, error: PersistenceError | None) -> None:
-        producer = publication.producer
         block = publication.block
         assert block is not None
-        if error is None:
-            count, size_bytes, counters = publication.count, publication.size_bytes, self.counters
-            self.messages_in += count
-            self.bytes_in += size_bytes
-            self.published_ms = block.timestamp_ms
-            producer.messages_in += count
-            producer.bytes_in += size_bytes
-            entries = len(block.sizes)
-            self.entries_in += entries
-            counters.entries_in += entries
-            times, took_ms = self.write_times, (self._now_s() - publication.began) * 1000
-            times.running[bisect_left(WRITE_TIMES_MS, took_ms)] += entries
-            times.running_total += took_ms * entries
-            if entries == 1:
-                sizes = self.entry_sizes
-                sizes.running[bisect_left(ENTRY_SIZES, size_bytes)] += 1
-                sizes.running_total += size_bytes
-            else:
-                self.entry_sizes.add_all(
-                    [len(one.entry) for one in publication.answers if type(one) is Send]
-                )
-            counters.messages_in += count
-            counters.bytes_in += size_bytes
-            if self.subscriptions:
-                end_index = self.log.end_index
-                for subscription in self.subscriptions.values():
-                    if subscription.cursor.end < end_index:
-                        subscription.extend(end_index)
-            if self.dedup is not None or publication.has_chunks:
-                self._remember(publication, block)
-        else:
+        if error is not None:
             self._refuse(publication, error)
+            self._answered(publication)
+            return
+        if self.subscriptions:
+            end_index = self.log.end_index
+            for subscription in self.subscriptions.values():
+                if subscription.cursor.end < end_index:
+                    subscription.extend(end_index)
+        if self.dedup is not None or publication.has_chunks:
+            # Dispatch asks where the chunks of a message lie.
+            self._remember(publication, block)
+        # A consumer waits for the message, while the producer is only told.
+        self.afterwards(partial(self._stored, publication, block))
+
+    def _stored(self, publication: Publication, block: Block) -> None:
+        """Count what is durable and visible, and send its receipts."""
+        producer = publication.producer
+        count, size_bytes, counters = publication.count, publication.size_bytes, self.counters
+        self.messages_in += count
+        self.bytes_in += size_bytes
+        self.published_ms = block.timestamp_ms
+        producer.messages_in += count
+        producer.bytes_in += size_bytes
+        entries = len(block.sizes)
+        self.entries_in += entries
+        counters.entries_in += entries
+        times, took_ms = self.write_times, (self._now_s() - publication.began) * 1000
+        times.running[bisect_left(WRITE_TIMES_MS, took_ms)] += entries
+        times.running_total += took_ms * entries
+        if entries == 1:
+            sizes = self.entry_sizes
+            sizes.running[bisect_left(ENTRY_SIZES, size_bytes)] += 1
+            sizes.running_total += size_bytes
+        else:
+            self.entry_sizes.add_all(
+                [len(one.entry) for one in publication.answers if type(one) is Send]
+            )
+        counters.messages_in += count
+        counters.bytes_in += size_bytes
         self._answered(publication)
 
     def _refuse(self, publication: Publication, error: PersistenceError) -> None:

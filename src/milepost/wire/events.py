@@ -114,7 +114,7 @@ class Ack(NamedTuple):
     """`CommandAck.ValidationError`, when the client gave the message up as unreadable."""
     is_transactional: bool = False
     goes_on: bool = False
-    """More of the same command follows (`long_ack.py`), and the answer comes behind the last of it."""
+    """More of the same command follows (`long_command.py`), and the answer comes behind the last of it."""
 
 
 class Flow(NamedTuple):

@@ -55,8 +55,8 @@ from milepost.wire.frames import (
     Unfinished,
     frame_bounds,
 )
-from milepost.wire.long_ack import SIZE_MIN as LONG_ACK_SIZE_MIN
-from milepost.wire.long_ack import LongAck
+from milepost.wire.long_command import SIZE_MIN as LONG_SIZE_MIN
+from milepost.wire.long_command import LongCommand
 from milepost.wire.message_scan import read_message, read_receipt, scan_message, scan_receipt
 from milepost.wire.peer import Peer, peer_of
 from milepost.wire.reasons import Reason
@@ -79,9 +79,9 @@ _SIZED_BY_IDS: Final = frozenset((Kind.ACK, Kind.REDELIVER_UNACKNOWLEDGED_MESSAG
 # What a client accepts of a broker that it chose to trust: message, ack set and lists of topics.
 CLIENT_FRAME_MAX: Final = 64 * 1024 * 1024
 
-# Ids of an ACK that is not written as official clients write it: those ask a few thousand at most, and
-# reading it takes the library long.
-UNUSUAL_ACK_IDS_MAX: Final = 100_000
+# Ids of a command that is not written as official clients write it: those name a few thousand at most,
+# and reading it takes the library long.
+UNUSUAL_IDS_MAX: Final = 100_000
 
 _TYPE_TAG: Final = 1 << 3
 # Looking a kind up by its name takes the library half a microsecond.
@@ -175,8 +175,11 @@ class ServerProtocol(Connection):
         self._server_version = server_version
         self._max_message_size = max_message_size
         self._feature_flags = feature_flags or DEFAULT_FLAGS
-        # An ACK that is read in parts; nothing behind it is read meanwhile.
-        self._long_ack: LongAck | None = None
+        # A command that is read in parts; nothing behind it is read meanwhile.
+        self._long: LongCommand | None = None
+        self.part = 0
+        """Which part of a long command was heard last; 0: the first one, or a whole command."""
+        self._next_part = 0
         self.has_more = False
         """There is more to be heard of what was received: call `receive` again, with nothing, when
         others have had their turn."""
@@ -184,20 +187,22 @@ class ServerProtocol(Connection):
     def receive(self, data: bytes) -> list[ServerEvent]:
         """What the bytes mean, in order."""
         events: list[ServerEvent] = []
-        if self.state is State.CLOSED:
-            self.has_more = False
-            return events
-        if self._long_ack is not None:
-            self._unfinished.gather(data)
-            self._take_part(self._long_ack, events)
+        if self._long is not None:
+            # What was received whole is heard whole, also when nothing behind it is.
+            if self.state is not State.CLOSED:
+                self._unfinished.gather(data)
+            self._take_part(self._long, events)
             return events
         self.has_more = False
+        self.part = 0
+        if self.state is State.CLOSED:
+            return events
         data = self._unfinished.join(data)
         if not data:
             return events
         at = 0
         try:
-            while self._long_ack is None:
+            while self._long is None:
                 if self.state is State.READY:
                     at = scan_sends(data, at, self._frame_max, events)
                 bounds = frame_bounds(data, at, self._frame_max)
@@ -218,15 +223,19 @@ class ServerProtocol(Connection):
             self.heard = True
         return events
 
-    def _take_part(self, long_ack: LongAck, events: list[ServerEvent]) -> None:
-        """The next part of an ACK, as a command of its own."""
-        command, goes_on = long_ack.take()
-        if not goes_on:
-            self._long_ack = None
+    def _take_part(self, long: LongCommand, events: list[ServerEvent]) -> None:
+        """The next part of a long command, as a command of its own."""
+        command, goes_on = long.take()
+        self.part = self._next_part
+        self._next_part += 1
         try:
             self._take(command, 0, len(command), len(command), events)
         except ProtocolError as failure:
+            goes_on = False
             events.append(self._fail(failure))
+        if not goes_on:
+            self._long = None
+            self.has_more = self.state is not State.CLOSED
         if goes_on:
             events[:] = [e._replace(goes_on=True) if isinstance(e, Ack) else e for e in events]
 
@@ -256,12 +265,16 @@ class ServerProtocol(Connection):
         """One frame that is not a SEND in its usual form."""
         # Official clients write the type first; whoever does not gets the long way.
         hint = data[at + 1] if data[at] == _TYPE_TAG and at + 1 < command_end else 0
-        if self.state is State.READY and command_end == end:
+        if command_end == end and (self.state is State.READY or self._long is not None):
             event: ServerEvent | None = None
+            if (
+                end - at > LONG_SIZE_MIN
+                and hint in _SIZED_BY_IDS
+                and (long := LongCommand.of(data, at, end)) is not None
+            ):
+                self._long, self._next_part, self.has_more = long, 0, True
+                return
             if hint == _ACK:
-                if end - at > LONG_ACK_SIZE_MIN and (long_ack := LongAck.of(data, at, end)):
-                    self._long_ack, self.has_more = long_ack, True
-                    return
                 event = scan_ack(data, at, end)
             elif hint == _FLOW:
                 event = scan_flow(data, at, end)
@@ -286,16 +299,13 @@ class ServerProtocol(Connection):
         self, command: Command, data: bytes, entry_at: int, end: int, events: list[ServerEvent]
     ) -> None:
         kind, message = command
-        if self.state is not State.READY:
+        if self.state is not State.READY and self._long is None:
             self._handshake(command, events)
         elif isinstance(message, pb.CommandSend):
             send = read_send(message, data, entry_at, end)
             add_send(events, signed64(message.producer_id), send)
         elif isinstance(message, pb.CommandAck):
-            if len(message.message_id) > UNUSUAL_ACK_IDS_MAX:
-                raise ProtocolError(
-                    Reason.BAD_COMMAND, f"an unusual ACK of {len(message.message_id)} ids"
-                )
+            _check_count(kind, len(message.message_id))
             events.append(read_ack(message))
         elif isinstance(message, pb.CommandFlow):
             events.append(read_flow(message))
@@ -304,6 +314,8 @@ class ServerProtocol(Connection):
         elif kind not in FROM_CLIENT:
             raise ProtocolError(Reason.UNEXPECTED_COMMAND, f"{kind_name(kind)} from a client")
         elif not self._hear(kind):
+            if isinstance(message, pb.CommandRedeliverUnacknowledgedMessages):
+                _check_count(kind, len(message.message_ids))
             events.append(command)
 
     def _handshake(self, command: Command, events: list[ServerEvent]) -> None:
@@ -441,3 +453,8 @@ def _with_known_error(unknown: UnknownValue) -> Command:
     if not command.message.IsInitialized():
         raise unknown
     return command
+
+
+def _check_count(kind: int, ids: int) -> None:
+    if ids > UNUSUAL_IDS_MAX:
+        raise ProtocolError(Reason.BAD_COMMAND, f"an unusual {kind_name(kind)} of {ids} ids")

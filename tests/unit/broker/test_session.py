@@ -25,7 +25,7 @@ from stage.talk import (
 
 from milepost.broker.handlers.registry import HANDLERS
 from milepost.broker.session import COMMANDS_MAX, LINGER_S, RECENTLY_CLOSED_MAX
-from milepost.wire import long_ack, protocol
+from milepost.wire import long_command, protocol
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.commands import Kind
 from milepost.wire.events import Delivery
@@ -243,13 +243,13 @@ def test_a_wrong_ack_is_answered_with_what_was_wrong(stage: Stage) -> None:
 @pytest.fixture
 def short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """An ACK is obeyed two ids at a time."""
-    for module, name in ((long_ack, "IDS_MAX"), (long_ack, "SIZE_MIN")):
+    for module, name in ((long_command, "IDS_MAX"), (long_command, "SIZE_MIN")):
         monkeypatch.setattr(module, name, 2)
-    monkeypatch.setattr(protocol, "LONG_ACK_SIZE_MIN", 2)
+    monkeypatch.setattr(protocol, "LONG_SIZE_MIN", 2)
 
 
 @pytest.mark.usefixtures("short_parts")
-def test_a_long_ack_is_answered_once_and_others_have_their_turn_meanwhile(stage: Stage) -> None:
+def test_a_long_command_is_answered_once_and_others_have_their_turn_meanwhile(stage: Stage) -> None:
     client = opened(stage)
     cursor = stage.topic().subscriptions["s"].cursor
     seen: list[int] = []
@@ -273,7 +273,7 @@ def test_a_long_ack_is_answered_once_and_others_have_their_turn_meanwhile(stage:
 
 
 @pytest.mark.usefixtures("short_parts")
-def test_what_was_wrong_with_any_part_of_a_long_ack_is_answered(stage: Stage) -> None:
+def test_what_was_wrong_with_any_part_of_a_long_command_is_answered(stage: Stage) -> None:
     client = opened(stage)
     named = [wire_id(1, entry) for entry in (77, 0, 1, 1, 2)]
     reply = request(stage, client, ack_command(*named))
@@ -285,12 +285,41 @@ def test_what_was_wrong_with_any_part_of_a_long_ack_is_answered(stage: Stage) ->
 
 
 @pytest.mark.usefixtures("short_parts")
-def test_a_connection_that_is_lost_takes_the_rest_of_a_long_ack_with_it(stage: Stage) -> None:
+def test_a_client_that_hangs_up_behind_a_long_command_is_obeyed_to_its_end(stage: Stage) -> None:
     client = opened(stage)
-    client.say(ack_command(*[wire_id(1, entry) for entry in (0, 0, 1, 1, 2)]))
+    subscription = stage.topic().subscriptions["s"]
+    client.say(
+        ack_command(*[wire_id(1, entry) for entry in (0, 0, 1, 1)]), ack_command(wire_id(1, 2))
+    )
     client.hang_up()
+    assert subscription.cursor.mark_delete_index == -1
+    assert subscription.consumers  # it is gone when all is obeyed
     stage.turn()
-    assert stage.topic().subscriptions["s"].cursor.mark_delete_index == -1
+    assert subscription.cursor.mark_delete_index == 2
+    assert not subscription.consumers
+    assert client.session.is_closed
+    assert client.session not in stage.broker.sessions
+
+
+@pytest.mark.usefixtures("short_parts")
+def test_a_connection_that_the_broker_ends_is_obeyed_as_far_as_it_was_heard(stage: Stage) -> None:
+    client = opened(stage)
+    client.say(
+        ack_command(*[wire_id(1, entry) for entry in (0, 0, 1, 1)]), ack_command(wire_id(1, 2))
+    )
+    client.session.fail("enough")
+    stage.turn()
+    assert stage.topic().subscriptions["s"].cursor.mark_delete_index == 1
+
+
+@pytest.mark.usefixtures("short_parts")
+def test_a_broker_that_closes_obeys_the_rest_of_a_long_command(stage: Stage) -> None:
+    client = opened(stage)
+    subscription = stage.topic().subscriptions["s"]
+    client.say(ack_command(*[wire_id(1, entry) for entry in (0, 0, 1, 1, 2)]))
+    stage.run(stage.broker.close())
+    assert subscription.cursor.mark_delete_index == 2
+    assert client.session.is_closed
 
 
 def test_acks_and_flows_for_strangers_are_dropped(stage: Stage) -> None:

@@ -11,6 +11,7 @@ from milepost.broker.setting import MIB, Kind
 from milepost.broker.settings import GROUPS, PULSAR_KEYS, TABLE, Settings
 from milepost.errors import InvalidSetting
 from milepost.storage.log import RollPolicy
+from milepost.storage.runway import AHEAD_DEFAULT
 from milepost.storage.shortcut import TYPICAL_MAX_S
 from milepost.storage.store import JOURNAL_SIZE_DEFAULT
 from milepost.storage.tail import TAIL_SIZE_DEFAULT
@@ -90,6 +91,7 @@ def test_defaults_of_storage_are_told_once() -> None:
     assert settings.journal_size_max == JOURNAL_SIZE_DEFAULT
     assert settings.tail_cache_size == TAIL_SIZE_DEFAULT
     assert settings.journal_shortcut_s == TYPICAL_MAX_S
+    assert settings.journal_ahead_size == AHEAD_DEFAULT
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from google.protobuf.message import Message
 
-from milepost.wire import long_ack, replies
+from milepost.wire import long_command, replies
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.commands import FROM_BROKER, FROM_CLIENT, Kind, decode_command
 from milepost.wire.encode import MessageEncoder, send_frame, send_receipt
@@ -24,7 +24,7 @@ from milepost.wire.events import (
 from milepost.wire.frames import FRAME_PADDING, HANDSHAKE_FRAME_MAX, command_frame
 from milepost.wire.protocol import (
     COMMAND_SIZE_MAX,
-    UNUSUAL_ACK_IDS_MAX,
+    UNUSUAL_IDS_MAX,
     ClientProtocol,
     ServerProtocol,
     State,
@@ -221,7 +221,7 @@ class TestCommands:
 
     def test_a_long_ack_comes_in_parts_and_nothing_overtakes_it(self) -> None:
         protocol = ready(max_message_size=COMMAND_SIZE_MAX)
-        count = 2 * long_ack.IDS_MAX + 1
+        count = 2 * long_command.IDS_MAX + 1
         ids = [pb.MessageIdData(ledgerId=7, entryId=entry) for entry in range(count)]
         ack = pb.CommandAck(consumer_id=1, ack_type=0, message_id=ids, request_id=5)
         flow = reply(pb.CommandFlow(consumer_id=1, messagePermits=3))
@@ -234,8 +234,8 @@ class TestCommands:
         assert [type(event) for event in events] == [Ack, Ack, Ack, Flow]
         acks = [event for event in events if isinstance(event, Ack)]
         assert [(len(one.ids), one.goes_on, one.request_id) for one in acks] == [
-            (long_ack.IDS_MAX, True, None),
-            (long_ack.IDS_MAX, True, None),
+            (long_command.IDS_MAX, True, None),
+            (long_command.IDS_MAX, True, None),
             (1, False, 5),
         ]
         assert [one.entry_id for part in acks for one in part.ids] == list(range(count))
@@ -243,7 +243,7 @@ class TestCommands:
     def test_a_long_ack_that_names_what_no_id_is_ends_the_connection_in_its_place(self) -> None:
         protocol = ready(max_message_size=COMMAND_SIZE_MAX)
         good = b"\x1a\x04\x08\x07\x10\x08"
-        body = b"\x08\x01\x10\x00" + good * long_ack.IDS_MAX + b"\x1a\x04\x08\x07\x08\x08"
+        body = b"\x08\x01\x10\x00" + good * long_command.IDS_MAX + b"\x1a\x04\x08\x07\x08\x08"
         command = b"\x08\x0a\x52" + encode_varint(len(body)) + body
         events = protocol.receive(command_frame(command))
         while protocol.has_more:
@@ -256,22 +256,58 @@ class TestCommands:
     def test_an_unusual_ack_has_a_length(self) -> None:
         """Fields in another order, and more ids than the library can read while others wait."""
         protocol = ready(max_message_size=COMMAND_SIZE_MAX)
-        for count in (UNUSUAL_ACK_IDS_MAX, UNUSUAL_ACK_IDS_MAX + 1):
+        for count in (UNUSUAL_IDS_MAX, UNUSUAL_IDS_MAX + 1):
             body = b"\x10\x00\x08\x01" + b"\x1a\x04\x08\x07\x10\x08" * count
             command = b"\x08\x0a\x52" + encode_varint(len(body)) + body
             [event] = protocol.receive(command_frame(command))
-            if count == UNUSUAL_ACK_IDS_MAX:
+            if count == UNUSUAL_IDS_MAX:
                 assert isinstance(event, Ack)
                 assert len(event.ids) == count
             else:
                 assert reason_of([event]) == "bad_command"
+
+    def test_an_unusual_redeliver_has_a_length(self) -> None:
+        protocol = ready(max_message_size=COMMAND_SIZE_MAX)
+        ids = b"\x12\x04\x08\x07\x10\x08" * (UNUSUAL_IDS_MAX + 1)
+        body = ids + b"\x08\x01"
+        command = b"\x08\x14\xa2\x01" + encode_varint(len(body)) + body
+        assert reason_of(protocol.receive(command_frame(command))) == "bad_command"
+
+    def test_a_long_redeliver_comes_in_parts_that_know_their_number(self) -> None:
+        protocol = ready(max_message_size=COMMAND_SIZE_MAX)
+        ids = [pb.MessageIdData(ledgerId=7, entryId=n) for n in range(2 * long_command.IDS_MAX + 1)]
+        command = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=1, message_ids=ids)
+        assert protocol.receive(reply(command) + PING) == []
+        heard: list[tuple[int, int]] = []
+        while protocol.has_more:
+            for event in protocol.receive(b""):
+                assert isinstance(event, Command)
+                heard.append((protocol.part, len(event.message.message_ids)))  # type: ignore[attr-defined]
+        assert heard == [(0, long_command.IDS_MAX), (1, long_command.IDS_MAX), (2, 1)]
+        assert protocol.data_to_send() == [PONG]
+        assert protocol.part == 0
+
+    def test_what_was_received_whole_is_heard_whole_when_nothing_else_is(self) -> None:
+        protocol = ready(max_message_size=COMMAND_SIZE_MAX)
+        ids = [pb.MessageIdData(ledgerId=7, entryId=n) for n in range(long_command.IDS_MAX + 1)]
+        ack = pb.CommandAck(consumer_id=1, ack_type=0, message_id=ids, request_id=5)
+        flow = reply(pb.CommandFlow(consumer_id=1, messagePermits=3))
+        assert protocol.receive(reply(ack) + flow) == []
+        protocol.close()
+        events = []
+        while protocol.has_more:
+            events += protocol.receive(flow)
+        assert [type(event) for event in events] == [Ack, Ack]
 
     def test_commands_have_a_size(self) -> None:
         protocol = ready(max_message_size=10 * COMMAND_SIZE_MAX)
         ids = [pb.MessageIdData(ledgerId=2**40, entryId=entry) for entry in range(100_000)]
         redeliver = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=1, message_ids=ids)
         assert len(reply(redeliver)) > COMMAND_SIZE_MAX
-        [event] = protocol.receive(reply(redeliver))
+        events = protocol.receive(reply(redeliver))
+        while protocol.has_more:
+            events += protocol.receive(b"")
+        event = events[-1]
         assert isinstance(event, Command)
         large = pb.CommandLookupTopic(topic="t" * COMMAND_SIZE_MAX, request_id=2)
         assert reason_of(protocol.receive(reply(large))) == "bad_command_size"

@@ -20,10 +20,21 @@ if TYPE_CHECKING:
 def redeliver(session: Session, command: pb.CommandRedeliverUnacknowledgedMessages) -> Work:
     """Releases messages: on Shared and Key_Shared those named, each with its redelivery count one up, or
     all that the consumer holds; on Exclusive and Failover always all. The id of a chunked message's last
-    chunk brings back all its chunks. `consumer_epoch` only grows (PIP-84). There is no answer."""
+    chunk brings back all its chunks. Very many ids are obeyed in parts. `consumer_epoch` only grows (PIP-84).
+    There is no answer."""
     consumer = session.consumers.get(signed64(command.consumer_id))
     if consumer is not None:
         ids = [WireId(signed64(m.ledgerId), signed64(m.entryId)) for m in command.message_ids]
+        if session.protocol.part or session.protocol.has_more:
+            # In parts: what went out again between two of them is not what the second one means.
+            if not session.protocol.part:
+                session.named.clear()
+            ids = [one for one in dict.fromkeys(ids) if one not in session.named]
+            session.named.update(ids)
+            dispatcher = consumer.subscription.dispatcher
+            names_them = dispatcher is not None and dispatcher.releases_by_id
+            if session.protocol.part and not (ids and names_them):
+                return None
         epoch = signed64(command.consumer_epoch) if command.HasField("consumer_epoch") else NO_EPOCH
         consumer.subscription.redeliver(consumer, ids, epoch)
     return None

@@ -18,6 +18,7 @@ from stage.talk import (
     wire_id,
 )
 
+from milepost.wire import long_command, protocol
 from milepost.wire import pulsar_pb2 as pb
 
 Redeliver = pb.CommandRedeliverUnacknowledgedMessages
@@ -98,3 +99,50 @@ def test_a_stranger_is_not_answered(stage: Stage) -> None:
     stage.turn()
     assert client.take() == []
     assert not client.is_closing
+
+
+@pytest.fixture
+def short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command is obeyed two ids at a time."""
+    for name in ("IDS_MAX", "SIZE_MIN"):
+        monkeypatch.setattr(long_command, name, 2)
+    monkeypatch.setattr(protocol, "LONG_SIZE_MIN", 2)
+
+
+@pytest.mark.usefixtures("short_parts")
+@pytest.mark.parametrize("sub_type", [SHARED, KEY_SHARED])
+def test_very_many_ids_are_obeyed_in_parts_each_once(stage: Stage, sub_type: object) -> None:
+    client = opened(stage, sub_type)
+    ids = [wire_id(1, entry) for entry in (2, 99, 0, 2, 0, 3)]
+    # What comes behind it finds it obeyed.
+    client.say(Redeliver(consumer_id=0, message_ids=ids, consumer_epoch=4), message(4))
+    assert not client.is_read
+    assert deliveries(client) == []
+    stage.turn()
+    assert client.is_read
+    found = [(one.entry_id, one.redelivery_count) for one in deliveries(client)]
+    assert sorted(found) == [(0, 1), (2, 1), (3, 1), (4, 0)]
+    assert found[-1] == (4, 0)
+    assert client.session.consumers[0].epoch == 4
+
+
+@pytest.mark.usefixtures("short_parts")
+def test_on_ordered_types_very_many_ids_mean_all_once(stage: Stage) -> None:
+    client = opened(stage, EXCLUSIVE)
+    client.say(
+        Redeliver(consumer_id=0, message_ids=[wire_id(1, entry) for entry in (0, 1, 2, 3, 0)])
+    )
+    stage.turn()
+    assert [one.entry_id for one in deliveries(client)] == [0, 1, 2, 3]
+
+
+@pytest.mark.usefixtures("short_parts")
+def test_a_client_that_hangs_up_behind_very_many_ids_has_given_them_back(stage: Stage) -> None:
+    client, other = opened(stage, SHARED), stage.client()
+    client.say(Redeliver(consumer_id=0, message_ids=[wire_id(1, entry) for entry in (3, 2, 1)]))
+    client.hang_up()
+    stage.turn()
+    subscribe(stage, other, sub_type=SHARED, permits=10)
+    stage.turn()
+    found = sorted((one.entry_id, one.redelivery_count) for one in deliveries(other))
+    assert found == [(0, 0), (1, 1), (2, 1), (3, 1)]

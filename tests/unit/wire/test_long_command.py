@@ -1,21 +1,21 @@
-"""A long ACK: its parts say together what it said, and only the last one asks for an answer."""
+"""A long command: its parts say together what it said, and only the last one asks for an answer."""
 
 from __future__ import annotations
 
 import pytest
 
-from milepost.wire import long_ack
+from milepost.wire import long_command
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.ack_scan import read_ack, scan_ack
-from milepost.wire.commands import encode_command
+from milepost.wire.commands import decode_command, encode_command
 from milepost.wire.events import Ack
-from milepost.wire.long_ack import IDS_MAX, SIZE_MIN, LongAck
+from milepost.wire.long_command import IDS_MAX, SIZE_MIN, LongCommand
 
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(long_ack, "IDS_MAX", 3)
-    monkeypatch.setattr(long_ack, "SIZE_MIN", 10)
+    monkeypatch.setattr(long_command, "IDS_MAX", 3)
+    monkeypatch.setattr(long_command, "SIZE_MIN", 10)
 
 
 def ack(count: int, **fields: object) -> pb.CommandAck:
@@ -27,7 +27,7 @@ def ack(count: int, **fields: object) -> pb.CommandAck:
 def parts(command: pb.CommandAck) -> list[Ack] | None:
     """What the parts of a command say; None if it has none."""
     data = encode_command(command)
-    found = LongAck.of(b"<" + data + b">", 1, 1 + len(data))
+    found = LongCommand.of(b"<" + data + b">", 1, 1 + len(data))
     if found is None:
         return None
     said: list[Ack] = []
@@ -90,10 +90,10 @@ def test_what_is_not_long_or_not_plain_has_no_parts(command: pb.CommandAck) -> N
 def test_what_is_cut_or_something_else_has_no_parts() -> None:
     data = encode_command(ack(9, request_id=1))
     for cut in range(len(data)):
-        assert LongAck.of(data, 0, cut) is None
-        assert LongAck.of(data[:cut], 0, len(data)) is None
+        assert LongCommand.of(data, 0, cut) is None
+        assert LongCommand.of(data[:cut], 0, len(data)) is None
     flow = encode_command(pb.CommandFlow(consumer_id=1, messagePermits=1)) * 9
-    assert LongAck.of(flow, 0, len(flow)) is None
+    assert LongCommand.of(flow, 0, len(flow)) is None
 
 
 def test_the_shortest_command_that_can_be_long_is_looked_at() -> None:
@@ -103,3 +103,29 @@ def test_the_shortest_command_that_can_be_long_is_looked_at() -> None:
     said = parts(command)
     assert said is not None
     assert [len(part.ids) for part in said] == [IDS_MAX, 1]
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("count", [4, 6, 7])
+@pytest.mark.parametrize("epoch", [None, 2**50])
+def test_the_parts_of_a_redeliver_say_what_the_whole_says(count: int, epoch: int | None) -> None:
+    ids = [pb.MessageIdData(ledgerId=700, entryId=entry, partition=1) for entry in range(count)]
+    command = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=300, message_ids=ids)
+    if epoch is not None:
+        command.consumer_epoch = epoch
+    data = encode_command(command)
+    found = LongCommand.of(b"<" + data + b">", 1, 1 + len(data))
+    assert found is not None
+    said: list[pb.CommandRedeliverUnacknowledgedMessages] = []
+    goes_on = True
+    while goes_on:
+        part, goes_on = found.take()
+        message = decode_command(part).message
+        assert isinstance(message, pb.CommandRedeliverUnacknowledgedMessages)
+        said.append(message)
+    assert [one for part in said for one in part.message_ids] == ids
+    assert [len(part.message_ids) for part in said[:-1]] == [3] * (len(said) - 1)
+    assert {part.consumer_id for part in said} == {300}
+    # It counts for what the first part brings back too.
+    assert {part.HasField("consumer_epoch") for part in said} == {epoch is not None}
+    assert {part.consumer_epoch for part in said} == {epoch or command.consumer_epoch}

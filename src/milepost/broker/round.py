@@ -1,0 +1,102 @@
+"""A round: the feeds that woke run, then the sessions that were written to are flushed, each once.
+
+What a commit makes visible goes to many: messages to consumers, receipts to producers. One round sends it
+all, the messages first: a consumer waits for them, while the producer is only told.
+
+A round comes at the end of a turn of the loop. Behind a commit it comes at once (`during`): everything that
+the commit changed is known by then, and one more turn would be a look at every socket in between.
+
+    commit ─▶ during: submitters are told ─▶ feeds run ─▶ flush ─▶ afterwards: receipts ─▶ flush
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Flushable(Protocol):
+    def flush(self) -> None:
+        """Send what was written."""
+        ...
+
+
+class Round:
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        # A round is on its way. Invariant: true if anybody waits for one.
+        self._is_due = False
+        self._feeds: deque[Callable[[], None]] = deque()
+        self._sessions: list[Flushable] = []
+        self._afterwards: deque[Callable[[], None]] = deque()
+
+    def feed(self, run: Callable[[], None]) -> None:
+        """Run a feed in the next round."""
+        if not self._is_due:
+            self._schedule()
+        self._feeds.append(run)
+
+    def flush(self, session: Flushable) -> None:
+        """Flush a session in the next round."""
+        if not self._is_due:
+            self._schedule()
+        self._sessions.append(session)
+
+    def afterwards(self, work: Callable[[], None]) -> None:
+        """Do something in the next round, when its feeds have run and what they wrote is sent."""
+        if not self._is_due:
+            self._schedule()
+        self._afterwards.append(work)
+
+    def during(self, work: Callable[[], None]) -> None:
+        """Do something, then the round that it asked for."""
+        is_scheduled, self._is_due = self._is_due, True
+        try:
+            work()
+        finally:
+            if is_scheduled:
+                self._go()  # what is left, the round on its way will find
+            else:
+                self._run()
+
+    def _schedule(self) -> None:
+        self._is_due = True
+        self._loop.call_soon(self._run)
+
+    def _run(self) -> None:
+        # Due while it goes: what is asked for meanwhile is part of it, or of the next one.
+        try:
+            self._go()
+        finally:
+            self._is_due = False
+            if self._feeds or self._sessions or self._afterwards:
+                self._schedule()
+
+    def _go(self) -> None:
+        # A feed that is not done asks again: others have their turn before that.
+        feeds, self._feeds = self._feeds, deque()
+        works, self._afterwards = self._afterwards, deque()
+        try:
+            while feeds:
+                feeds.popleft()()
+            self._flush_all()
+            if works:
+                while works:
+                    works.popleft()()
+                self._flush_all()
+        finally:  # behind one that broke down
+            for feed in feeds:
+                self.feed(feed)
+            for work in works:
+                self.afterwards(work)
+
+    def _flush_all(self) -> None:
+        sessions, self._sessions = self._sessions, []
+        try:
+            while sessions:
+                sessions.pop().flush()
+        finally:
+            for session in sessions:
+                self.flush(session)
