@@ -109,7 +109,10 @@ COMMANDS: dict[str, tuple[bytes, str]] = {
     "a command of the broker": (framed(pb.CommandSuccess(request_id=1)), "unexpected_command"),
     "a command of type 0": (command_frame(b"\x08\x00"), "unknown_command"),
     "a command of type 99": (command_frame(b"\x08\x63"), "unknown_command"),
-    "a transaction": (command_frame(b"\x08\x32\x92\x03\x02\x08\x01"), "unknown_command"),
+    "an answer to a transaction": (
+        command_frame(b"\x08\x33\x9a\x03\x02\x08\x01"),
+        "unknown_command",
+    ),
     "a second CONNECT": (framed(CONNECT), "second_connect"),
 }
 

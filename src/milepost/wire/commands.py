@@ -78,6 +78,11 @@ FROM_CLIENT: Final = frozenset(
         Kind.GET_SCHEMA,
         Kind.GET_OR_CREATE_SCHEMA,
         Kind.GET_MESSAGE_ID_BY_INDEX,
+        Kind.NEW_TXN,
+        Kind.ADD_PARTITION_TO_TXN,
+        Kind.ADD_SUBSCRIPTION_TO_TXN,
+        Kind.END_TXN,
+        Kind.TC_CLIENT_CONNECT_REQUEST,
     )
 )
 """What a broker hears."""

@@ -22,7 +22,7 @@ class Reason(StrEnum):
     """Not protobuf, a required field missing, text that is not UTF-8, or far too many parts."""
 
     UNKNOWN_COMMAND = "unknown_command"
-    """A command type this release does not know (transactions are among them)."""
+    """A command type this release does not know."""
 
     UNKNOWN_VALUE = "unknown_value"
     """An unknown enum value in a command that has no answer to carry the refusal."""

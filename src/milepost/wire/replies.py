@@ -351,6 +351,11 @@ def refusal(command: Command, code: int, message: str) -> bytes | None:
             | pb.CommandGetTopicsOfNamespace()
             | pb.CommandWatchTopicList()
             | pb.CommandWatchTopicListClose()
+            | pb.CommandNewTxn()
+            | pb.CommandAddPartitionToTxn()
+            | pb.CommandAddSubscriptionToTxn()
+            | pb.CommandEndTxn()
+            | pb.CommandTcClientConnectRequest()
         ):
             return error(request.request_id, code, message)
         case pb.CommandConnect() | pb.CommandAuthResponse():

@@ -366,7 +366,7 @@ class TestFaults:
         assert protocol.receive(SEND) == [], "nothing is heard after a fault"
         assert protocol.data_to_send() == []
 
-    @pytest.mark.parametrize("kind", [50, 62, 70, 99])
+    @pytest.mark.parametrize("kind", [51, 63, 70, 99])
     def test_unknown_commands_are_told_so(self, kind: int) -> None:
         protocol = ready()
         command = bytes([0x08, kind, 0x1A, 0x00])

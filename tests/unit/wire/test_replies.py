@@ -233,6 +233,11 @@ REQUESTS: list[Message] = [
     pb.CommandGetSchema(request_id=7, topic="t"),
     pb.CommandGetOrCreateSchema(request_id=7, topic="t", schema=SCHEMA),
     pb.CommandGetMessageIdByIndex(request_id=7, topic="t", index=3),
+    pb.CommandTcClientConnectRequest(request_id=7),
+    pb.CommandNewTxn(request_id=7),
+    pb.CommandAddPartitionToTxn(request_id=7),
+    pb.CommandAddSubscriptionToTxn(request_id=7),
+    pb.CommandEndTxn(request_id=7),
 ]
 
 # Requests whose failure C++ looks for elsewhere than in ERROR.

@@ -18,6 +18,7 @@ from milepost.broker.handlers import (  # noqa: F401  # importing them registers
     stats,
     subscribe,
     topics,
+    transactions,
     unsubscribe,
     watch,
 )
