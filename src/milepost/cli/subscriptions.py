@@ -23,6 +23,8 @@ from milepost.cli.remote import RemoteCommand
 
 TOPIC = click.argument("topic")
 SUBSCRIPTION = click.argument("subscription")
+# What a partition has, and a topic of several has not.
+POSITIONS = {"firstIndex", "endIndex", "markDeleteIndex", "epoch"}
 COLUMNS = ("subscription", "type", "consumers", "backlog", "ready", "inflight", "delayed", "rate")
 
 
@@ -100,7 +102,10 @@ def show(topic: str, subscription: str) -> None:
             f"`milepost subscriptions list {topic}` shows them",
             Exit.NOT_FOUND,
         )
-    show_object(found[subscription])
+    told = found[subscription]
+    if partitions:  # each of them has its own
+        told = {name: value for name, value in told.items() if name not in POSITIONS}
+    show_object(told)
 
 
 @subscriptions.command(cls=RemoteCommand, help="Who moved a subscription, and who has obeyed.")

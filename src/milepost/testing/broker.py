@@ -9,6 +9,9 @@ block), on a thread of its own. Either way it is the real one, with a disk, thre
     async with milepost.testing.broker(batch_index_ack=False) as running:
         reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
 
+    with milepost.testing.broker(http=True) as running:
+        admin = milepost.admin.Admin(running.http_url)
+
 Settings are those of `milepost.broker.settings`. `data` names a directory to be used and kept: a second
 broker on it finds what the first one stored.
 """
@@ -22,11 +25,14 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from milepost.broker.server import RunningBroker, run_broker
 from milepost.broker.settings import Settings
 from milepost.clock import Clock
+
+if TYPE_CHECKING:
+    from milepost.rest.serve import HttpServer
 
 T = TypeVar("T")
 
@@ -37,7 +43,11 @@ PATIENCE_S = 30.0
 class BrokerForTest:
     """What `broker()` makes: a context manager of both kinds, and the handle that it gives."""
 
-    def __init__(self, data: Path | None, clock: Clock | None, settings: dict[str, Any]) -> None:
+    def __init__(
+        self, data: Path | None, clock: Clock | None, settings: dict[str, Any], *, http: bool
+    ) -> None:
+        self._has_http = http
+        self._http: HttpServer | None = None
         self._data = data
         self._clock = clock
         self._settings = settings
@@ -63,6 +73,12 @@ class BrokerForTest:
         """What a client connects to."""
         return f"pulsar://127.0.0.1:{self.port}"
 
+    @property
+    def http_url(self) -> str:
+        """Where REST and metrics are, of a broker that was asked for with `http`."""
+        assert self._http is not None, "say broker(http=True)"
+        return self._http.url
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run something on the loop of a broker that has a thread of its own; its result."""
         assert self._loop is not None, "without a thread, await it"
@@ -78,14 +94,28 @@ class BrokerForTest:
                 data = Path(self._cleanup.enter_context(made))
             settings = Settings(**{"port": 0, "http_port": 0, **self._settings, "data": data})
             self._running = await run_broker(settings, clock=self._clock)
+            if self._has_http:
+                await self._start_http(settings, self._running)
         except BaseException:
             self._cleanup.close()
             raise
         return self
 
+    async def _start_http(self, settings: Settings, running: RunningBroker) -> None:
+        from milepost.rest.serve import start_http  # the heavier half, for who asks for it
+
+        try:
+            self._http = await start_http(running.broker, settings.host, settings.http_port)
+        except BaseException:
+            await running.close()
+            raise
+
     async def __aexit__(self, *exc_info: object) -> None:
         with self._cleanup:
             running, self._running = self.running, None
+            http, self._http = self._http, None
+            if http is not None:
+                await http.close()
             await running.close()
 
     # -- on a thread -------------------------------------------------------------------------------
@@ -124,7 +154,7 @@ class BrokerForTest:
 
 
 def broker(
-    data: Path | None = None, *, clock: Clock | None = None, **settings: Any
+    data: Path | None = None, *, clock: Clock | None = None, http: bool = False, **settings: Any
 ) -> BrokerForTest:
-    """A broker that runs as long as the `with` or `async with` block does."""
-    return BrokerForTest(data, clock, settings)
+    """A broker that runs as long as the `with` or `async with` block does; `http`: with REST."""
+    return BrokerForTest(data, clock, settings, http=http)

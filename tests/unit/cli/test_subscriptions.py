@@ -42,3 +42,11 @@ def test_who_moved_it(line: Line) -> None:
     }  # fmt: skip
     shown = line("subscriptions", "resets", TOPIC, "billing", "-o", "csv", answers=([reset],))
     assert shown.splitlines()[1] == '2026-11-15T14:00:00Z,ann,-1,index 0,7,0,7,0,"c-1, c-2"'
+
+
+def test_a_partitioned_topic_has_no_position_as_a_whole(line: Line) -> None:
+    stats = {"subscriptions": {"a": {"messagesBacklog": 7, "endIndex": 0, "epoch": 0}}}
+    shown = line("subscriptions", "show", TOPIC, "a", answers=({"partitions": 2}, stats))
+    assert shown == '{\n  "messagesBacklog" : 7\n}\n'
+    shown = line("subscriptions", "show", TOPIC, "a", answers=({"partitions": 0}, stats))
+    assert "endIndex" in shown

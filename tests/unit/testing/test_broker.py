@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import milepost.testing
+from milepost.admin import Admin
 from milepost.errors import InvalidSetting
 from milepost.positions.names import TopicName
 from milepost.testing import ManualClock
@@ -87,3 +88,14 @@ def test_a_broker_that_cannot_begin_says_why() -> None:
 
     with pytest.raises(InvalidSetting, match="port"):
         asyncio.run(test())
+
+
+def test_with_http_it_has_rest_and_metrics() -> None:
+    with milepost.testing.broker(http=True) as running, Admin(running.http_url) as admin:
+        admin.create_topic("persistent://public/default/orders")
+        assert admin.list_topics("public/default") == ["persistent://public/default/orders"]
+    with (
+        milepost.testing.broker() as running,
+        pytest.raises(AssertionError, match="say broker\\(http=True\\)"),
+    ):
+        _ = running.http_url
