@@ -32,6 +32,7 @@ from bench import (
     spark,
     spark_kafka,
     storage,
+    upkeep,
     wire,
 )
 
@@ -40,6 +41,7 @@ MODULES = {
     "cursor": cursor,
     "delayed": delayed,
     "compaction": compaction,
+    "upkeep": upkeep,
     "wire": wire,
     "rest": rest,
     "auth": auth,
