@@ -249,6 +249,11 @@ SUBSCRIPTION_ROWS = (
         "The last index with everything up to it acked.",
         lambda s: s.cursor.mark_delete_index,
     ),
+    SubscriptionRow(
+        "pulsar_subscription_total_msg_expired",
+        "Messages that an operator had expired.",
+        lambda s: s.tally.expired,
+    ),
     SubscriptionRow("milepost_seek_epoch", "Seeks of the cursor.", lambda s: s.cursor.epoch),
 )
 

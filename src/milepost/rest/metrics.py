@@ -2,7 +2,7 @@
 
 Names and labels are Pulsar's where Pulsar has the number, so that its dashboards work; what is ours
 is called `milepost_…`. Nothing is counted here: `broker/counters.py` has what only grows, and the
-topics have the rest.
+topics have the rest. What grows with the topics is read and written a little at a time (`exposition.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import PlainTextResponse, Response
+from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
@@ -22,20 +22,30 @@ from prometheus_client.registry import Collector
 from milepost import __version__
 from milepost.broker.auth.operations import Operation
 from milepost.broker.health import room_at
-from milepost.broker.progress import progress_of
+from milepost.broker.progress import Progress, progress_of
+from milepost.broker.slices import Slices
+from milepost.rest.exposition import Exposition, labels_text
 from milepost.rest.metric_rows import (
     CONSUMER_ROWS,
     PROGRESS_ROWS,
     SUBSCRIPTION_ROWS,
     TOPIC_ROWS,
+    TopicRow,
 )
 from milepost.rest.permission import needs
+from milepost.rest.request import AskedBroker
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
+    from milepost.broker.subscription import Subscription
     from milepost.broker.topic import Topic
 
 router = APIRouter(tags=["metrics"])
+
+# Between two rests. A scrape of ten thousand topics must come in time for whoever asked.
+WORK_S = 0.002
+
+Labels = list[tuple[str, str]]
 
 NAMESPACE_LABELS = ("cluster", "namespace")
 TOPIC_LABELS = (*NAMESPACE_LABELS, "topic")
@@ -76,9 +86,13 @@ _TEXT: dict[int | str, dict[str, Any]] = {
     responses=_TEXT,
 )
 @router.get("/metrics/", include_in_schema=False, dependencies=[needs(Operation.METRICS)])
-async def get_metrics(request: Request) -> Response:
+async def get_metrics(request: Request, broker: AskedBroker) -> Response:
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
-    return Response(encode(request.app.state.registry), media_type=content_type)
+    text = Exposition(encode, Slices(broker.clock, WORK_S))
+    text.add(request.app.state.registry)
+    await add_topics(broker, text)
+    await add_subscriptions(broker, text)
+    return StreamingResponse(text.parts(), media_type=content_type)
 
 
 def registry_of(broker: Broker) -> CollectorRegistry:
@@ -98,8 +112,6 @@ class BrokerCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         yield from self._counters()
         yield from self._broker_gauges()
-        yield from self._topics()
-        yield from self._subscriptions()
 
     def _counters(self) -> Iterator[Metric]:
         counters = self._broker.counters
@@ -175,10 +187,6 @@ class BrokerCollector(Collector):
             )
         for name, (doc, value) in rows.items():
             yield _labelled(name, doc, cluster, value)
-        for row in TOPIC_ROWS:
-            if row.name in SUMMED:
-                total = sum(row.read(topic) for topic in broker.topics.values())
-                yield _labelled(SUMMED[row.name], row.doc, cluster, total)
         version = GaugeMetricFamily(
             "pulsar_version_info", "Which broker this is.", labels=["cluster", "version", "commit"]
         )
@@ -202,53 +210,73 @@ class BrokerCollector(Collector):
             family.add_metric([cluster], value)
             yield family
 
-    def _topics(self) -> Iterator[Metric]:
-        for row in TOPIC_ROWS:
-            kind = CounterMetricFamily if row.counts else GaugeMetricFamily
-            family = kind(row.name, row.doc, labels=TOPIC_LABELS)
-            for topic in self._broker.topics.values():
-                family.add_metric(self._labels(topic), row.read(topic))
-            yield family
 
-    def _subscriptions(self) -> Iterator[Metric]:
-        found = [
-            ([*self._labels(topic), name], subscription)
-            for topic in self._broker.topics.values()
-            for name, subscription in topic.subscriptions.items()
-        ]
-        for row in SUBSCRIPTION_ROWS:
-            family = GaugeMetricFamily(row.name, row.doc, labels=SUBSCRIPTION_LABELS)
-            for labels, subscription in found:
-                family.add_metric(labels, row.read(subscription))
-            yield family
-        now_ms = self._broker.clock.wall_ms()
-        progress = [(labels, progress_of(one, now_ms)) for labels, one in found]
-        for progress_row in PROGRESS_ROWS:
-            family = GaugeMetricFamily(
-                progress_row.name, progress_row.doc, labels=SUBSCRIPTION_LABELS
-            )
-            for labels, now in progress:
-                family.add_metric(labels, progress_row.read(now))
-            yield family
-        expired = GaugeMetricFamily(
-            "pulsar_subscription_total_msg_expired",
-            "Messages that an operator had expired.",
-            labels=SUBSCRIPTION_LABELS,
-        )
-        for labels, subscription in found:
-            expired.add_metric(labels, subscription.tally.expired)
-        yield expired
-        for consumer_row in CONSUMER_ROWS:
-            family = GaugeMetricFamily(consumer_row.name, consumer_row.doc, labels=CONSUMER_LABELS)
-            for labels, subscription in found:
-                for one in subscription.consumers:
-                    # Two of one name are told apart by their numbers here.
-                    family.add_metric([*labels, one.name, str(one.holder)], consumer_row.read(one))
-            yield family
+async def add_topics(broker: Broker, text: Exposition) -> None:
+    """What every open topic has, and what all of them have together."""
+    cluster = broker.settings.cluster_name
+    found: list[tuple[str, Topic]] = []
+    for topic in list(broker.topics.values()):
+        found.append((labels_text(_labels(cluster, topic)), topic))
+        await text.pause()
+    for row in TOPIC_ROWS:
+        kind = CounterMetricFamily if row.counts else GaugeMetricFamily
+        values = [0.0]
 
-    def _labels(self, topic: Topic) -> list[str]:
-        cluster = self._broker.settings.cluster_name
-        return [cluster, str(topic.name.namespace), str(topic.name)]
+        def read(row: TopicRow = row, total: list[float] = values) -> Iterator[tuple[str, float]]:
+            for labels, topic in found:
+                value = row.read(topic)
+                total[0] += value
+                yield labels, value
+
+        await text.family(kind(row.name, row.doc, labels=TOPIC_LABELS), read())
+        if row.name in SUMMED:
+            text.add(_Families(_labelled(SUMMED[row.name], row.doc, cluster, values[0])))
+
+
+async def add_subscriptions(broker: Broker, text: Exposition) -> None:
+    """What every subscription of an open topic has, and its consumers."""
+    cluster = broker.settings.cluster_name
+    found: list[tuple[Labels, str, Subscription]] = []
+    for topic in list(broker.topics.values()):
+        for name, one in topic.subscriptions.items():
+            labels = [*_labels(cluster, topic), ("subscription", name)]
+            found.append((labels, labels_text(labels), one))
+        await text.pause()
+    for row in SUBSCRIPTION_ROWS:
+        family = GaugeMetricFamily(row.name, row.doc, labels=SUBSCRIPTION_LABELS)
+        await text.family(family, ((labels, row.read(one)) for _, labels, one in found))
+    now_ms = broker.clock.wall_ms()
+    progress: list[tuple[str, Progress]] = []
+    for _, label, one in found:
+        progress.append((label, progress_of(one, now_ms)))
+        await text.pause()
+    for progress_row in PROGRESS_ROWS:
+        family = GaugeMetricFamily(progress_row.name, progress_row.doc, labels=SUBSCRIPTION_LABELS)
+        await text.family(family, ((label, progress_row.read(now)) for label, now in progress))
+    consumers = [
+        # Two of one name are told apart by their numbers here.
+        (labels_text([*labels, ("consumer_name", c.name), ("consumer_id", str(c.holder))]), c)
+        for labels, _, one in found
+        for c in one.consumers
+    ]
+    for consumer_row in CONSUMER_ROWS:
+        family = GaugeMetricFamily(consumer_row.name, consumer_row.doc, labels=CONSUMER_LABELS)
+        await text.family(family, ((label, consumer_row.read(one)) for label, one in consumers))
+
+
+def _labels(cluster: str, topic: Topic) -> Labels:
+    values = (cluster, str(topic.name.namespace), str(topic.name))
+    return list(zip(TOPIC_LABELS, values, strict=True))
+
+
+class _Families:
+    """Some families by themselves."""
+
+    def __init__(self, *families: Metric) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
 
 
 def _labelled(name: str, doc: str, cluster: str, value: float) -> GaugeMetricFamily:
