@@ -10,6 +10,7 @@ from milepost.admin import (
     brokers,
     messages,
     namespaces,
+    placement,
     policies,
     progress,
     resets,
@@ -145,3 +146,19 @@ class Calls:
     set_dynamic_setting = call(brokers.set_dynamic_setting)
     remove_dynamic_setting = call(brokers.remove_dynamic_setting)
     check_backlog_quotas = call(brokers.check_backlog_quotas)
+
+    # Bundles, clusters, resource groups, numbers.
+    split_bundle = call(placement.split_bundle)
+    get_topic_positions = call(placement.get_topic_positions)
+    list_topics_in_bundle = call(placement.list_topics_in_bundle)
+    get_namespaces_of_group = call(placement.get_namespaces_of_group)
+    get_replicated_status = call(placement.get_replicated_status)
+    set_replicated_status = call(placement.set_replicated_status)
+    offload_topic = call(placement.offload_topic)
+    get_offload_status = call(placement.get_offload_status)
+    list_resource_groups = call(placement.list_resource_groups)
+    get_resource_group = call(placement.get_resource_group)
+    put_resource_group = call(placement.put_resource_group)
+    delete_resource_group = call(placement.delete_resource_group)
+    get_broker_metrics = call(placement.get_broker_metrics)
+    get_load_report = call(placement.get_load_report)

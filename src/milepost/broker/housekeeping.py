@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from milepost.broker import compaction, quota, retention, skipping, upkeep
+from milepost.broker import compaction, quota, retention, skipping, state_docs, upkeep
 from milepost.broker.policies.effective import EVICT, NO_SUBSCRIPTIONS
 from milepost.broker.subscription import Subscription
 from milepost.broker.topic import Topic
@@ -203,7 +203,7 @@ class Housekeeping:
 
     async def _save_idle(self, subscriptions: list[Subscription]) -> None:
         try:
-            await upkeep.save_docs(self._broker, subscriptions)
+            await state_docs.save(self._broker.engine, subscriptions)
         except MilepostError as error:
             logger.warning("since when subscriptions are idle could not be stored: %s", error)
 

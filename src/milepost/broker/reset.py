@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from milepost.broker import upkeep
+from milepost.broker import state_docs
 from milepost.broker.ack_journal import Done
 from milepost.broker.addresses import start_index, start_index_at
 from milepost.broker.labels import check_label
@@ -387,7 +387,7 @@ def perform(
             assert subscription.cursor.epoch == move.epoch, f"{move} came to {subscription}"
             subscription.resets.add(record)
             broker.counters.seeks += 1
-    return asyncio.gather(*durable, loop.create_task(upkeep.save_docs(broker, subscriptions)))
+    return asyncio.gather(*durable, loop.create_task(state_docs.save(broker.engine, subscriptions)))
 
 
 def _settler(done: asyncio.Future[None]) -> Done:
@@ -410,4 +410,4 @@ async def _save_quietly(broker: Broker, subscription: Subscription) -> None:
     with suppress(
         MilepostError
     ):  # who has obeyed is for people to read; it is in memory all the same
-        await upkeep.save_docs(broker, [subscription])
+        await state_docs.save(broker.engine, [subscription])

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from milepost.broker import ending
+from milepost.broker import ending, state_docs
 from milepost.broker.policies.policy import Level
 from milepost.broker.producer import Producer
 from milepost.broker.subscription import Subscription
@@ -29,7 +29,6 @@ from milepost.errors import (
 )
 from milepost.positions.ids import Position
 from milepost.positions.names import TopicName
-from milepost.storage.catalog import Catalog
 from milepost.wire import replies
 
 if TYPE_CHECKING:
@@ -87,23 +86,10 @@ async def set_subscription_replicated(
 ) -> None:
     before, subscription.is_replicated = subscription.is_replicated, replicated
     try:
-        await save_docs(broker, [subscription])
+        await state_docs.save(broker.engine, [subscription])
     except BaseException:
         subscription.is_replicated = before
         raise
-
-
-async def save_docs(broker: Broker, subscriptions: Iterable[Subscription]) -> None:
-    """Put what is known of subscriptions beside their cursors into the catalog, all of it or none."""
-    docs = {one.state_id: one.doc() for one in subscriptions if one.state_id is not None}
-
-    def save(catalog: Catalog) -> None:
-        for state_id, doc in docs.items():
-            if catalog.state_by_id(state_id) is not None:  # else it was deleted meanwhile
-                catalog.set_state(state_id, doc)
-
-    if docs:
-        await broker.engine.catalog(save)
 
 
 # -- closing -----------------------------------------------------------------------------------------

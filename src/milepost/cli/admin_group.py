@@ -14,6 +14,13 @@ TABLE = {
     "tenants": Lazy("milepost.cli.tenants:tenants", "Tenants."),
     "schemas": Lazy("milepost.cli.schemas:schemas", "Schemas of topics."),
     "clusters": Lazy("milepost.cli.tenants:clusters", "Clusters."),
+    "resourcegroups": Lazy(
+        "milepost.cli.resource_groups:resourcegroups", "Rates that topics share."
+    ),
+    "broker-stats": Lazy("milepost.cli.resource_groups:broker_stats", "The broker's numbers."),
+    "non-persistent": Lazy(
+        "milepost.cli.topic_placement:non_persistent", "Non-persistent topics.", is_hidden=True
+    ),
     "brokers": Lazy("milepost.cli.brokers:brokers", "The broker's health, version and settings."),
 }
 

@@ -34,6 +34,15 @@ COMMANDS = {
     "tenants": Lazy("milepost.cli.tenants:tenants", "Tenants."),
     "schemas": Lazy("milepost.cli.schemas:schemas", "Schemas of topics."),
     "clusters": Lazy("milepost.cli.tenants:clusters", "Clusters.", is_hidden=True),
+    "resourcegroups": Lazy(
+        "milepost.cli.resource_groups:resourcegroups", "Rates that topics share.", is_hidden=True
+    ),
+    "broker-stats": Lazy(
+        "milepost.cli.resource_groups:broker_stats", "The broker's numbers.", is_hidden=True
+    ),
+    "non-persistent": Lazy(
+        "milepost.cli.topic_placement:non_persistent", "Non-persistent topics.", is_hidden=True
+    ),
     "brokers": Lazy("milepost.cli.brokers:brokers", "The broker's health, version and settings."),
     "produce": Lazy("milepost.cli.produce:produce", "Publish arguments, files or lines."),
     "consume": Lazy("milepost.cli.consume:consume", "Print messages, as a Unix filter likes them."),

@@ -23,6 +23,27 @@ _NAMESPACES = {
     "remove-property": (None, "Remove one property of a namespace, and print it."),
     "clear-properties": (None, "Remove every property of a namespace."),
 }
+_PLACEMENT = {
+    "split-bundle": (None, "Divide a bundle in two, or where it is said."),
+    "get-topic-positions": (None, "The hashes of a bundle's topics."),
+    "set-clusters": (None, "Say which clusters a namespace lies on."),
+    "get-allowed-clusters": (None, "The clusters that a namespace may lie on."),
+    "set-allowed-clusters": (None, "Say which clusters a namespace may lie on."),
+    "update-migration-state": (None, "Note whether a namespace was migrated."),
+    "get-anti-affinity-namespaces": (None, "The namespaces of an anti-affinity group."),
+    "get-offload-threshold": (None, "Bytes and seconds at which ledgers would be offloaded."),
+    "set-offload-threshold": (None, "Set them; -1 is never."),
+    "get-offload-deletion-lag": (
+        "get_offload_deletion",
+        "How long offloaded ledgers would stay on disk.",
+    ),
+    "set-offload-deletion-lag": ("set_offload_deletion", "Set it."),
+    "clear-offload-deletion-lag": ("clear_offload_deletion", "Set nothing."),
+    "get-schema-autoupdate-strategy": (None, "How schemas are judged, in older words."),
+    "set-schema-autoupdate-strategy": (None, "Set it."),
+    "get-subscription-auth-mode": (None, "What a subscription's name must begin with."),
+    "set-subscription-auth-mode": (None, "Set it."),
+}
 _PERMISSIONS = {
     "permissions": ("namespace_permissions", "Who may do what in a namespace."),
     "grant-permission": ("grant_namespace", "Let a role use a namespace."),
@@ -32,7 +53,13 @@ _PERMISSIONS = {
     "revoke-subscription-permission": (None, "Take a role's right to a subscription."),
 }
 
-TABLE = table_of({"milepost.cli.namespaces": _NAMESPACES, "milepost.cli.permissions": _PERMISSIONS})
+TABLE = table_of(
+    {
+        "milepost.cli.namespaces": _NAMESPACES,
+        "milepost.cli.namespace_placement": _PLACEMENT,
+        "milepost.cli.permissions": _PERMISSIONS,
+    }
+)
 
 namespaces = PolicyGroup(
     "namespaces",

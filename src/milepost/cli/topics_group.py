@@ -57,7 +57,12 @@ _MESSAGES = {
     "last-message-id": (None, "The id of the last message."),
     "get-backlog-size": (None, "Bytes from a position to the end."),
 }
-
+_PLACEMENT = {
+    "get-replicated-subscription-status": (None, "Whether a subscription was to be replicated."),
+    "set-replicated-subscription-status": (None, "Say whether it is to be."),
+    "offload": (None, "Offload what lies before a position."),
+    "offload-status": (None, "How offloading went."),
+}
 _PERMISSIONS = {
     "permissions": ("topic_permissions", "Who may do what with a topic."),
     "grant-permission": ("grant_topic", "Let a role use a topic."),
@@ -69,6 +74,7 @@ TABLE = table_of(
         "milepost.cli.topics": _TOPICS,
         "milepost.cli.topic_subscriptions": _SUBSCRIPTIONS,
         "milepost.cli.topic_messages": _MESSAGES,
+        "milepost.cli.topic_placement": _PLACEMENT,
         "milepost.cli.permissions": _PERMISSIONS,
     }
 )
@@ -83,6 +89,8 @@ topics = PolicyGroup(
 topic_policies = PolicyGroup(
     "topicPolicies",
     level="topic",
-    table={},
+    table=table_of(
+        {"milepost.cli.topic_placement": {"delete": ("delete_policies", "Remove all of them.")}}
+    ),
     help="Policies of topics: the words of `pulsar-admin topicPolicies`.",
 )

@@ -164,6 +164,19 @@ ROWS: list[tuple[str, tuple[Any, ...], dict[str, Any], str, Any]] = [
     ("set_dynamic_setting", ("a", "b/c"), {}, "POST /admin/v2/brokers/configuration/a/b%2Fc", None),
     ("remove_dynamic_setting", ("a",), {}, "DELETE /admin/v2/brokers/configuration/a", None),
     ("check_backlog_quotas", (), {}, "GET /admin/v2/brokers/backlog-quota-check", None),
+    ("split_bundle", ("acme/shop", "HOT"), {}, f"PUT {N}/HOT/split?unload=false", None),
+    ("get_topic_positions", ("acme/shop", "0x0_0xf", []), {},
+     f"GET {N}/0x0_0xf/topicHashPositions", None),
+    ("get_replicated_status", (TOPIC, "billing"), {}, f"GET {S}/replicatedSubscriptionStatus", None),
+    ("set_replicated_status", (TOPIC, "billing", True), {},
+     f"POST {S}/replicatedSubscriptionStatus", True),
+    ("offload_topic", (TOPIC, 3, 7), {}, f"PUT {T}/offload", {"ledgerId": 3, "entryId": 7}),
+    ("get_offload_status", (TOPIC,), {}, f"GET {T}/offload", None),
+    ("get_resource_group", ("g",), {}, "GET /admin/v2/resourcegroups/g", None),
+    ("put_resource_group", ("g", {"a": 1}), {}, "PUT /admin/v2/resourcegroups/g", {"a": 1}),
+    ("delete_resource_group", ("g",), {}, "DELETE /admin/v2/resourcegroups/g", None),
+    ("get_broker_metrics", (), {}, "GET /admin/v2/broker-stats/metrics", None),
+    ("get_load_report", (), {}, "GET /admin/v2/broker-stats/load-report", None),
 ]  # fmt: skip
 
 
@@ -195,6 +208,7 @@ ELSEWHERE = {
     "peek_entry", "reset_subscription", "get_resets",
     "get_schema", "get_all_schemas", "create_schema", "delete_schema", "get_schema_compatibility",
     "get_schema_version",
+    "list_topics_in_bundle", "get_namespaces_of_group", "list_resource_groups",
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from unit.admin.conftest import Played
 from milepost.admin import policies
 from milepost.admin.face import SyncFace
 from milepost.broker.policies.table import TABLE
+from milepost.rest.offload import FIELDS
 
 
 def test_what_is_not_set_is_none() -> None:
@@ -18,7 +19,9 @@ def test_what_is_not_set_is_none() -> None:
 def test_the_verbs_are_those_of_the_table() -> None:
     """The client knows them without the broker's table, being a client of Apache Pulsar too."""
     puts = {one.namespace.path for one in TABLE if one.namespace and one.namespace.method == "PUT"}
-    assert puts == policies.PUT_OF_NAMESPACE
+    # Parts of a policy that have calls of their own.
+    parts = {*FIELDS, "schemaAutoUpdateCompatibilityStrategy"}
+    assert puts | parts == policies.PUT_OF_NAMESPACE
     puts = {one.topic.path for one in TABLE if one.topic and one.topic.method == "PUT"}
     assert puts == policies.PUT_OF_TOPIC
     queries = {one.topic.query for one in TABLE if one.topic and one.topic.query}

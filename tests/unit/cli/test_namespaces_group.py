@@ -11,6 +11,11 @@ UPSTREAM = {
     "bundles", "get-clusters", "get-properties", "get-property", "set-properties", "set-property",
     "remove-property", "clear-properties", "permissions", "grant-permission", "revoke-permission",
     "subscription-permission", "grant-subscription-permission", "revoke-subscription-permission",
+    "split-bundle", "get-topic-positions", "set-clusters", "get-allowed-clusters",
+    "set-allowed-clusters", "update-migration-state", "get-anti-affinity-namespaces",
+    "get-offload-threshold", "set-offload-threshold", "get-offload-deletion-lag",
+    "set-offload-deletion-lag", "clear-offload-deletion-lag", "get-schema-autoupdate-strategy",
+    "set-schema-autoupdate-strategy", "get-subscription-auth-mode", "set-subscription-auth-mode",
 }  # fmt: skip
 
 
