@@ -20,8 +20,9 @@ from milepost.errors import DataLoss, NotFound, ServiceNotReady
 from milepost.spark.chunks import Chunk, SliceChunks
 from milepost.spark.columns import COLUMNS
 from milepost.spark.decode import Decoder
+from milepost.spark.deliveries import TaskLink
 from milepost.spark.entries import RawEntry, last_index, read_entry
-from milepost.spark.link import Link, Reading
+from milepost.spark.link import Reading
 from milepost.spark.offsets import Slice
 from milepost.spark.options import Connection
 from milepost.spark.patience import AWAY, Patience
@@ -31,6 +32,9 @@ from milepost.wire.metadata import message_count
 # Entries are decoded in groups: large enough to cost little each, small enough for an executor's memory.
 GROUP_SIZE_MAX: Final = 4 << 20
 GROUP_MESSAGES_MAX: Final = 32_768
+# How many messages a group has is counted behind each entry, but for small ones: behind so many of them.
+SMALL_ENTRY_SIZE: Final = 4096
+SMALL_ENTRIES: Final = 16
 # The first group is small, so that whoever wants ten rows need not wait for thousands.
 FIRST_GROUP_SIZE: Final = 128 << 10
 
@@ -77,7 +81,7 @@ class BrokerFeed:
                     raise
 
     def _attempt(self, first_index: int, end_index: int) -> Iterator[list[RawEntry]]:
-        with Link.open(self._connection, self._topic) as link:
+        with TaskLink.open(self._connection, self._topic) as link:
             try:
                 start = Places(link, self._topic).id_at(first_index)
                 reading = Reading(link, self._topic, start)
@@ -173,8 +177,11 @@ def slice_batches(
     for entries in feed.entries(part.first_index, part.end_index):
         for entry in entries:
             group.append(entry)
-            size += len(entry.data)
-            if size >= size_max or last_index_of(entry) - begun >= GROUP_MESSAGES_MAX:
+            entry_size = len(entry.data)
+            size += entry_size
+            # Small entries hold few messages, and there are many of them: they are looked at now and then.
+            is_due = entry_size >= SMALL_ENTRY_SIZE or not len(group) % SMALL_ENTRIES
+            if size >= size_max or (is_due and last_index_of(entry) - begun >= GROUP_MESSAGES_MAX):
                 yield from decoder.batches(group, part.first_index, part.end_index)
                 begun = last_index_of(entry)
                 group, size, size_max = [], 0, GROUP_SIZE_MAX

@@ -15,7 +15,7 @@ import itertools
 import socket
 import uuid
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Self
 from urllib.parse import urlsplit
 
 from google.protobuf.message import Message
@@ -41,10 +41,12 @@ Heard = Delivery | Receipt | Message
 class Link:
     """Not for several threads. A link that failed is closed, and closed it stays."""
 
+    protocol_kind: ClassVar[type[ClientProtocol]] = ClientProtocol
+
     def __init__(self, connection: Connection, url: str) -> None:
         self.connection = connection
         self.url = url
-        self._protocol = ClientProtocol()
+        self._protocol = self.protocol_kind()
         self._ids = itertools.count(1)
         # What came while something else was waited for, in order.
         self._arrived: list[Heard] = []
@@ -63,7 +65,7 @@ class Link:
             raise
 
     @classmethod
-    def open(cls, connection: Connection, topic: str | None = None) -> Link:
+    def open(cls, connection: Connection, topic: str | None = None) -> Self:
         """A link to the broker that serves a topic, or to any."""
         link = cls(connection, connection.service_url)
         if topic is None:
@@ -85,7 +87,7 @@ class Link:
         link.close()
         raise ServiceNotReady(f"{topic}: redirected more than {REDIRECTS_MAX} times")
 
-    def __enter__(self) -> Link:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
