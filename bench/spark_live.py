@@ -45,6 +45,9 @@ from milepost.wire.encode import send_frame
 TOPIC = "persistent://public/default/bench"
 BATCH = 1_000
 MESSAGES = 400_000
+# Messages that were not batched, of which each is an entry.
+SINGLES_TOPIC = f"{TOPIC}-singles"
+SINGLES = 100_000
 ROUNDS = 2
 # What Spark's Kafka source did on such a machine, at least.
 KAFKA_RATE = 0.515
@@ -120,6 +123,27 @@ def fill(url: str, messages: int = MESSAGES, topic: str = TOPIC) -> None:
                 unanswered -= len(link.hear_all(30.0))
 
 
+def fill_singles(url: str) -> None:
+    """The same messages, each on its own."""
+    with Link.open(Connection(url), SINGLES_TOPIC) as link:
+        producer_id = link.next_id()
+        link.ask(pb.CommandProducer(topic=SINGLES_TOPIC, producer_id=producer_id))
+        for first in range(0, SINGLES, BATCH):
+            frames = []
+            for number in range(first, first + BATCH):
+                metadata = pb.MessageMetadata(
+                    producer_name="bench",
+                    sequence_id=number,
+                    publish_time=1_794_741_333_444,
+                    partition_key=f"key-{number % 50}",
+                ).SerializeToString()
+                frames += send_frame(producer_id, number, metadata, bytes(100), num_messages=1)
+            link.write(b"".join(frames))
+            unanswered = BATCH
+            while unanswered:
+                unanswered -= len(link.hear_all(30.0))
+
+
 def own_cpu() -> float:
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
@@ -155,17 +179,25 @@ def layers(target: Target) -> Iterator[Result]:
     def decoded() -> int:
         return sum(one.num_rows for one in fetch(connection, Slice(TOPIC, 0, MESSAGES)))
 
-    for name, work in (("entries off the socket", entries), ("… decoded, all columns", decoded)):
+    def decoded_singles() -> int:
+        return sum(one.num_rows for one in fetch(connection, Slice(SINGLES_TOPIC, 0, SINGLES)))
+
+    fill_singles(target.url)
+    for name, work, messages in (
+        ("entries off the socket", entries, MESSAGES),
+        ("… decoded, all columns", decoded, MESSAGES),
+        ("the same of messages that were not batched", decoded_singles, SINGLES),
+    ):
         work()
         best, reader, broker = 0.0, 9e9, 9e9
         for _ in range(ROUNDS):
             cpu, server, began = own_cpu(), target.cpu_seconds() or 0.0, time.perf_counter()
-            assert work() == MESSAGES
-            best = max(best, MESSAGES / (time.perf_counter() - began) / 1e6)
+            assert work() == messages
+            best = max(best, messages / (time.perf_counter() - began) / 1e6)
             reader = min(reader, own_cpu() - cpu)
             broker = min(broker, (target.cpu_seconds() or 0.0) - server)
         yield Result(f"one task without Spark: {name}", best, "M/s")
-        scale = 1e6 / MESSAGES
+        scale = 1e6 / messages
         yield Result(f"  CPU a million: broker {broker * scale:.2f} s, reader", reader * scale, "s")
 
 
