@@ -118,6 +118,12 @@ def test_the_unit_starts_what_there_is(tmp_path: Path) -> None:
         check=False,
     )
     assert (checked.returncode, checked.stdout) == (0, "the settings are good\n"), checked.stderr
+    mark, *asks = unit()["ExecStartPost"].split()
+    assert mark == f"-{program}"
+    helped = subprocess.run(
+        [*MILEPOST, *asks, "--help"], env=ENVIRONMENT, capture_output=True, check=False
+    )
+    assert helped.returncode == 0
     final = {int(code) for code in unit()["RestartPreventExitStatus"].split()}
     assert final == {Exit.USAGE, Exit.CONFLICT, Exit.DATA}
 

@@ -84,7 +84,13 @@ class Client:
 
     @taking(ConsumerOptions)
     async def subscribe(self, options: ConsumerOptions) -> AnyConsumer:
-        """A consumer of a topic, a list of topics, or all that match a compiled pattern."""
+        """A consumer of a topic, a list of topics, or all that match a compiled pattern.
+
+        Ours, beside the official arguments: `mode="broadcast"` with `member` and `start` (every member
+        gets every message, from a position that the broker keeps), `ack_receipt_enabled` (False: acks
+        are not answered), `retry_enabled` (for `reconsume_later`), `negative_ack_backoff`,
+        `priority_level`, `is_durable` (False: progress ends with the consumer).
+        """
         return await self.consumer_of(options)
 
     async def consumer_of(self, options: ConsumerOptions) -> AnyConsumer:
@@ -106,7 +112,11 @@ class Client:
 
     @taking(ReaderOptions)
     async def create_reader(self, options: ReaderOptions) -> Reader:
-        """A reader that begins at an id, an index or a time."""
+        """A reader that begins at an id, an index or a time.
+
+        Ours, beside the official arguments: `start_index` and `start_timestamp` (milliseconds) in place
+        of `start_message_id`.
+        """
         return await self.reader_of(options)
 
     async def reader_of(self, options: ReaderOptions) -> Reader:

@@ -80,7 +80,11 @@ class Client(_Closing):
 
     @taking(ProducerOptions)
     def create_producer(self, options: ProducerOptions) -> Producer:
-        """A producer. As in the official package, batching is off unless asked for."""
+        """A producer. As in the official package, batching is off unless asked for.
+
+        Ours, beside the official arguments: `chunk_max_size` (bytes of payload in one chunk) and
+        `initial_subscription_name` (made before the first message, so that it gets them all).
+        """
         options = replace(options, batching_enabled=bool(options.batching_enabled))
         inner = self._loop.run(self._inner.producer_of(options))
         room = options.max_pending_messages if options.block_if_queue_full else None
@@ -88,7 +92,13 @@ class Client(_Closing):
 
     @taking(ConsumerOptions)
     def subscribe(self, options: ConsumerOptions) -> Consumer:
-        """A consumer of a topic, a list of topics, or all that match a compiled pattern."""
+        """A consumer of a topic, a list of topics, or all that match a compiled pattern.
+
+        Ours, beside the official arguments: `mode="broadcast"` with `member` and `start` (every member
+        gets every message, from a position that the broker keeps), `ack_receipt_enabled` (False: acks
+        are not answered), `retry_enabled` (for `reconsume_later`), `negative_ack_backoff`,
+        `priority_level`, `is_durable` (False: progress ends with the consumer).
+        """
         quiet = replace(options, message_listener=None)
         consumer = Consumer(self._loop.run(self._inner.consumer_of(quiet)), self)
         consumer._listen(options.message_listener)
@@ -96,7 +106,11 @@ class Client(_Closing):
 
     @taking(ReaderOptions)
     def create_reader(self, options: ReaderOptions) -> Reader:
-        """A reader that begins at an id, an index or a time."""
+        """A reader that begins at an id, an index or a time.
+
+        Ours, beside the official arguments: `start_index` and `start_timestamp` (milliseconds) in place
+        of `start_message_id`.
+        """
         quiet = replace(options, reader_listener=None)
         reader = Reader(self._loop.run(self._inner.reader_of(quiet)), self)
         reader._listen(options.reader_listener)
