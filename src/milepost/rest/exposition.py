@@ -1,7 +1,7 @@
 """The text of `/metrics`, made a little at a time.
 
 A thousand topics are a hundred thousand lines, which take a while to make. So lines are written here by the
-stretch, and others have their turn in between; what two lines say may lie some milliseconds apart. The few
+stretch, and others have their turn in between. What was read at one moment is the caller's business. The few
 families that do not grow with the topics are left to the library, and so is how a family is announced.
 
     text = Exposition(encode, slices)

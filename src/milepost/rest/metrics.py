@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 from milepost import __version__
 from milepost.broker.auth.operations import Operation
 from milepost.broker.health import room_at
-from milepost.broker.progress import Progress, progress_of
+from milepost.broker.progress import progress_of
 from milepost.broker.slices import Slices
 from milepost.rest.exposition import Exposition, labels_text
 from milepost.rest.metric_rows import (
@@ -30,14 +30,12 @@ from milepost.rest.metric_rows import (
     PROGRESS_ROWS,
     SUBSCRIPTION_ROWS,
     TOPIC_ROWS,
-    TopicRow,
 )
 from milepost.rest.permission import needs
 from milepost.rest.request import AskedBroker
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
-    from milepost.broker.subscription import Subscription
     from milepost.broker.topic import Topic
 
 router = APIRouter(tags=["metrics"])
@@ -46,6 +44,7 @@ router = APIRouter(tags=["metrics"])
 WORK_S = 0.002
 
 Labels = list[tuple[str, str]]
+Reading = tuple[str, list[float]]
 
 NAMESPACE_LABELS = ("cluster", "namespace")
 TOPIC_LABELS = (*NAMESPACE_LABELS, "topic")
@@ -91,7 +90,6 @@ async def get_metrics(request: Request, broker: AskedBroker) -> Response:
     text = Exposition(encode, Slices(broker.clock, WORK_S))
     text.add(request.app.state.registry)
     await add_topics(broker, text)
-    await add_subscriptions(broker, text)
     return StreamingResponse(text.parts(), media_type=content_type)
 
 
@@ -211,57 +209,57 @@ class BrokerCollector(Collector):
             yield family
 
 
-async def add_topics(broker: Broker, text: Exposition) -> None:
-    """What every open topic has, and what all of them have together."""
-    cluster = broker.settings.cluster_name
-    found: list[tuple[str, Topic]] = []
-    for topic in list(broker.topics.values()):
-        found.append((labels_text(_labels(cluster, topic)), topic))
-        await text.pause()
-    for row in TOPIC_ROWS:
-        kind = CounterMetricFamily if row.counts else GaugeMetricFamily
-        values = [0.0]
+class Readings:
+    """What topics, subscriptions and consumers said: by the text of their labels, in the order of rows."""
 
-        def read(row: TopicRow = row, total: list[float] = values) -> Iterator[tuple[str, float]]:
-            for labels, topic in found:
-                value = row.read(topic)
-                total[0] += value
-                yield labels, value
+    def __init__(self) -> None:
+        self.topics: list[Reading] = []
+        self.subscriptions: list[Reading] = []
+        self.progress: list[Reading] = []
+        self.consumers: list[Reading] = []
 
-        await text.family(kind(row.name, row.doc, labels=TOPIC_LABELS), read())
-        if row.name in SUMMED:
-            text.add(_Families(_labelled(SUMMED[row.name], row.doc, cluster, values[0])))
-
-
-async def add_subscriptions(broker: Broker, text: Exposition) -> None:
-    """What every subscription of an open topic has, and its consumers."""
-    cluster = broker.settings.cluster_name
-    found: list[tuple[Labels, str, Subscription]] = []
-    for topic in list(broker.topics.values()):
+    def take(self, topic: Topic, cluster: str, now_ms: int) -> None:
+        """A topic with all that belongs to it, at one moment: numbers that add up there add up here."""
+        labels = _labels(cluster, topic)
+        self.topics.append((labels_text(labels), [row.read(topic) for row in TOPIC_ROWS]))
         for name, one in topic.subscriptions.items():
-            labels = [*_labels(cluster, topic), ("subscription", name)]
-            found.append((labels, labels_text(labels), one))
+            whose = [*labels, ("subscription", name)]
+            text, progress = labels_text(whose), progress_of(one, now_ms)
+            self.subscriptions.append((text, [row.read(one) for row in SUBSCRIPTION_ROWS]))
+            self.progress.append((text, [row.read(progress) for row in PROGRESS_ROWS]))
+            for consumer in one.consumers:
+                # Two of one name are told apart by their numbers here.
+                who = [("consumer_name", consumer.name), ("consumer_id", str(consumer.holder))]
+                values = [row.read(consumer) for row in CONSUMER_ROWS]
+                self.consumers.append((labels_text([*whose, *who]), values))
+
+
+async def add_topics(broker: Broker, text: Exposition) -> None:
+    """What open topics, their subscriptions and consumers have, and what the topics have together."""
+    cluster, readings = broker.settings.cluster_name, Readings()
+    for topic in list(broker.topics.values()):
+        readings.take(topic, cluster, broker.clock.wall_ms())
         await text.pause()
-    for row in SUBSCRIPTION_ROWS:
-        family = GaugeMetricFamily(row.name, row.doc, labels=SUBSCRIPTION_LABELS)
-        await text.family(family, ((labels, row.read(one)) for _, labels, one in found))
-    now_ms = broker.clock.wall_ms()
-    progress: list[tuple[str, Progress]] = []
-    for _, label, one in found:
-        progress.append((label, progress_of(one, now_ms)))
-        await text.pause()
-    for progress_row in PROGRESS_ROWS:
-        family = GaugeMetricFamily(progress_row.name, progress_row.doc, labels=SUBSCRIPTION_LABELS)
-        await text.family(family, ((label, progress_row.read(now)) for label, now in progress))
-    consumers = [
-        # Two of one name are told apart by their numbers here.
-        (labels_text([*labels, ("consumer_name", c.name), ("consumer_id", str(c.holder))]), c)
-        for labels, _, one in found
-        for c in one.consumers
-    ]
-    for consumer_row in CONSUMER_ROWS:
-        family = GaugeMetricFamily(consumer_row.name, consumer_row.doc, labels=CONSUMER_LABELS)
-        await text.family(family, ((label, consumer_row.read(one)) for label, one in consumers))
+    for place, row in enumerate(TOPIC_ROWS):
+        kind = CounterMetricFamily if row.counts else GaugeMetricFamily
+        family = kind(row.name, row.doc, labels=TOPIC_LABELS)
+        await text.family(family, _at(place, readings.topics))
+        if row.name in SUMMED:
+            total = sum(values[place] for _, values in readings.topics)
+            text.add(_Families(_labelled(SUMMED[row.name], row.doc, cluster, total)))
+    for heads, labels, found in (
+        ([row[:2] for row in SUBSCRIPTION_ROWS], SUBSCRIPTION_LABELS, readings.subscriptions),
+        ([row[:2] for row in PROGRESS_ROWS], SUBSCRIPTION_LABELS, readings.progress),
+        ([row[:2] for row in CONSUMER_ROWS], CONSUMER_LABELS, readings.consumers),
+    ):
+        for place, (name, doc) in enumerate(heads):
+            gauge = GaugeMetricFamily(name, doc, labels=labels)
+            await text.family(gauge, _at(place, found))
+
+
+def _at(place: int, found: list[Reading]) -> Iterator[tuple[str, float]]:
+    """What one row says of everybody."""
+    return ((labels, values[place]) for labels, values in found)
 
 
 def _labels(cluster: str, topic: Topic) -> Labels:

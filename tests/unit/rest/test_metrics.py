@@ -11,7 +11,9 @@ from stage.http import Web
 
 from milepost.broker.broker import Broker
 from milepost.broker.dispatch import SHARED
+from milepost.broker.subscription import Subscription
 from milepost.positions.names import TopicName
+from milepost.rest.exposition import Exposition
 from milepost.wire.events import WireId
 from rest.conftest import Answer, Ask, Request
 
@@ -59,6 +61,35 @@ def test_a_disk_that_fails_or_fills_shows(ask: Ask) -> None:
     assert before["milepost_journal_failing"] == [({"cluster": "east"}, 0)]
     assert after["milepost_journal_failing"] == [({"cluster": "east"}, 1)]
     assert before["milepost_recovery_damages"] == [({"cluster": "east"}, 0)]
+
+
+def test_what_is_told_of_a_topic_is_of_one_moment(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long it takes to write it down: states of messages add up to all of them."""
+    opened: list[Subscription] = []
+
+    async def open_one(broker: Broker) -> None:
+        topic = await broker.topic(TopicName.parse(TOPIC))
+        for name in ("billing", "audit"):
+            opened.append(await broker.create_subscription(topic, name, 0))
+            opened[-1].cursor.extend(10)
+
+    async def meanwhile(text: Exposition) -> None:
+        for one in opened:
+            end = one.cursor.end
+            one.cursor.extend(end + 3)
+            one.cursor.deliver(end - 1, end + 1, holder=1)
+            one.cursor.ack([(end - 1, end)], holder=1)
+
+    monkeypatch.setattr(Exposition, "pause", meanwhile)
+    (answer,) = ask(open_one, "GET /metrics")
+    found = samples(answer)
+    for place in (0, 1):
+        names = ("ready", "inflight", "acked")
+        states = [found[f"milepost_subscription_{name}"][place][1] for name in names]
+        assert states == [10, 0, 0]
+        assert found["pulsar_subscription_back_log"][place][1] == 10
 
 
 def test_a_subscription_shows_its_states(ask: Ask) -> None:
