@@ -18,7 +18,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from milepost.clock import Clock
-from milepost.errors import MilepostError, PersistenceError
+from milepost.errors import PersistenceError
 from milepost.storage.catalog import Catalog, TopicRow
 from milepost.storage.checkpoint import Checkpoint
 from milepost.storage.committer import Committer
@@ -144,10 +144,14 @@ class StorageEngine:
                 for call in calls:
                     try:
                         with catalog.transaction():
-                            outcomes.append((call, call.change(catalog), None))
+                            result = call.change(catalog)
                     except Exception as error:
                         outcomes.append((call, None, error))
-        except MilepostError as error:
+                    else:
+                        outcomes.append((call, result, None))
+        except (
+            Exception
+        ) as error:  # whatever it is: without this thread nobody would be answered again
             outcomes = [(call, None, error) for call in calls]
         with suppress(RuntimeError):  # the loop is gone: nobody is left to be told
             self._loop.call_soon_threadsafe(_settle, outcomes)

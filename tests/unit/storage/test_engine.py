@@ -196,6 +196,21 @@ class TestCatalog:
 
         run(test)
 
+    def test_a_mistake_is_told_and_the_next_is_served(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def test(bench: Bench) -> None:
+            def broken() -> None:
+                raise RuntimeError("a mistake")
+
+            with monkeypatch.context() as patch:
+                patch.setattr(bench.catalog, "transaction", broken)
+                with pytest.raises(RuntimeError, match="a mistake"):
+                    await bench.engine.catalog(lambda catalog: None)
+            assert await bench.engine.catalog(lambda catalog: catalog.topics()) == []
+
+        run(test)
+
     def test_one_that_is_given_up_happens_all_the_same(self) -> None:
         async def test(bench: Bench) -> None:
             entered, gate = threading.Event(), threading.Event()
