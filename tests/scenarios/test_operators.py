@@ -1,0 +1,48 @@
+"""Unloads, policies, kills and a bad disk against everything that clients do; and mistakes that are found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from milepost.broker.steward import Steward
+from milepost.broker.topic import Topic
+from scenarios.operators import first_caught, run_seed
+
+SEEDS, BLOCKS = 120, 4
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_no_interleaving_loses_anything_or_keeps_a_topic_shut(block: int) -> None:
+    for seed in range(block, SEEDS, BLOCKS):
+        run_seed(seed)
+
+
+# Mistakes, planted one at a time.
+
+
+def _plant_late_subscriptions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was being made when its topic was closed is opened all the same."""
+    monkeypatch.setattr(Topic, "check_open", lambda topic: None)
+
+
+def _plant_late_switches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic is closed while its deduplication is being switched."""
+
+    async def settled(steward: Steward, topic: Topic) -> None:
+        pass
+
+    monkeypatch.setattr(Steward, "settled", settled)
+
+
+PLANTED: Any = [
+    _plant_late_subscriptions,
+    _plant_late_switches,
+]
+
+
+@pytest.mark.parametrize("plant", PLANTED)
+def test_a_planted_mistake_is_found(plant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    assert first_caught(2000) is not None
