@@ -15,7 +15,7 @@ QUICK := tests/unit tests/property tests/scenarios tests/pips tests/test_tidy.py
 # As pytest, but what fails beside other work is judged alone.
 JUDGE := $(BIN)/python tests/judge.py -q --durations=15
 
-.PHONY: help setup run demo check test fuzz bench campaign clients pipelines docs format lock clean
+.PHONY: help setup run demo check test fuzz bench campaign clients suites pipelines docs format lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -56,6 +56,9 @@ fuzz: $(READY) ## every fuzz target for SECONDS=60, all in about 14 minutes
 
 clients: $(READY) ## other official clients beside the wheel: needs Go, a JDK and Maven, and their packages
 	MILEPOST_CLIENTS=1 $(BIN)/python -m pytest -q -rs tests/compat/test_go_client.py tests/compat/test_java_client.py
+
+suites: $(READY) ## the suites that official clients bring, from MILEPOST_SUITE_PYTHON and _GO; takes ports 6650-8443
+	$(BIN)/python tests/suites/run.py
 
 pipelines: $(READY) ## the Spark pipelines end to end: needs Java 17
 	$(BIN)/python -m pytest -q tests/spark/test_pipelines.py tests/spark/test_commands.py tests/spark/test_progress.py

@@ -32,6 +32,8 @@ class BrokerProcess:
         self.data = directory / "data"
         self.log = directory / "broker.log"
         self.settings = settings
+        self.flags: list[str] = []
+        """More of the command line, such as a conf file."""
         self.port = 0
         self.http_port = 0
         self.tls_port = self.https_port = -1
@@ -61,6 +63,7 @@ class BrokerProcess:
         command = [sys.executable, "-m", "milepost.cli.main", "serve"]
         command += ["--data", str(self.data), "--ready-file", str(self._ready_file)]
         command += ["--port", str(self.port), "--http-port", str(self.http_port)]
+        command += self.flags
         for name, value in self.settings.items():
             command += ["--set", f"{name}={_written(value)}"]
         with self.log.open("ab") as log:

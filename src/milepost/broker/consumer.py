@@ -34,6 +34,7 @@ class Consumer:
         "consumer_id",
         "encoder",
         "epoch",
+        "flowed_ms",
         "held",
         "holder",
         "holds",
@@ -84,6 +85,8 @@ class Consumer:
         self.metadata = metadata or {}
         self.key_ranges = key_ranges
         self.connected_since_ms = connected_since_ms
+        self.flowed_ms = 0
+        """When it last gave permits; 0 before the first."""
         self.reads_any = reads_any
         """It takes whatever schema the topic has (AUTO_CONSUME)."""
         self.encoder = MessageEncoder(consumer_id, partition)

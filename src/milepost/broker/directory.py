@@ -257,6 +257,21 @@ class Directory:
         came = _partitions_of(name, doc["partitions"], partitions)
         self._tell(name, came, ())
 
+    async def change_partitioned_doc(self, name: TopicName, change: Callable[[Doc], Doc]) -> None:
+        """Change what is known of a partitioned topic beside its name."""
+
+        def store(catalog: Catalog) -> Doc:
+            # Read there and not here: another change may be on its way.
+            found = catalog.doc(PARTITIONED, str(name))
+            if found is None:
+                raise TopicNotFound(f"partitioned topic {name} was deleted meanwhile")
+            catalog.put_doc(PARTITIONED, str(name), doc := change(found))
+            return doc
+
+        changed: Doc = await self._change(store)
+        if str(name) in self._partitioned:  # unless it was deleted meanwhile
+            self._partitioned[str(name)] = changed
+
     async def delete_partitioned(self, name: TopicName) -> None:
         """Its partitions are topics of their own, and gone already."""
         gone = _partitions_of(name, 0, self.partitioned_doc(name)["partitions"])

@@ -160,7 +160,7 @@ class Subscription(Parts):
     def flow(self, consumer: Consumer, permits: int) -> None:
         """PIP-194 stage 1: a flow gives credit and nothing else; it never moves the cursor."""
         consumer.permits = min(consumer.permits + permits, PERMITS_MAX)
-        self.tally.flowed_ms = self.topic.now_ms()
+        self.tally.flowed_ms = consumer.flowed_ms = self.topic.now_ms()
         self.rescan()
 
     def demand(self) -> Range | None:

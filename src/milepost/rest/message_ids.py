@@ -171,13 +171,11 @@ async def get_message_id_by_time(
     topic: OpenTopic, timestamp: Annotated[int, Path(ge=0, le=LONG_MAX)]
 ) -> MessageIdData:
     """The first message that came not before a time, in milliseconds: where a reset to that time
-    begins. The earliest id if that is the first of all, the next id to be given if there is none."""
+    begins. The earliest id for the time 0, the next id to be given if there is none."""
     index = start_index_at(topic, timestamp)
     log = topic.log
     if index < log.end_index:
-        position = log.locate(index).position
-        if position == log.first_position():
-            position = EARLIEST.position
+        position = log.locate(index).position if timestamp else EARLIEST.position
     else:
         position = _next_position(topic)
     return message_id(topic, position)

@@ -273,6 +273,7 @@ def consumer_stats(consumer: Consumer) -> ConsumerStats:
         address=f"/{consumer.peer.address}",
         connectedSince=time_text(consumer.connected_since_ms),
         clientVersion=consumer.peer.client_version,
+        lastConsumedFlowTimestamp=consumer.flowed_ms,
         keyHashRanges=(
             None
             if consumer.key_ranges is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request, Response
@@ -9,7 +10,9 @@ from pydantic import BaseModel, StrictInt
 
 from milepost.broker import upkeep
 from milepost.broker.auth.operations import Operation
+from milepost.broker.broker import Broker
 from milepost.errors import AlreadyExists
+from milepost.positions.names import TopicName
 from milepost.rest import audit
 from milepost.rest.bundles import bundles_of
 from milepost.rest.name_lists import name_list
@@ -24,7 +27,6 @@ from milepost.rest.request import (
     AskedTopic,
     Domain,
     DryRun,
-    OpenTopic,
     check_topic,
     no_content,
     open_topic,
@@ -168,14 +170,12 @@ async def get_properties(request: Request, broker: AskedBroker, name: AskedTopic
 async def set_properties(
     request: Request,
     broker: AskedBroker,
-    topic: OpenTopic,
+    name: AskedTopic,
     properties: Annotated[Properties, Body()],
 ) -> None:
-    """Add to the topic's properties, or change them."""
-    topic.row = await broker.directory.change_doc(
-        topic.row, lambda doc: {**doc, "properties": {**doc.get("properties", {}), **properties}}
-    )
-    audit.note(request, "set-properties", topic.name)
+    """Add to the topic's properties, or change them. Those of a partitioned topic are its own."""
+    await _change_properties(request, broker, name, lambda before: {**before, **properties})
+    audit.note(request, "set-properties", name)
 
 
 @router.delete(
@@ -184,14 +184,31 @@ async def set_properties(
     dependencies=[needs(Operation.ADMINISTER_TOPIC), PERSISTENT_ONLY],
 )
 async def remove_property(
-    request: Request, broker: AskedBroker, topic: OpenTopic, key: Annotated[str, Query()]
+    request: Request, broker: AskedBroker, name: AskedTopic, key: Annotated[str, Query()]
 ) -> None:
-    def without(doc: dict[str, Any]) -> dict[str, Any]:
-        properties = doc.get("properties", {})
-        return {**doc, "properties": {one: properties[one] for one in properties if one != key}}
+    await _change_properties(
+        request,
+        broker,
+        name,
+        lambda before: {one: value for one, value in before.items() if one != key},
+    )
+    audit.note(request, "remove-property", name)
 
-    topic.row = await broker.directory.change_doc(topic.row, without)
-    audit.note(request, "remove-property", topic.name)
+
+async def _change_properties(
+    request: Request,
+    broker: Broker,
+    name: TopicName,
+    change: Callable[[Properties], Properties],
+) -> None:
+    def changed(doc: dict[str, Any]) -> dict[str, Any]:
+        return {**doc, "properties": change(doc.get("properties", {}))}
+
+    if broker.directory.partitions(name) is not None:
+        await broker.directory.change_partitioned_doc(name, changed)
+    else:
+        topic = await open_topic(request, name)
+        topic.row = await broker.directory.change_doc(topic.row, changed)
 
 
 # -- partitions --------------------------------------------------------------------------------------

@@ -41,8 +41,8 @@ def test_the_last_id_is_of_the_last_message(stage: Stage) -> None:
 
 
 def test_an_id_by_time(make_stage: Callable[..., Stage]) -> None:
-    """As a real Apache Pulsar answers: the earliest id for the first message, and behind the last one
-    the next position."""
+    """As a real Apache Pulsar answers: the earliest id for the time 0, and behind the last message the
+    next position."""
     stage = make_stage()
     producer = stage.producer(stage.topic())
     times = []
@@ -51,7 +51,8 @@ def test_an_id_by_time(make_stage: Callable[..., Stage]) -> None:
         times.append(stage.clock.wall_ms())
         stage.publish(producer, message(sequence_id))
     assert ask(stage, "t/messageid/0") == the_id(-1, -1)
-    assert ask(stage, f"t/messageid/{times[0]}") == the_id(-1, -1)
+    assert ask(stage, f"t/messageid/{times[0]}") == the_id(1, 0)
+    assert ask(stage, "t/messageid/1") == the_id(1, 0)
     assert ask(stage, f"t/messageid/{times[0] + 1}") == the_id(1, 1)
     assert ask(stage, f"t/messageid/{times[2]}") == the_id(1, 2)
     assert ask(stage, "t/messageid/99999999999999") == the_id(1, 3)

@@ -291,3 +291,13 @@ def test_a_namespace_is_made_with_policies_and_shows_them(ask: Ask) -> None:
     assert value_of(shown)["message_ttl_in_seconds"] == 60
     assert value_of(shown)["replication_clusters"] == ["standalone"]
     assert value_of(ttl) == 60
+
+
+def test_topic_creation_is_switched_off_as_go_does_it(ask: Ask) -> None:
+    """Its admin client sends an empty type and no number, and wants none back."""
+    off = {"allowAutoTopicCreation": False, "topicType": "", "defaultNumPartitions": None}
+    set_, found = ask(
+        send("POST", f"{NAMESPACE}/autoTopicCreation", off), f"GET {NAMESPACE}/autoTopicCreation"
+    )
+    assert set_.status == 204
+    assert found.json == {**off, "topicType": "non-partitioned"}

@@ -104,6 +104,11 @@ def test_entries_beside_messages(web: Web) -> None:
     assert found["oldestBacklogMessageAgeSeconds"] == 4
 
 
+def test_a_consumer_tells_when_it_last_gave_permits(web: Web) -> None:
+    (one,) = only(web, "t/stats")["subscriptions"]["s"]["consumers"]
+    assert one["lastConsumedFlowTimestamp"] > 0
+
+
 def test_flags_leave_out_and_add(web: Web) -> None:
     flags = "excludePublishers=true&excludeConsumers=true&subscriptionBacklogSize=false"
     found = only(web, f"t/stats?{flags}&getEarliestTimeInBacklog=true")

@@ -105,6 +105,13 @@ def test_a_partitioned_topic_may_have_properties(web: Web) -> None:
     assert web("PUT many/partitions", body, content_type=kind).status == 204
     assert web("GET many/partitions").json == {**body, "deleted": False}
     assert web("GET many/properties").json == {"team": "blue"}
+    assert web("PUT many/properties", {"team": "red", "floor": "2"}).status == 204
+    assert web("DELETE many/properties?key=floor").status == 204
+    assert web("DELETE many/properties?key=none").status == 204
+    again = Web(web.stage.restarted())
+    assert again("GET many/properties").json == {"team": "red"}
+    assert again("GET many/partitions").json["partitions"] == 2
+    web = again
     # What Go's admin client sends for a topic without any.
     none = {"partitions": 2, "properties": None}
     assert web("PUT plain/partitions", none, content_type=kind).status == 204

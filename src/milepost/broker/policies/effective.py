@@ -161,7 +161,8 @@ def auto_topics(settings: Settings, namespace: Values) -> AutoTopics:
     value = merged(POLICIES["auto_topic_creation"], settings, namespace, {})
     is_partitioned = value["topicType"] == "partitioned"
     return AutoTopics(
-        value["allowAutoTopicCreation"], value["defaultNumPartitions"] if is_partitioned else 0
+        value["allowAutoTopicCreation"],
+        (value["defaultNumPartitions"] or 0) if is_partitioned else 0,
     )
 
 

@@ -97,6 +97,8 @@ class Switch:
 @dataclass(frozen=True, slots=True)
 class Choice:
     names: tuple[str, ...]
+    may_be_empty: bool = False
+    """Is an empty text the first of them?"""
 
     @property
     def allowed(self) -> str:
@@ -107,6 +109,8 @@ class Choice:
         return self.names[0]
 
     def read(self, value: object, name: str) -> str:
+        if self.may_be_empty and value == "":
+            return self.names[0]
         if not isinstance(value, str) or value not in self.names:
             raise InvalidPolicy(f"{name}: expected {self.allowed}")
         return value

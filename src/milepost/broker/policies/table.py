@@ -53,8 +53,9 @@ def _retention_fault(value: dict[str, Json]) -> str | None:
 
 
 def _partitions_fault(value: dict[str, Json]) -> str | None:
-    if value["topicType"] == "partitioned" and value["defaultNumPartitions"] < 1:
-        return f"{value['defaultNumPartitions']} partitions for partitioned topics"
+    count = value["defaultNumPartitions"] or 0
+    if value["topicType"] == "partitioned" and count < 1:
+        return f"{count} partitions for partitioned topics"
     return None
 
 
@@ -305,8 +306,12 @@ TABLE: tuple[Policy, ...] = (
         shape=Record(
             {
                 "allowAutoTopicCreation": (Switch(), False),
-                "topicType": (Choice(("non-partitioned", "partitioned")), "non-partitioned"),
-                "defaultNumPartitions": (Whole(0, 10_000, 1), 0),
+                # Go's admin client sends an empty type where it switches creation off.
+                "topicType": (
+                    Choice(("non-partitioned", "partitioned"), may_be_empty=True),
+                    "non-partitioned",
+                ),
+                "defaultNumPartitions": (Whole(0, 10_000, 1), None),
             },
             _partitions_fault,
         ),

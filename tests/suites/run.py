@@ -1,0 +1,153 @@
+"""Run the test suites that official clients bring along, against a Milepost broker: `make suites`.
+
+A suite is a checkout of the client's repository, named by a variable of the environment. It is copied, and
+run as it stands but for places of files. What is left out is in `left_out.py`, with reasons.
+
+    MILEPOST_SUITE_PYTHON=… MILEPOST_SUITE_GO=… make suites
+
+Each suite ends with a line, and with 1 if something failed:
+
+    python  172 passed, 0 failed, 2 tests and 2 files left out
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+sys.path[:0] = [str(Path(__file__).parents[1])]
+
+from suites import left_out  # noqa: E402
+from suites.standalone import standalone, taken_ports, token  # noqa: E402
+
+TEST_TIMEOUT_S = 300
+SUITE_TIMEOUT_S = 3600
+
+
+class Outcome(NamedTuple):
+    passed: int
+    failed: list[str]
+    skipped: int
+    left_out: str
+
+
+def python(checkout: Path, scratch: Path) -> Outcome:
+    """`pulsar-client-python`: its unittest files, with the wheel that is installed here."""
+    tests = scratch / "tests"
+    shutil.copytree(checkout / "tests", tests)
+    conf = tests / "test-conf"
+    secret = scratch / "secret.key"
+    secret.write_bytes(os.urandom(32))
+    secret.chmod(0o600)
+    (tests / ".test-token.txt").write_text(token(secret, "token-principal"))
+    files = sorted(path.name for path in tests.glob("*_test.py"))
+    report = scratch / "report.xml"
+    command = [sys.executable, "-m", "pytest", "-q", "-o", "addopts=", "-p", "no:cacheprovider"]
+    command += ["--timeout", str(TEST_TIMEOUT_S), f"--junitxml={report}"]
+    command += [f"--deselect={name}" for name in left_out.PYTHON]
+    command += [name for name in files if name not in left_out.PYTHON_FILES]
+    places = {"/pulsar/data/tokens/": scratch, "test-conf/": conf}
+    # They are read as users' scripts are: neither our settings of pytest nor our sources are theirs.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    with standalone(scratch, conf / "standalone-ssl.conf", places, conf / ".htpasswd", secret):
+        _run(command, tests, environment)
+    counts: Counter[str] = Counter()
+    failed = []
+    for case in ElementTree.parse(report).iter("testcase"):
+        kinds = {child.tag for child in case} & {"failure", "error", "skipped"}
+        counts[min(kinds, default="passed")] += 1
+        if kinds & {"failure", "error"}:
+            failed.append(f"{case.get('classname')}::{case.get('name')}")
+    tests_out, files_out = len(left_out.PYTHON), len(left_out.PYTHON_FILES)
+    names = f"{tests_out} tests and {files_out} files left out"
+    return Outcome(counts["passed"], failed, counts["skipped"], names)
+
+
+def go(checkout: Path, scratch: Path) -> Outcome:
+    """`pulsar-client-go`: the packages `pulsar` and `pulsaradmin`, with what Go's module proxy has."""
+    assert shutil.which("go"), "there is no Go compiler here"
+    tree, home = scratch / "tree", scratch / "pulsar"
+    shutil.copytree(checkout, tree, ignore=shutil.ignore_patterns(".git"))
+    for name in ("certs", "tokens", "conf"):
+        shutil.copytree(tree / "integration-tests" / name, home / name)
+    places = {f"/pulsar/{name}/": home / name for name in ("certs", "tokens", "conf")}
+    for path in tree.rglob("*_test.go"):
+        text = path.read_text()
+        changed = re.sub(r"/pulsar/(certs|tokens|conf)/", rf"{home}/\1/", text)
+        if changed != text and '"/pulsar/' in text:
+            path.write_text(changed)
+    skip = "^(" + "|".join(left_out.GO) + ")$"
+    command = ["go", "test", "-json", f"-timeout={SUITE_TIMEOUT_S}s", f"-skip={skip}"]
+    command += ["./pulsar", "./pulsaradmin/..."]
+    conf = home / "conf"
+    secret = home / "tokens" / "secret.key"
+    with standalone(scratch, conf / "standalone.conf", places, conf / ".htpasswd", secret):
+        output = _run(command, tree, dict(os.environ))
+    counts: Counter[str] = Counter()
+    failed = []
+    for line in output.splitlines():
+        event = json.loads(line) if line.startswith("{") else {}
+        test, action = event.get("Test", ""), event.get("Action", "")
+        if "/" in test or action not in ("pass", "fail", "skip"):
+            continue
+        if test:
+            counts[action] += 1
+        if action == "fail":
+            failed.append(test or event["Package"])
+    return Outcome(counts["pass"], failed, counts["skip"], f"{len(left_out.GO)} tests left out")
+
+
+def _run(command: list[str], directory: Path, environment: dict[str, str]) -> str:
+    done = subprocess.run(
+        command,
+        cwd=directory,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=SUITE_TIMEOUT_S,
+        check=False,
+    )
+    return done.stdout
+
+
+SUITES: dict[str, Callable[[Path, Path], Outcome]] = {"python": python, "go": go}
+
+
+def main() -> int:
+    status = 0
+    for name, suite in SUITES.items():
+        variable = f"MILEPOST_SUITE_{name.upper()}"
+        checkout = os.environ.get(variable, "")
+        if not checkout:
+            print(f"{name:7} not run: {variable} names no checkout of the client")
+            continue
+        taken = taken_ports()
+        if taken:
+            print(f"{name:7} not run: it needs the ports {taken}, which somebody has")
+            status = 1
+            continue
+        with tempfile.TemporaryDirectory() as scratch:
+            outcome = suite(Path(checkout), Path(scratch))
+        skipped = f", {outcome.skipped} skipped by itself" if outcome.skipped else ""
+        print(
+            f"{name:7} {outcome.passed} passed, {len(outcome.failed)} failed{skipped}, "
+            f"{outcome.left_out}"
+        )
+        for one in outcome.failed:
+            print(f"        failed: {one}")
+        status |= bool(outcome.failed) or not outcome.passed
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
