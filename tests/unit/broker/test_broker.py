@@ -313,10 +313,15 @@ def test_lookups_say_where(make_stage: MakeStage, settings: dict[str, object], u
     assert make_stage(**settings).broker.lookup_url() == url
 
 
-def test_a_close_takes_clients_back_here(stage: Stage) -> None:
+@pytest.mark.parametrize(
+    ("listeners", "url"), [("", "pulsar://127.0.0.1:6650"), ("in:pulsar://10.0.0.7:6650", "")]
+)
+def test_a_close_takes_clients_back_here(make_stage: MakeStage, listeners: str, url: str) -> None:
+    """Where there are listeners, which one a client can reach is known from its lookups alone."""
+    stage = make_stage(advertised_listeners=listeners)
     client, other = stage.client(), stage.client()
     for one in (client, other):
         subscribe(stage, one, sub_type=pb.CommandSubscribe.Shared)
     request(stage, client, pb.CommandUnsubscribe(consumer_id=0, request_id=0, force=True))
     (closed,) = other.take_all(pb.CommandCloseConsumer)
-    assert closed.assignedBrokerServiceUrl == "pulsar://127.0.0.1:6650"
+    assert closed.assignedBrokerServiceUrl == url
