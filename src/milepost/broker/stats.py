@@ -9,6 +9,7 @@ and age, and positions as upstream prints them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from milepost.broker.backlog_walk import entries_in
@@ -16,9 +17,12 @@ from milepost.broker.slices import Slices
 from milepost.broker.subscription import Subscription
 from milepost.broker.topic import Topic
 from milepost.positions.ids import Position
+from milepost.positions.ranges import IndexRanges, Range
 
 # Ranges that a text of individual acks shows.
 SHOWN_RANGES_MAX = 1000
+# Ranges gone through between two looks at the clock.
+STEP_RANGES = 64
 
 
 class Backlog(NamedTuple):
@@ -37,8 +41,6 @@ class Backlog(NamedTuple):
 
 async def backlog_of(subscription: Subscription, slices: Slices) -> Backlog:
     """The numbers are of one moment, also where counting them takes a while."""
-    if slices.is_over:  # with many subscriptions, however little there is to count
-        await slices.rest()
     log, cursor = subscription.topic.log, subscription.cursor
     first = cursor.mark_delete_index + 1
     ranges = cursor.backlog_ranges()
@@ -83,11 +85,25 @@ def read_position(subscription: Subscription) -> Position:
     return Position(ledgers[-1].ledger_id, ledgers[-1].entries) if ledgers else Position(-1, -1)
 
 
-async def individually_acked(subscription: Subscription, slices: Slices) -> tuple[str, int]:
-    """Whole entries acked behind the mark-delete position, `[(1:3..1:5],(1:7..1:9]]`, and how many
-    ranges of messages that are; of many the first."""
+async def ack_holes(backlog: IndexRanges, end: int, slices: Slices) -> list[Range]:
+    """The oldest ranges of a backlog that something above them is not of, as the cursor says too that
+    ends there; at most one more than are shown."""
+    holes: list[Range] = []
+    for hole in backlog:
+        if hole[1] == end or len(holes) > SHOWN_RANGES_MAX:
+            break
+        holes.append(hole)
+        if not len(holes) % STEP_RANGES and slices.is_over:
+            await slices.rest()
+    return holes
+
+
+async def individually_acked(
+    subscription: Subscription, holes: Sequence[Range], slices: Slices
+) -> str:
+    """Whole entries acked behind the mark-delete position, `[(1:3..1:5],(1:7..1:9]]`; of many the
+    first. `holes` are those of `ack_holes`."""
     topic, cursor = subscription.topic, subscription.cursor
-    holes = cursor.ack_holes(SHOWN_RANGES_MAX + 1)
     followings = [first for first, _ in holes[1:]]
     if len(holes) <= SHOWN_RANGES_MAX and holes:
         behind = cursor.backlog_ranges().next_index(holes[-1][1])
@@ -99,4 +115,4 @@ async def individually_acked(subscription: Subscription, slices: Slices) -> tupl
             texts.append(f"({lower}..{upper}]")
         if slices.is_over:
             await slices.rest()
-    return f"[{','.join(texts)}]", len(holes)
+    return f"[{','.join(texts)}]"

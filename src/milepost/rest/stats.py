@@ -206,14 +206,17 @@ ACCESS_MODES = {
 async def subscription_stats(
     subscription: Subscription, asked: Asked, slices: Slices
 ) -> SubscriptionStats:
+    if slices.is_over:  # with many subscriptions, however little there is to say of each
+        await slices.rest()
     cursor, tally, dispatcher = subscription.cursor, subscription.tally, subscription.dispatcher
+    not_acked = cursor.backlog_ranges()
     counts, end, first = cursor.counts(), cursor.end, cursor.first
     rates = subscription.rates.per_second
     mark_delete, epoch = cursor.mark_delete_index, cursor.epoch
     consumers = [consumer_stats(one) for one in subscription.consumers]
-    holes = len(cursor.ack_holes(SHOWN_RANGES_MAX))
     active: Consumer | None = getattr(dispatcher, "active", None)
     backlog = await stats.backlog_of(subscription, slices)
+    holes = (await stats.ack_holes(not_acked, end, slices))[:SHOWN_RANGES_MAX]
     return SubscriptionStats(
         msgRateOut=rates[0],
         msgThroughputOut=rates[1],
@@ -242,7 +245,7 @@ async def subscription_stats(
         replicated=subscription.is_replicated,
         isDurable=subscription.is_durable,
         durable=subscription.is_durable,
-        nonContiguousDeletedMessagesRanges=holes,
+        nonContiguousDeletedMessagesRanges=len(holes),
         subscriptionProperties=subscription.properties,
         msgDropRate=_drop_rate(subscription.topic, rates[5]),
         messagesBacklog=counts.ready + counts.inflight + counts.delayed,
@@ -373,7 +376,8 @@ def _is_waiting(subscription: Subscription) -> bool:
 
 async def _cursor_stats(subscription: Subscription, slices: Slices) -> CursorStats:
     cursor = subscription.cursor
-    text, ranges = await stats.individually_acked(subscription, slices)
+    holes = await stats.ack_holes(cursor.backlog_ranges(), cursor.end, slices)
+    text = await stats.individually_acked(subscription, holes, slices)
     backlog = await stats.backlog_of(subscription, slices)
     mark_delete = cursor.mark_delete_index
     return CursorStats(
@@ -384,7 +388,7 @@ async def _cursor_stats(subscription: Subscription, slices: Slices) -> CursorSta
         individuallyDeletedMessages=text,
         active=bool(subscription.consumers),
         numberOfEntriesSinceFirstNotAckedMessage=backlog.entries,
-        totalNonContiguousDeletedMessagesRange=ranges,
+        totalNonContiguousDeletedMessagesRange=len(holes),
         markDeleteIndex=mark_delete,
-        notAckedIndexes=cursor.ack_holes(SHOWN_RANGES_MAX),
+        notAckedIndexes=holes[:SHOWN_RANGES_MAX],
     )
