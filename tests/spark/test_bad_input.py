@@ -144,3 +144,27 @@ def test_a_topic_that_is_deleted_under_a_query_is_named(
         sink.run(stream(spark, own, topic, timeout="2s"))
     assert topic in str(caught.value)
     assert "no longer there" in str(caught.value) or "does not exist" in str(caught.value)
+
+
+def test_an_error_is_a_sentence_and_not_the_way_to_it(
+    spark: SparkSession, own: BrokerProcess, topic: str
+) -> None:
+    published(own, topic)
+
+    def read(**options: str) -> None:
+        given = {"serviceUrl": own.url, "topic": topic, "timeout": "1s", **options}
+        spark.read.format("milepost").options(**given).load().collect()
+
+    for options, sentence in (
+        ({"startingIndx": "1"}, "there is no option startingindx; did you mean startingIndex?"),
+        ({"topic": "none"}, "there is no topic persistent://public/default/none"),
+        ({"endingIndex": "99"}, f"{topic}: [0, 99) is to be read, it ends at 12"),
+        ({"serviceUrl": "pulsar://127.0.0.1:1"}, "no broker answers at pulsar://127.0.0.1:1"),
+        ({"decode": "json", "valueSchema": "n INT"}, f"{topic}: message 0 is not what its JSON"),
+    ):
+        with pytest.raises(PySparkException) as caught:
+            read(**options)
+        before = str(caught.value).partition(sentence)[0]
+        assert before != str(caught.value), caught.value
+        # What failed in Spark's words, and where it called us.
+        assert before.count("\n") <= 5, caught.value

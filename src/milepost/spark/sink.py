@@ -36,6 +36,7 @@ from pyspark.sql.types import StructType
 from milepost.errors import InvalidOption, NotAllowed, ProducerBusy, SchemaMismatch
 from milepost.positions.names import TopicName
 from milepost.schemas.types import SchemaInfo
+from milepost.spark.border import plainly
 from milepost.spark.encoding import Encoding
 from milepost.spark.keyed import KEY_TYPES, buckets, check_replay, number
 from milepost.spark.offsets import BLOCK_MESSAGES
@@ -106,6 +107,7 @@ class _Writes:
                     f"column {name} is {types[name]}, it must be {' or '.join(allowed)}"
                 )
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         if self._target is not None:
             self._encoding = Encoding(self._target.info)
@@ -291,6 +293,7 @@ class TopicStreamWriter(_Writes, DataSourceStreamArrowWriter):
     def _batch_id(self) -> int:
         return int(_property(_BATCH_PROPERTY))
 
+    @plainly
     def commit(self, messages: list[Any], batchId: int) -> None:
         self._check(messages)
 
@@ -312,6 +315,7 @@ class TopicWriter(_Writes, DataSourceArrowWriter):
     def _batch_id(self) -> int:
         return 0
 
+    @plainly
     def commit(self, messages: list[Any]) -> None:
         self._check(messages)
 

@@ -38,6 +38,7 @@ from pyspark.sql.types import StructType
 from milepost.clock import SystemClock
 from milepost.errors import InvalidOption, InvalidRange, NotAllowed
 from milepost.positions.names import TopicName
+from milepost.spark.border import plainly
 from milepost.spark.columns import check_columns, ddl
 from milepost.spark.offsets import (
     BLOCK_MESSAGES,
@@ -71,26 +72,31 @@ class MilepostSource(DataSource):
     def name(cls) -> str:
         return "milepost"
 
+    @plainly
     def schema(self) -> str:
         options = read_options(_given(self.options))
         known = known_columns(options)
         value = "BINARY" if options.decode == "raw" else declared_value(options)
         return ddl(check_columns(options.columns or known, known), value=value)
 
+    @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
         options = read_options(_given(self.options))
         kind = PushingReader if options.push_filters else TopicReader
         return kind(options, wanted(options, schema))
 
+    @plainly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = read_options(_given(self.options))
         return TopicStreamReader(options, wanted(options, schema))
 
+    @plainly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from milepost.spark.sink import TopicWriter
 
         return TopicWriter(_write_options(self.options, overwrite), schema)
 
+    @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         from milepost.spark.sink import TopicStreamWriter
 
@@ -129,6 +135,7 @@ class _Reads:
         self._wanted = wanted
         self._predicates = Predicates()
 
+    @plainly
     def read(self, partition: InputPartition) -> Iterator[Any]:
         from milepost.spark.fetch import fetch
 
@@ -163,6 +170,7 @@ class _Reads:
 class TopicReader(_Reads, DataSourceReader):
     """A batch: a range of every partition, decided when it is planned."""
 
+    @plainly
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         survey = Survey(options)
@@ -188,6 +196,7 @@ class PushingReader(TopicReader):
     """The same where Spark may offer filters: it fails queries that have such a reader while
     `spark.sql.python.filterPushdown.enabled` is false."""
 
+    @plainly
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         self._predicates, left = taken(filters)
         return left
@@ -223,6 +232,7 @@ class TopicStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailable
             self._made_pin = Pin(options.connection, options.subscription)
         return self._made_pin
 
+    @plainly
     def initialOffset(self) -> dict[str, int]:
         topics = self.survey.topics()
         start = self.survey.resolve(self._options.starting, topics)
@@ -245,12 +255,15 @@ class TopicStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailable
             return ReadMinRows(options.messages_min)
         return ReadAllAvailable()
 
+    @plainly
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self.survey.ends()
 
+    @plainly
     def reportLatestOffset(self) -> dict[str, int]:
         return self._target or self.survey.ends()
 
+    @plainly
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         begin = checked(start)
         end = self.survey.ends() if self._target is None else self._target
@@ -275,9 +288,11 @@ class TopicStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailable
             firsts=self.survey.firsts(new) if new else None,
         )
 
+    @plainly
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         return self._slices(checked(start), checked(end), BLOCK_MESSAGES)
 
+    @plainly
     def commit(self, end: dict[str, int]) -> None:
         if self._pin is not None:
             self._pin.advance(checked(end))
