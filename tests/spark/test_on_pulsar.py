@@ -6,6 +6,7 @@ prints a line with `ready` when it serves.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -17,17 +18,21 @@ from pathlib import Path
 
 import pulsar
 import pytest
+from pulsar.schema import AvroSchema
 from pyspark.sql import SparkSession
 
+import milepost.spark
 from milepost.spark.fetch import fetch
 from milepost.spark.offsets import Slice
 from milepost.spark.options import Connection, ReadOptions, read_options
 from milepost.spark.pin import Pin
 from milepost.spark.pipelines.archive import archive
+from milepost.spark.pipelines.lakes import KINDS
 from milepost.spark.pipelines.replay import replay
 from milepost.spark.pipelines.verify import verify, verify_copy
 from milepost.spark.survey import Survey
 from spark.conftest import Publisher
+from spark.test_values_by_schema import Older
 
 TOPIC = "persistent://public/default/spark"
 
@@ -159,10 +164,39 @@ def test_source_sink_and_pipelines_run_on_pulsar(
         assert query.awaitTermination(200)
     assert values(copy) == publisher.values
 
-    lake = tmp_path / "lake"
     count = len(publisher.values)
-    assert archive(spark, ReadOptions(connection, topics=(topic,)), lake).messages == count
-    assert verify(spark, connection, lake).problems == []
-    assert replay(spark, connection, lake, replayed, name="r") == (count, count)
-    assert verify_copy(spark, connection, lake, replayed).problems == []
-    assert values(replayed) == publisher.values
+    in_steps = ReadOptions(connection, topics=(topic,), messages_max=150)
+    for kind in KINDS:
+        lake, target = tmp_path / kind, f"{replayed}-{kind}"
+        done = archive(spark, in_steps, lake, kind=kind, files_min=2)
+        assert (done.messages, done.merged > 0) == (count, True)
+        assert verify(spark, connection, lake).problems == []
+        assert replay(spark, connection, lake, target, name="r") == (count, count)
+        assert verify_copy(spark, connection, lake, target).problems == []
+        assert values(target) == publisher.values
+
+
+def test_schemas_work_on_pulsar(spark: SparkSession, options: ReadOptions, tmp_path: Path) -> None:
+    connection = options.connection
+    topic = "persistent://public/default/spark-typed"
+    where = {"serviceUrl": connection.service_url, "adminUrl": connection.admin_url}
+    given = {"type": "AVRO", "schema": json.dumps(Older.schema())}
+    frame = spark.createDataFrame([("a", 1), (None, 2)], "name STRING, number INT").coalesce(1)
+    write = frame.write.format("milepost").options(**where, topic=topic).mode("append")
+    write.option("targetSchema", json.dumps(given)).save()
+    client = pulsar.Client(
+        connection.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    )
+    schema = AvroSchema(Older)
+    consumer = client.subscribe(
+        topic, "s", schema=schema, initial_position=pulsar.InitialPosition.Earliest
+    )
+    found = [consumer.receive(30_000).value() for _ in range(2)]
+    client.close()
+    assert [(one.name, one.number) for one in found] == [("a", 1), (None, 2)]
+    archive(spark, ReadOptions(connection, topics=(topic,)), tmp_path)
+    write.option("encode", "schema").save()
+    table = milepost.spark.table(spark, topic, tmp_path, decode="schema", **where)
+    assert [tuple(row) for row in table.orderBy("index").select("value.*").collect()] == [
+        ("a", 1), (None, 2), ("a", 1), (None, 2),
+    ]  # fmt: skip
