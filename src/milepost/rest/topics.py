@@ -244,6 +244,8 @@ async def create_partitions(
     """Create a partitioned topic; the body is the number of its partitions."""
     if isinstance(partitions, int):
         partitions = NewPartitionedTopic(partitions=partitions)
+    if str(name) in broker.topics:  # one that is not persistent is known there only
+        raise AlreadyExists(f"topic {name} exists")
     await broker.directory.create_partitioned(
         name, partitions.partitions, partitions.properties or {}
     )

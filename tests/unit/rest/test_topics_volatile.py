@@ -23,6 +23,10 @@ def test_one_that_an_operator_made_stays_until_it_is_deleted(web: Web) -> None:
     assert web(f"GET {A}/partitions").json == {"partitions": 0, "deleted": False}
     again = web(f"PUT {A}")
     assert (again.status, again.reason) == (409, "topic non-persistent://public/default/a exists")
+    # What is there without partitions is none that has them.
+    assert web(f"PUT {A}/partitions", 2).status == 409
+    assert web(f"POST {A}/partitions", 2).status == 409
+    assert web(f"DELETE {A}/partitions").status == 409
     assert web(f"DELETE {A}").status == 204
     assert names(web) == []
     assert web(f"DELETE {A}").status == 204, "upstream does not ask whether it was there"
