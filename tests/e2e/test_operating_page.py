@@ -79,7 +79,7 @@ class Machine:
             env={**ENVIRONMENT, "PATH": f"{self.root}/bin:{os.environ['PATH']}"},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=250,
             check=False,
         )
         assert done.returncode == 0, f"{here}\n{done.stdout}{done.stderr}"

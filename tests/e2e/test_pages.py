@@ -26,7 +26,7 @@ def milepost(url: str, *args: str, code: int = 0) -> str:
         env={**ENVIRONMENT, "MILEPOST_ADMIN_URL": url},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert done.returncode == code, f"{args}: {done.stderr}"
@@ -69,7 +69,7 @@ def test_progress_and_the_admin_client(serving: Serving) -> None:
             [sys.executable, "-c", program.replace("http://localhost:8080", url)],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         assert done.returncode == 0, done.stderr

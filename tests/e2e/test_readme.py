@@ -32,7 +32,12 @@ def test_the_commands_of_the_readme(serving: Serving, data: Path) -> None:
 
 def milepost(*args: str) -> str:
     done = subprocess.run(
-        [*MILEPOST, *args], env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False
+        [*MILEPOST, *args],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, f"{args}: {done.stderr}"
     return done.stdout
@@ -49,7 +54,7 @@ def test_the_programs_of_the_readme(serving: Serving) -> None:
             [sys.executable, "-c", program.replace(shown, serving.ready["pulsar_url"])],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         assert done.returncode == 0, done.stderr
