@@ -62,7 +62,7 @@ def test_two_changes_at_once_are_both_made(stage: Stage) -> None:
     ("policy", "value", "error"),
     [
         ("message_ttl", -1, PolicyOutOfRange),
-        ("message_ttl", "1", InvalidPolicy),
+        ("message_ttl", "one", InvalidPolicy),
         ("retention", {"retentionTimeInMinutes": 1}, InvalidPolicy),
         ("max_message_size", 2**30, PolicyOutOfRange),
     ],
