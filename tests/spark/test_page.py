@@ -50,10 +50,13 @@ def test_examples_run(
     exec(typed, names)
     assert [tuple(row) for row in names["orders"].collect()] == [(0, 1, "screws")]
     stream = spark.readStream.format("milepost").options(serviceUrl=broker.url, topic=events)
+    before = {one.id for one in spark.streams.active}
     exec(copied, {"events": stream.load()})
-    (query,) = spark.streams.active
-    query.processAllAvailable()
-    query.stop()
+    (query,) = (one for one in spark.streams.active if one.id not in before)
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
     assert values_of(broker.url, "persistent://public/default/copies") == [b"one"]
     exec(written, names)
     consumer = client.subscribe(
