@@ -24,6 +24,7 @@ import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -57,8 +58,13 @@ SWITCH_INTERVAL_S = 0.0005
 
 def run(settings: Settings, *, ready_file: Path | None = None) -> None:
     """Start, say so, wait for a signal, stop. Errors of the start are raised."""
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_run(settings, ready_file))
+    gc.disable()  # a start makes much and drops little: looking through it is a quarter of its time
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_run(settings, ready_file))
+    finally:
+        gc.enable()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -103,7 +109,7 @@ async def _run(settings: Settings, ready_file: Path | None) -> None:
         try:
             gc.freeze()  # modules and classes stay: nobody need look at them again
             gc.set_threshold(*COLLECTOR_THRESHOLDS)
-            sys.setswitchinterval(SWITCH_INTERVAL_S)
+            gc.enable()
             _announce(settings, broker, http, took_ms, ready_file)
             await stop.asked.wait()
             tell_manager("STOPPING=1")
@@ -125,11 +131,10 @@ async def _start_broker(settings: Settings) -> tuple[RunningBroker, float]:
 
 
 async def _start_http(settings: Settings, running: RunningBroker) -> HttpServer:
-    # Half of the start is this import; the binary port already answers meanwhile.
-    from milepost.rest.serve import start_http
-
+    # More than half of the start is this import. In a thread: the binary port answers meanwhile.
+    rest = await asyncio.to_thread(import_module, "milepost.rest.serve")
     return await _listening(
-        settings, "http_port", start_http(running.broker, settings.host, settings.http_port)
+        settings, "http_port", rest.start_http(running.broker, settings.host, settings.http_port)
     )
 
 
