@@ -84,3 +84,21 @@ def test_it_survives_a_kill(own_broker: Any, connect: Any, topic: str) -> None:
     compact(broker, topic)
     broker.restart()
     assert read(connect(broker), topic) == [("b", b"2"), ("a", b"3")]
+
+
+def test_killed_in_the_middle_it_leaves_all_or_the_last_of_each_key(
+    own_broker: Any, connect: Any, topic: str
+) -> None:
+    """Never a mixture: a reader gets the whole topic, or what compaction keeps of it."""
+    broker = own_broker()
+    producer = batching(connect(broker), topic)
+    sent = [(f"k{number % 50}", b"%d" % number) for number in range(5000)]
+    for first in range(0, len(sent), 500):  # what the producer's queue holds
+        publish(producer, *sent[first : first + 500])
+    status, answer = broker.rest("PUT", f"/admin/v2/{topic.replace('://', '/')}/compaction")
+    assert status == 204, answer
+    broker.restart()
+    found = read(connect(broker), topic)
+    assert found in (sent, sent[-50:])
+    compact(broker, topic)
+    assert read(connect(broker), topic) == sent[-50:]
