@@ -36,6 +36,7 @@
     │   ├── QuotaHold           a backlog is too large: wait
     │   ├── QuotaExceeded       … or give up
     │   ├── ServiceNotReady
+    │   │   └── UnknownListener
     │   └── TooManyRequests
     ├── NotAllowed              understood, and refused
     │   ├── OutOfOrderAppend
@@ -253,6 +254,12 @@ class ServiceNotReady(Busy):
 
     wire_code = 6
     http_status = 503
+
+
+class UnknownListener(ServiceNotReady):
+    """A client asks for an address of a listener that is not advertised."""
+
+    http_status = 412
 
 
 class TooManyRequests(Busy):

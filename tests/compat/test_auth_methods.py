@@ -110,7 +110,9 @@ def _round_trip(client: pulsar.Client, topic: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("user", "password"), [("bob", "secret-b"), ("sue", "secret-s"), ("ann", "secret-a")]
+    ("user", "password"),
+    [("bob", "secret-b"), ("sue", "secret-s"), ("ann", "secret-a")],
+    ids=["bcrypt", "sha", "apr1"],  # names of topics are of these, and are logged
 )
 def test_each_kind_of_password(
     world: World, connect: Connect, tls: Connect, topic: str, user: str, password: str
@@ -131,6 +133,7 @@ def test_each_kind_of_password(
         ("", "secret-b"),
         ("bob", "x" * 5000),
     ],
+    ids=["another's", "none", "nobody", "case", "no user", "long"],
 )
 def test_a_wrong_password_is_refused_clearly_and_at_once(
     world: World, connect: Connect, topic: str, user: str, password: str

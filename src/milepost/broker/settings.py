@@ -39,7 +39,7 @@ from milepost.broker.setting import (
     switch,
     text,
 )
-from milepost.errors import InvalidSetting, ServiceNotReady
+from milepost.errors import InvalidSetting, UnknownListener
 from milepost.schemas.compatibility import Strategy
 
 _COUNT_MAX = 2**31 - 1
@@ -424,7 +424,7 @@ class Settings(SecuritySettings, PolicySettings):
         if not listener or listener == self.internal_listener_name:
             return self.url(scheme, port)
         # The C++ client knows a listener that is not there by these words, and else tries for ever.
-        raise ServiceNotReady(f"the broker do not have {listener[:80]} listener")
+        raise UnknownListener(f"the broker do not have {listener[:80]} listener")
 
     @property
     def memory_limit(self) -> int:

@@ -41,7 +41,7 @@ async def look_up(
     listener: Annotated[str, Query(alias="listenerName")] = "",
     listener_header: Annotated[str, Header(alias="X-Pulsar-ListenerName")] = "",
 ) -> LookupData:
-    """On the listener that the client names; one that is not there is 503."""
+    """On the listener that the client names; one that is not there is 412."""
     broker.directory.check_namespace(name)
     listener = listener_header or listener
     url = broker.lookup_url(listener)

@@ -48,7 +48,7 @@ def test_a_listener_is_named_in_the_query_or_a_header(ask: Ask) -> None:
     assert by_query.json["brokerUrl"] == "pulsar://mq.example.com:443"
     assert by_query.json["brokerUrlTls"] == ""
     assert by_query.json["httpUrl"] == "http://127.0.0.1:8080"
-    assert unknown.status == 503
+    assert unknown.status == 412
 
 
 def test_lookups_are_counted_and_open_nothing(ask: Ask) -> None:
