@@ -186,8 +186,11 @@ def test_a_large_batch_is_looked_at_in_steps() -> None:
 def test_a_batch_that_breaks_off_counts_for_nothing_and_is_kept() -> None:
     """Its keys do not hide what came before them."""
     whole = batched(3, ("a", b"1"), ("b", b""), ("c", b"3"))
-    broken = whole._replace(payload=whole.payload[:-1])
-    assert kept(keyed(0, "a"), broken) == [(0, 4)]
+    assert kept(keyed(0, "a"), whole) == [(1, 2), (3, 4)]
+    shorter = whole._replace(payload=whole.payload[:-1])
+    assert kept(keyed(0, "a"), shorter) == [(0, 4)]
+    longer = whole._replace(payload=bytes(whole.payload) + b"?")
+    assert kept(keyed(0, "a"), longer) == [(0, 4)]
 
 
 def test_nothing_of_a_key_is_the_collectors() -> None:
