@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -209,20 +208,22 @@ def test_subscriptions_side_by_side_read_once(disk: Stage) -> None:
 def test_while_it_rests_nothing_is_dispatched(stage: Stage) -> None:
     topic = stage.topic()
     subscription = stage.subscription(topic)
-    consumer = stage.consumer(subscription, permits=10)
-    offered: list[object] = []
+    stage.publish(stage.producer(topic), message(0))
+    feed: Any = subscription.rest.__self__  # type: ignore[attr-defined]
+    offered_resting: list[bool] = []
     offer = subscription.offer
 
     def noted(*args: Any, **options: Any) -> None:
-        offered.append(args)
+        offered_resting.append(feed._is_resting)
         offer(*args, **options)
 
     subscription.offer = noted  # type: ignore[method-assign]
     stage.loop.do(subscription.rest)
-    is_resting = partial(getattr, subscription.rest.__self__, "_is_resting")  # type: ignore[attr-defined]
-    while is_resting():
-        assert not offered
+    consumer = stage.consumer(subscription, permits=10)
+    while feed._is_resting:
         subscription.wake()
         stage.turn()
-    stage.publish(stage.producer(topic), message(0))
+    while not offered_resting:
+        stage.turn()
     assert got(consumer) == ["0"]
+    assert not any(offered_resting)
