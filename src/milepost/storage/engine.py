@@ -149,9 +149,8 @@ class StorageEngine:
                         outcomes.append((call, None, error))
                     else:
                         outcomes.append((call, result, None))
-        except (
-            Exception
-        ) as error:  # whatever it is: without this thread nobody would be answered again
+        except Exception as error:
+            # Whatever it is: without this thread nobody would be answered again.
             outcomes = [(call, None, error) for call in calls]
         with suppress(RuntimeError):  # the loop is gone: nobody is left to be told
             self._loop.call_soon_threadsafe(_settle, outcomes)
