@@ -100,8 +100,8 @@ BAD: dict[str, list[tuple[str, str, int]]] = {
         ("client/x.py", "import tempfile\nf = tempfile.TemporaryFile()\n", 2),
     ],
     "files_are_short": [
-        ("storage/x.py", "x = 1\n" * 501, 501),
-        ("tests/unit/test_x.py", "x = 1\n" * 701, 701),
+        ("storage/x.py", "x = 1\n" * 801, 801),
+        ("tests/unit/test_x.py", "x = 1\n" * 1001, 1001),
     ],
     "words_of_the_glossary": [
         ("storage/x.py", "class LogSegment: ...\n", 1),

@@ -124,9 +124,9 @@ TIME_CALLS = {
 }
 TIME_TELLERS = ("clock.py", "testing/", "cli/")
 
-LINES_MAX = 500
+LINES_MAX = 800
 # Tests of one module stay together: they are read one at a time.
-TEST_LINES_MAX = 700
+TEST_LINES_MAX = 1000
 
 # Words of the glossary's "never say" column, as parts of names that others see. Words with an
 # innocent meaning (interval, queue, record, push) are left to the reviewer.
