@@ -117,3 +117,32 @@ def test_what_cannot_be_is_told(
     lake = str(tmp_path / "lake")
     assert run(["pipeline", "archive", topic, lake, "--url", broker.url]) == Exit.NOT_FOUND
     assert topic in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("here")
+def test_the_http_port_alone_says_where_the_broker_is(
+    broker: Any,
+    publisher: Any,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Nothing listens on the usual ports: a pipeline that went there would not succeed."""
+    monkeypatch.setenv("MILEPOST_CONTEXTS", str(tmp_path / "contexts.json"))
+    monkeypatch.setenv("MILEPOST_ADMIN_URL", f"http://127.0.0.1:{broker.http_port}")
+    publisher.batches(12, of=5)
+    lake = str(tmp_path / "lake")
+    assert run(["pipeline", "archive", topic, lake, "-o", "json"]) == 0
+    (done,) = json.loads(capsys.readouterr().out)
+    assert done["messages"] == 12
+    assert run(["pipeline", "verify", lake]) == 0
+
+
+def test_a_lake_that_is_not_there_is_not_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (["verify", "nothing"], ["replay", "nothing", "copy"]):
+        name, *rest = command
+        assert run(["pipeline", name, str(tmp_path / rest[0]), *rest[1:]]) == Exit.NOT_FOUND
+        assert "nothing was archived there" in capsys.readouterr().err

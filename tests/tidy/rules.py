@@ -102,6 +102,7 @@ OPENS_FILES = {
     "storage/lock.py": "the lock on the data directory is held by the open file itself",
     "broker/settings.py": "reads the operator's configuration before there is a data directory",
     "broker/auth/files.py": "reads the operator's keys, passwords and certificates",
+    "client/endpoint.py": "reads the token that a user keeps in a file",
     "client/key_reader.py": "reads the keys that a user's messages are encrypted with",
     "cli/": "reads and writes the user's own files",
     "spark/pipelines/": "lakes, histories and reports are the user's own directories, and no broker's",

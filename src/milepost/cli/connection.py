@@ -2,7 +2,7 @@
 
 Each value comes from the first that has it: a flag, the context that `--context` names, `MILEPOST_…`
 variables, the `client.conf` of `$MILEPOST_CLIENT_CONF` or `$PULSAR_CLIENT_CONF`, the current context,
-the default. Owns that order; it never opens a connection itself before somebody calls `admin()`.
+the default. Owns that order; what it finds is an `Endpoint`, the same that pipelines and Spark use.
 
     @click.command(cls=RemoteCommand)
     def health() -> None:
@@ -14,22 +14,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from milepost.cli.contexts import FIELDS, load_contexts
 from milepost.cli.contexts import VARIABLE as CONTEXTS_VARIABLE
+from milepost.cli.contexts import load_contexts
+from milepost.client.endpoint import ADDRESSES, HTTP_URL_DEFAULT, Endpoint, first_of
 from milepost.errors import InvalidInput, InvalidSetting
-
-if TYPE_CHECKING:
-    from milepost.admin import Admin, Credentials, Tls
-
-DEFAULT_ADMIN_URL = "http://localhost:8080"
-DEFAULT_TIMEOUT_S = 60.0
 
 # Read by the command line, and by no broker.
 VARIABLES = {
@@ -65,7 +59,7 @@ def connection_options(*, hidden: bool) -> list[click.Option]:
         return click.Option(names, expose_value=False, callback=_keep, hidden=hidden, **more)
 
     return [
-        option("--admin-url", metavar="URL", help=f"The HTTP port.  [{DEFAULT_ADMIN_URL}]"),
+        option("--admin-url", metavar="URL", help=f"The HTTP port.  [{HTTP_URL_DEFAULT}]"),
         option(
             "--url",
             metavar="URL",
@@ -90,70 +84,19 @@ def connection_options(*, hidden: bool) -> list[click.Option]:
     ]
 
 
-@dataclass(frozen=True)
-class Connection:
-    admin_url: str = DEFAULT_ADMIN_URL
-    # None: as the HTTP port tells it.
-    url: str | None = None
-    token: str | None = None
-    token_file: str | None = None
-    user: str | None = None
-    password: str | None = None
-    tls_trust_certs: str | None = None
-    tls_certificate: str | None = None
-    tls_key: str | None = None
-    tls_allow_insecure: bool = False
-    timeout_s: float = DEFAULT_TIMEOUT_S
-
-    def read_token(self) -> str | None:
-        if self.token or not self.token_file:
-            return self.token
-        path = Path(self.token_file)
-        try:
-            return path.read_text("utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "not text"
-            raise InvalidSetting(f"token file {path}: cannot be read: {why}") from None
-
-    def credentials(self) -> Credentials:
-        from milepost.admin import Credentials
-
-        return Credentials(token=self.read_token(), user=self.user, password=self.password)
-
-    def tls(self) -> Tls:
-        from milepost.admin import Tls
-
-        return Tls(
-            trust_certs=self.tls_trust_certs,
-            certificate=self.tls_certificate,
-            key=self.tls_key,
-            allow_insecure=self.tls_allow_insecure,
-        )
-
-    def admin(self) -> Admin:
-        from milepost.admin import Admin
-
-        return Admin(
-            self.admin_url,
-            credentials=self.credentials(),
-            tls=self.tls(),
-            timeout_s=self.timeout_s,
-        )
-
-
-def connection() -> Connection:
+def connection() -> Endpoint:
     """The connection of this command line."""
     flags = click.get_current_context().find_root().meta.get(_KEPT, {})
     return resolve(flags, os.environ)
 
 
-def resolve(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Connection:
+def resolve(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Endpoint:
     """Each value from the first source that has it."""
     contexts = load_contexts()
     asked = flags.get("context")
     sources: list[Mapping[str, Any]] = [flags, _auth("--auth-params", **_auth_of(flags))]
     if asked:
-        sources.append(contexts.get(asked))
+        sources.append(_of_context(contexts.get(asked), sources))
     sources.append(
         {name: environ[variable] for variable, name in VARIABLES.items() if environ.get(variable)}
     )
@@ -162,23 +105,19 @@ def resolve(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Connection:
         sources.append(_client_conf(Path(conf)))
     current = environ.get(CONTEXT_VARIABLE) or contexts.current
     if current and not asked:
-        sources.append(contexts.get(current))
-    values: dict[str, Any] = {}
-    for source in sources:
-        for name in _new_names(source, values):
-            values[name] = source[name]
+        sources.append(_of_context(contexts.get(current), sources))
+    values = first_of(sources)
     if "request_timeout" in flags:
         values["timeout_s"] = flags["request_timeout"]
-    return Connection(**values)
+    return Endpoint(**values)
 
 
-def _new_names(source: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:
-    """Names that this source gives first. Who one is, is taken from one source as a whole."""
-    who = ("token", "token_file", "user", "password")
-    known = any(name in values for name in who)
-    for name in FIELDS:
-        if source.get(name) and name not in values and not (known and name in who):
-            yield name
+def _of_context(one: Mapping[str, Any], sources: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """What a context gives. It names one broker: where a stronger source names another by either
+    address, the context's other address would be that of a different broker."""
+    if any(source.get(name) for source in sources for name in ADDRESSES):
+        return {name: value for name, value in one.items() if name not in ADDRESSES}
+    return one
 
 
 def _client_conf(file: Path) -> dict[str, Any]:

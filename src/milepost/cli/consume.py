@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from milepost.cli.connection import Connection, connection
-from milepost.cli.messaging import make_client, run, together
+from milepost.cli.connection import connection
+from milepost.cli.messaging import run, together
 from milepost.cli.peek import index_of
 from milepost.cli.places import Kind, Place, parse_place
 from milepost.cli.remote import RemoteCommand
 from milepost.cli.templates import compile_template, json_line
+from milepost.client.endpoint import Endpoint
 from milepost.errors import Timeout
 from milepost.positions.ids import EARLIEST, LATEST, MessageId
 
@@ -124,11 +125,11 @@ def consume(
             "receiver_queue_size": queue_size,
         },
     )
-    run(print_all(make_client(where, topic), partitions, wanted, sys.stdout.buffer))
+    run(print_all(where.client(topic), partitions, wanted, sys.stdout.buffer))
 
 
 def resolve(
-    where: Connection, topic: str, first: Place, until: str | None
+    where: Endpoint, topic: str, first: Place, until: str | None
 ) -> tuple[list[str], dict[str, MessageId], dict[str, Place | None]]:
     """Partitions, and where each begins and ends: places become ids and indexes here."""
     from milepost.positions.names import TopicName

@@ -45,6 +45,11 @@ given comes from the first of these that has it:
 4. the current context (`milepost context use`, or `MILEPOST_CONTEXT`);
 5. `http://localhost:8080`, and the binary address that the broker tells.
 
+A context is one broker: where something stronger gives either address, neither is taken from a context.
+Of the two addresses one is enough. The HTTP port tells the binary address, with TLS if it speaks TLS
+itself; beside `--url` alone the HTTP port is the usual one (8080, with TLS 8443) of the same host.
+Pipelines find their broker the same way.
+
 Contexts are kept in `~/.config/milepost/contexts.json` (or `$MILEPOST_CONTEXTS`), readable by you only:
 
 ```sh

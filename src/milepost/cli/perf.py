@@ -20,7 +20,7 @@ import click
 from milepost.cli.connection import connection
 from milepost.cli.groups import Group
 from milepost.cli.latencies import Latencies
-from milepost.cli.messaging import make_client, run, together
+from milepost.cli.messaging import run, together
 from milepost.cli.output import note, show_rows
 from milepost.cli.produce import COMPRESSIONS, Pace, Window, producer_options
 from milepost.cli.quantities import SIZE
@@ -108,9 +108,7 @@ def produce(
 ) -> None:
     settings = producer_options({"chunking": False, "producer_name": None, **options})
     settings["max_pending_messages"] = outstanding
-    meter = run(
-        _publish(make_client(connection(), topic), topic, count, bytes(size), rate, settings)
-    )
+    meter = run(_publish(connection().client(topic), topic, count, bytes(size), rate, settings))
     show_rows(COLUMNS, [meter.row()])
 
 
@@ -153,7 +151,7 @@ async def _publish(
 @click.option("-s", "--subscription", help="As this subscription, with acks.")
 @click.option("-q", "--queue-size", type=click.IntRange(min=1), default=1000)
 def consume(topic: str, count: int, subscription: str | None, queue_size: int) -> None:
-    meter = run(_receive(make_client(connection(), topic), topic, count, subscription, queue_size))
+    meter = run(_receive(connection().client(topic), topic, count, subscription, queue_size))
     show_rows(COLUMNS, [meter.row()])
 
 

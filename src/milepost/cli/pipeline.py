@@ -31,6 +31,7 @@ from milepost.cli.stopping import stopping
 
 if TYPE_CHECKING:
     from milepost.spark.options import Connection
+    from milepost.spark.pipelines.lakes import AnyLake
 
 LAKE = click.Path(file_okay=False, path_type=Path)
 FOLLOW_EVERY_S = 10
@@ -45,10 +46,10 @@ def pipeline() -> None:
     pass
 
 
-def start_spark(master: str) -> Any:
-    """A session, or one line on what is missing."""
+def _check_spark() -> None:
+    """Say in one line what is missing for pipelines."""
     try:
-        from milepost.spark.pipelines.tasks import session
+        from milepost.spark.pipelines import tasks  # noqa: F401
     except ImportError as error:
         raise CommandFailed(
             f"pipelines need Spark: pip install 'milepost[spark]' ({error.name} is missing)",
@@ -56,19 +57,43 @@ def start_spark(master: str) -> Any:
         ) from None
     if lack := java.missing():
         raise CommandFailed(lack, Exit.USAGE)
+
+
+def start_spark(master: str) -> Any:
+    """A session, or one line on what is missing."""
+    _check_spark()
+    from milepost.spark.pipelines.tasks import session
+
     with quiet():
         return session(master)
 
 
-def _broker() -> Connection:
-    from milepost.spark.options import SERVICE_URL_DEFAULT, Connection
+def _broker(topic: str) -> Connection:
+    """The broker of this command line, as every other command finds it."""
+    from milepost.spark.options import Connection
 
-    where = connection()
+    where = connection().located(topic)
+    if where.is_tls or where.user or where.tls_certificate:
+        raise CommandFailed(
+            f"{where.url}: pipelines do not speak TLS, and know tokens only; name a plain port with --url",
+            Exit.USAGE,
+        )
     return Connection(
-        service_url=where.url or SERVICE_URL_DEFAULT,
-        admin_url=where.admin_url,
-        token=where.read_token(),
+        service_url=str(where.url), admin_url=where.http_url, token=where.read_token()
     )
+
+
+def _lake(directory: Path) -> AnyLake:
+    """A lake that something was archived into; exit 5 if there is none."""
+    from milepost.spark.pipelines.lakes import open_lake
+
+    found = open_lake(directory)
+    if not found.end:
+        raise CommandFailed(
+            f"{directory}: nothing was archived there; `milepost pipeline archive` makes a lake",
+            Exit.NOT_FOUND,
+        )
+    return found
 
 
 @pipeline.command(cls=RemoteCommand)
@@ -123,14 +148,17 @@ def archive(
     """Archive what a topic holds into the directory LAKE, as Parquet or as a Delta table.
 
     Run again, it goes on where the lake ends. It can be killed at any moment."""
+    _check_spark()
     from milepost.spark.options import ReadOptions, topic_name
 
+    name = topic_name("TOPIC", topic)
+    broker = _broker(name)
     spark = start_spark(master)
     from milepost.spark.pipelines.archive import archive as run
 
     options = ReadOptions(
-        _broker(),
-        topics=(topic_name("TOPIC", topic),),
+        broker,
+        topics=(name,),
         messages_max=step,
         subscription=subscription,
     )
@@ -175,17 +203,20 @@ def verify(lake: Path, copy: str | None, master: str) -> None:
     """Compare the directory LAKE with its topic, message by message.
 
     Exit code 7 when anything differs; every difference is a line on standard error."""
+    _check_spark()
     from milepost.spark.options import topic_name
 
+    name = None if copy is None else topic_name("--copy", copy)
+    topics = _lake(lake).end
+    broker = _broker(name or min(topics))
     spark = start_spark(master)
     from milepost.spark.pipelines import verify as verifying
 
     with bar("verifying") as show:
-        if copy is None:
-            found = verifying.verify(spark, _broker(), lake, on_done=show)
+        if name is None:
+            found = verifying.verify(spark, broker, lake, on_done=show)
         else:
-            name = topic_name("--copy", copy)
-            found = verifying.verify_copy(spark, _broker(), lake, name, on_done=show)
+            found = verifying.verify_copy(spark, broker, lake, name, on_done=show)
     for problem in found.problems:
         note(problem)
     show_rows(
@@ -207,13 +238,17 @@ def replay(lake: Path, topic: str, name: str, master: str) -> None:
     """Write everything in the directory LAKE to a topic, each partition in its order.
 
     The topic must deduplicate."""
+    _check_spark()
     from milepost.spark.options import topic_name
 
+    target = topic_name("TOPIC", topic)
+    _lake(lake)
+    broker = _broker(target)
     spark = start_spark(master)
     from milepost.spark.pipelines.replay import replay as run
 
     with bar("replaying") as show:
-        done = run(spark, _broker(), lake, topic_name("TOPIC", topic), name=name, on_done=show)
+        done = run(spark, broker, lake, target, name=name, on_done=show)
     show_rows(("lake", "messages", "sent"), [(str(lake), done.messages, done.sent)])
 
 

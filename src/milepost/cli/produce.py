@@ -19,7 +19,7 @@ import click
 
 from milepost.cli.connection import connection
 from milepost.cli.lines import Cutter, Line, read_line, repeated
-from milepost.cli.messaging import make_client, run
+from milepost.cli.messaging import run
 from milepost.cli.output import note
 from milepost.cli.quantities import Property
 from milepost.cli.remote import RemoteCommand
@@ -92,7 +92,7 @@ def produce(
     else:
         cut = delimiter.encode().decode("unicode_escape").encode() or b"\n"
         source = _streamed(sys.stdin.buffer, Cutter(cut), as_line)
-    client = make_client(connection(), topic)
+    client = connection().client(topic)
     count = run(publish(client, topic, source, producer_options(options), rate=rate, show_ids=ids))
     note(f"{count} {'message' if count == 1 else 'messages'} published to {topic}")
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from milepost.cli.connection import Connection, connection, connection_options
+from milepost.cli.connection import connection, connection_options
 from milepost.cli.exits import CommandFailed, Exit
 from milepost.cli.output import output_option
+from milepost.client.endpoint import Endpoint
 
 if TYPE_CHECKING:
     from milepost.admin import AdminError
@@ -53,7 +54,7 @@ def _is_admin_error(error: Exception) -> bool:
     return module is not None and isinstance(error, module.AdminError)
 
 
-def told(ctx: click.Context, where: Connection, error: Any) -> CommandFailed:
+def told(ctx: click.Context, where: Endpoint, error: Any) -> CommandFailed:
     """A refusal in one line, with the exit code that goes with it."""
     codes: list[tuple[str, Exit]] = [
         ("Unreachable", Exit.CONNECT),
@@ -76,7 +77,7 @@ def told(ctx: click.Context, where: Connection, error: Any) -> CommandFailed:
     return CommandFailed(f"{line}; {step}" if step else line, code)
 
 
-def _next_step(code: Exit, ctx: click.Context, where: Connection, error: AdminError) -> str:
+def _next_step(code: Exit, ctx: click.Context, where: Endpoint, error: AdminError) -> str:
     topic = str(ctx.params.get("topic") or "")
     if code is Exit.CONNECT:
         return "start a broker with `milepost serve`, or name another with --admin-url or --context"

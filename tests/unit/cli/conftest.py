@@ -12,8 +12,8 @@ from unit.admin.conftest import Played
 
 from milepost.admin.calls import Calls
 from milepost.admin.face import SyncFace
-from milepost.cli.connection import Connection
 from milepost.cli.main import run
+from milepost.client.endpoint import Endpoint
 
 
 class Face(Calls, SyncFace):
@@ -60,5 +60,5 @@ def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Line:
     made = Line(capsys)
-    monkeypatch.setattr(Connection, "admin", lambda self: Face(made.transport))
+    monkeypatch.setattr(Endpoint, "admin", lambda self: Face(made.transport))
     return made

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from milepost.cli.connection import Connection, resolve
+from milepost.cli.connection import resolve
 from milepost.cli.contexts import Contexts, save_contexts
+from milepost.client.endpoint import Endpoint
 from milepost.errors import InvalidInput
 
 TOKEN_PLUGIN = "org.apache.pulsar.client.impl.auth.AuthenticationToken"
 
 
 def test_the_default() -> None:
-    assert resolve({}, {}) == Connection(admin_url="http://localhost:8080")
+    assert resolve({}, {}) == Endpoint()
 
 
 def test_the_order(at_home: Path) -> None:
@@ -36,6 +37,20 @@ def test_the_order(at_home: Path) -> None:
         "http://flag:1"
     )
     assert resolve({}, {"MILEPOST_CONTEXT": "asked"}).admin_url == "http://asked:1"
+
+
+def test_a_context_is_one_broker(at_home: Path) -> None:
+    """A flag or a variable names another broker: the context's other address is not that one's."""
+    save_contexts(
+        Contexts(
+            "now", {"now": {"admin_url": "http://now:1", "url": "pulsar://now:2", "token": "t"}}
+        )
+    )
+    assert resolve({}, {}) == Endpoint("http://now:1", "pulsar://now:2", token="t")
+    by_http = resolve({}, {"MILEPOST_ADMIN_URL": "http://env:1"})
+    assert (by_http.http_url, by_http.url, by_http.token) == ("http://env:1", None, "t")
+    by_url = resolve({"url": "pulsar://flag:2"}, {})
+    assert (by_url.http_url, by_url.url) == ("http://flag:8080", "pulsar://flag:2")
 
 
 def test_who_one_is_comes_from_one_source() -> None:
@@ -93,12 +108,20 @@ def test_a_client_conf_of_pulsar(at_home: Path) -> None:
 def test_a_token_from_a_file(at_home: Path) -> None:
     file = at_home / "token"
     file.write_text("abc\n", "utf-8")
-    assert Connection(token_file=str(file)).read_token() == "abc"
+    assert Endpoint(token_file=str(file)).read_token() == "abc"
     with pytest.raises(InvalidInput, match=r"token file .*missing: cannot be read"):
-        Connection(token_file=str(at_home / "missing")).read_token()
+        Endpoint(token_file=str(at_home / "missing")).read_token()
 
 
 def test_time_outs_and_certificates_reach_the_client() -> None:
     made = resolve({"request_timeout": 2.5, "tls_trust_certs": "/ca"}, {})
     assert made.timeout_s == 2.5
     assert made.tls().trust_certs == "/ca"
+
+
+def test_an_address_that_is_none_is_refused_whoever_says_it() -> None:
+    save_contexts(Contexts("now", {"now": {"url": "nonsense"}}))
+    with pytest.raises(InvalidInput, match="'nonsense'"):
+        resolve({}, {})
+    with pytest.raises(InvalidInput, match="admin URL 'rubbish'"):
+        resolve({}, {"MILEPOST_ADMIN_URL": "rubbish"})

@@ -11,18 +11,18 @@ from unit.admin.conftest import Played
 from unit.cli.conftest import Face, Line
 from unit.cli.test_templates import message
 
-from milepost.cli.connection import Connection
 from milepost.cli.consume import Left, Printer, Wanted, is_past, print_all, resolve
 from milepost.cli.places import Kind, Place, parse_place
 from milepost.cli.templates import compile_template
+from milepost.client.endpoint import Endpoint
 from milepost.positions import EARLIEST, LATEST, MessageId
 
 TOPIC = "persistent://public/default/orders"
 
 
 def resolved(monkeypatch: pytest.MonkeyPatch, begin: str, until: str | None, *answers: Any) -> Any:
-    monkeypatch.setattr(Connection, "admin", lambda self: Face(Played(*answers)))
-    return resolve(Connection(), "orders", parse_place(begin), until)
+    monkeypatch.setattr(Endpoint, "admin", lambda self: Face(Played(*answers)))
+    return resolve(Endpoint(), "orders", parse_place(begin), until)
 
 
 NONE = {"partitions": 0}
