@@ -109,7 +109,7 @@ class CursorMachine(RuleBasedStateMachine):
     def dispatch(self, holder: int, limit: int) -> None:
         """What a dispatcher does: the next that is ready, from the front."""
         found = self.cursor.next_ready(limit=limit)
-        ready = self.twin.indexes("ready")
+        ready = self.twin.next_ones()
         assert (found is None) == (not ready)
         if found is not None:
             assert found[0] == min(ready)
@@ -167,6 +167,25 @@ class CursorMachine(RuleBasedStateMachine):
     @rule(now_ms=times_ms)
     def due(self, now_ms: int) -> None:
         assert self.cursor.due(now_ms) == self.twin.due(now_ms)
+
+    @rule(first=index_numbers, length=lengths)
+    def set_aside(self, first: int, length: int) -> None:
+        first = self.place(first)
+        assert self.cursor.set_aside(first, first + length) == self.twin.set_aside(
+            first, first + length
+        )
+
+    @rule(first=index_numbers, length=lengths)
+    def call_back(self, first: int, length: int) -> None:
+        first = self.place(first)
+        assert self.cursor.call_back(first, first + length) == self.twin.call_back(
+            first, first + length
+        )
+
+    @rule()
+    def call_all_back(self) -> None:
+        assert self.cursor.call_all_back() == len(self.twin.aside)
+        self.twin.aside.clear()
 
     @rule(index=index_numbers)
     def seek(self, index: int) -> None:
@@ -250,6 +269,9 @@ class CursorMachine(RuleBasedStateMachine):
         assert cursor.counts() == expected
         assert sum(cursor.counts()) == cursor.end - cursor.first
         assert cursor.backlog == len(twin.backlog())
+        assert cursor.first_ready == min(twin.indexes("ready"), default=None)
+        assert cursor.aside_count == len(twin.aside)
+        assert cursor.aside_end == max(twin.aside, default=-1) + 1
         assert cursor.mark_delete_index == twin.mark_delete_index
         assert singles(cursor.backlog_ranges()) == twin.backlog()
         assert cursor.ack_holes(INDEX_COUNT) == twin.ack_holes()
@@ -266,7 +288,7 @@ class CursorMachine(RuleBasedStateMachine):
     @rule(first=index_numbers, count=lengths)
     def look_at_an_entry(self, first: int, count: int) -> None:
         cursor, twin, span = self.cursor, self.twin, Span(self.place(first), count)
-        backlog, ready = twin.backlog(), twin.indexes("ready")
+        backlog, ready = twin.backlog(), twin.next_ones()
         members = range(span.first_index, span.end_index)
         assert cursor.is_acked(span) == (not backlog & set(members))
         highest = max(twin.redeliveries[index] for index in members)
@@ -285,7 +307,7 @@ class CursorMachine(RuleBasedStateMachine):
     @rule(first=index_numbers)
     def look_for_ready(self, first: int) -> None:
         first = self.place(first)
-        ready = {index for index in self.twin.indexes("ready") if index >= first}
+        ready = {index for index in self.twin.next_ones() if index >= first}
         found = self.cursor.next_ready(first)
         if found is None:
             assert not ready

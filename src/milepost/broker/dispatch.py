@@ -12,12 +12,13 @@ A dispatcher never touches the cursor. `choose` may be asked again for the same 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from milepost.broker.active import choose_active
 from milepost.broker.chunk_affinity import ChunkAffinity
 from milepost.broker.consumer import Consumer
 from milepost.broker.keyshared import KeySharedAssignment
+from milepost.broker.passed_over import PassedOver
 from milepost.errors import ConsumerBusy, InvalidInput
 from milepost.positions.ranges import Range
 from milepost.storage.entry import CHUNK, Entry
@@ -34,6 +35,10 @@ TYPE_NAMES = {
     FAILOVER: "Failover",
     KEY_SHARED: "Key_Shared",
 }
+
+DEMAND_MAX: Final = 1 << 62
+# Entries of Key_Shared are looked at, and go out, one by one: some ten microseconds each.
+KEY_SHARED_DEMAND_MAX: Final = 64
 
 
 class Dispatcher:
@@ -54,6 +59,11 @@ class Dispatcher:
         self.consumers: list[Consumer] = []
         self.run_max = subscription.limits.round_robin_entries
         """Entries that one consumer may get in one go."""
+        self.demand_max = DEMAND_MAX
+        """Messages that are asked for in one go: what is read is looked at before others have a turn."""
+        self.passed_over = PassedOver()
+        """Entries that others need not wait for. Invariant: the cursor has set them aside, or they are
+        acked."""
 
     @property
     def type_name(self) -> str:
@@ -75,9 +85,22 @@ class Dispatcher:
     def choose(self, entry: Entry) -> Consumer | None:
         raise NotImplementedError
 
-    def passes_over(self, entry: Entry) -> bool:
-        """May a later entry be delivered while this one has to wait?"""
+    def pass_over(self, entry: Entry) -> bool:
+        """Nobody was chosen for the entry: note what it waits for. False: later ones wait with it."""
         return False
+
+    def next_called(self, before: int | None) -> Sequence[Range]:
+        """Entries that were passed over and can go now, the oldest first, if they begin before an index;
+        they are noted no longer."""
+        if not self.passed_over:
+            return ()
+        by_holder = {one.holder: one for one in self.consumers if one.can_take}
+        holder = self.passed_over.first_for(by_holder)
+        if holder is None or (
+            before is not None and self.passed_over.first_index(holder) >= before
+        ):
+            return ()
+        return self.passed_over.take(holder, by_holder[holder].permits)
 
     def shown_count(self, redelivery_count: int) -> int:
         return redelivery_count
@@ -190,9 +213,14 @@ class Shared(Dispatcher):
             return self._choose_for_chunk(entry)
         return self._round_robin()
 
-    def passes_over(self, entry: Entry) -> bool:
-        # It waits for one consumer, and the others do not wait with it.
-        return bool(entry.flags & CHUNK)
+    def pass_over(self, entry: Entry) -> bool:
+        # A chunk waits for the consumer that has the others, and others do not wait with it.
+        info = _chunk_info(entry)
+        holder = None if info is None else self._chunks.holder_of(info)
+        if holder is None:
+            return False
+        self.passed_over.wait_for(holder, *_indexes(entry))
+        return True
 
     def _round_robin(self) -> Consumer | None:
         """The next one with room, of the highest priority (lowest number) that has any."""
@@ -243,6 +271,7 @@ class KeyShared(Dispatcher):
         # The entry looked at last, and its slot: what is delivered was chosen just before.
         self._seen: tuple[Entry | None, int] = None, 0
         self.run_max = 1  # the next entry has a key of its own
+        self.demand_max = KEY_SHARED_DEMAND_MAX
 
     def fits(self, sub_type: int, sticky: bool) -> bool:
         return sub_type == self.sub_type and sticky == self._sticky
@@ -264,7 +293,13 @@ class KeyShared(Dispatcher):
         consumer = self._by_holder[holder]
         return consumer if consumer.can_take else None
 
-    def passes_over(self, entry: Entry) -> bool:
+    def pass_over(self, entry: Entry) -> bool:
+        slot = self._slot(entry)
+        owner = self._assignment.owner_of(slot)
+        if owner is None or self._assignment.is_draining(slot):
+            self.passed_over.wait_for_slot(slot, *_indexes(entry))
+        else:
+            self.passed_over.wait_for(owner, *_indexes(entry))
         return True  # the next one has another key
 
     def _slot(self, entry: Entry) -> int:
@@ -275,20 +310,29 @@ class KeyShared(Dispatcher):
         return slot
 
     def delivered(self, consumer: Consumer, entry: Entry, ranges: Sequence[Range]) -> None:
-        first, end = entry.last_index - entry.count + 1, entry.last_index + 1
-        self._assignment.delivered(consumer.holder, self._slot(entry), first, end, ranges)
+        self._assignment.delivered(consumer.holder, self._slot(entry), *_indexes(entry), ranges)
 
     def settled(self, ranges: Sequence[Range]) -> None:
-        if self._assignment.settled(ranges):
-            self.subscription.rescan()
+        self._freed(self._assignment.settled(ranges))
 
     def released(self, consumer: Consumer) -> None:
-        self._assignment.released(
-            consumer.holder, self.subscription.cursor.inflight_of(consumer.holder)
-        )
+        inflight = self.subscription.cursor.inflight_of(consumer.holder)
+        self._freed(self._assignment.released(consumer.holder, inflight))
+
+    def _freed(self, slots: Sequence[int]) -> None:
+        for slot in slots:
+            owner = self._assignment.owner_of(slot)
+            if owner is not None:
+                self.passed_over.freed(slot, owner)
+        if slots:
+            self.subscription.rescan()
 
     def sought(self) -> None:
         self._assignment.clear()
+
+
+def _indexes(entry: Entry) -> Range:
+    return entry.last_index - entry.count + 1, entry.last_index + 1
 
 
 def _chunk_info(entry: Entry) -> ChunkInfo | None:

@@ -15,7 +15,8 @@ def tell(subscription: Subscription) -> None:
     from milepost.broker.session import Session  # which needs the handlers, and they need this
 
     cursor = subscription.cursor
-    if not subscription.topic.is_terminated or cursor.next_ready() or cursor.next_due_ms:
+    has_more = cursor.first_ready is not None or cursor.next_due_ms is not None
+    if not subscription.topic.is_terminated or has_more:
         return
     for consumer in subscription.consumers:
         session = consumer.peer

@@ -8,7 +8,7 @@ before stopped.
 
     choose(slot)        its owner, unless another holds it: then nobody, and the slot is wanted
     delivered(…)        the consumer holds the slot
-    settled(ranges)     acked or released: True when a slot that is wanted became free: look again
+    settled(ranges)     acked or released: the slots that are wanted and became free by that
     leave(holder)       nothing is with it any more
 
 Knows indexes as the cursor does, and counts each once: saying twice that an index is settled, or that
@@ -25,7 +25,7 @@ of its scan: what came later must not go first when the slot becomes free meanwh
     >>> assignment.owner_of(slot), assignment.choose(slot), assignment.draining()
     (2, None, [Draining(slot=55295, holder=1, entry_count=1)])
     >>> assignment.settled([(10, 11)]), assignment.choose(slot)
-    (True, 2)
+    ([55295], 2)
 """
 
 from __future__ import annotations
@@ -126,6 +126,11 @@ class KeySharedAssignment:
         """Whose slot it is; None when nobody asked for it."""
         return self._slots.owner_of(slot)
 
+    def is_draining(self, slot: int) -> bool:
+        """Is the slot with another than its owner?"""
+        hold = self._holds.get(slot)
+        return hold is not None and hold.holder != self._slots.owner_of(slot)
+
     def choose(self, slot: int) -> int | None:
         """Who may be given the next entry of a slot; None: nobody, now."""
         owner = self._slots.owner_of(slot)
@@ -157,26 +162,26 @@ class KeySharedAssignment:
             entry.bits |= _bits(range_first - first, range_end - first)
         assert entry.bits, f"nothing of entry {first} was delivered"
 
-    def settled(self, ranges: Iterable[Range]) -> bool:
-        """Those indexes are no longer with anybody: acked, or released. True when that lets an entry
-        go which was refused."""
-        is_free = False
+    def settled(self, ranges: Iterable[Range]) -> list[int]:
+        """Those indexes are no longer with anybody: acked, or released. The slots that are free by that
+        and were refused to their owner before."""
+        freed: list[int] = []
         for first, end in ranges:
             entry = self._entries.get(first)
             if entry is not None and end <= entry.end:
-                is_free |= self._keep(entry, ~_bits(0, end - first))
+                self._keep(entry, ~_bits(0, end - first), freed)
                 continue
             for entry in self._overlapping(first, end):
-                is_free |= self._keep(entry, ~_bits(max(first - entry.first, 0), end - entry.first))
-        return is_free
+                self._keep(entry, ~_bits(max(first - entry.first, 0), end - entry.first), freed)
+        return freed
 
-    def released(self, holder: int, inflight: IndexRanges) -> bool:
+    def released(self, holder: int, inflight: IndexRanges) -> list[int]:
         """Nothing is with a consumer any more but `inflight`. As `settled`, for when it is not known
         what was given back; takes time for everything that was with it."""
-        is_free = False
+        freed: list[int] = []
         for entry in [entry for entry in self._entries.values() if entry.hold.holder == holder]:
-            is_free |= self._keep(entry, inflight.bits(entry.first, entry.end))
-        return is_free
+            self._keep(entry, inflight.bits(entry.first, entry.end), freed)
+        return freed
 
     def clear(self) -> None:
         """Nothing is with anybody: the cursor was moved."""
@@ -211,22 +216,23 @@ class KeySharedAssignment:
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────
 
-    def _keep(self, entry: _Entry, mask: int) -> bool:
-        """Only those indexes of an entry are still inflight. Is its slot free and wanted now?"""
+    def _keep(self, entry: _Entry, mask: int, freed: list[int]) -> None:
+        """Only those indexes of an entry are still inflight. Notes its slot if it is free and wanted
+        now."""
         entry.bits &= mask
         if entry.bits:
-            return False
+            return
         first, hold = entry.first, entry.hold
         del self._entries[first]
         if entry.end - first > 1:
             del self._batches[bisect_left(self._batches, first)]
         hold.entry_count -= 1
         if hold.entry_count:
-            return False
+            return
         del self._holds[hold.slot]
-        is_wanted = hold.slot in self._wanted
-        self._wanted.discard(hold.slot)
-        return is_wanted
+        if hold.slot in self._wanted:
+            self._wanted.discard(hold.slot)
+            freed.append(hold.slot)
 
     def _overlapping(self, first: int, end: int) -> list[_Entry]:
         """The entries that have an index in a range."""

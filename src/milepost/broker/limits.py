@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from milepost.broker.policies.effective import TopicPolicies
 from milepost.broker.settings import Settings
+from milepost.positions.ranges import Range
 
 if TYPE_CHECKING:
     from milepost.broker.consumer import Consumer
@@ -27,6 +28,10 @@ class Limits(NamedTuple):
     """Entries that one of several consumers gets in one turn."""
     key_ring: bool = True
     """Key_Shared: does a ring share out the keys, or are ranges halved?"""
+    look_ahead_per_consumer: int = 2000
+    """Messages that may be passed over for each consumer that is connected; 0: no limit."""
+    look_ahead_per_subscription: int = 20_000
+    """The same for all of them together."""
 
     @classmethod
     def of(cls, settings: Settings, policies: TopicPolicies) -> Limits:
@@ -38,7 +43,14 @@ class Limits(NamedTuple):
             and settings.expose_broker_entry_metadata,
             round_robin_entries=settings.dispatch_round_robin_entries,
             key_ring=settings.key_shared_consistent_hashing,
+            look_ahead_per_consumer=settings.key_shared_look_ahead_per_consumer,
+            look_ahead_per_subscription=settings.key_shared_look_ahead_per_subscription,
         )
+
+    def look_ahead(self, consumers: int) -> int:
+        """Messages that may be passed over while so many consumers are connected."""
+        per_consumer = self.look_ahead_per_consumer * consumers or NO_LIMIT
+        return min(per_consumer, self.look_ahead_per_subscription or NO_LIMIT)
 
 
 def room(subscription: Subscription, consumer: Consumer) -> int:
@@ -52,6 +64,16 @@ def room(subscription: Subscription, consumer: Consumer) -> int:
         limits.unacked_per_consumer - consumer.unacked,
         limits.unacked_per_subscription - subscription.unacked,
     )
+
+
+def within_look_ahead(subscription: Subscription, ready: Range) -> Range | None:
+    """What of the next ready indexes may be looked at. When enough was passed over, nothing behind it
+    is: the consumers that have room wait with those that have none."""
+    cursor = subscription.cursor
+    if cursor.aside_count < subscription.limits.look_ahead(len(subscription.consumers)):
+        return ready
+    first, end = ready
+    return (first, min(end, cursor.aside_end)) if first < cursor.aside_end else None
 
 
 def block(subscription: Subscription, consumer: Consumer) -> None:

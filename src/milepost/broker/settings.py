@@ -343,6 +343,22 @@ class Settings(SecuritySettings, PolicySettings):
         "subscriptionKeySharedUseConsistentHashing",
     )
 
+    key_shared_look_ahead_per_consumer: int = count(
+        2000,
+        0,
+        10_000_000,
+        "Messages that a Key_Shared subscription may pass over for each connected consumer, because "
+        "theirs has no room or their key is with another; then all wait. 0: no limit.",
+        "keySharedLookAheadMsgInReplayThresholdPerConsumer",
+    )
+    key_shared_look_ahead_per_subscription: int = count(
+        20_000,
+        0,
+        100_000_000,
+        "The same for all consumers of a subscription together; the lower of the two holds.",
+        "keySharedLookAheadMsgInReplayThresholdPerSubscription",
+    )
+
     # Storage.
     journal_size_max: int = size(
         64 * MIB, MIB, 16 * GIB, "A checkpoint is due when the journal has grown by this much."

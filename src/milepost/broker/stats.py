@@ -77,8 +77,8 @@ def mark_delete_position(subscription: Subscription) -> Position:
 def read_position(subscription: Subscription) -> Position:
     """Where the first message lies that was never with a consumer in this epoch."""
     topic, cursor = subscription.topic, subscription.cursor
-    ready = cursor.next_ready()
-    index = cursor.end if ready is None else ready[0]
+    ready = cursor.first_ready
+    index = cursor.end if ready is None else ready
     if index < topic.log.end_index:
         return topic.log.locate(max(index, topic.log.first_index)).position
     ledgers = topic.log.ledgers

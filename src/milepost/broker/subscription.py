@@ -129,7 +129,7 @@ class Subscription(Parts):
             )
         self.dispatcher.add(consumer)
         self.consumers.append(consumer)
-        self.rescan()
+        self._call_all_back()
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """A consumer leaves: what it holds is ready again."""
@@ -141,7 +141,7 @@ class Subscription(Parts):
         self.release_all(consumer)
         self.dispatcher.remove(consumer)
         limits.unblock(self)
-        self.rescan()
+        self._call_all_back()
 
     def release_all(self, consumer: Consumer) -> None:
         """What the consumer holds is ready again, though it stays."""
@@ -151,9 +151,17 @@ class Subscription(Parts):
         consumer.unacked = 0
 
     def rescan(self) -> None:
-        """Something changed that may let a passed-over entry go: look from the front again."""
+        """Something changed that may let an entry go: look from the front again. What was passed over
+        is not looked at again for that; the dispatcher says when it may go."""
         self._scan_index = 0
         self.wake()
+
+    def _call_all_back(self) -> None:
+        """Consumers came or left: who waits for whom is decided anew."""
+        if self.dispatcher is not None:
+            self.dispatcher.passed_over.clear()
+        self.cursor.call_all_back()
+        self.rescan()
 
     # -- dispatch ----------------------------------------------------------------------------------
 
@@ -176,9 +184,25 @@ class Subscription(Parts):
             return None
         if self.reads_compacted:
             compacted.skip(self)
-        return self._next_ready(room)
+        ready = self._next_ready(min(room, self.dispatcher.demand_max))
+        if ready is None or not self.cursor.aside_count:
+            return ready
+        return limits.within_look_ahead(self, ready)
 
     def _next_ready(self, limit: int) -> Range | None:
+        """The next indexes that can go, at most so many: those that were passed over and can go now are
+        among them."""
+        cursor = self.cursor
+        ready = self._next_in_line(limit)
+        while self.dispatcher is not None and cursor.aside_count:
+            called = self.dispatcher.next_called(None if ready is None else ready[0])
+            if not called:
+                break
+            if sum([cursor.call_back(first, end) for first, end in called]):
+                ready = self._next_in_line(limit)
+        return ready
+
+    def _next_in_line(self, limit: int) -> Range | None:
         """The next indexes that are ready and not held back, at most so many."""
         index, held = self._scan_index, self.gate.held
         while (ready := self.cursor.next_ready(index, limit)) is not None and held:
@@ -231,9 +255,9 @@ class Subscription(Parts):
                     continue
             consumer = self.dispatcher.choose(entry)
             if consumer is None:
-                if not self.dispatcher.passes_over(entry):
+                if not self.dispatcher.pass_over(entry):
                     return
-                self._scan_index = entry.last_index + 1
+                self.cursor.set_aside(entry.last_index - entry.count + 1, entry.last_index + 1)
                 at += 1
                 continue
             at += self._deliver(consumer, entries, at)
@@ -311,6 +335,7 @@ class Subscription(Parts):
         """What no consumer is to get is done. A marker, which is stored and indexed and never
         dispatched; a chunk that is part of no message; what an operator skips."""
         for first, end in ranges:
+            self.cursor.call_back(first, end)
             # To nobody: but an ack without a delivery might be one from before a seek.
             self.cursor.deliver(first, end, _NO_CONSUMER)
         if ranges:
@@ -435,6 +460,7 @@ class Subscription(Parts):
         self.unacked = 0
         self.gate.clear()
         if self.dispatcher is not None:
+            self.dispatcher.passed_over.clear()
             self.dispatcher.sought()
         closed: list[Consumer] = []
         touched = [] if self.dispatcher is None else self.dispatcher.closed_by_seek()

@@ -117,8 +117,8 @@ class VolatileTopic(Topic):
         """Forget what everybody has; and if that is not enough, the oldest."""
         log, wanted = self.log, self.log.end_index
         for subscription in self.subscriptions.values():
-            ready = subscription.cursor.next_ready(0, 1)
-            wanted = wanted if ready is None else min(wanted, ready[0])
+            ready = subscription.cursor.first_ready
+            wanted = wanted if ready is None else min(wanted, ready)
         gone = len(log.trimmable(wanted))
         size_left = log.size_bytes - sum(ledger.size_bytes for ledger in log.ledgers[:gone])
         for ledger in log.ledgers[gone:-1]:

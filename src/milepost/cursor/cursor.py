@@ -16,7 +16,9 @@ exactly one state:
 `ready` is with nobody, `inflight` is with a consumer and has no verdict yet, `acked` is done. The sets
 `ready` and `inflight` are stored, `acked` is what remains. A seek puts every index anew: acked below
 its target, ready from there on. A ready index that is not due yet is *delayed*: kept and counted
-apart, never delivered, due by `due(now_ms)`. What Pulsar calls mark-delete position, individual acks
+apart, never delivered, due by `due(now_ms)`. A ready index that dispatch looked at and nobody may have
+now is *set aside* until it is called back: it counts as ready, and no search for the next ready index
+meets it, however many there are. What Pulsar calls mark-delete position, individual acks
 and batch ack sets, and RocketMQ consumer offset, ready and inflight counts, are views of this one
 partition, so they cannot disagree.
 
@@ -70,6 +72,7 @@ class Cursor:
     """Ready, inflight and acked indexes of one subscription. Only its verbs change it."""
 
     __slots__ = (
+        "_aside",
         "_delays",
         "_inflight",
         "_ready",
@@ -94,9 +97,12 @@ class Cursor:
     # Where the indexes end that a process before this one may have delivered without a fact.
     unsure_end: int
 
-    # Ready and due.  Invariant: ready, delayed and inflight indexes are disjoint and inside
+    # Ready and due.  Invariant: ready, set aside, delayed and inflight indexes are disjoint and inside
     # [first, end); together they are the backlog, the rest of [first, end) is acked.
     _ready: IndexRanges
+
+    # Ready and due, but dispatch found that nobody may have them now.
+    _aside: IndexRanges
 
     # Ready and not due.
     _delays: Delays
@@ -105,11 +111,11 @@ class Cursor:
     _inflight: Inflight
 
     # Ready indexes that were with a consumer in this epoch: a seek makes them stale.
-    # Invariant: inside ready and delayed.
+    # Invariant: inside ready, set aside and delayed.
     _returned: IndexRanges
 
     # Indexes delivered or acked before the last seek and not delivered since.
-    # Invariant: inside ready and delayed, apart from `_returned`.
+    # Invariant: inside ready, set aside and delayed, apart from `_returned`.
     _stale: IndexRanges
 
     # How often an index was released.  Invariant: not zero only inside returned and inflight.
@@ -122,6 +128,7 @@ class Cursor:
             raise InvalidRange(f"a cursor at {at} of [{first}, {end})")
         self.first, self.end, self.epoch, self.unsure_end = first, end, 0, 0
         self._ready = IndexRanges([(at, end)])
+        self._aside = IndexRanges()
         self._delays = Delays()
         self._inflight = Inflight()
         self._returned = IndexRanges()
@@ -234,6 +241,20 @@ class Cursor:
         """Delayed → ready for what is due, or all; how many. The limit is one of calls of `delay`."""
         return sum(self._ready.add(*one) for one in self._delays.take_due(now_ms, lines_max))
 
+    def set_aside(self, first: int, end: int) -> int:
+        """Ready → set aside, for what of `[first, end)` nobody may have now; how many."""
+        return _move(self._ready, self._aside, first, end)
+
+    def call_back(self, first: int, end: int) -> int:
+        """Set aside → ready, for what of `[first, end)` is to be looked at again; how many."""
+        return _move(self._aside, self._ready, first, end)
+
+    def call_all_back(self) -> int:
+        """Set aside → ready, all of it; how many."""
+        called = self._ready.add_all(self._aside)
+        self._aside.clear()
+        return called
+
     def seek(self, index: int) -> SeekFact:
         """Below `index` → acked, the rest → ready, nothing inflight; the next epoch begins.
 
@@ -243,6 +264,7 @@ class Cursor:
         index = max(index, self.first)
         # Whatever is neither ready nor delayed has been with a consumer, or was acked.
         unseen = self._ready.copy()
+        unseen.add_all(self._aside)
         unseen.add_all(self._delays.indexes)
         unseen.discard_all(self._returned)
         unseen.discard_all(self._stale)
@@ -287,8 +309,9 @@ class Cursor:
             for first, end in fact.ranges:
                 if isinstance(fact, DeliveryFact):
                     self._stale.discard(first, end)
-                    for piece in self._ready.within(first, end):
-                        self._returned.add(*piece)
+                    for waiting in (self._ready, self._aside):
+                        for piece in waiting.within(first, end):
+                            self._returned.add(*piece)
                 else:
                     self._settle(first, end, NOBODY, {})
 
@@ -296,7 +319,8 @@ class Cursor:
 
     def counts(self) -> Counts:
         """All four numbers at one moment."""
-        ready, delayed = self._ready.count, self._delays.indexes.count
+        ready = self._ready.count + self._aside.count
+        delayed = self._delays.indexes.count
         inflight = self._inflight.count
         acked = self.end - self.first - ready - delayed - inflight
         assert acked >= 0, f"{ready} + {inflight} + {delayed} in [{self.first}, {self.end})"
@@ -314,8 +338,25 @@ class Cursor:
         lowest = self._lowest_in_backlog()
         return (self.end if lowest is None else lowest) - 1
 
+    @property
+    def first_ready(self) -> int | None:
+        """The first index that is with nobody and due, set aside or not."""
+        ready, aside = self._ready.first, self._aside.first
+        return ready if aside is None else aside if ready is None else min(ready, aside)
+
+    @property
+    def aside_count(self) -> int:
+        """How many of the ready messages are set aside."""
+        return self._aside.count
+
+    @property
+    def aside_end(self) -> int:
+        """Behind the last index that is set aside; 0 if none is."""
+        return self._aside.end or 0
+
     def next_ready(self, index: int = 0, limit: int | None = None) -> Range | None:
-        """The next range at or after `index` that can be delivered, cut to `limit` indexes.
+        """The next range at or after `index` that can be delivered, cut to `limit` indexes. What is set
+        aside cannot.
 
         From the front on, what was released comes before what was never delivered."""
         if limit is None:
@@ -425,7 +466,13 @@ class Cursor:
         """Assert every `Invariant:` above."""
         self._delays.check()
         self._inflight.check()
-        for indexes in (self._ready, self._returned, self._stale, *self._redeliveries.planes):
+        for indexes in (
+            self._ready,
+            self._aside,
+            self._returned,
+            self._stale,
+            *self._redeliveries.planes,
+        ):
             indexes.check()
         for fault in self._faults():
             raise AssertionError(fault)
@@ -438,6 +485,8 @@ class Cursor:
         # The states are disjoint: what was found in one place need not be looked for elsewhere.
         if left:
             left -= self._ready.discard(first, end)
+        if left and self._aside.count:
+            left -= self._aside.discard(first, end)
         if left and self._delays.indexes.count:
             left -= self._delays.discard(first, end)
         if left:
@@ -460,6 +509,7 @@ class Cursor:
     def _begin_epoch(self, fact: SeekFact) -> None:
         self.epoch = fact.epoch
         self._ready = IndexRanges([(fact.index, self.end)])
+        self._aside.clear()
         self._delays.clear()
         self._inflight.clear()
         self._returned.clear()
@@ -469,6 +519,7 @@ class Cursor:
 
     def _backlog_sets(self) -> Iterator[IndexRanges]:
         yield self._ready
+        yield self._aside
         yield self._delays.indexes
         yield from self._inflight.sets()
 
@@ -486,6 +537,7 @@ class Cursor:
         if backlog.count != backlog.count_within(self.first, self.end):
             yield f"{backlog} in the backlog of [{self.first}, {self.end})"
         resting = self._ready.copy()
+        resting.add_all(self._aside)
         resting.add_all(self._delays.indexes)
         for name, part in (("returned", self._returned), ("stale", self._stale)):
             if (part & resting).count != part.count:
@@ -498,3 +550,14 @@ class Cursor:
             counted.discard_all(held)
         if counted:
             yield f"redelivery counts of {counted}"
+
+
+def _move(source: IndexRanges, target: IndexRanges, first: int, end: int) -> int:
+    """Move what of `[first, end)` is in one set to another; how many indexes."""
+    if source.covers(first, end):
+        source.discard(first, end)
+        return target.add(first, end)
+    pieces = list(source.within(first, end))
+    for piece in pieces:
+        source.discard(*piece)
+    return sum(target.add(*piece) for piece in pieces)

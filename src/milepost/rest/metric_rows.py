@@ -178,6 +178,11 @@ SUBSCRIPTION_ROWS = (
         "pulsar_subscription_delayed", "Ready, but not due.", lambda s: s.cursor.counts().delayed
     ),
     SubscriptionRow(
+        "pulsar_subscription_in_replay",
+        "Ready, but passed over: their consumer has no room, or another one has their key.",
+        lambda s: s.cursor.aside_count,
+    ),
+    SubscriptionRow(
         "pulsar_subscription_unacked_messages", "Sent and not acked.", lambda s: s.unacked
     ),
     SubscriptionRow(

@@ -230,6 +230,7 @@ async def subscription_stats(
         msgBacklogNoDelayed=backlog.entries,
         blockedSubscriptionOnUnackedMsgs=subscription.is_blocked,
         msgDelayed=counts.delayed,
+        msgInReplay=cursor.aside_count,
         unackedMessages=subscription.unacked,
         type=dispatcher.type_name if dispatcher is not None and consumers else "None",
         activeConsumerName=None if active is None else active.name,
@@ -371,7 +372,7 @@ async def internal_stats(broker: Broker, topic: Topic) -> InternalStats:
 
 def _is_waiting(subscription: Subscription) -> bool:
     """Has it room for more, and there is nothing?"""
-    return bool(subscription.consumers) and subscription.cursor.next_ready() is None
+    return bool(subscription.consumers) and subscription.cursor.first_ready is None
 
 
 async def _cursor_stats(subscription: Subscription, slices: Slices) -> CursorStats:

@@ -35,6 +35,8 @@ class CursorTwin:
         self.end = end
         # Who has it, for inflight ones.
         self.holder: dict[int, int] = {}
+        # Ready ones that dispatch does not meet.
+        self.aside: set[int] = set()
         # When it is due, for delayed ones.
         self.due_ms: dict[int, int] = {}
         # How often it was released with counting.
@@ -52,7 +54,7 @@ class CursorTwin:
         self.end = max(end, self.end)
 
     def deliver(self, first: int, end: int, holder: int) -> set[int]:
-        delivered = {index for index in range(first, end) if self.state.get(index) == "ready"}
+        delivered = self.next_ones() & set(range(first, end))
         for index in delivered:
             self.state[index] = "inflight"
             self.holder[index] = holder
@@ -115,7 +117,7 @@ class CursorTwin:
         return self.release([(self.first, self.end)], holder, count)
 
     def delay(self, first: int, end: int, due_ms: int) -> int:
-        delayed = [index for index in range(first, end) if self.state.get(index) == "ready"]
+        delayed = sorted(self.next_ones() & set(range(first, end)))
         for index in delayed:
             self.state[index] = "delayed"
             self.due_ms[index] = due_ms
@@ -127,6 +129,16 @@ class CursorTwin:
             self.state[index] = "ready"
             del self.due_ms[index]
         return len(due)
+
+    def set_aside(self, first: int, end: int) -> int:
+        aside = self.next_ones() & set(range(first, end))
+        self.aside |= aside
+        return len(aside)
+
+    def call_back(self, first: int, end: int) -> int:
+        called = self.aside & set(range(first, end))
+        self.aside -= called
+        return len(called)
 
     def seek(self, index: int) -> None:
         seen = {
@@ -158,11 +170,13 @@ class CursorTwin:
         for index in list(other.due_ms):
             other.state[index] = "ready"
             del other.due_ms[index]
+        other.aside.clear()
         return other
 
     def _forget(self, index: int) -> None:
         self.holder.pop(index, None)
         self.due_ms.pop(index, None)
+        self.aside.discard(index)
         self.redeliveries.pop(index, None)
         self.returned.discard(index)
         self.stale.discard(index)
@@ -172,6 +186,10 @@ class CursorTwin:
     def indexes(self, *states: str) -> set[int]:
         """The indexes in any of these states."""
         return {index for index, state in self.state.items() if state in states}
+
+    def next_ones(self) -> set[int]:
+        """What dispatch may meet: ready, and not set aside."""
+        return self.indexes("ready") - self.aside
 
     def backlog(self) -> set[int]:
         return self.indexes("ready", "delayed", "inflight")

@@ -51,9 +51,9 @@ def test_a_moved_slot_waits_until_all_of_it_is_settled(assignment: KeySharedAssi
     assignment.join(2, "b")
     assert assignment.choose(slot) is None
     assert assignment.draining() == [Draining(slot, 1, 2)]
-    assert assignment.settled([(7, 8)]) is False
+    assert assignment.settled([(7, 8)]) == []
     assert assignment.choose(slot) is None
-    assert assignment.settled([(0, 1)]) is True
+    assert assignment.settled([(0, 1)]) == [slot]
     assert assignment.choose(slot) == 2
     assignment.check()
 
@@ -95,10 +95,10 @@ def test_it_is_only_worth_another_look_when_a_slot_was_refused(
 ) -> None:
     slot = moving_slot(assignment)
     assignment.delivered(1, slot, 0, 1)
-    assert assignment.settled([(0, 1)]) is False
+    assert assignment.settled([(0, 1)]) == []
     assignment.delivered(1, slot, 1, 2)
     assignment.join(2, "b")
-    assert assignment.settled([(1, 2)]) is False  # nobody had asked
+    assert assignment.settled([(1, 2)]) == []  # nobody had asked
     assert assignment.choose(slot) == 2
 
 
@@ -167,11 +167,11 @@ def test_a_release_keeps_what_is_still_inflight(assignment: KeySharedAssignment)
     assignment.delivered(1, slot, 14, 15)
     assignment.join(2, "b")
     assert assignment.choose(slot) is None
-    assert assignment.released(1, IndexRanges([(11, 12)])) is False
+    assert assignment.released(1, IndexRanges([(11, 12)])) == []
     assignment.check()
     assert assignment.draining() == [Draining(slot, 1, 1)]
-    assert assignment.released(2, IndexRanges()) is False
-    assert assignment.released(1, IndexRanges()) is True
+    assert assignment.released(2, IndexRanges()) == []
+    assert assignment.released(1, IndexRanges()) == [slot]
     assert assignment.choose(slot) == 2
 
 
@@ -195,7 +195,7 @@ def test_without_order_nothing_drains() -> None:
     assignment.delivered(1, slot, 0, 1)
     assignment.join(2, "b")
     assert assignment.choose(slot) == 2
-    assert assignment.settled([(0, 1)]) is False
+    assert assignment.settled([(0, 1)]) == []
     assert assignment.draining() == []
 
 

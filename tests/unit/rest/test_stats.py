@@ -109,6 +109,14 @@ def test_a_consumer_tells_when_it_last_gave_permits(web: Web) -> None:
     assert one["lastConsumedFlowTimestamp"] > 0
 
 
+def test_what_is_passed_over_is_ready_and_counted_apart(web: Web) -> None:
+    subscription = web.stage.topic().subscriptions["s"]
+    ready = subscription.cursor.counts().ready
+    assert subscription.cursor.set_aside(0, subscription.cursor.end) == ready > 0
+    one = only(web)["subscriptions"]["s"]
+    assert (one["msgInReplay"], one["messagesReady"]) == (ready, ready)
+
+
 def test_flags_leave_out_and_add(web: Web) -> None:
     flags = "excludePublishers=true&excludeConsumers=true&subscriptionBacklogSize=false"
     found = only(web, f"t/stats?{flags}&getEarliestTimeInBacklog=true")
