@@ -14,6 +14,7 @@ from typing import Any
 
 from milepost.errors import PersistenceError
 from milepost.storage.catalog import TopicRow
+from milepost.storage.engine import _CatalogCall
 from milepost.storage.entry import Entry
 from milepost.storage.ledger import ReadPlan
 from milepost.storage.log import Log
@@ -34,7 +35,7 @@ class HandEngine:
         """Reads that are under way now."""
         self.is_closed = False
         self._loop = asyncio.get_running_loop()
-        self._changes: deque[tuple[Callable[[Any], Any], asyncio.Future[Any]]] = deque()
+        self._changes: deque[_CatalogCall] = deque()
         self._reads: deque[asyncio.Future[None]] = deque()
         self._around: Callable[[Callable[[], None]], None] = lambda tell: tell()
 
@@ -43,10 +44,15 @@ class HandEngine:
     def answer_within(self, around: Callable[[Callable[[], None]], None]) -> None:
         self._around = around
 
-    async def catalog(self, change: Callable[[Any], Any]) -> Any:
-        future = self._loop.create_future()
-        self._changes.append((change, future))
-        return await future
+    async def catalog(
+        self,
+        change: Callable[[Any], Any],
+        then: Callable[[Any], None] | None = None,
+        undo: Callable[[], None] | None = None,
+    ) -> Any:
+        call = _CatalogCall(change, self._loop.create_future(), then, undo)
+        self._changes.append(call)
+        return await call.future
 
     async def flush(self) -> None:
         done = self._loop.create_future()
@@ -97,16 +103,14 @@ class HandEngine:
         """Make the oldest change of the catalog that waits; whether there was one."""
         if not self._changes:
             return False
-        change, future = self._changes.popleft()
+        call = self._changes.popleft()
         try:
             with self.store.catalog.transaction():
-                result = change(self.store.catalog)
+                result = call.change(self.store.catalog)
         except Exception as error:
-            if not future.done():
-                future.set_exception(error)
+            self._loop.call_soon(call.settle, None, error)
         else:
-            if not future.done():
-                future.set_result(result)
+            self._loop.call_soon(call.settle, result, None)
         return True
 
     def _read(self) -> bool:

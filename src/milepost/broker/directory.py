@@ -1,13 +1,15 @@
 """The directory: what exists. Tenants, namespaces, topics and partition counts, as the catalog has them.
 
 All of it is kept in memory, so that a look-up asks nobody; a change is in the catalog before it is here.
+A change decides by what the catalog holds in its own transaction. Names are taken, and given up, here first:
+so no other request builds on what is being made or deleted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain
-from typing import Any, TypeVar
 
 from milepost.errors import (
     AlreadyExists,
@@ -16,15 +18,13 @@ from milepost.errors import (
     InvalidPartitions,
     NotAllowed,
     NotFound,
+    ServiceNotReady,
     TooManyRequests,
     TopicNotFound,
 )
 from milepost.positions.names import PERSISTENT, NamespaceName, TopicName
-from milepost.storage.catalog import Catalog, Doc, Snapshot, StateRow, TopicRow
+from milepost.storage.catalog import Catalog, ChangeCatalog, Doc, Snapshot, StateRow, TopicRow
 from milepost.storage.ledger import LedgerRow
-
-T = TypeVar("T")
-ChangeCatalog = Callable[[Callable[[Catalog], Any]], Coroutine[Any, Any, Any]]
 
 TENANTS, NAMESPACES, PARTITIONED = "tenants", "namespaces", "partitioned"
 _SINGULAR = {TENANTS: "tenant", NAMESPACES: "namespace", PARTITIONED: "partitioned topic"}
@@ -49,6 +49,8 @@ class Directory:
         """Told of a namespace whose topics have changed: names that came, names that went."""
         # Topics that are on their way to the catalog: they count, or many at once would pass a limit.
         self._being_made: set[str] = set()
+        # Partitioned topics whose partitions are being deleted: none of those may come back.
+        self._being_deleted: set[str] = set()
 
     async def load(self) -> None:
         rows, self._partitioned, self._tenants, self._namespaces = await self._change(_load)
@@ -139,8 +141,7 @@ class Directory:
 
     async def set_tenant(self, name: str, doc: Doc) -> None:
         self.tenant(name)
-        await self._change(lambda catalog: catalog.put_doc(TENANTS, name, doc))
-        self._tenants[name] = doc
+        await self._edit(TENANTS, self._tenants, name, lambda before: {**before, **doc})
 
     async def delete_tenant(self, name: str) -> None:
         if self.namespaces(name):
@@ -162,16 +163,7 @@ class Directory:
     async def change_namespace(self, name: NamespaceName, change: Callable[[Doc], Doc]) -> None:
         """Change what is known of a namespace beside its name and policies."""
         self.namespace(name)
-
-        def store(catalog: Catalog) -> Doc:
-            # Read there and not here: another change may be on its way.
-            doc = change(catalog.doc(NAMESPACES, str(name)) or {})
-            catalog.put_doc(NAMESPACES, str(name), doc)
-            return doc
-
-        changed = await self._change(store)
-        if str(name) in self._namespaces:  # unless it was deleted meanwhile
-            self._namespaces[str(name)] = changed
+        await self._edit(NAMESPACES, self._namespaces, str(name), change)
 
     async def delete_namespace(self, name: NamespaceName) -> None:
         self.namespace(name)
@@ -184,40 +176,65 @@ class Directory:
     async def _create(self, folder: str, known: dict[str, Doc], name: str, doc: Doc) -> None:
         if name in known:
             raise AlreadyExists(f"{_SINGULAR[folder]} {name} exists")
-        # Taken before it is durable, so that nobody else takes it meanwhile.
         known[name] = doc
-        try:
-            await self._change(lambda catalog: catalog.put_doc(folder, name, doc))
-        except BaseException:
-            del known[name]
-            raise
+
+        def made(_: None) -> None:
+            known[name] = doc  # a change of the one before it may have been told meanwhile
+
+        def undo() -> None:
+            known.pop(name, None)
+
+        await self._change(lambda catalog: catalog.put_doc(folder, name, doc), made, undo)
+
+    async def _edit(
+        self, folder: str, known: dict[str, Doc], name: str, change: Callable[[Doc], Doc]
+    ) -> None:
+        """Change a document, made from what the catalog has then."""
+
+        def store(catalog: Catalog) -> Doc:
+            found = catalog.doc(folder, name)
+            if found is None:
+                missing = TopicNotFound if folder == PARTITIONED else NotFound
+                raise missing(f"{_SINGULAR[folder]} {name} was deleted meanwhile")
+            catalog.put_doc(folder, name, doc := change(found))
+            return doc
+
+        def changed(doc: Doc) -> None:
+            if name in known:  # else it is being deleted
+                known[name] = doc
+
+        await self._change(store, changed)
 
     async def _delete(self, folder: str, known: dict[str, Doc], name: str) -> None:
         """Gone before it is durable, so that nobody builds on it meanwhile."""
         doc = known.pop(name)
-        try:
-            await self._change(lambda catalog: catalog.delete_doc(folder, name))
-        except BaseException:
-            known[name] = doc
-            raise
+
+        def undo() -> None:
+            known.setdefault(name, doc)
+
+        await self._change(lambda catalog: catalog.delete_doc(folder, name), undo=undo)
 
     async def create_topic(self, name: TopicName, doc: Doc | None = None) -> TopicRow:
+        self._check_not_deleted(name.base)
         limit = self.topics_max(name.namespace)
         if limit:
             prefix = f"persistent://{name.namespace}/"
-            made = chain(self._rows, self._being_made)
-            if sum(other.startswith(prefix) for other in made) >= limit:
+            there = chain(self._rows, self._being_made)
+            if sum(other.startswith(prefix) for other in there) >= limit:
                 raise TooManyRequests(f"namespace {name.namespace} has {limit} topics already")
         self._being_made.add(str(name))
-        try:
-            row: TopicRow = await self._change(
-                lambda catalog: catalog.create_topic(str(name), doc or {})
-            )
-        finally:
+
+        def made(row: TopicRow) -> None:
             self._being_made.discard(str(name))
-        self._rows[str(name)] = row
-        self.on_topics(str(name.namespace), (str(name),), ())
-        return row
+            self._rows[str(name)] = row
+            self.on_topics(str(name.namespace), (str(name),), ())
+
+        def undo() -> None:
+            self._being_made.discard(str(name))
+
+        return await self._change(
+            lambda catalog: catalog.create_topic(str(name), doc or {}), made, undo
+        )
 
     def forget_topic(self, name: TopicName) -> None:
         """The catalog has forgotten it."""
@@ -243,34 +260,39 @@ class Directory:
     async def grow_partitioned(self, name: TopicName, partitions: int) -> None:
         """More partitions; those that are there stay as they are."""
         self.check_namespace(name)
-        doc = self._partitioned.get(str(name))
-        if doc is None:
+        if str(name) not in self._partitioned:
             raise AlreadyExists(f"topic {name} is not partitioned")
+        self._check_not_deleted(name)
         self._check_count(name, partitions)
-        if partitions < doc["partitions"]:
-            raise FewerPartitions(
-                f"{partitions} partitions for {name}, which has {doc['partitions']}"
-            )
-        grown = {**doc, "partitions": partitions}
-        await self._change(lambda catalog: catalog.put_doc(PARTITIONED, str(name), grown))
-        self._partitioned[str(name)] = grown
-        came = _partitions_of(name, doc["partitions"], partitions)
-        self._tell(name, came, ())
+        before = 0
+
+        def grown(doc: Doc) -> Doc:
+            nonlocal before
+            before = int(doc["partitions"])
+            if partitions < before:
+                raise FewerPartitions(f"{partitions} partitions for {name}, which has {before}")
+            return {**doc, "partitions": partitions}
+
+        await self._edit(PARTITIONED, self._partitioned, str(name), grown)
+        self._tell(name, _partitions_of(name, before, partitions), ())
 
     async def change_partitioned_doc(self, name: TopicName, change: Callable[[Doc], Doc]) -> None:
         """Change what is known of a partitioned topic beside its name."""
+        await self._edit(PARTITIONED, self._partitioned, str(name), change)
 
-        def store(catalog: Catalog) -> Doc:
-            # Read there and not here: another change may be on its way.
-            found = catalog.doc(PARTITIONED, str(name))
-            if found is None:
-                raise TopicNotFound(f"partitioned topic {name} was deleted meanwhile")
-            catalog.put_doc(PARTITIONED, str(name), doc := change(found))
-            return doc
+    @contextmanager
+    def deleting(self, name: TopicName) -> Iterator[None]:
+        """Inside, a partitioned topic gets no more partitions, and none of them is made again."""
+        self._check_not_deleted(name)
+        self._being_deleted.add(str(name))
+        try:
+            yield
+        finally:
+            self._being_deleted.discard(str(name))
 
-        changed: Doc = await self._change(store)
-        if str(name) in self._partitioned:  # unless it was deleted meanwhile
-            self._partitioned[str(name)] = changed
+    def _check_not_deleted(self, name: TopicName) -> None:
+        if str(name) in self._being_deleted:
+            raise ServiceNotReady(f"{name} is being deleted")
 
     async def delete_partitioned(self, name: TopicName) -> None:
         """Its partitions are topics of their own, and gone already."""
@@ -299,10 +321,12 @@ class Directory:
             catalog.set_topic(row.topic_id, doc := change(found.doc))
             return found._replace(doc=doc)
 
-        changed: TopicRow = await self._change(store)
-        if row.name in self._rows:  # unless it was deleted meanwhile
-            self._rows[row.name] = changed
-        return changed
+        def changed(found: TopicRow) -> None:
+            # Unless it was deleted meanwhile, and perhaps made again.
+            if (known := self._rows.get(row.name)) and known.topic_id == found.topic_id:
+                self._rows[row.name] = found
+
+        return await self._change(store, changed)
 
 
 def fetch_topic(

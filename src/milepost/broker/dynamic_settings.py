@@ -79,8 +79,10 @@ class DynamicSettings:
             catalog.put_doc(FOLDER, NAME, doc)
             return doc
 
-        doc = await self._broker.engine.catalog(store)
-        self._changed = {name: value for name, value in doc.items() if name in TABLE}
+        def stored(doc: Doc) -> None:
+            self._changed = {name: value for name, value in doc.items() if name in TABLE}
+
+        await self._broker.engine.catalog(store, stored)
         await self._apply()
 
     def _with(self, changed: dict[str, Any]) -> Settings:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from milepost.broker.directory import ChangeCatalog
 from milepost.broker.policies.effective import (
     AutoTopics,
     TopicPolicies,
@@ -31,7 +30,7 @@ from milepost.errors import (
     UnknownCluster,
 )
 from milepost.positions.names import NamespaceName, TopicName
-from milepost.storage.catalog import Catalog, Doc
+from milepost.storage.catalog import Catalog, ChangeCatalog, Doc
 
 # Where the catalog keeps them: namespace or topic name → policy → value.
 FOLDERS: Final = {Level.NAMESPACE: "namespace policies", Level.TOPIC: "topic policies"}
@@ -114,10 +113,13 @@ class PolicyBook:
 
     async def forget(self, level: Level, name: str) -> None:
         """The namespace or topic is deleted, and another of its name begins anew."""
-        if name in self._set[level]:
-            folder = FOLDERS[level]
-            await self._change(lambda catalog: catalog.delete_doc(folder, name))
-            self._set[level].pop(name, None)
+        folder, known = FOLDERS[level], self._set[level]
+
+        def gone(_: bool) -> None:
+            known.pop(name, None)
+
+        # Asked for even if none is known: one may be on its way to the catalog.
+        await self._change(lambda catalog: catalog.delete_doc(folder, name), gone)
 
     async def clear(self, level: Level, name: str) -> None:
         """Remove all of them from what stays; in force when this returns."""
@@ -157,7 +159,10 @@ class PolicyBook:
                 catalog.delete_doc(folder, name)
             return doc
 
-        self._set[level][name] = await self._change(store)
+        def stored(doc: Doc) -> None:
+            self._set[level][name] = doc
+
+        await self._change(store, stored)
         await self.on_change(level, name)
 
 

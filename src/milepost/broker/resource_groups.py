@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from milepost.broker.directory import ChangeCatalog
 from milepost.broker.labels import check_label
 from milepost.broker.policies.effective import Rate
 from milepost.broker.policies.shapes import INT_MAX, LONG_MAX, Json, Record, Whole
 from milepost.broker.publish_throttle import PublishThrottle
 from milepost.broker.throttle import Throttle
 from milepost.errors import NotFound, TooManyRequests
-from milepost.storage.catalog import Catalog, Doc
+from milepost.storage.catalog import Catalog, ChangeCatalog, Doc
 
 FOLDER: Final = "resource groups"
 COUNT_MAX: Final = 1000
@@ -107,17 +106,16 @@ class ResourceGroups:
     async def put(self, name: str, given: dict[str, Json]) -> None:
         """Make a group, or change those of its rates that are given."""
         check_label("resource group", name)
-        found = self._groups.get(name)
-        if found is None and len(self._groups) >= COUNT_MAX:
-            raise TooManyRequests(f"there are {COUNT_MAX} resource groups already")
-        before = _NO_RATES if found is None else found.rates
-        rates = RATES.read({**before, **_known(given)}, "resource group")
 
-        def store(catalog: Catalog) -> None:
+        def store(catalog: Catalog) -> dict[str, Json]:
+            before = catalog.doc(FOLDER, name)
+            if before is None and len(catalog.docs(FOLDER)) >= COUNT_MAX:
+                raise TooManyRequests(f"there are {COUNT_MAX} resource groups already")
+            rates = RATES.read({**(before or _NO_RATES), **_known(given)}, "resource group")
             catalog.put_doc(FOLDER, name, rates)
+            return rates
 
-        await self._change(store)
-        self._use(name, rates)
+        await self._change(store, lambda rates: self._use(name, rates))
 
     async def delete(self, name: str) -> None:
         self.rates(name)
@@ -125,10 +123,11 @@ class ResourceGroups:
         def store(catalog: Catalog) -> None:
             catalog.delete_doc(FOLDER, name)
 
-        await self._change(store)
-        group = self._groups.pop(name, None)
-        if group is not None:
-            group.end()
+        def gone(_: None) -> None:
+            if (group := self._groups.pop(name, None)) is not None:
+                group.end()
+
+        await self._change(store, gone)
 
 
 def _known(given: dict[str, Json]) -> dict[str, Json]:

@@ -21,7 +21,6 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from milepost.broker.counters import Counters
-from milepost.broker.directory import ChangeCatalog
 from milepost.broker.policies.effective import TopicPolicies, effective
 from milepost.broker.settings import Settings
 from milepost.broker.topic import Topic
@@ -36,7 +35,7 @@ from milepost.positions.names import TopicName
 from milepost.schemas.compatibility import Strategy
 from milepost.schemas.history import History, Live, Version
 from milepost.schemas.types import NO_VERSION, SchemaInfo, SchemaType, version_bytes
-from milepost.storage.catalog import Catalog, SchemaRow
+from milepost.storage.catalog import Catalog, ChangeCatalog, SchemaRow
 
 T = TypeVar("T")
 
@@ -198,10 +197,13 @@ class SchemaRegistry:
     async def forget(self, topic: TopicName) -> None:
         """The topic is deleted, and with its messages every use of its versions."""
         name = schema_name(topic)
-        await self._change(lambda catalog: catalog.erase_schemas(name, VERSION_END))
-        self._changes += 1
-        self._histories.pop(name, None)
-        self._names.discard(name)
+
+        def forgotten(_: None) -> None:
+            self._changes += 1
+            self._histories.pop(name, None)
+            self._names.discard(name)
+
+        await self._change(lambda catalog: catalog.erase_schemas(name, VERSION_END), forgotten)
 
     async def _store(self, row: SchemaRow, *, erase: bool = False) -> None:
         def change(catalog: Catalog) -> None:
@@ -209,13 +211,15 @@ class SchemaRegistry:
             if erase:
                 catalog.erase_schemas(row.name, row.version)
 
-        await self._change(change)
-        self._changes += 1
-        self._histories.pop(row.name, None)
-        if row.data is None:
-            self._names.discard(row.name)
-        else:
-            self._names.add(row.name)
+        def stored(_: None) -> None:
+            self._changes += 1
+            self._histories.pop(row.name, None)
+            if row.data is None:
+                self._names.discard(row.name)
+            else:
+                self._names.add(row.name)
+
+        await self._change(change, stored)
 
     # -- clients -----------------------------------------------------------------------------------
 

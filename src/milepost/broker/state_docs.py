@@ -9,7 +9,7 @@ a whole, so that two changes on their way do not undo each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,8 +18,15 @@ if TYPE_CHECKING:
     from milepost.storage.engine import StorageEngine
 
 
-async def save(engine: StorageEngine, subscriptions: Iterable[Subscription]) -> None:
-    """All of them or none; without those that were deleted meanwhile."""
+async def save(
+    engine: StorageEngine,
+    subscriptions: Iterable[Subscription],
+    undo: Callable[[], None] | None = None,
+) -> None:
+    """Store all of them or none; without those that were deleted meanwhile.
+
+    `undo` takes back in memory what could not be stored.
+    """
     docs = {one.state_id: one.doc() for one in subscriptions if one.state_id is not None}
 
     def store(catalog: Catalog) -> None:
@@ -28,4 +35,4 @@ async def save(engine: StorageEngine, subscriptions: Iterable[Subscription]) -> 
                 catalog.set_state(state_id, doc)
 
     if docs:
-        await engine.catalog(store)
+        await engine.catalog(store, undo=undo)

@@ -69,27 +69,24 @@ async def create_topic(broker: Broker, name: TopicName, properties: dict[str, st
 async def set_subscription_properties(
     broker: Broker, subscription: Subscription, properties: dict[str, str]
 ) -> None:
-    state_id, before = subscription.state_id, subscription.properties
-    subscription.properties = properties
-    if state_id is None:
-        return
-    doc = subscription.doc()
-    try:
-        await broker.engine.catalog(lambda catalog: catalog.set_state(state_id, doc))
-    except BaseException:
-        subscription.properties = before
-        raise
+    before, subscription.properties = subscription.properties, properties
+
+    def undo() -> None:
+        if subscription.properties is properties:  # else a later change holds
+            subscription.properties = before
+
+    await state_docs.save(broker.engine, [subscription], undo)
 
 
 async def set_subscription_replicated(
     broker: Broker, subscription: Subscription, replicated: bool
 ) -> None:
     before, subscription.is_replicated = subscription.is_replicated, replicated
-    try:
-        await state_docs.save(broker.engine, [subscription])
-    except BaseException:
+
+    def undo() -> None:
         subscription.is_replicated = before
-        raise
+
+    await state_docs.save(broker.engine, [subscription], undo)
 
 
 # -- closing -----------------------------------------------------------------------------------------
@@ -199,14 +196,21 @@ async def delete_topic(broker: Broker, topic: Topic, *, force: bool) -> None:
     # Nothing pauses until it is closed: who comes from now on finds another topic, or this one.
     async with _closed(broker, topic):
         # First, so that whatever happens no later topic of that name inherits them.
-        await broker.guard.forget_topic(topic.name)
-        if topic.name.partition < 0:
-            await broker.steward.book.forget(Level.TOPIC, str(topic.name))
+        await _forget_rules(broker, topic.name)
         if topic.name.is_persistent:
             await broker.engine.delete_topic(topic.row, topic.log)
             broker.directory.forget_topic(topic.name)
+        # And again: until the topic was gone, requests could set more of them.
+        await _forget_rules(broker, topic.name)
         if topic.name.partition < 0:  # partitions share the schema of their topic
             await broker.schemas.forget(topic.name)
+
+
+async def _forget_rules(broker: Broker, name: TopicName) -> None:
+    """Forget what was granted on a topic and set for it."""
+    await broker.guard.forget_topic(name)
+    if name.partition < 0:
+        await broker.steward.book.forget(Level.TOPIC, str(name))
 
 
 async def delete_partitioned(broker: Broker, name: TopicName, *, force: bool) -> None:
@@ -216,21 +220,22 @@ async def delete_partitioned(broker: Broker, name: TopicName, *, force: bool) ->
         if broker.exists(name):
             raise AlreadyExists(f"{name} is not partitioned; delete it as a topic")
         raise TopicNotFound(f"partitioned topic {name} does not exist")
-    topics = []
-    for number in range(partitions):
-        partition = name.partition_name(number)
-        found = broker.topics.get(str(partition))
-        if found is not None or broker.directory.row(partition) is not None:
-            topics.append(found or await broker.topic(partition, create=False))
-    if not force:
+    with broker.directory.deleting(name):
+        topics = []
+        for number in range(partitions):
+            partition = name.partition_name(number)
+            found = broker.topics.get(str(partition))
+            if found is not None or broker.directory.row(partition) is not None:
+                topics.append(found or await broker.topic(partition, create=False))
+        if not force:
+            for topic in topics:
+                check_unused(topic)
         for topic in topics:
-            check_unused(topic)
-    for topic in topics:
-        await delete_topic(broker, topic, force=force)
-    await broker.guard.forget_topic(name)
-    await broker.steward.book.forget(Level.TOPIC, str(name))
-    await broker.directory.delete_partitioned(name)
-    await broker.schemas.forget(name)
+            await delete_topic(broker, topic, force=force)
+        await _forget_rules(broker, name)
+        await broker.directory.delete_partitioned(name)
+        await _forget_rules(broker, name)
+        await broker.schemas.forget(name)
 
 
 # -- trimming ----------------------------------------------------------------------------------------

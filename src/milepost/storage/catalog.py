@@ -11,13 +11,14 @@ implementation on a distributed store may follow, for several brokers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from milepost.storage.ledger import LedgerRow
 
 Doc = dict[str, Any]
+T = TypeVar("T")
 
 # Kinds of things that can be deleted while the journal still speaks of them.
 TOPIC_TOMB = "topic"
@@ -161,3 +162,25 @@ class Catalog(Protocol):
     def doc(self, folder: str, name: str) -> Doc | None: ...
     def docs(self, folder: str, prefix: str = "") -> dict[str, Doc]: ...
     def delete_doc(self, folder: str, name: str) -> bool: ...
+
+
+class ChangeCatalog(Protocol):
+    """Makes changes of the catalog, one after the other, for callers that keep a copy in memory.
+
+    What decides about a change must be read inside it: whatever was read before is of a time at which
+    another change may have been on its way.
+    """
+
+    def __call__(
+        self,
+        change: Callable[[Catalog], T],
+        then: Callable[[T], None] | None = None,
+        undo: Callable[[], None] | None = None,
+    ) -> Coroutine[Any, Any, T]:
+        """Run `change` in a transaction of its own; durable when this returns.
+
+        When its outcome is known, `then` is called with its result, or `undo` if it failed. Both are
+        called on the loop in the order of the changes, also when the caller was cancelled meanwhile:
+        so a copy in memory is always what the catalog has.
+        """
+        ...

@@ -118,9 +118,14 @@ class StorageEngine:
 
     # -- the catalog's thread ----------------------------------------------------------------------
 
-    async def catalog(self, change: Callable[[Catalog], T]) -> T:
-        """Run `change` in a transaction of its own; durable when this returns."""
-        call = _CatalogCall(change, self._loop.create_future())
+    async def catalog(
+        self,
+        change: Callable[[Catalog], T],
+        then: Callable[[T], None] | None = None,
+        undo: Callable[[], None] | None = None,
+    ) -> T:
+        """Run `change` in a transaction of its own; durable when this returns (`ChangeCatalog`)."""
+        call = _CatalogCall(change, self._loop.create_future(), then, undo)
         self._catalog_queue.put(call)
         result: T = await call.future
         return result
@@ -289,18 +294,37 @@ class StorageEngine:
 
 
 class _CatalogCall:
-    __slots__ = ("change", "future")
+    __slots__ = ("change", "future", "then", "undo")
 
-    def __init__(self, change: Callable[[Catalog], Any], future: asyncio.Future[Any]) -> None:
+    def __init__(
+        self,
+        change: Callable[[Catalog], Any],
+        future: asyncio.Future[Any],
+        then: Callable[[Any], None] | None,
+        undo: Callable[[], None] | None,
+    ) -> None:
         self.change = change
         self.future = future
+        self.then = then
+        self.undo = undo
+
+    def settle(self, result: Any, error: BaseException | None) -> None:
+        """Tell what came of it."""
+        try:
+            if error is None and self.then is not None:
+                self.then(result)
+            elif error is not None and self.undo is not None:
+                self.undo()
+        except Exception as failure:  # the others are told all the same
+            error = error or failure
+        if self.future.done():  # cancelled by the caller; the change has happened all the same
+            return
+        if error is not None:
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(result)
 
 
 def _settle(outcomes: list[tuple[_CatalogCall, Any, BaseException | None]]) -> None:
     for call, result, error in outcomes:
-        if call.future.done():  # cancelled by whoever waited; the change has happened all the same
-            continue
-        if error is not None:
-            call.future.set_exception(error)
-        else:
-            call.future.set_result(result)
+        call.settle(result, error)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from stage.changes import told
 
 from milepost.broker.directory import FIRST_NAMESPACES, Directory
 from milepost.errors import (
@@ -31,7 +32,7 @@ class Bench:
         self.catalog = SqliteCatalog(None, image=image)
         self.failure: Exception | None = None
         self.directory = Directory(
-            self.change, topics_per_namespace_max=topics_max, partitions_max=partitions_max
+            told(self.change), topics_per_namespace_max=topics_max, partitions_max=partitions_max
         )
         self.run(self.directory.load())
 

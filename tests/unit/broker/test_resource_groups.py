@@ -9,7 +9,7 @@ from stage.talk import produce
 
 from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
-from milepost.broker.resource_groups import COUNT_MAX
+from milepost.broker.resource_groups import COUNT_MAX, FOLDER
 from milepost.errors import InvalidInput, NotFound, PolicyOutOfRange, TooManyRequests
 from milepost.testing.peer import Loopback
 
@@ -84,8 +84,10 @@ def test_what_is_no_group(stage: Stage) -> None:
 
 def test_there_is_a_largest_number_of_them(stage: Stage) -> None:
     groups = stage.broker.steward.groups
-    for number in range(COUNT_MAX - 1):
-        stage.loop.do(lambda name=f"g{number}": groups._use(name, groups.rates("g")))
+    catalog = stage.store.catalog
+    with catalog.transaction():
+        for number in range(COUNT_MAX - 1):
+            catalog.put_doc(FOLDER, f"g{number}", groups.rates("g"))
     with pytest.raises(TooManyRequests):
         stage.run(groups.put("one-more", {}))
     stage.run(groups.put("g", {"publishRateInMsgs": 3}))

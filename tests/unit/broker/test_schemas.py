@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from stage.changes import told
 from stage.stage import TOPIC, Stage
 
 from milepost.broker import schemas, upkeep
@@ -56,7 +57,7 @@ class SlowCatalog:
 def with_registry(test: Callable[[SchemaRegistry, SlowCatalog], Any]) -> None:
     async def run() -> None:
         slow = SlowCatalog()
-        registry = SchemaRegistry(slow.change, Settings(), ManualClock(), Counters())
+        registry = SchemaRegistry(told(slow.change), Settings(), ManualClock(), Counters())
         await registry.load()
         await test(registry, slow)
 

@@ -158,7 +158,7 @@ def test_a_subscription_of_a_topic_that_is_deleted_meanwhile_is_not_made(stage: 
     deleting = stage.loop.begin(upkeep.delete_topic(stage.broker, topic, force=True))
     stage.turn()
     stage.engine.holds_catalog = False
-    assert error_of(answer(client, asked, stage)) == "TopicNotFound"
+    assert error_of(answer(client, asked, stage)) == "ServiceNotReady"
     assert deleting.exception() is None
     assert stage.store.catalog.states(topic.row.topic_id) == []
 

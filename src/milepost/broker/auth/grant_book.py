@@ -6,16 +6,12 @@ told which namespace it was, so that clients whose right is gone are found.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from milepost.broker.auth.grants import Grants
 from milepost.errors import TooManyRequests
 from milepost.positions.names import NamespaceName
-from milepost.storage.catalog import Catalog
-
-ChangeCatalog = Callable[[Callable[[Catalog], Any]], Coroutine[Any, Any, Any]]
+from milepost.storage.catalog import Catalog, ChangeCatalog
 
 GRANTS = "grants"
 
@@ -31,8 +27,6 @@ class GrantBook:
         self._change = change
         # Namespace → its grants. Invariant: none that are empty.
         self._grants: dict[str, Grants] = {}
-        # Edits run to their end even if whoever asked has gone: what is stored must hold here as well.
-        self._edits: set[asyncio.Task[None]] = set()
         self.on_change: Callable[[NamespaceName], None] = lambda namespace: None
 
     async def load(self) -> None:
@@ -44,12 +38,6 @@ class GrantBook:
 
     async def edit(self, namespace: NamespaceName, change: Callable[[Grants], Grants]) -> None:
         """Change what is granted in a namespace. Two edits at once are one after the other."""
-        edit = asyncio.get_running_loop().create_task(self._edit(namespace, change))
-        self._edits.add(edit)
-        edit.add_done_callback(self._edits.discard)
-        await asyncio.shield(edit)
-
-    async def _edit(self, namespace: NamespaceName, change: Callable[[Grants], Grants]) -> None:
         name = str(namespace)
 
         def store(catalog: Catalog) -> Grants:
@@ -63,9 +51,11 @@ class GrantBook:
                 catalog.put_doc(GRANTS, name, grants.document())
             return grants
 
-        grants = await self._change(store)
-        if grants == _NONE:
-            self._grants.pop(name, None)
-        else:
-            self._grants[name] = grants
-        self.on_change(namespace)
+        def stored(grants: Grants) -> None:
+            if grants == _NONE:
+                self._grants.pop(name, None)
+            else:
+                self._grants[name] = grants
+            self.on_change(namespace)
+
+        await self._change(store, stored)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from milepost.broker.auth import certificates, tokens
 from milepost.broker.auth.authenticator import BASIC, Authenticator, Presented
@@ -71,7 +71,7 @@ class Security:
     def check(settings: SecuritySettings) -> list[str]:
         """Would a broker with these settings start? `InvalidSetting` if not, else what is unwise."""
 
-        async def nothing_stored(change: object) -> None:
+        async def nothing_stored(change: object, then: object = None, undo: object = None) -> Any:
             raise AssertionError("a check stores nothing")
 
         return Security(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from stage.changes import told
 
 from milepost.broker.auth.grant_book import GRANTS, GrantBook
 from milepost.broker.auth.grants import Grants
@@ -53,11 +54,11 @@ def _grant(role: str) -> Callable[[Grants], Grants]:
 def test_what_is_granted_is_there_after_a_restart() -> None:
     async def run() -> None:
         documents = _Documents()
-        book = GrantBook(documents.change)
+        book = GrantBook(told(documents.change))
         changed: list[NamespaceName] = []
         book.on_change = changed.append
         await book.edit(SHOP, _grant("a"))
-        again = GrantBook(documents.change)
+        again = GrantBook(told(documents.change))
         await again.load()
         assert again.of(SHOP) == book.of(SHOP) != Grants()
         assert changed == [SHOP]
@@ -70,7 +71,7 @@ def test_what_is_granted_is_there_after_a_restart() -> None:
 
 def test_edits_at_once_are_all_there() -> None:
     async def run() -> None:
-        book = GrantBook(_Documents().change)
+        book = GrantBook(told(_Documents().change))
         await asyncio.gather(*(book.edit(SHOP, _grant(f"r{n}")) for n in range(10)))
         assert len(book.of(SHOP).namespace) == 10
 
@@ -80,7 +81,7 @@ def test_edits_at_once_are_all_there() -> None:
 def test_what_was_not_stored_is_not_granted() -> None:
     async def run() -> None:
         documents = _Documents()
-        book = GrantBook(documents.change)
+        book = GrantBook(told(documents.change))
         documents.fails = True
         with pytest.raises(PersistenceError):
             await book.edit(SHOP, _grant("a"))
@@ -92,7 +93,7 @@ def test_what_was_not_stored_is_not_granted() -> None:
 def test_an_edit_whose_caller_gave_up_is_done_all_the_same() -> None:
     async def run() -> None:
         documents = _Documents()
-        book = GrantBook(documents.change)
+        book = GrantBook(told(documents.change))
         await book.edit(SHOP, _grant("a"))
         documents.gate = asyncio.Event()
         edit = asyncio.create_task(book.edit(SHOP, lambda grants: Grants()))
