@@ -27,7 +27,7 @@ from milepost.broker.subscription import Subscription
 from milepost.cursor import facts, snapshot
 from milepost.cursor.cursor import Cursor
 from milepost.cursor.group import Start
-from milepost.errors import MilepostError
+from milepost.errors import CorruptData, MilepostError
 from milepost.storage.catalog import Snapshot, StateRow
 
 if TYPE_CHECKING:
@@ -87,9 +87,14 @@ def open_cursor(
             cursor = snapshot.decode(found.data)
             for fact in found.facts:
                 cursor.replay(facts.decode(fact))
-        except MilepostError:
+        except Exception as failure:
             store.put_back_state(state.state_id, found)
-            raise
+            if isinstance(failure, MilepostError):
+                raise
+            raise CorruptData(
+                f"{state.kind} {state.name} of {topic.name} cannot be read: "
+                f"{type(failure).__name__}: {failure}"
+            ) from failure
     cursor.extend(max(cursor.end, topic.log.end_index))
     cursor.trim(topic.log.first_index)
     if made is None:

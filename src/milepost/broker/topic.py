@@ -31,7 +31,6 @@ from milepost.broker.subscribe_gate import SubscribeGate
 from milepost.broker.subscription import Subscription
 from milepost.broker.throttle import Throttle
 from milepost.errors import (
-    CorruptData,
     EncryptionRequired,
     MilepostError,
     NotAllowed,
@@ -185,7 +184,7 @@ class Topic:
         publication.began = self._now_s()
         try:
             publication.block = block = self.log.append(items, self.now_ms(), publication.durable)
-        except CorruptData as error:
+        except MilepostError as error:  # damaged, deleted, or more than a ledger can number
             self.counters.publishes_refused[error_name(error)] += len(sends)
             self.chunked.refused()
             if self.dedup is not None:

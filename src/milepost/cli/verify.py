@@ -172,7 +172,12 @@ class _Check:
         report.cut_bytes = found.report.cut_bytes
         report.problems += [str(damage) for damage in found.report.damages]
         for topic in self._catalog.topics():
-            report.topics.append(self._topic(topic, found))
+            reason = found.damaged_topics.get(topic.topic_id)
+            try:
+                checked = None if reason else self._topic(topic, found)
+            except Exception as failure:  # of this one: the others are looked at all the same
+                checked, reason = None, f"{type(failure).__name__}: {failure}"
+            report.topics.append(checked or TopicReport(topic.name, problems=[str(reason)]))
         return report
 
     def _open_log(self, topic_id: int) -> Log | None:
@@ -232,8 +237,9 @@ class _Check:
                     entries_max=READ_ENTRIES,
                     size_max=READ_SIZE_BYTES,
                 )
-            except MilepostError as error:
-                yield str(error)
+            except Exception as error:
+                ours = isinstance(error, MilepostError)
+                yield str(error) if ours else f"entry {entry_id}: {type(error).__name__}: {error}"
                 entry_id += 1
                 next_index = -1
                 continue
@@ -265,8 +271,11 @@ class _Check:
             cursor.extend(max(log.end_index, cursor.end))
             for fact in (*kept, *replayed):
                 cursor.replay(facts.decode(fact))
-        except (CorruptData, AssertionError) as error:
+        except CorruptData as error:
             yield f"{where}: {error}"
+            return
+        except Exception as error:
+            yield f"{where}: {type(error).__name__}: {error}"
             return
         if cursor.end > log.end_index:
             yield f"{where} ends at index {cursor.end}, its log at {log.end_index}"

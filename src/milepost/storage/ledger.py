@@ -124,6 +124,11 @@ class Ledger:
                 + (" (it is sealed)" if self.sealed else "")
             )
         _, _, data, sizes, last_indexes, flags, time_ms = block
+        if last_indexes[0] < self.end_index:
+            raise CorruptData(
+                f"ledger {self.ledger_id}: entry {self.entries} ends with index {last_indexes[0]}, "
+                f"and index {self.end_index} is the next"
+            )
         mileposts = self._mileposts or self.mileposts(files)
         offset, relative_ms = self.size_bytes, time_ms - self.first_time_ms
         mileposts.extend(offset, sizes, last_indexes, relative_ms, flags, self.first_index)

@@ -13,6 +13,7 @@ block a new ledger begins.
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -22,6 +23,8 @@ from milepost.errors import (
     CorruptData,
     IndexNotFound,
     LedgerNotFound,
+    NotAllowed,
+    OutcomeUnknown,
     PersistenceError,
     TopicNotFound,
 )
@@ -35,6 +38,8 @@ from milepost.storage.ledger import Ledger, LedgerRow, ReadPlan
 from milepost.storage.mileposts import OFFSET_MAX, RELATIVE_INDEX_MAX, RELATIVE_TIME_MAX
 from milepost.storage.records import ENTRIES, LEDGER, LEDGER_BODY
 from milepost.storage.stretch import Stretch
+
+logger = logging.getLogger(__name__)
 
 READ_SIZE_DEFAULT = 1024 * 1024
 READ_ENTRIES_DEFAULT = 4096
@@ -179,6 +184,7 @@ class Log:
 
         Returns the block, whose positions and indexes become visible when `done(None)` is called.
         Times never go back inside a log, whatever the clock does: look-up by time bisects them.
+        A block that no ledger can hold is refused before anything is staged.
         """
         if self.damage is not None:
             raise CorruptData(f"{self.name} takes no messages: {self.damage}")
@@ -193,11 +199,20 @@ class Log:
         if time_ms - ledger.first_time_ms > RELATIVE_TIME_MAX:
             time_ms = ledger.first_time_ms + RELATIVE_TIME_MAX
         block = Block.encode(ledger.ledger_id, entry_id, index, time_ms, items)
+        end = self._staged_end if staged and ledger is self._staged_ledger else ledger.size_bytes
+        if not _fits(block, ledger.first_index, end):
+            if not _fits(block, index, HEADER_SIZE):
+                raise NotAllowed(
+                    f"{self.name}: {block.end_index - index} messages of {len(block.data)} bytes in "
+                    f"one go; a ledger holds {RELATIVE_INDEX_MAX + 1} of {OFFSET_MAX}"
+                )
+            # It does not fit behind what the ledger has: it begins the next one.
+            ledger, entry_id, index, time_ms = self._begin_ledger(now_ms, None)
+            block = Block.encode(ledger.ledger_id, entry_id, index, time_ms, items)
+            end = ledger.size_bytes
         data = block.data
         sequence = self._owner.submit(ENTRIES, ledger.ledger_id, (data,), _Answer(self, done))
-        if ledger is not self._staged_ledger or not staged:
-            self._staged_ledger, self._staged_end = ledger, ledger.size_bytes
-        self._staged_end += len(data)
+        self._staged_ledger, self._staged_end = ledger, end + len(data)
         staged.append((sequence, block))
         return block
 
@@ -270,10 +285,16 @@ class Log:
             self._must_roll = True
             return
         _, staged = self._staged.popleft()
-        if isinstance(staged, Ledger):
-            self.admit_ledger(staged)
-        else:
-            self.admit(staged)
+        try:
+            if isinstance(staged, Ledger):
+                self.admit_ledger(staged)
+            else:
+                self.admit(staged)
+        except Exception as failure:
+            # It is in the journal and not in the log: one more block would get its numbers.
+            self.damage = self.damage or f"{staged!r:.80} is durable and not admitted: {failure}"
+            logger.exception("%s takes no messages: %s", self.name, self.damage)
+            raise OutcomeUnknown(f"{self.name}: {failure}") from failure
 
     def _drop_refused(self) -> None:
         """What was numbered behind a loss is refused with it, and has no numbers any more from the
@@ -466,6 +487,14 @@ class Log:
         del self._first_indexes[:count]
 
 
+def _fits(block: Block, first_index: int, end: int) -> bool:
+    """Can a ledger that begins with this index, and ends at this byte, number the block's entries?"""
+    return (
+        block.last_indexes[-1] - first_index <= RELATIVE_INDEX_MAX
+        and end + len(block.data) <= OFFSET_MAX
+    )
+
+
 class _Answer:
     """The journal's answer to one staged block or ledger: the log first, then whoever waits."""
 
@@ -476,6 +505,9 @@ class _Answer:
         self._done = done
 
     def __call__(self, error: PersistenceError | None) -> None:
-        self._log._answered(error)
+        try:
+            self._log._answered(error)
+        except OutcomeUnknown as unknown:
+            error = unknown
         if self._done is not None:
             self._done(error)

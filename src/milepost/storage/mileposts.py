@@ -35,6 +35,7 @@ _FLAGS = 3
 OFFSET_MAX = 2**32 - 1
 RELATIVE_INDEX_MAX = 2**32 - 1
 RELATIVE_TIME_MAX = 2**32 - 1
+_MAX = 2**32 - 1
 
 ROWS_PER_PAGE = 256
 # The checksum is taken over this many rows at a time. Invariant: whole pages.
@@ -132,7 +133,17 @@ class Mileposts:
         first_index: int = 0,
     ) -> None:
         """Rows for consecutive entries of `sizes` bytes that came at one time. The last indexes are
-        given from 0 on, and kept from `first_index` on."""
+        given from 0 on, and kept from `first_index` on. Numbers that no row can tell are refused
+        before any row is made."""
+        if (
+            not 0 <= last_indexes[0] - first_index <= last_indexes[-1] - first_index <= _MAX
+            or not 0 <= first_offset <= first_offset + sum(sizes) <= _MAX
+            or not 0 <= time <= _MAX
+        ):
+            raise CorruptData(
+                f"rows for indexes {last_indexes[0]} to {last_indexes[-1]} from {first_index} on, "
+                f"{sum(sizes)} bytes from byte {first_offset} on, time {time}: 32 bits cannot tell"
+            )
         if len(sizes) == 1:  # many topics, a message each: half the price
             self._offsets.append(first_offset)
             self._last_indexes.append(last_indexes[0] - first_index)

@@ -7,16 +7,18 @@ nothing. Recovery writes nothing itself.
 
 What cannot be read is either a torn tail, which nobody was told of and which is cut, or damage. Damage
 is never guessed away: its ledger or state is closed to change, with a reason, and everyone else is
-served. When not even the owner of a lost record is known, opening is refused.
+served. A record that can be read and not be applied, whatever the error, is the damage of its topic or
+state alone. When not even the owner of a lost record is known, opening is refused.
 """
 
 from __future__ import annotations
 
 import gc
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from milepost.errors import CorruptData
+from milepost.errors import CorruptData, MilepostError
 from milepost.positions.ids import Position
 from milepost.storage.catalog import LEDGER_TOMB, STATE_TOMB, TOPIC_TOMB, Catalog
 from milepost.storage.entry import HEADER_SIZE as ENTRY_HEADER_SIZE
@@ -42,6 +44,8 @@ from milepost.storage.records import (
     seed_of,
 )
 from milepost.storage.runway import BLOCK_SIZE
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -73,6 +77,8 @@ class Recovered:
     snapshots: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     """By state: (sequence, snapshot) that was journalled and replaces the catalog's."""
     damaged_states: dict[int, str] = field(default_factory=dict)
+    damaged_topics: dict[int, str] = field(default_factory=dict)
+    """Topics whose log cannot even be opened, and why."""
     journal_first: int = 0
     """The oldest file of the journal; 0 in a directory that was never opened."""
     previous_file: int = 0
@@ -103,6 +109,10 @@ def recover(
         if collects:
             gc.enable()
     return replay.found
+
+
+class _Ownerless(CorruptData):
+    """A record speaks of what the catalog does not know."""
 
 
 class _Replay:
@@ -149,7 +159,10 @@ class _Replay:
             for damage in scanned.damages:
                 self._damaged(damage)
             for record in scanned.records:
-                self._apply(record, path)
+                try:
+                    self._apply(record, path)
+                except Exception as failure:
+                    self._contain(record, failure)
                 found.next_sequence = record.sequence + 1
             if scanned.damages:
                 found.next_sequence = max(
@@ -163,7 +176,17 @@ class _Replay:
         for ledger_id, damages in self._lost.items():
             if damages:
                 self._place = damages[0].file, damages[0].offset
-                if (log := self._log_of_ledger(ledger_id)) is not None:
+                try:
+                    log = self._log_of_ledger(ledger_id)
+                except _Ownerless as failure:
+                    if not self._salvage:
+                        raise CorruptData(f"{self._where}: {failure}") from failure
+                    continue  # the damage is in the report
+                except Exception as failure:
+                    reason = f"{damages[0]}; {_told(failure)}"
+                    self._refuse_topic(self._topic_of[ledger_id], reason)
+                    continue
+                if log is not None:
                     self._close(log, str(damages[0]))
 
     def _carry(self, header: FileHeader, scanned: Scan, data: bytes) -> None:
@@ -237,13 +260,41 @@ class _Replay:
             self._fact(record)
         elif record.kind == FACTS:
             for kind, owner, body in decode_parts(record.body):
-                self._fact(record._replace(kind=kind, owner=owner, body=body))
+                part = record._replace(kind=kind, owner=owner, body=body)
+                try:
+                    self._fact(part)
+                except Exception as failure:
+                    self._contain(part, failure)
         else:
             self._ledger(record)
 
     @property
     def _where(self) -> str:
         return "{}: byte {}".format(*self._place)
+
+    def _contain(self, record: Record, failure: Exception) -> None:
+        """Let a record that cannot be applied cost its own topic, or state, and nobody else."""
+        reason = f"{self._where}: {_told(failure)}"
+        topic_id = self._topic_of.get(record.owner)
+        is_fact = record.kind in (FACT, STATE)
+        if isinstance(failure, _Ownerless) or not (is_fact or topic_id is not None):
+            if not self._salvage:
+                raise CorruptData(reason) from failure
+            place = Damage(*self._place, record.sequence, record.kind, record.owner, record.group)
+            self.found.report.damages.append(place)
+            return
+        logger.error("%s", reason, exc_info=failure)
+        if is_fact:
+            self.found.damaged_states.setdefault(record.owner, reason)
+        elif topic_id is not None:
+            self._refuse_topic(topic_id, reason)
+
+    def _refuse_topic(self, topic_id: int, reason: str) -> None:
+        log = self.found.logs.get(topic_id)
+        if log is not None:
+            self._close(log, reason)
+        else:
+            self.found.damaged_topics.setdefault(topic_id, reason)
 
     def _ledger(self, record: Record) -> None:
         topic_id, first_index, time_ms = LEDGER_BODY.unpack(record.body)
@@ -267,9 +318,7 @@ class _Replay:
         block = Block.decode(record.body, "journal")
         ledger = log.ledgers[-1]
         if block.ledger_id != record.owner:
-            raise CorruptData(
-                f"{self._where}: entries of ledger {block.ledger_id} in a record of {record.owner}"
-            )
+            raise CorruptData(f"entries of ledger {block.ledger_id} in a record of {record.owner}")
         if (
             ledger.ledger_id > record.owner
             or block.first_entry_id + block.entry_count <= ledger.entries
@@ -281,12 +330,8 @@ class _Replay:
             self._admit(log, block)
 
     def _admit(self, log: Log, block: Block) -> None:
-        try:
-            log.admit(block)
-        except CorruptData as damage:  # of its mileposts, and of the ledger they are made from
-            self._close(log, str(damage))
-        else:
-            self.found.report.entries += block.entry_count
+        log.admit(block)
+        self.found.report.entries += block.entry_count
 
     def _fact(self, record: Record) -> None:
         state_id = record.owner
@@ -294,7 +339,7 @@ class _Replay:
             return
         if state_id not in self._folded:
             if self._catalog.state_by_id(state_id) is None:
-                raise CorruptData(f"{self._where}: state {state_id} is not in the catalog")
+                raise _Ownerless(f"state {state_id} is not in the catalog")
             self._folded[state_id] = self._catalog.snapshot(state_id).sequence
         if record.sequence <= self._folded[state_id]:
             return
@@ -307,11 +352,11 @@ class _Replay:
 
     def _log(self, topic_id: int) -> Log | None:
         if topic_id not in self.found.logs:
-            if (TOPIC_TOMB, topic_id) in self._tombs:
+            if (TOPIC_TOMB, topic_id) in self._tombs or topic_id in self.found.damaged_topics:
                 return None
             log = self._open_log(topic_id)
             if log is None:
-                raise CorruptData(f"{self._where}: topic {topic_id} is not in the catalog")
+                raise _Ownerless(f"topic {topic_id} is not in the catalog")
             self.found.logs[topic_id] = log
         return self.found.logs[topic_id]
 
@@ -321,7 +366,7 @@ class _Replay:
         if ledger_id not in self._topic_of:
             row = self._catalog.ledger(ledger_id)
             if row is None:
-                raise CorruptData(f"{self._where}: ledger {ledger_id} is not in the catalog")
+                raise _Ownerless(f"ledger {ledger_id} is not in the catalog")
             self._topic_of[ledger_id] = row.topic_id
         return self._log(self._topic_of[ledger_id])
 
@@ -362,6 +407,13 @@ class _Replay:
 
     def _close(self, log: Log, reason: str) -> None:
         log.damage = log.damage or reason
+
+
+def _told(failure: Exception) -> str:
+    """What an error says; of one that is not ours also what it is."""
+    if isinstance(failure, MilepostError):
+        return str(failure)
+    return f"{type(failure).__name__}: {failure}"
 
 
 def _without_runway(data: bytes, valid_size: int) -> int:

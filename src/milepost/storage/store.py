@@ -63,6 +63,8 @@ class Store:
         self._incarnation = catalog.meta().incarnation
         self._tail = TailCache(tail_size_max)
         self._logs: dict[int, Log] = {}
+        # Topics whose log could not be opened when the journal was replayed, and why.
+        self._damaged_topics: dict[int, str] = {}
         self._dirty_ledgers: dict[int, Ledger] = {}
         # States: who can snapshot them, which changed since the last checkpoint, and those that
         # changed and were closed before it.
@@ -88,11 +90,12 @@ class Store:
         self.report: RecoveryReport = found.report
         self._next_ledger_id = found.next_ledger_id
         self.damaged_states = found.damaged_states
+        self._damaged_topics = found.damaged_topics
         self._adopt_facts(found)
         # While something is damaged the journal is kept: it holds the intact rest.
-        self._keep_journal = bool(found.report.damages) or any(
-            log.damage for log in found.logs.values()
-        )
+        self._keep_journal = bool(
+            found.report.damages or found.damaged_states or found.damaged_topics
+        ) or any(log.damage for log in found.logs.values())
         self.journal = Journal(
             files,
             self._incarnation,
@@ -115,6 +118,8 @@ class Store:
 
     def _adopt_facts(self, found: Recovered) -> None:
         for state_id in {*found.snapshots, *found.facts}:
+            if state_id in self.damaged_states:
+                continue  # the journal keeps what it has of it
             if state_id in found.snapshots:
                 before = Snapshot(*found.snapshots[state_id], [])
             else:
@@ -134,6 +139,9 @@ class Store:
     def log(self, topic: TopicRow, rows: Sequence[LedgerRow] | None = None) -> Log:
         """The topic's log, opened on first use (`rows`: its ledgers, if they were fetched before)."""
         if topic.topic_id not in self._logs:
+            if topic.topic_id in self._damaged_topics:
+                # Opened without what the journal has of it, it would give the same numbers again.
+                raise CorruptData(f"{topic.name}: {self._damaged_topics[topic.topic_id]}")
             if rows is None:
                 rows = self.catalog.ledgers(topic.topic_id)
             log = Log(topic.topic_id, topic.name, [Ledger(row) for row in rows], self)

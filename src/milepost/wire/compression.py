@@ -24,11 +24,16 @@ from milepost.errors import DecompressionError, UncompressedSizeError, UnknownCo
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.frames import Buffer
 
-# An LZ4 block grows by at most 255 bytes for each of its own: a claim above that is a lie. ZSTD makes
-# a block of 128 KiB out of 4 bytes, which is still a bound. (SNAPPY and ZLIB need none: the first
-# says its size in front, the second is unpacked piece by piece.)
-_LZ4_GROWTH_MAX: Final = 255
-_ZSTD_GROWTH_MAX: Final = 32 * 1024
+# What one byte can unpack to at most, by kind: a claim above that is a lie. An LZ4 block grows by 255
+# bytes for each of its own, ZLIB codes 258 bytes in two bits, ZSTD makes a block of 128 KiB out of 4
+# bytes, SNAPPY copies 64 bytes with 3.
+GROWTH_MAX: Final[dict[int, int]] = {
+    pb.NONE: 1,
+    pb.LZ4: 255,
+    pb.ZLIB: 1032,
+    pb.ZSTD: 32 * 1024,
+    pb.SNAPPY: 22,
+}
 
 
 def compress(kind: int, data: Buffer) -> bytes:
@@ -103,7 +108,7 @@ def _check_claim(kind: int, data: Buffer, uncompressed_size: int) -> None:
     if kind == pb.SNAPPY:
         possible = cramjam.snappy.decompress_raw_len(data)
     else:
-        possible = len(data) * (_LZ4_GROWTH_MAX if kind == pb.LZ4 else _ZSTD_GROWTH_MAX)
+        possible = len(data) * GROWTH_MAX[kind]
     if uncompressed_size > possible:
         raise UncompressedSizeError(
             f"{_NAMES[kind]} payload of {len(data)} bytes claims {uncompressed_size} bytes"

@@ -25,6 +25,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from milepost.positions import BATCH_SIZE_MAX, signed64
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.compression import GROWTH_MAX
 from milepost.wire.events import BATCH, PLAIN, ChunkInfo, SendFault, Traits
 from milepost.wire.varint import read_rest, signed32
 
@@ -108,7 +109,7 @@ class _Fields:
     # A bit each for producer name, sequence id and publish time.
     required: int = 0
     publish_time: int = 0
-    is_compressed: bool = False
+    compression: int = 0
     is_encrypted: bool = False
     is_marker: bool = False
     is_transactional: bool = False
@@ -234,7 +235,9 @@ def _take(fields: _Fields, tag: int, value: int) -> None:
     if tag == _NUM_MESSAGES_IN_BATCH:
         fields.batch_size = signed32(value)
     elif tag == _COMPRESSION:
-        fields.is_compressed = value != 0
+        # A kind that the library does not know is, to it, a field that it does not know.
+        if (kind := signed32(value)) in GROWTH_MAX:
+            fields.compression = kind
     elif tag == _SEQUENCE_ID:
         fields.required |= 2
     elif tag == _PUBLISH_TIME:
@@ -283,7 +286,7 @@ def _parse(data: bytes, at: int, end: int) -> _Fields:
         missing = ", ".join(metadata.FindInitializationErrors())  # type: ignore[attr-defined]
         fields.fault = f"metadata without {missing[:80]}"
         return fields
-    fields.is_compressed = metadata.compression != pb.CompressionType.NONE
+    fields.compression = metadata.compression
     fields.is_encrypted = len(metadata.encryption_keys) > 0
     fields.is_marker = metadata.HasField("marker_type")
     fields.is_transactional = metadata.HasField("txnid_least_bits") or metadata.HasField(
@@ -338,11 +341,12 @@ def _judge_batch(fields: _Fields) -> Shape:
     if not 0 < count <= BATCH_SIZE_MAX:
         return refused(f"a batch of {count} messages; allowed are 1 to {BATCH_SIZE_MAX}")
     payload_min = count * SINGLE_MESSAGE_SIZE_MIN
-    if fields.is_compressed:
-        # The broker never decompresses: the stated size is all there is to compare with.
+    if fields.compression:
+        # The broker never decompresses: it compares with the stated size, and with what the payload
+        # could grow to, for a producer may state any size.
         if fields.uncompressed_size < payload_min:
             return refused(f"{count} messages in {fields.uncompressed_size} uncompressed bytes")
-        payload_min = 0
+        payload_min = -(-payload_min // GROWTH_MAX[fields.compression])
     traits = BATCH
     if fields.is_marker or fields.deliver_at_time is not None:
         traits = Traits(True, fields.is_marker, fields.deliver_at_time)

@@ -15,8 +15,9 @@ from milepost.cursor import facts, snapshot
 from milepost.cursor.cursor import Cursor
 from milepost.positions import IndexRanges
 from milepost.storage.engine import open_store
-from milepost.storage.entry import NewEntry
+from milepost.storage.entry import Block, NewEntry
 from milepost.storage.lock import DirectoryLock
+from milepost.storage.records import ENTRIES
 from milepost.testing import ManualClock
 
 TOPIC = "persistent://public/default/orders"
@@ -205,3 +206,29 @@ def test_what_is_no_data_directory(tmp_path: Path, line: Line) -> None:
     line("verify", str(tmp_path))
     assert line.code == 7
     assert line.err.count("\n") == 1
+
+
+def test_a_record_that_cannot_be_applied_is_one_problem_of_its_topic(
+    tmp_path: Path, line: Line
+) -> None:
+    """A block of more indexes than 32 bits tell, in a record whose checksum is right."""
+    fill(tmp_path, checkpoint=False)
+    store, lock = open_store(tmp_path, ManualClock())
+    other = store.log(store.catalog.create_topic(f"{TOPIC}-other", {}))
+    other.append([NewEntry(PAYLOAD)], 1_700_000_000_000, lambda error: None)
+    topic = store.catalog.topic(TOPIC)
+    assert topic is not None
+    log = store.log(topic)
+    ledger_id = log.ledgers[-1].ledger_id
+    liar = Block.encode(ledger_id, 10, 30, 1_700_000_000_000, [NewEntry(b"x", 2**32 - 1)] * 2)
+    store.submit(ENTRIES, ledger_id, (liar.data,), lambda error: None)
+    store.pump()
+    store.journal.close()
+    store.catalog.close()
+    lock.release()
+    report = check(tmp_path)
+    assert [len(topic.problems) for topic in report.topics] == [1, 0]
+    assert "journal/" in report.all_problems[0]
+    assert "32 bits cannot tell" in report.all_problems[0]
+    line("verify", str(tmp_path))
+    assert line.code == 7

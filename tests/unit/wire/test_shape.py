@@ -6,6 +6,7 @@ import pytest
 
 from milepost.positions import BATCH_SIZE_MAX
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.compression import compress
 from milepost.wire.events import BATCH, PLAIN, ChunkInfo
 from milepost.wire.shape import (
     METADATA_FIELDS_MAX,
@@ -79,8 +80,28 @@ def test_a_batch_of_more_messages_than_its_payload_can_hold() -> None:
 
 def test_a_compressed_batch_is_judged_by_its_stated_size() -> None:
     stated = {"num_messages_in_batch": 5, "compression": pb.ZSTD}
-    assert shapes(encoded(uncompressed_size=30, **stated)).payload_min == 0
+    assert shapes(encoded(uncompressed_size=30, **stated)).payload_min == 1
     assert fault(uncompressed_size=29, **stated) == "5 messages in 29 uncompressed bytes"
+
+
+SMALLEST = b"\0\0\0\x02\x18\0" * BATCH_SIZE_MAX
+
+
+@pytest.mark.parametrize("kind", pb.CompressionType.values())
+def test_a_compressed_batch_is_judged_by_what_its_payload_could_grow_to(kind: int) -> None:
+    """A stated size is only a claim. What real compressors make of the smallest batch is taken."""
+    stated = {"num_messages_in_batch": BATCH_SIZE_MAX, "uncompressed_size": 2**32 - 1}
+    shape = shapes(encoded(compression=kind, **stated))
+    assert shape_for_payload(shape, len(compress(kind, SMALLEST))) is shape
+    assert shape.payload_min > len(SMALLEST) // 40_000
+    lie = shape_for_payload(shape, shape.payload_min - 1).traits.fault
+    assert lie is not None
+    assert lie.message == f"{BATCH_SIZE_MAX} messages in a payload of {shape.payload_min - 1} bytes"
+
+
+def test_an_unknown_compression_is_none_as_the_library_has_it() -> None:
+    known = encoded(num_messages_in_batch=5, uncompressed_size=2**20)
+    assert shapes(known + b"\x40\x07").payload_min == 30
 
 
 def test_a_large_stated_size_is_no_fault() -> None:
