@@ -265,9 +265,9 @@ class Broker:
             )
         row = self.directory.row(name)
         if row is None:
-            if not create or not (
-                self.steward.book.auto_topics(name.namespace).allowed
-                or self.directory.partitions(name.base) is not None
+            # A partition of a partitioned topic exists before its first use; only its row is made now.
+            if not self.directory.exists(name) and not (
+                create and self.steward.book.auto_topics(name.namespace).allowed
             ):
                 raise TopicNotFound(f"topic {name} does not exist")
             row = await self.directory.create_topic(name, self.first_doc())

@@ -1,4 +1,6 @@
-"""Ending: consumers of a terminated topic that have got everything are told so, each once.
+"""Ending: consumers of a terminated topic are told when their subscription has acked everything, each once.
+
+Not before: a message that one consumer holds may still go to another, or come again.
 
 Only those whose client understands it: C++ clients up to 4.2.0 close their connection on the command.
 """
@@ -11,12 +13,11 @@ from milepost.wire.commands import Kind
 
 
 def tell(subscription: Subscription) -> None:
-    """REACHED_END_OF_TOPIC, if there is nothing more to come."""
+    """REACHED_END_OF_TOPIC, if the topic is terminated and nothing of it is left to ack."""
     from milepost.broker.session import Session  # which needs the handlers, and they need this
 
     cursor = subscription.cursor
-    has_more = cursor.first_ready is not None or cursor.next_due_ms is not None
-    if not subscription.topic.is_terminated or has_more:
+    if not subscription.topic.is_terminated or cursor.mark_delete_index + 1 < cursor.end:
         return
     for consumer in subscription.consumers:
         session = consumer.peer

@@ -405,8 +405,11 @@ class Subscription(Parts):
                 self.dispatcher.settled(acked.ranges)
             limits.unblock(self)
             self.gate.settled()
-        if acked.ranges and self.journal is not None:
-            self.journal.note(acked.ranges)
+        if acked.ranges:
+            if self.journal is not None:
+                self.journal.note(acked.ranges)
+            if self.topic.is_terminated:
+                self.wake()  # the feed tells consumers when nothing is left
 
     def flush_acks(self) -> None:
         """Send the acks of this turn of the loop to the journal."""

@@ -93,9 +93,35 @@ async def set_subscription_replicated(
 
 
 async def close_topic(broker: Broker, topic: Topic) -> None:
-    """Unload: everyone is told to go, and the next who comes opens it again."""
+    """Unload: every client is told to go, and the next one opens the topic again.
+
+    As upstream, it goes on in a new ledger: what is in the old one can then be trimmed.
+    """
     async with _closed(broker, topic):
-        pass
+        if _goes_on(topic):
+            # Closed it is in any case: a disk that refuses a new ledger now is asked again later.
+            with suppress(PersistenceError):
+                await _roll(topic)
+
+
+def _goes_on(topic: Topic) -> bool:
+    """Is there an open ledger with entries in it, for which more may come?"""
+    if not topic.name.is_persistent or topic.is_terminated or topic.log.damage is not None:
+        return False
+    ledgers = topic.log.ledgers
+    return bool(ledgers) and ledgers[-1].entries > 0 and not ledgers[-1].sealed
+
+
+async def _roll(topic: Topic) -> None:
+    """Begin a new ledger, durably."""
+    rolled = asyncio.get_running_loop().create_future()
+
+    def done(error: PersistenceError | None) -> None:
+        if not rolled.done():
+            rolled.set_exception(error) if error else rolled.set_result(None)
+
+    topic.log.roll(topic.now_ms(), done)
+    await rolled
 
 
 @asynccontextmanager
@@ -173,7 +199,8 @@ async def terminate(broker: Broker, topic: Topic) -> Position:
     put_out_producers(broker, topic)
     await broker.engine.flush()
     for subscription in topic.subscriptions.values():
-        ending.tell(subscription)
+        for part in subscription.parts():
+            ending.tell(part)
     ledgers = topic.log.ledgers
     return topic.log.last_position() or Position(ledgers[-1].ledger_id if ledgers else -1, -1)
 
@@ -246,14 +273,7 @@ async def truncate(broker: Broker, topic: Topic) -> None:
     log = topic.log
     if log.next_index == log.first_index:
         return
-    rolled = asyncio.get_running_loop().create_future()
-
-    def done(error: PersistenceError | None) -> None:
-        if not rolled.done():
-            rolled.set_exception(error) if error else rolled.set_result(None)
-
-    log.roll(topic.now_ms(), done)
-    await rolled
+    await _roll(topic)
     end_index = log.ledgers[-1].first_index
     for subscription in topic.subscriptions.values():
         subscription.trim(end_index)

@@ -88,7 +88,7 @@ class Consumer(Receiving):
 
     @property
     def has_reached_end(self) -> bool:
-        """The topic is terminated, and everything was delivered."""
+        """The topic is terminated, and the subscription has acked everything."""
         return self._subscription.has_reached_end
 
     # -- open and close ------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ class GivenPosition(BaseModel):
 
 @router.put(f"{TOPIC}/unload", status_code=204)
 async def unload(request: Request, broker: AskedBroker, topics: OpenedParts) -> None:
-    """Close the topic; its clients are told, come back, and open it again."""
+    """Close the topic; its clients are told, come back, and open it again, with a new ledger."""
     for topic in topics:
         await upkeep.close_topic(broker, topic)
         audit.note(request, "unload", topic.name)

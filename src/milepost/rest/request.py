@@ -82,9 +82,9 @@ AskedNamespace = Annotated[NamespaceName, Depends(_namespace)]
 
 
 async def open_topic(request: Request, name: TopicName, *, create: bool = False) -> Topic:
-    """The topic, if it is there, persistent, and this broker has it. Asking creates nothing, but for a
-    partition that nobody has used yet: its partitioned topic exists, and so does it. With `create` a
-    topic that is not there is made, if topics may be made by using them."""
+    """The topic, if it is there, persistent, and this broker has it. Asking creates nothing; a partition
+    is there as soon as its partitioned topic is. With `create` a topic that is not there is made, if
+    topics may be made by using them."""
     if not name.is_persistent:
         check_topic(request.app.state.broker, name)
         raise NothingStored(f"{name} is not persistent: nothing of it is stored")
@@ -102,8 +102,7 @@ async def _any_topic(request: Request, name: TopicName, *, create: bool = False)
         return found
     if not name.is_persistent:
         check_topic(broker, name)
-    exists = name.partition >= 0 and broker.directory.partitions(name.base) is not None
-    return await broker.topic(name, create=create or exists)
+    return await broker.topic(name, create=create)
 
 
 def check_topic(broker: Broker, name: TopicName) -> None:

@@ -76,6 +76,47 @@ def test_a_cursor_survives_an_unload_to_the_batch_index(stage: Stage) -> None:
     assert got(stage.consumer(again, permits=10)) == ["0", "1.0", "1.3", "5"]
 
 
+def test_an_unloaded_topic_goes_on_in_a_new_ledger(stage: Stage) -> None:
+    """So that what is acked of the old one can be trimmed."""
+    topic = stage.topic()
+    stage.publish(stage.producer(topic), message(0), message(1))
+    consumer = stage.consumer(stage.subscription(topic), permits=10)
+    stage.ack(consumer, WireId(1, 0), WireId(1, 1))
+    assert stage.run(upkeep.trim(stage.broker, topic)) == 0
+    stage.run(upkeep.close_topic(stage.broker, topic))
+    topic = stage.topic()
+    assert [ledger.sealed for ledger in topic.log.ledgers] == [True, False]
+    assert stage.run(upkeep.trim(stage.broker, topic)) == 1
+    stage.publish(stage.producer(topic), message(2))
+    assert topic.log.last_position() == (2, 0)
+    assert (topic.log.first_index, topic.log.end_index) == (2, 3)
+
+
+def test_an_unload_begins_no_second_empty_ledger_and_none_behind_the_end(stage: Stage) -> None:
+    topic = stage.topic()
+    stage.publish(stage.producer(topic), message(0))
+    for _ in range(3):
+        stage.run(upkeep.close_topic(stage.broker, stage.topic()))
+    assert [ledger.entries for ledger in stage.topic().log.ledgers] == [1, 0]
+    topic = stage.topic()
+    stage.publish(stage.producer(topic), message(1))
+    stage.run(upkeep.terminate(stage.broker, topic))
+    stage.run(upkeep.close_topic(stage.broker, topic))
+    assert [ledger.entries for ledger in stage.topic().log.ledgers] == [1, 1]
+
+
+def test_a_disk_that_refuses_a_ledger_does_not_keep_a_topic_open(stage: Stage) -> None:
+    topic = stage.topic()
+    stage.publish(stage.producer(topic), message(0))
+    stage.files.capacity = 0
+    stage.run(upkeep.close_topic(stage.broker, topic))
+    stage.files.capacity = None
+    assert topic.is_closed
+    again = stage.topic()
+    stage.publish(stage.producer(again), message(1))
+    assert (again.log.first_index, again.log.end_index) == (0, 2)
+
+
 def test_sequence_ids_survive_an_unload(make_stage: type[Stage]) -> None:
     stage = make_stage(deduplication=True)
     topic = stage.topic()

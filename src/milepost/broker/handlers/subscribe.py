@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from milepost.broker.addresses import start_index
+from milepost.broker.addresses import start_index, start_index_at
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broadcast import (
     BroadcastGroup,
@@ -54,12 +54,13 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
     is told), Key_Shared (auto-split and sticky ranges; in order per key, unless the first consumer allows
     otherwise). Durable ones are created at `initialPosition`
     and keep their place; others (readers) start at `start_message_id`, whose entry is the first sent.
-    `start_message_rollback_duration_sec` starts that long ago. `consumer_epoch` is stamped on every
-    message (PIP-84, PIP-194). A second consumer of an Exclusive subscription, or another type while
-    consumers are connected, is `ConsumerBusy`. A reader with `milepost.every-chunk` in its metadata is sent
-    every chunk where it lies, whole message or not. A `schema` must be able to read what the topic has; a
-    topic that nobody has used takes it for its own. `read_compacted` shows an Exclusive or Failover
-    subscription the last message of each key, up to where compaction has come.
+    `start_message_rollback_duration_sec` starts either that long ago, whatever else it names.
+    `consumer_epoch` is stamped on every message (PIP-84, PIP-194). A second consumer of an Exclusive
+    subscription, or another type while consumers are connected, is `ConsumerBusy`. A reader with
+    `milepost.every-chunk` in its metadata is sent every chunk where it lies, whole message or not. A
+    `schema` must be able to read what the topic has; a topic that nobody has used takes it for its own.
+    `read_compacted` shows an Exclusive or Failover subscription the last message of each key, up to
+    where compaction has come.
 
     With the consumer property `milepost.mode=broadcast`, of Shared consumers, the subscription is a
     broadcast group: every member gets every message from a position of its own. `milepost.member` names
@@ -195,7 +196,7 @@ async def _plain(
             raise NotAllowed(f"subscription {name} of {topic.name} is {kind}")
         return found
     if not command.durable or not topic.name.is_persistent:
-        reader = broker.create_reader(topic, name, _reader_start(topic, command))
+        reader = broker.create_reader(topic, name, _reader_start(session, topic, command))
         if any(item.key == EVERY_CHUNK and item.value == "true" for item in command.metadata):
             reader.gate = OpenGate(reader.cursor, topic.chunk_indexes)
         return reader
@@ -213,24 +214,27 @@ async def _plain(
 
 
 def _initial_index(session: Session, topic: Topic, command: pb.CommandSubscribe) -> int:
-    if command.start_message_rollback_duration_sec:
-        ago_ms = command.start_message_rollback_duration_sec * 1000
-        return topic.log.index_at(max(session.broker.clock.wall_ms() - ago_ms, 0))
+    """Where a new subscription starts: so many seconds ago, or at either end of the topic."""
+    ago_s = signed64(command.start_message_rollback_duration_sec)
+    if ago_s > 0:
+        return start_index_at(topic, session.broker.clock.wall_ms() - ago_s * 1000)
     if command.initialPosition == pb.CommandSubscribe.Earliest:
         return topic.log.first_index
     return topic.log.end_index
 
 
-def _reader_start(topic: Topic, command: pb.CommandSubscribe) -> int:
-    """Readers start with the entry they name; the client drops what it does not want of it."""
-    if command.HasField("start_message_id"):
+def _reader_start(session: Session, topic: Topic, command: pb.CommandSubscribe) -> int:
+    """Readers start with the entry they name; the client drops what it does not want of it.
+
+    A time ago counts more than an id: the Java client sends `earliest` beside it.
+    """
+    goes_back = signed64(command.start_message_rollback_duration_sec) > 0
+    if command.HasField("start_message_id") and not goes_back:
         start = command.start_message_id
         return start_index(
             topic, signed64(start.ledgerId), signed64(start.entryId), whole_entry=True
         )
-    if command.initialPosition == pb.CommandSubscribe.Earliest:
-        return topic.log.first_index
-    return topic.log.end_index
+    return _initial_index(session, topic, command)
 
 
 def _consumer(

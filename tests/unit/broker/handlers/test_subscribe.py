@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from stage.frames import batch, message
+from stage.frames import batch, chunk, message
 from stage.heard import deliveries, got
 from stage.stage import TOPIC, Stage
 from stage.talk import (
@@ -99,6 +99,50 @@ def test_a_time_ago(make_stage: MakeStage) -> None:
         stage.clock.advance(10)
     subscribe(stage, client, permits=10, start_message_rollback_duration_sec=25)
     assert got(client) == ["2", "3"]
+
+
+@pytest.mark.parametrize(("ago_s", "first"), [(25, 2), (5, 4), (10**15, 0), (2**64 - 9, 0)])
+def test_a_reader_begins_a_time_ago_though_it_names_the_earliest_message(
+    make_stage: MakeStage, ago_s: int, first: int
+) -> None:
+    stage = make_stage()
+    client = stage.client()
+    produce(stage, client)
+    for number in range(4):
+        client.say(message(number))
+        stage.turn()
+        stage.clock.advance(10)
+    subscribe(
+        stage,
+        client,
+        permits=10,
+        durable=False,
+        start_message_id=wire_id(-1, -1),  # as the Java client sends it
+        start_message_rollback_duration_sec=ago_s,
+    )
+    assert got(client) == [str(number) for number in range(first, 4)]
+
+
+def test_a_time_ago_begins_with_the_first_chunk_of_a_message(make_stage: MakeStage) -> None:
+    stage = make_stage()
+    client = stage.client()
+    produce(stage, client)
+    client.say(message(0), chunk(1, 0, 3), chunk(1, 1, 3))
+    stage.turn()
+    stage.clock.advance(10)
+    client.say(chunk(1, 2, 3))
+    stage.turn()
+    for consumer_id, durable in enumerate((False, True)):
+        subscribe(
+            stage,
+            client,
+            f"s{consumer_id}",
+            consumer_id=consumer_id,
+            permits=10,
+            durable=durable,
+            start_message_rollback_duration_sec=5,
+        )
+        assert got(client) == ["1/0", "1/1", "1/2"]
 
 
 @pytest.mark.parametrize(
@@ -221,6 +265,29 @@ def test_what_cannot_be_is_refused(
     reply = subscribe(stage, client, **fields)
     assert error_of(reply) == error
     assert client.session.opening == client.session.consumers == {}
+
+
+@pytest.mark.parametrize("auto_topics", [True, False])
+def test_a_partition_is_there_before_its_first_use(
+    make_stage: MakeStage, auto_topics: bool
+) -> None:
+    """Consumers of a pattern subscribe to what the namespace lists, and let nothing be made."""
+    stage = make_stage(allow_auto_topic_creation=auto_topics)
+    name = TopicName.parse("persistent://public/default/many")
+    stage.run(stage.broker.create_partitioned_topic(name, 2))
+    client = stage.client()
+    listed = request(
+        stage, client, pb.CommandGetTopicsOfNamespace(namespace="public/default", request_id=0)
+    )
+    assert list(listed.topics) == [str(name.partition_name(one)) for one in range(2)]
+    for consumer_id, topic in enumerate(listed.topics):
+        reply = subscribe(
+            stage, client, consumer_id=consumer_id, topic=topic, force_topic_creation=False
+        )
+        assert error_of(reply) == ""
+    beyond = str(name.partition_name(0)).replace("-0", "-2")
+    reply = subscribe(stage, client, consumer_id=7, topic=beyond, force_topic_creation=False)
+    assert error_of(reply) == "TopicNotFound"
 
 
 def test_a_partitioned_topic_is_joined_by_its_partitions(stage: Stage, client: Any) -> None:
