@@ -5,6 +5,8 @@ from __future__ import annotations
 from milepost.admin.request import Json, Script, delete, get, path, post
 
 _BROKERS = "admin/v2/brokers"
+# In lower case, as answers have them.
+PRODUCT_HEADER = "x-milepost-version"
 
 
 def list_brokers(cluster: str) -> Script[list[str]]:
@@ -18,6 +20,11 @@ def check_health() -> Script[str]:
 
 def get_version() -> Script[str]:
     return (yield get("/admin/v2/brokers/version")).text()
+
+
+def is_milepost() -> Script[bool]:
+    """Is it a Milepost broker, and not Apache Pulsar? Its answers say so in a header."""
+    return PRODUCT_HEADER in (yield get("/admin/v2/brokers/version")).headers
 
 
 def get_leader_broker() -> Script[Json]:

@@ -136,6 +136,7 @@ class Calls:
     list_brokers = call(brokers.list_brokers)
     check_health = call(brokers.check_health)
     get_version = call(brokers.get_version)
+    is_milepost = call(brokers.is_milepost)
     get_leader_broker = call(brokers.get_leader_broker)
     get_owned_namespaces = call(brokers.get_owned_namespaces)
     get_broker_topics = call(brokers.get_broker_topics)

@@ -37,6 +37,10 @@ class StoredMessage:
     # Messages in its batch; 0 if it was not in one.
     batch_size: int = 0
     is_encrypted: bool = False
+    # Of a chunk: the name that all chunks of its message share, its place among them, their number.
+    chunk_uuid: str = ""
+    chunk_id: int = 0
+    chunk_count: int = 0
     # Set for what a broker wrote for itself; no consumer ever sees it.
     marker_type: int | None = None
 
@@ -72,6 +76,9 @@ def messages_of_entry(
         sequence_id=_number(answer, "sequence-id"),
         is_encrypted=headers.get("x-pulsar-is-encrypted") == "true",
         marker_type=_number(answer, "marker-type"),
+        chunk_uuid=headers.get("x-pulsar-uuid", ""),
+        chunk_id=_number(answer, "chunk-id") or 0,
+        chunk_count=_number(answer, "num-chunks-from-msg") or 0,
     )
     size = _number(answer, "num-batch-message")
     if size is None or whole.is_encrypted:

@@ -53,17 +53,21 @@ def reset_subscription(
     time_ms: int | None = None,
     position: str | None = None,
     by: int | None = None,
+    last: int | None = None,
     after: bool = False,
     expected: int | None = None,
     dry_run: bool = False,
     create: bool = False,
+    exact: bool = False,
     partition: int | None = None,
 ) -> Script[ResetOutcome]:
     """Move a subscription, on all partitions or none, while its consumers live.
 
-    Where to is exactly one of an index, an id, a time, a position (`earliest`, `latest`) and by how
-    many messages. `expected` is the first index that must not be acked yet; else it is refused.
-    With `create` a subscription that is not there is made, and begins there.
+    Where to is exactly one of an index, an id, a time, a position (`earliest`, `latest`), by how many
+    indexes, and how many before the end; of the last two each partition goes as far as it can. `exact`
+    refuses what is no longer there, and a time behind the last message. `expected` is the first index
+    that must not be acked yet; else it is refused. With `create` a subscription that is not there
+    is made, and begins there.
     """
     body: Json = {
         "index": index,
@@ -71,6 +75,7 @@ def reset_subscription(
         "time": time_ms,
         "position": position,
         "by": by,
+        "last": last,
         "expected": expected,
         "partition": partition,
     }
@@ -78,6 +83,8 @@ def reset_subscription(
     path = own_path(topic, "subscriptions", subscription, "reset")
     if create:
         given["create"] = True
+    if exact:
+        given["exact"] = True
     answer = yield post(path, {**given, "after": after, "dry_run": dry_run})
     return _outcome(answer)
 

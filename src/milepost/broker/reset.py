@@ -65,14 +65,17 @@ class Target:
     edge: str | None = None
     """`earliest`, the first that is retained, or `latest`, behind the last."""
     by: int | None = None
-    """So many messages on, or back, from the first that is not acked."""
+    """So many indexes on, or back, from the first that is not acked."""
+    last: int | None = None
+    """So many indexes before the end, of each partition its own; all that there are if it has fewer."""
 
     def __post_init__(self) -> None:
         named = [name for name in self.__slots__ if getattr(self, name) is not None]
         if len(named) != 1:
             said = ", ".join(named) or "nothing"
             raise InvalidInput(
-                f"a reset to {said}; say one of index, id, time, earliest, latest, or by how many"
+                f"a reset to {said}; say one of index, id, time, earliest, latest, by how many, or "
+                "how many before the end"
             )
         if self.edge not in (None, EARLIEST, LATEST):
             raise InvalidInput(f"a reset to {self.edge!a}; say earliest or latest")
@@ -84,6 +87,8 @@ class Target:
             return f"id {self.id}"
         if self.time_ms is not None:
             return f"time {self.time_ms}"
+        if self.last is not None:
+            return f"the last {self.last}"
         return str(self.edge) if self.edge is not None else f"{self.by:+d}"
 
 
@@ -99,6 +104,9 @@ class Reset:
     create: bool = False
     """Make the subscription where it is not there yet. Without it that is an error: a name that nobody
     knows is mostly one that was mistyped."""
+    exact: bool = False
+    """Refuse a message that is no longer there, and a time behind the last message, instead of going to
+    the nearest that is."""
 
     def __post_init__(self) -> None:
         if self.create and self.expected is not None:
@@ -139,7 +147,46 @@ class Move(NamedTuple):
 
 def decide(subscriptions: Sequence[Subscription], reset: Reset) -> list[Move]:
     """What it does to each partition; an error that says why not, for any of them, is one for all."""
+    _check_reach(subscriptions, reset)
     return [_decide_one(subscription, reset) for subscription in subscriptions]
+
+
+def _check_reach(subscriptions: Sequence[Subscription], reset: Reset) -> None:
+    """Raise if a relative amount or an exact time reaches outside of every partition: where one of
+    several is shorter, it goes as far as it can."""
+    target = reset.target
+    if target.by is not None:
+        reaches = [one.position + target.by + reset.after for one in subscriptions]
+        there = [
+            0 <= index <= one.cursor.end for one, index in zip(subscriptions, reaches, strict=True)
+        ]
+        if subscriptions and not any(there):
+            one, index = subscriptions[0], reaches[0]
+            raise IndexNotFound(
+                f"{one.topic.name}: a reset by {target.by:+d} from index {one.position} to {index}; "
+                f"{_what_is_there(one.cursor)}"
+            )
+    if reset.exact and target.time_ms is not None and subscriptions:
+        starts = [start_index_at(one.topic, target.time_ms + reset.after) for one in subscriptions]
+        if all(at >= one.cursor.end for one, at in zip(subscriptions, starts, strict=True)):
+            raise IndexNotFound(
+                f"{subscriptions[0].topic.name.base}: no message came at the time {target.time_ms} or "
+                f"later; {_last_time(subscriptions)}"
+            )
+
+
+def _what_is_there(cursor: Cursor) -> str:
+    return f"there are [{cursor.first}, {cursor.end}), and {cursor.end} is the end"
+
+
+def _last_time(subscriptions: Sequence[Subscription]) -> str:
+    logs = [one.topic.log for one in subscriptions]
+    times = [
+        log.locate(log.end_index - 1).timestamp_ms
+        for log in logs
+        if log.first_index < log.end_index
+    ]
+    return f"the last came at {max(times)}" if times else "there are no messages"
 
 
 def _decide_one(subscription: Subscription, reset: Reset) -> Move:
@@ -149,7 +196,7 @@ def _decide_one(subscription: Subscription, reset: Reset) -> Move:
         raise UnexpectedPosition(
             f"{subscription.name} of {topic.name} is at index {was}, not at {reset.expected}"
         )
-    to, note = resolve(topic, cursor, reset.target, was, after=reset.after)
+    to, note = resolve(topic, cursor, reset.target, was, after=reset.after, exact=reset.exact)
     # Of a broadcast group, what happens to all its members.
     cursors = subscription.cursors()
     backlogs = [one.backlog_ranges() for one in cursors]
@@ -169,10 +216,10 @@ def _decide_one(subscription: Subscription, reset: Reset) -> Move:
 
 
 def resolve(
-    topic: Topic, cursor: Cursor, target: Target, was: int, *, after: bool
+    topic: Topic, cursor: Cursor, target: Target, was: int, *, after: bool, exact: bool = False
 ) -> tuple[int, str]:
     """The index that a target means for a subscription that is at `was`, and what to say if it is not
-    the one that was named."""
+    the one that was named. `exact` refuses an index or id that is no longer there."""
     first, end = cursor.first, cursor.end
     if target.edge is not None:
         return (first if target.edge == EARLIEST else end), ""
@@ -181,21 +228,37 @@ def resolve(
             raise InvalidInput(f"a reset to the time {target.time_ms}")
         return _clamp(start_index_at(topic, target.time_ms + after), cursor), ""
     if target.id is not None:
-        return _resolve_id(topic, cursor, target.id, after=after)
-    index = target.index if target.index is not None else was
-    index += (target.by or 0) + after
+        return _resolve_id(topic, cursor, target.id, after=after, exact=exact)
+    if target.index is None:
+        index, note = _resolve_amount(cursor, target, was, after=after)
+        return (index, note) if note else (_beginning(topic, index), "")
+    index = target.index + after
     if not 0 <= index <= end:
-        raise IndexNotFound(
-            f"{topic.name}: a reset to index {index}; there are [{first}, {end}), and {end} is the end"
-        )
+        raise IndexNotFound(f"{topic.name}: a reset to index {index}; {_what_is_there(cursor)}")
     if index < first:
+        if exact:
+            raise IndexNotFound(
+                f"{topic.name}: index {index} is no longer retained; {_what_is_there(cursor)}"
+            )
         return first, f"index {index} is no longer retained; the first is {first}"
     begins = _beginning(topic, index)
     return begins, "" if begins == index else f"index {index} is part of a chunked message"
 
 
+def _resolve_amount(cursor: Cursor, target: Target, was: int, *, after: bool) -> tuple[int, str]:
+    """So many from where it is, or before the end: as far as this partition goes."""
+    index = (
+        cursor.end - target.last if target.last is not None else was + (target.by or 0)
+    ) + after
+    reached = _clamp(index, cursor)
+    if reached == index:
+        return index, ""
+    edge = "begins" if index < cursor.first else "ends"
+    return reached, f"it {edge} at {reached}"
+
+
 def _resolve_id(
-    topic: Topic, cursor: Cursor, message_id: MessageId, *, after: bool
+    topic: Topic, cursor: Cursor, message_id: MessageId, *, after: bool, exact: bool
 ) -> tuple[int, str]:
     position = message_id.position
     partition, own = message_id.partition, topic.name.partition
@@ -211,6 +274,10 @@ def _resolve_id(
             raise IndexNotFound(
                 f"{topic.name}: id {message_id} is behind the last, {last}"
             ) from None
+        if exact or is_foreign(topic, position.ledger_id):
+            raise IndexNotFound(
+                f"{topic.name}: id {message_id} is not there; {_ids_there(topic, cursor)}"
+            ) from None
         return index, f"id {message_id} is no longer there; the next message has index {index}"
     if batch_index >= end - first:
         raise IndexNotFound(
@@ -222,6 +289,22 @@ def _resolve_id(
         return _clamp(end if batch_index < 0 else first + batch_index + 1, cursor), ""
     index = start_index(topic, *position, batch_index=batch_index)
     return _clamp(index, cursor), ""
+
+
+def is_foreign(topic: Topic, ledger_id: int) -> bool:
+    """Can a ledger not have been this topic's? Ledgers go from the front only, oldest first."""
+    known = topic.log.ledger_ids
+    if not known or ledger_id < 0 or ledger_id in known:
+        return False
+    return ledger_id > known[0] or topic.log.first_index == 0
+
+
+def _ids_there(topic: Topic, cursor: Cursor) -> str:
+    if cursor.first >= cursor.end:
+        return "there are no messages"
+    log = topic.log
+    first, last = log.locate(log.first_index).position, log.last_position()
+    return f"there are {first} to {last}"
 
 
 def _beginning(topic: Topic, index: int) -> int:

@@ -1,6 +1,6 @@
 """`milepost consume`: print messages, as a Unix filter likes them.
 
-    milepost consume orders --from idx:100 --to idx:200 --exit -f '%i %I %k %v\\n'
+    milepost consume orders --from index:100 --to index:200 --exit -f '%i %I %k %v\\n'
     milepost consume orders --exit --json | jq .data
     milepost consume orders -s billing -n 10          # as a subscription: printed, then acked
 

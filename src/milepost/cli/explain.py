@@ -2,7 +2,7 @@
 
     milepost explain 3:7:-1:2                     # in every form that a client may print
     milepost explain hex:08031007                 # bytes that an application has stored
-    milepost explain idx:120 orders               # and where that is in a topic
+    milepost explain index:120 orders             # and where that is in a topic
 
 The first two ask nobody: an id can be read without its broker.
 """

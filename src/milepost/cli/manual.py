@@ -64,10 +64,13 @@ A place in a topic, wherever one is asked for:
 | written | means |
 | --- | --- |
 | `earliest`, `latest` | the first message that is kept; behind the last |
-| `120`, `idx:120` | the message with that index |
-| `-10`, `idx:-10` | ten before the end |
-| `3:7`, `3:7:0`, `3:7:-1:2`, `(3,7,-1,2)` | a message id, as Java or C++ prints it |
-| `2026-11-15T14:00:00Z`, `@1700000000000`, `-10m` | a time: the first message not before it |
+| `120`, `index:120` (or `idx:`) | the message with that index |
+| `-10`, `index:-10` | ten before the end, of each partition its own |
+| `3:7`, `id:3:7`, `3:7:-1:2`, `(3,7,-1,2)` | a message id, as Java or C++ prints it |
+| `2026-11-15T14:00:00Z`, `time:14:30`, `@1700000000000`, `-10m` | a time: the first message not before it |
+
+What has two readings (`14:30`, `1700000000000`) is refused with the ways to say it. A move to an id, an index
+or a time that is not there is refused with what is there, exit code 5, and moves nothing.
 
 ## Output
 

@@ -23,10 +23,20 @@ COLUMNS = ("topic", "subscription", "from", "to", "first", "end", "redelivered",
 
 
 def dry_run_of(
-    admin: Admin, topic: str, subscription: str, place: Place, *, after: bool = False
+    admin: Admin,
+    topic: str,
+    subscription: str,
+    place: Place,
+    *,
+    after: bool = False,
+    exact: bool = False,
 ) -> None:
     """Print what a reset to a place would do, and change nothing."""
-    show_outcome(subscription, outcome_of(admin, topic, subscription, place, after=after))
+    if not admin.is_milepost():
+        raise cannot_count(f"{topic} {subscription}")
+    show_outcome(
+        subscription, outcome_of(admin, topic, subscription, place, after=after, exact=exact)
+    )
 
 
 def dry_run_of_skip(admin: Admin, topic: str, subscription: str, entries: int) -> None:
@@ -54,29 +64,29 @@ def outcome_of(
     after: bool = False,
     expected: int | None = None,
     create: bool = False,
+    exact: bool = False,
     dry_run: bool = True,
 ) -> ResetOutcome:
-    from milepost.admin import Missing
+    """Move a subscription of a Milepost broker, or say what that would do."""
+    return admin.reset_subscription(
+        topic,
+        subscription,
+        after=after,
+        expected=expected,
+        create=create,
+        exact=exact,
+        dry_run=dry_run,
+        **place.as_target(),
+    )
 
-    try:
-        return admin.reset_subscription(
-            topic,
-            subscription,
-            after=after,
-            expected=expected,
-            create=create,
-            dry_run=dry_run,
-            **place.as_target(),
-        )
-    except Missing:
-        # Is it the subscription that is missing, or the call?
-        if subscription in admin.get_subscriptions(topic):
-            raise CommandFailed(
-                f"{topic} {subscription}: this broker cannot say what a reset would do (Apache "
-                "Pulsar?); `milepost topics reset-cursor` works there, without --dry-run",
-                Exit.USAGE,
-            ) from None
-        raise
+
+def cannot_count(what: str) -> CommandFailed:
+    """Of Apache Pulsar, which has no call that says what a move does."""
+    return CommandFailed(
+        f"{what}: this broker is not Milepost, and cannot say beforehand what a move does; nothing "
+        "was changed",
+        Exit.USAGE,
+    )
 
 
 def show_outcome(subscription: str, outcome: ResetOutcome) -> None:

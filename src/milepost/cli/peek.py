@@ -1,24 +1,28 @@
 """`milepost peek`: look at messages without consuming them.
 
     milepost peek orders -s billing -n 5          # the next of a subscription
-    milepost peek orders --from idx:100 -n 20     # by place, of nobody's
+    milepost peek orders --from index:100 -n 20   # by place, of nobody's
 
 Nothing is acked, delivered or counted: consumers do not notice.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
 
 from milepost.cli.connection import connection
+from milepost.cli.exits import CommandFailed, Exit
 from milepost.cli.output import chosen, show_rows
 from milepost.cli.places import Kind, Place, parse_place
 from milepost.cli.remote import RemoteCommand
 from milepost.cli.topic_messages import show_messages
+from milepost.positions.names import TopicName
 
 if TYPE_CHECKING:
     from milepost.admin import Admin, StoredMessage
@@ -28,18 +32,22 @@ if TYPE_CHECKING:
 @click.command(cls=RemoteCommand)
 @click.argument("topic")
 @click.option("-s", "--subscription", help="What it would get next.")
-@click.option("--from", "begin", metavar="PLACE", help="Or begin here: idx:100, 3:7, a time.")
+@click.option("--from", "begin", metavar="PLACE", help="Or begin here: index:100, 3:7, a time.")
 @click.option("-n", "--count", type=click.IntRange(min=1), default=10, show_default=True)
 def peek(topic: str, subscription: str | None, begin: str | None, count: int) -> None:
-    """Print messages and leave them where they are. Batches are unpacked; nothing is acked."""
+    """Print messages and leave them where they are. Batches are unpacked; nothing is acked.
+
+    Of a partitioned topic it shows so many of each partition, by that partition's own numbers."""
     if subscription and begin:
         raise click.UsageError("give either --subscription or --from")
+    place = parse_place(begin or "earliest")
+    found: list[StoredMessage] = []
     with connection().admin() as admin:
-        if subscription:
-            found = next_of(admin, topic, subscription, count)
-        else:
-            place = parse_place(begin or "earliest")
-            found = list(islice(messages_from(admin, topic, place), count))
+        for one in partitions_of(admin, topic):
+            if subscription:
+                found += next_of(admin, one, subscription, count)
+            else:
+                found += islice(messages_from(admin, one, place), count)
     if chosen() is not None:
         show_messages(found)
         return
@@ -57,39 +65,125 @@ def peek(topic: str, subscription: str | None, begin: str | None, count: int) ->
     )
 
 
+def partitions_of(admin: Admin, topic: str) -> list[str]:
+    """The topic, or the name of each of its partitions."""
+    name = TopicName.parse(topic)
+    number = int(admin.get_partitioned_topic_metadata(topic).get("partitions", 0))
+    return [str(name.partition_name(n)) for n in range(number)] or [str(name)]
+
+
 def next_of(admin: Admin, topic: str, subscription: str, count: int) -> list[StoredMessage]:
     """The next messages of a subscription. Of a batch that is acked in part, a broker shows the
     whole: what it says is acked up to is left out here."""
-    found = admin.peek_messages(topic, subscription, count)
-    if not found or found[0].batch_size == 0:
-        return found
-    stats = admin.get_stats(topic).get("subscriptions", {}).get(subscription, {})
-    acked = stats.get("markDeleteIndex", -1)
-    done = sum(1 for one in found if one.index is not None and one.index <= acked)
-    if done:
-        found = admin.peek_messages(topic, subscription, count + done)
-    return [one for one in found if one.index is None or one.index > acked]
+    acked: int | None = None
+    found: list[StoredMessage] = []
+    chunks = Chunks()
+    for entry in _backlog(admin, topic, subscription):
+        if acked is None:
+            acked = -1
+            if entry[0].batch_size:
+                stats = admin.get_stats(topic).get("subscriptions", {}).get(subscription, {})
+                acked = stats.get("markDeleteIndex", -1)
+        for one in entry:
+            whole = chunks.add(one)
+            if whole is not None and (whole.index is None or whole.index > acked):
+                found.append(whole)
+        if len(found) >= count:
+            break
+    return found[:count]
+
+
+def _backlog(admin: Admin, topic: str, subscription: str) -> Iterator[list[StoredMessage]]:
+    """The entries that a subscription has not acked; `Missing` if it, or the topic, is not there."""
+    from milepost.admin import Missing
+
+    for place in itertools.count(1):
+        try:
+            yield admin.peek_entry(topic, subscription, place)
+        except Missing:
+            if place == 1 and subscription not in admin.get_subscriptions(topic):
+                raise
+            return
 
 
 def messages_from(admin: Admin, topic: str, place: Place) -> Iterator[StoredMessage]:
     """Messages from a place on, entry by entry, until there are no more."""
-    from milepost.admin import Missing
-
+    end = end_index(admin, topic)
     index = index_of(admin, topic, place)
-    while True:
-        try:
-            at = admin.get_message_id_by_index(topic, index)
-            if at.entry_id < 0:  # it has expired; the first that is kept stands for it
-                at = admin.examine_message(topic, "earliest", 1)[0].message_id
-            entry = admin.get_message_by_id(topic, at.ledger_id, at.entry_id)
-        except Missing:
-            return
+    if place.kind is Kind.INDEX and index > end:
+        raise not_there(topic, index, end)
+    first, chunks = index, Chunks()
+    while index < end:
+        entry = _entry_at(admin, topic, index)
         for one in entry:
-            if one.index is None or one.index >= index:
-                yield one
+            if one.chunk_id and not chunks.knows(one):
+                _look_back(admin, topic, one, chunks)
+            whole = chunks.add(one)
+            if whole is not None and (whole.index is None or whole.index >= first):
+                yield whole
         if entry[-1].index is None:
             return
         index = entry[-1].index + 1
+
+
+def _entry_at(admin: Admin, topic: str, index: int) -> list[StoredMessage]:
+    """The messages of the entry with an index; of the first that is kept, if that has expired."""
+    from milepost.admin import Missing
+
+    while True:
+        at = admin.get_message_id_by_index(topic, index)
+        if at.entry_id < 0:
+            return admin.examine_message(topic, "earliest", 1)
+        try:
+            return admin.get_message_by_id(topic, at.ledger_id, at.entry_id)
+        except Missing:  # retention took it in this moment, and then it has expired
+            if admin.get_message_id_by_index(topic, index) == at:
+                raise
+
+
+def _look_back(admin: Admin, topic: str, chunk: StoredMessage, chunks: Chunks) -> None:
+    """Find the chunks before one in the middle of its message: other messages may lie between."""
+    index = chunk.index
+    before: list[StoredMessage] = []
+    while index and len(before) < chunk.chunk_id:
+        index -= 1
+        entry = _entry_at(admin, topic, index)
+        if entry[-1].index is None or entry[-1].index < index:
+            return  # it has expired
+        before += [one for one in entry if one.chunk_uuid == chunk.chunk_uuid]
+        index = entry[0].index
+    for one in reversed(before):
+        chunks.add(one)
+
+
+class Chunks:
+    """Joins the chunks of a message: to a person it is one message, with the index of its last."""
+
+    def __init__(self) -> None:
+        # By the chunks' common name, in order; only messages of which the first chunk was seen.
+        self._begun: dict[str, list[StoredMessage]] = {}
+
+    def knows(self, chunk: StoredMessage) -> bool:
+        return chunk.chunk_uuid in self._begun
+
+    def add(self, one: StoredMessage) -> StoredMessage | None:
+        """The message that is whole with this; None for a chunk that others follow."""
+        if one.chunk_count <= 1:
+            return one
+        if one.chunk_id == 0:
+            self._begun[one.chunk_uuid] = []
+        begun = self._begun.get(one.chunk_uuid)
+        if begun is None or len(begun) != one.chunk_id:
+            return None  # no consumer sees it either
+        begun.append(one)
+        if len(begun) < one.chunk_count:
+            return None
+        del self._begun[one.chunk_uuid]
+        return replace(one, data=b"".join(chunk.data for chunk in begun))
+
+
+def not_there(topic: str, index: int, end: int) -> CommandFailed:
+    return CommandFailed(f"{topic}: there is no index {index}; the end is {end}", Exit.NOT_FOUND)
 
 
 def index_of(admin: Admin, topic: str, place: Place) -> int:
@@ -98,7 +192,7 @@ def index_of(admin: Admin, topic: str, place: Place) -> int:
 
     if place.kind is Kind.EARLIEST:
         return 0
-    if place.kind is Kind.INDEX and place.number >= 0:
+    if place.kind is Kind.INDEX and not place.is_from_end:
         return place.number
     end = end_index(admin, topic)
     if place.kind is Kind.INDEX:
@@ -126,6 +220,8 @@ def index_at(admin: Admin, topic: str, at: MessageId) -> int:
     try:
         return admin.get_index_by_message_id(topic, at)
     except Missing as refusal:
+        if admin.is_milepost():
+            raise
         entry = admin.get_message_by_id(topic, at.ledger_id, at.entry_id)
         index = entry[min(max(at.batch_index, 0), len(entry) - 1)].index
         if index is None:
@@ -143,6 +239,8 @@ def end_index(admin: Admin, topic: str) -> int:
     try:
         return admin.get_index_by_message_id(topic, last) + 1
     except Missing as refusal:
+        if admin.is_milepost():
+            raise
         index = admin.get_message_by_id(topic, last.ledger_id, last.entry_id)[-1].index
         if index is None:
             raise refusal from None

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -21,6 +21,11 @@ from milepost.errors import InvalidInput
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "y": 31_536_000}
 _UNITS_BYTES = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _DURATION = re.compile(r"(-?[0-9]{1,18})([smhdwy]?)", re.IGNORECASE)
+_MOMENT = re.compile(r"@([0-9]{1,18})")
+_TIME_OF_DAY = re.compile(r"([0-9]{1,2}):([0-5][0-9])(?::([0-5][0-9]))?")
+_DAY_MS = 86_400_000
+# A broker takes no later one: JSON's numbers are exact up to here.
+TIME_MS_END = 2**53
 _SIZE = re.compile(r"(-?[0-9]{1,18})([kmgt]?)(?:i?b)?", re.IGNORECASE)
 
 
@@ -67,20 +72,25 @@ def names(text: str) -> list[str]:
 
 
 def time_ms(text: str, *, now_ms: int) -> int:
-    """A moment in milliseconds: ISO 8601 (in UTC unless it says), `@1700000000000`, or `-10m`."""
-    if text.startswith("@") and text[1:].isdecimal():
-        return int(text[1:])
+    """A moment in milliseconds: ISO 8601 (in UTC unless it says), `@1700000000000`, `-10m`, or the last
+    time that it was `14:30` (in UTC)."""
+    if (match := _MOMENT.fullmatch(text)) and (moment_ms := int(match[1])) < TIME_MS_END:
+        return moment_ms
     if text.startswith("-") and _DURATION.fullmatch(text):
-        return now_ms + duration_s(text) * 1000
+        return max(now_ms + duration_s(text) * 1000, 0)
+    if (match := _TIME_OF_DAY.fullmatch(text)) and int(match[1]) < 24:
+        seconds = int(match[1]) * 3600 + int(match[2]) * 60 + int(match[3] or 0)
+        today_ms = now_ms - now_ms % _DAY_MS + seconds * 1000
+        return today_ms if today_ms <= now_ms else today_ms - _DAY_MS
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return max(round(moment.timestamp() * 1000), 0)
+    except (ValueError, OverflowError):
         raise InvalidInput(
-            f"{text!a}: expected a time like 2026-11-15T14:00:00Z, @1700000000000 or -10m"
+            f"{text!a}: expected a time like 2026-11-15T14:00:00Z, 14:30, @1700000000000 or -10m"
         ) from None
-    if moment.tzinfo is None:
-        moment = datetime.fromisoformat(f"{moment.isoformat()}+00:00")
-    return round(moment.timestamp() * 1000)
 
 
 class _Read(click.ParamType):  # type: ignore[type-arg]  # not generic before 8.4

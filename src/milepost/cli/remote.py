@@ -123,6 +123,8 @@ def _where_to_look(ctx: click.Context, topic: str, reason: str) -> str:
     from milepost.errors import InvalidInput
     from milepost.positions.names import TopicName
 
+    if reason.startswith(("persistent://", "non-persistent://")):
+        return ""  # the topic is there, and the reason says what it has
     if topic and ctx.params.get("index") is not None:
         return f"`milepost topics last-message-id {topic}` shows the end"
     if topic and ctx.params.get("subscription") and "subscription" in reason.lower():

@@ -69,7 +69,7 @@ def create(
     topic: str, subscription: str, place: str, properties: tuple[tuple[str, str], ...]
 ) -> None:
     with connection().admin() as admin:
-        at = position_of(admin, topic, place)
+        at = position_of(admin, topic, place, checked=True)
         admin.create_subscription(topic, subscription, at, properties=dict(properties))
 
 

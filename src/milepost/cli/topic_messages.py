@@ -117,7 +117,9 @@ def last_message_id(topic: str) -> None:
 @click.option("-m", "--messageId", "message_id", default="-1:-1", help="ledger:entry.")
 def get_backlog_size(topic: str, message_id: str) -> None:
     with connection().admin() as admin:
-        show_object(admin.get_backlog_size(topic, position_of(admin, topic, message_id)))
+        show_object(
+            admin.get_backlog_size(topic, position_of(admin, topic, message_id, is_id=True))
+        )
 
 
 def show_message_id(message_id: MessageId) -> None:

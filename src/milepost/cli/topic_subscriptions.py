@@ -12,7 +12,7 @@ import time
 import click
 
 from milepost.cli.connection import connection
-from milepost.cli.moves import dry_run_of, dry_run_of_skip
+from milepost.cli.moves import dry_run_of, dry_run_of_skip, outcome_of
 from milepost.cli.output import chosen, show_names, show_object
 from milepost.cli.places import END, Kind, Place, parse_place, position_of
 from milepost.cli.quantities import DURATION
@@ -37,7 +37,7 @@ def subscriptions(topic: str) -> None:
     "--messageId",
     "message_id",
     default="latest",
-    help="Where it begins: latest, earliest, ledger:entry, or idx:N.",
+    help="Where it begins: latest, earliest, ledger:entry, or index:N.",
 )
 @click.option("-r", "--replicated", is_flag=True, hidden=True)
 @PROPERTIES
@@ -52,7 +52,7 @@ def create_subscription(
         admin.create_subscription(
             topic,
             subscription,
-            position_of(admin, topic, message_id),
+            position_of(admin, topic, message_id, is_id=True, checked=True),
             replicated=replicated,
             properties=dict(properties),
         )
@@ -147,9 +147,10 @@ def expire_messages(
             else:
                 admin.expire_messages(topic, subscription, older_than_s)
             return
-        at = position_of(admin, topic, position or "")
+        at = position_of(admin, topic, position or "", is_id=True, checked=not dry_run)
         if dry_run:
-            dry_run_of(admin, topic, subscription, parse_place(position or ""), after=not excluded)
+            place = parse_place(position or "", is_id=True)
+            dry_run_of(admin, topic, subscription, place, after=not excluded)
         else:
             admin.expire_messages_until(topic, subscription, at, excluded=excluded)
 
@@ -178,7 +179,7 @@ def expire_messages_all_subscriptions(topic: str, older_than_s: int, dry_run: bo
     "-m",
     "--messageId",
     "message_id",
-    help="latest, earliest, ledger:entry[:partition:batch], idx:N.",
+    help="latest, earliest, ledger:entry[:partition:batch], index:N.",
 )
 @click.option("-e", "--exclude-reset-position", "excluded", is_flag=True, help="Begin behind it.")
 @DRY_RUN
@@ -200,10 +201,13 @@ def reset_cursor(
             else:
                 admin.reset_cursor_to_time(topic, subscription, time_ms)
             return
-        at = position_of(admin, topic, message_id or "")
+        place = parse_place(message_id or "", is_id=True)
         if dry_run:
-            dry_run_of(admin, topic, subscription, parse_place(message_id or ""), after=excluded)
+            dry_run_of(admin, topic, subscription, place, after=excluded, exact=True)
+        elif admin.is_milepost():
+            outcome_of(admin, topic, subscription, place, after=excluded, exact=True, dry_run=False)
         else:
+            at = position_of(admin, topic, place, checked=True)
             admin.reset_cursor(topic, subscription, at, excluded=excluded)
 
 
@@ -218,7 +222,7 @@ def analyze_backlog(
     topic: str, subscription: str, position: str | None, plain: bool, **_: object
 ) -> None:
     with connection().admin() as admin:
-        at = position_of(admin, topic, position) if position else None
+        at = position_of(admin, topic, position, is_id=True) if position else None
         found = admin.analyze_subscription_backlog(topic, subscription, at)
     if plain:
         click.echo(json.dumps(found))

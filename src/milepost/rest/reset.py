@@ -39,7 +39,7 @@ PersistentTopic = Annotated[TopicName, Depends(_topic)]
 
 
 class ResetRequest(BaseModel):
-    """Exactly one of `index`, `id`, `time`, `position` and `by` says where to."""
+    """Exactly one of `index`, `id`, `time`, `position`, `by` and `last` says where to."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -50,7 +50,10 @@ class ResetRequest(BaseModel):
     """Milliseconds since 1970: the first message that came not before it."""
     position: Literal["earliest", "latest"] | None = None
     by: Annotated[int, Field(strict=True, ge=-INDEX_MAX, le=INDEX_MAX)] | None = None
-    """So many messages on, or back, from the first that is not acked."""
+    """So many indexes on, or back, from the first that is not acked; each partition by its own, as far
+    as it goes."""
+    last: Index | None = None
+    """So many indexes before the end, of each partition its own; all, if it has fewer."""
 
     after: bool = False
     expected: Index | None = None
@@ -58,6 +61,9 @@ class ResetRequest(BaseModel):
     dry_run: bool = False
     create: bool = False
     """Make the subscription where it is not there yet; else that is a 404."""
+    exact: bool = False
+    """Refuse a message that is no longer there and a time behind the last message with 404; else the
+    nearest that is there is taken."""
     partition: Annotated[int, Field(strict=True, ge=0)] | None = None
     """One partition of a partitioned topic; without it all of them, or none."""
 
@@ -68,8 +74,11 @@ class ResetRequest(BaseModel):
             time_ms=self.time,
             edge=self.position,
             by=self.by,
+            last=self.last,
         )
-        return resets.Reset(target, self.after, self.expected, self.dry_run, self.create)
+        return resets.Reset(
+            target, self.after, self.expected, self.dry_run, self.create, self.exact
+        )
 
 
 MoveModel = model_of(resets.Move)

@@ -155,6 +155,7 @@ ROWS: list[tuple[str, tuple[Any, ...], dict[str, Any], str, Any]] = [
     ("delete_tenant", ("acme",), {}, f"DELETE /admin/v2/tenants/acme?{NO_FORCE}", None),
     ("check_health", (), {}, "GET /admin/v2/brokers/health", None),
     ("get_version", (), {}, "GET /admin/v2/brokers/version", None),
+    ("is_milepost", (), {}, "GET /admin/v2/brokers/version", None),
     ("get_leader_broker", (), {}, "GET /admin/v2/brokers/leaderBroker", None),
     ("get_owned_namespaces", ("c", "h:1"), {}, "GET /admin/v2/brokers/c/h%3A1/ownedNamespaces", None),
     ("get_broker_topics", (), {}, "GET /admin/v2/broker-stats/topics", None),
@@ -215,3 +216,8 @@ ELSEWHERE = {
 def test_every_call_has_a_row() -> None:
     calls = {name for name, value in vars(Calls).items() if isinstance(value, call)}
     assert calls == {row[0] for row in ROWS} | ELSEWHERE
+
+
+def test_a_broker_says_which_it_is() -> None:
+    assert Face(Played(({"x-milepost-version": "0.1.0"}, b"0.1.0"))).is_milepost()
+    assert not Face(Played(b"4.2.4")).is_milepost()

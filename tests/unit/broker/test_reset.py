@@ -181,6 +181,45 @@ def test_the_position_expected_must_be_the_one_there_is(subscription: Subscripti
         move(subscription, Target(index=0), expected=3)
 
 
+def test_an_exact_reset_goes_to_no_other_message(make_stage: Any) -> None:
+    """What was trimmed, and a time behind the last message, are refused with what is there."""
+    stage = make_stage(ledger_entries_max=1)
+    topic = stage.topic()
+    subscription = stage.subscription(topic)
+    producer = stage.producer(topic)
+    for number in range(6):
+        stage.publish(producer, message(number))
+        stage.clock.advance(1)
+    stage.checkpoint()
+    stage.store.trim(topic.log, 4)
+    subscription.trim(topic.log.first_index)
+    first_id = topic.log.locate(4).position
+    with pytest.raises(IndexNotFound, match=r"index 0 is no longer retained; there are \[4, 6\)"):
+        move(subscription, Target(index=0), exact=True)
+    with pytest.raises(IndexNotFound, match=rf"id 1:0:-1 is not there; there are {first_id} to"):
+        move(subscription, at("1:0"), exact=True)
+    later = topic.log.locate(5).timestamp_ms + 1
+    assert move(subscription, Target(time_ms=later)).to == 6
+    with pytest.raises(IndexNotFound, match=rf"or later; the last came at {later - 1}"):
+        move(subscription, Target(time_ms=later), exact=True)
+    assert move(subscription, Target(time_ms=later - 1), exact=True).to == 5
+    assert move(subscription, Target(index=6), exact=True).to == 6
+
+
+def test_an_id_of_another_topic_is_refused(stage: Stage, subscription: Subscription) -> None:
+    """Its ledger never was this topic's: the next message of this topic has nothing to do with it."""
+    other = stage.topic("persistent://public/default/other")
+    stage.publish(stage.producer(other), message(0))
+    (foreign,) = other.log.ledger_ids
+    late = stage.topic("persistent://public/default/late")
+    found = stage.subscription(late)
+    stage.publish(stage.producer(late), message(0))
+    assert foreign < late.log.ledger_ids[0]
+    with pytest.raises(IndexNotFound, match="is not there; there are"):
+        move(found, at(f"{foreign}:0"))
+    assert move(found, at("-1:-1")).to == 0
+
+
 # -- performing --------------------------------------------------------------------------------------
 
 
@@ -575,3 +614,25 @@ def test_partitions_that_have_the_subscription_move_and_the_others_are_made(stag
         (2, 1, "the subscription is new"),
     ]
     assert old.cursor.backlog == topics[1].subscriptions["s"].cursor.backlog == 0
+
+
+def test_amounts_are_each_partitions_own(stage: Stage) -> None:
+    """Clamped where one partition is shorter; refused where none is long enough."""
+    partitioned(stage, (6, 2))
+    name = TopicName.parse("persistent://public/default/p")
+
+    def moved(target: Target) -> list[tuple[int, str]]:
+        found = run(stage, Reset(target, dry_run=True), topic=name)
+        return [(one.to, one.note) for one in found]
+
+    ends = run(stage, Reset(Target(edge="latest")), topic=name)
+    assert [one.to for one in ends] == [6, 2]
+    assert moved(Target(by=-1)) == [(5, ""), (1, "")]
+    assert moved(Target(by=-4)) == [(2, ""), (0, "it begins at 0")]
+    assert moved(Target(last=4)) == [(2, ""), (0, "it begins at 0")]
+    assert moved(Target(last=0)) == [(6, ""), (2, "")]
+    assert moved(Target(last=9)) == [(0, "it begins at 0"), (0, "it begins at 0")]
+    with pytest.raises(IndexNotFound, match=r"by -7 from index 6 to -1; there are \[0, 6\)"):
+        moved(Target(by=-7))
+    with pytest.raises(IndexNotFound, match=r"by \+1 from index 6 to 7"):
+        moved(Target(by=1))

@@ -17,7 +17,16 @@ from milepost.client.endpoint import Endpoint
 
 
 class Face(Calls, SyncFace):
-    pass
+    """Answers for itself which broker it is, so that tests name only the calls that they are about."""
+
+    plays_milepost = True
+
+    def is_milepost(self) -> bool:  # type: ignore[override]
+        return self.plays_milepost
+
+
+class PulsarFace(Face):
+    plays_milepost = False
 
 
 class Line:
@@ -26,6 +35,7 @@ class Line:
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
         self.transport = Played()
+        self.is_pulsar = False
         self.code = 0
         self.out = ""
         self.err = ""
@@ -60,5 +70,9 @@ def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Line:
     made = Line(capsys)
-    monkeypatch.setattr(Endpoint, "admin", lambda self: Face(made.transport))
+
+    def face(self: Endpoint) -> Face:
+        return (PulsarFace if made.is_pulsar else Face)(made.transport)
+
+    monkeypatch.setattr(Endpoint, "admin", face)
     return made
