@@ -7,7 +7,7 @@ is `milepost.aio`.
 
 from __future__ import annotations
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 # As in `typing`, which is not imported for it: type checkers go by the name.
 TYPE_CHECKING = False
