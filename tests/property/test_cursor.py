@@ -187,6 +187,18 @@ class CursorMachine(RuleBasedStateMachine):
         assert self.cursor.call_all_back() == len(self.twin.aside)
         self.twin.aside.clear()
 
+    @rule(first=index_numbers, length=lengths)
+    def withhold(self, first: int, length: int) -> None:
+        first = self.place(first)
+        withheld = self.cursor.withhold(first, first + length)
+        assert withheld == self.twin.withhold(first, first + length)
+
+    @rule(first=index_numbers, length=lengths)
+    def admit(self, first: int, length: int) -> None:
+        first = self.place(first)
+        admitted = self.cursor.admit(first, first + length)
+        assert admitted == self.twin.admit(first, first + length)
+
     @rule(index=index_numbers)
     def seek(self, index: int) -> None:
         index = min(self.place(index), self.twin.end)
@@ -271,6 +283,10 @@ class CursorMachine(RuleBasedStateMachine):
         assert cursor.backlog == len(twin.backlog())
         assert cursor.first_ready == min(twin.indexes("ready"), default=None)
         assert cursor.aside_count == len(twin.aside)
+        assert cursor.withheld_count == len(twin.withheld)
+        waiting = {index for index in twin.state if cursor.is_waiting(index)}
+        assert waiting == twin.indexes("ready")
+        assert {index for index in twin.state if cursor.is_ready(index)} == twin.next_ones()
         assert cursor.aside_end == max(twin.aside, default=-1) + 1
         assert cursor.mark_delete_index == twin.mark_delete_index
         assert singles(cursor.backlog_ranges()) == twin.backlog()

@@ -69,6 +69,10 @@ def acked_ranges(topic: Topic, message_id: WireId, *, batch_index_ack: bool) -> 
         # A chunked message is one message: its last chunk speaks for all (PIP-107), also when the
         # id was deserialised and the chunks between are forgotten.
         return [*topic.chunk_ranges(ledger_id, entry_id), (first, end)]
+    if flags & CHUNK:
+        # A client that gives up its half of a message acks the chunks it has. The message is not done:
+        # it goes to the next consumer whole.
+        return []
     return [(first, end)]
 
 
@@ -121,17 +125,14 @@ def acked_end(topic: Topic, message_id: WireId, *, batch_index_ack: bool) -> int
 
 
 def released_ranges(topic: Topic, ids: Iterable[WireId]) -> list[Range]:
-    """What to bring back when these ids are to be redelivered: whole entries, whole messages."""
+    """What to bring back when these ids are to be redelivered: whole entries."""
     ranges: list[Range] = []
     for message_id in ids:
         try:
-            first, end, flags = topic.lookup(message_id.ledger_id, message_id.entry_id)
+            first, end, _ = topic.lookup(message_id.ledger_id, message_id.entry_id)
         except NotFound:
             continue  # trimmed meanwhile: nothing to bring back
         ranges.append((first, end))
-        if flags & LAST_CHUNK:
-            # Official clients name the last chunk only; without the others it is nothing.
-            ranges += topic.chunk_ranges(message_id.ledger_id, message_id.entry_id)
     return ranges
 
 

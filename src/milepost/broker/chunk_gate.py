@@ -1,146 +1,295 @@
 """ChunkGate: which chunks of a subscription may be delivered. Those of whole messages, and no others.
 
-A chunked message is one message (PIP-107), delivered whole or not at all, at the place of its last chunk:
-until that is there its chunks are *held*. They stay ready in the cursor, but nobody is given them. So a
-consumer never has to wait for the rest of a message, or to remember half of one through a reconnect, when
-it is the producer or the broker that was cut off.
+A chunked message is one message (PIP-107). It is delivered whole or not at all, at the place of its last
+chunk. Until all its chunks are there the cursor *withholds* them: they are ready, and no consumer is given
+them. So no consumer waits for the rest of a message, or remembers half of one through a reconnect, because
+its producer or the broker was cut off.
 
-    a chunk of an unfinished message    held
-    its last chunk                      opens the message: all of it may go, the first chunk first
-    an orphan                           given up: tied to no message, it goes to nobody
-    chunk 0 of a uuid that is held      the producer began again: the older attempt is given up
-    a last chunk, others being acked    given up with the rest: it is no message any more
-    nothing new for an hour             given up
+    unfinished   a chunk is missing       every chunk is withheld
+    whole        waits for a consumer     all but the last chunk are withheld; who meets that one may begin
+    begun        has an owner             every chunk is inflight with that consumer (chunk_handover.py)
+    given up     can never be whole       an orphan, an older attempt, a message of which a chunk was
+                                          skipped, one that got nothing new for an hour
 
-What is given up is acked by whoever asked: it would keep everything behind it from being forgotten, and
-nobody could use it.
+What is given up is acked by the caller: it would keep everything behind it from being forgotten, and no
+consumer could use it.
 
-The gate meets every ready chunk at least once, in the order of the log, before it meets those behind it.
-It looks at its cursor and never moves it.
+The gate meets every ready chunk in the order of the log. It withholds and admits what it knows in its
+cursor, and reads nothing. Each step costs the chunks of one message at most, however many are unfinished.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from milepost.broker.chunk_affinity import short_uuid
-from milepost.broker.chunked import Tie
+from milepost.broker.chunked import Tie, short_uuid
 from milepost.cursor.cursor import Cursor
 from milepost.positions.ranges import IndexRanges, Range
 from milepost.positions.spans import Span
-from milepost.storage.entry import LAST_CHUNK, Entry
-from milepost.wire.events import ChunkInfo
-from milepost.wire.metadata import chunk_info, split_entry
+from milepost.storage.entry import Entry
+from milepost.wire.metadata import chunk_info, entry_metadata
 
 # A message that got no chunk for so long will get none.
 PATIENCE_MS: Final = 60 * 60 * 1000
 
-# Open messages remembered; past it the oldest is forgotten, and found again when it is met again.
-OPEN_MAX: Final = 10_000
+# Chunks that are given up, and messages that are forgotten, in one step: others have their turn.
+EXPIRED_CHUNKS_MAX: Final = 10_000
+FORGOTTEN_MAX: Final = 1000
+
+
+class ChunkedMessage:
+    """One message, as far as it was met."""
+
+    __slots__ = ("indexes", "is_begun", "newest_ms", "num_chunks", "uuid")
+
+    def __init__(self, uuid: str, num_chunks: int) -> None:
+        self.uuid = uuid
+        self.num_chunks = num_chunks
+        self.indexes: list[int] = []
+        """Of its chunks that were met, ascending."""
+        self.newest_ms = 0
+        """When the newest of them was stored."""
+        self.is_begun = False
+        """It was given to a consumer. When that consumer gives it back, it is met again."""
+
+    def __repr__(self) -> str:
+        return f"<ChunkedMessage {self.uuid}: {len(self.indexes)} of {self.num_chunks} chunks>"
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.indexes) == self.num_chunks
+
+    @property
+    def last_index(self) -> int:
+        return self.indexes[-1]
+
+    @property
+    def ranges(self) -> list[Range]:
+        """The indexes as ranges: mostly one, since chunks mostly lie side by side."""
+        return joined(self.indexes)
 
 
 class Met(NamedTuple):
     """What the meeting of a chunk came to."""
 
-    goes_on: int
-    """Where delivery goes on: at the chunk, behind it, or where the message begins that it made
-    whole."""
-    given_up: tuple[int, ...] = ()
-    """Indexes of chunks that nobody will get."""
-
-
-class _Message:
-    __slots__ = ("indexes", "newest_ms", "uuid")
-
-    def __init__(self, uuid: str) -> None:
-        self.uuid = uuid
-        self.indexes: list[int] = []
-        """Of the chunks that were met, in order."""
-        self.newest_ms = 0
+    message: ChunkedMessage | None = None
+    """The chunk is the last one of this message, which may go now."""
+    given_up: Sequence[int] = ()
+    """Indexes of chunks that no consumer will get."""
+    is_entry: bool = False
+    """The chunk goes as an entry of its own."""
+    looks_again: bool = False
+    """A message is whole whose last chunk was passed before."""
 
 
 class ChunkGate:
-    """The chunked messages of one subscription, by the index of their first chunk."""
+    """The chunked messages of one subscription."""
 
-    __slots__ = ("_cursor", "_find", "_first_indexes", "_open", "_unfinished", "held")
+    __slots__ = (
+        "_acked_end",
+        "_by_uuid",
+        "_cursor",
+        "_firsts",
+        "_lasts",
+        "_parts",
+        "_unfinished",
+        "_wholes",
+    )
 
-    # Chunks that were met and may not go.
-    held: IndexRanges
+    # First index → unfinished message; the one without a new chunk for longest first.
+    _unfinished: OrderedDict[int, ChunkedMessage]
 
-    # Messages that may not go; the one without a new chunk for longest first.
-    # Invariant: their indexes are what is held.
-    _unfinished: OrderedDict[int, _Message]
+    # Its keys, in order.
+    _firsts: IndexRanges
 
     # uuid → first index of the unfinished message.
-    _first_indexes: dict[str, int]
+    _by_uuid: dict[str, int]
 
-    # First index → indexes of all chunks of messages that may go.
-    _open: OrderedDict[int, tuple[int, ...]]
+    # Index of any chunk → whole message, begun or not.
+    _wholes: dict[int, ChunkedMessage]
 
-    def __init__(self, cursor: Cursor, find: Callable[[int, int], tuple[int, ...]]) -> None:
-        """`find` gives the indexes of all chunks of the message whose last one lies at a ledger's
-        entry; it may have to read them."""
-        self.held = IndexRanges()
+    # The last indexes of whole messages.
+    _lasts: IndexRanges
+
+    # All other chunks of messages that are known: a cumulative ack passes them until it comes to the last.
+    _parts: IndexRanges
+
+    # Cumulative acks have come so far.  Invariant: what is in the backlog below is in `_parts`.
+    _acked_end: int
+
+    def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
-        self._find = find
         self._unfinished = OrderedDict()
-        self._first_indexes = {}
-        self._open = OrderedDict()
+        self._firsts = IndexRanges()
+        self._by_uuid = {}
+        self._wholes = {}
+        self._lasts = IndexRanges()
+        self._parts = IndexRanges()
+        self._acked_end = 0
+
+    @property
+    def unfinished_count(self) -> int:
+        """Messages that wait for a chunk."""
+        return len(self._unfinished)
+
+    # -- meeting chunks ----------------------------------------------------------------------------
 
     def meet(self, entry: Entry) -> Met:
-        """A chunk, read from the log. An error says that another chunk of its message cannot be: then
-        nothing may go, and the chunk can be met again."""
+        """A chunk was read from the log and is next. To be told of every one."""
         index = entry.last_index
-        chunk = chunk_info(split_entry(bytes(entry.payload)).metadata)
-        if chunk is None or self._cursor.ready_set(Span(index, 1)) is not None:
-            return Met(index)  # it is not the gate that stops it
+        cursor = self._cursor
+        if not cursor.is_ready(index):
+            return Met()  # it was acked, or given to a consumer, since it was read
+        known = self._wholes.get(index)
+        if known is not None:
+            return self._meet_whole(known, index)
+        chunk = chunk_info(entry_metadata(entry.payload))
+        if chunk is None:
+            return Met(is_entry=True)
         tie = Tie.of(entry.beside)
-        first_index = index if tie is None else tie.first_index
-        if first_index in self._open:
-            return Met(index)
         if tie is None and not chunk.is_first:
-            return Met(index + 1, (index,))
-        given_up: tuple[int, ...] = ()
-        older = self._first_indexes.get(short_uuid(chunk.uuid), first_index)
+            return Met(given_up=[index])
+        first_index = index if tie is None else tie.first_index
+        uuid = short_uuid(chunk.uuid)
+        given_up: list[int] = []
+        older = self._by_uuid.get(uuid, first_index)
         if older != first_index:
-            given_up = self._give_up(older)
-        if not entry.flags & LAST_CHUNK:
-            self._hold(entry, chunk, first_index)
-            return Met(index + 1, given_up)
+            given_up += self._give_up(older)  # its producer began again
+        if tie is not None and any(cursor.is_acked(Span(one, 1)) for one in tie):
+            given_up += self._give_up(first_index)
+            return Met(given_up=[*given_up, index])
         message = self._unfinished.get(first_index)
-        met = (*(message.indexes if message else ()), index)
-        if len(met) != chunk.num_chunks:
-            met = self._find(entry.ledger_id, entry.entry_id)
-            if any(self._cursor.is_acked(Span(one, 1)) for one in met):
-                return Met(index + 1, (*given_up, *self._give_up(first_index), index))
-        self._let_go(met)
-        return Met(first_index, given_up)
+        if message is None:
+            message = self._unfinished[first_index] = ChunkedMessage(uuid, chunk.num_chunks)
+            self._firsts.add(first_index, first_index + 1)
+            self._by_uuid[uuid] = first_index
+        self._unfinished.move_to_end(first_index)
+        message.newest_ms = max(message.newest_ms, entry.timestamp_ms)
+        message.indexes.append(index)
+        if len(message.indexes) > 1 and message.indexes[-2] > index:
+            message.indexes.sort()  # one that had to wait for its time
+        if not message.is_whole:
+            cursor.withhold(index, index + 1)
+            self._parts.add(index, index + 1)
+            return Met(given_up=given_up)
+        self._complete(first_index, message)
+        if index != message.last_index:
+            cursor.withhold(index, index + 1)
+            cursor.admit(message.last_index, message.last_index + 1)
+            return Met(given_up=given_up, looks_again=True)
+        return Met(message, given_up)
+
+    def _complete(self, first_index: int, message: ChunkedMessage) -> None:
+        """The last missing chunk was met."""
+        self._forget_unfinished(first_index)
+        last_index = message.last_index
+        for index in message.indexes:
+            self._wholes[index] = message
+            self._parts.add(index, index + 1)
+        self._parts.discard(last_index, last_index + 1)
+        self._lasts.add(last_index, last_index + 1)
+
+    def _meet_whole(self, message: ChunkedMessage, index: int) -> Met:
+        """A chunk of a message that was met whole before: now it waits, or it was given back."""
+        if message.is_begun:
+            others = [one for one in message.indexes if not self._cursor.is_ready(one)]
+            if others and any(self._cursor.is_acked(Span(one, 1)) for one in others):
+                return Met(given_up=self.end(message))
+            if others:
+                return Met()  # its consumer has not given all of it back
+            message.is_begun = False
+            for first, end in joined(message.indexes[:-1]):
+                self._cursor.withhold(first, end)
+        if index != message.last_index:
+            return Met()
+        # What is skipped is skipped from the front: its first chunk says whether anything was.
+        first_index = message.indexes[0]
+        if first_index == index or self._cursor.is_withheld(first_index):
+            return Met(message)
+        return Met(given_up=self.end(message))
+
+    # -- what becomes of messages ------------------------------------------------------------------
+
+    def begin(self, message: ChunkedMessage) -> bool:
+        """Admit all chunks of a message that is about to be given to a consumer. False: a part of it
+        was acked meanwhile, and the rest is to be given up (`end`)."""
+        *early, last_index = message.indexes
+        cursor = self._cursor
+        if not cursor.is_ready(last_index) or not all(map(cursor.is_withheld, early)):
+            return False
+        for first, end in joined(early):
+            cursor.admit(first, end)
+        message.is_begun = True
+        return True
+
+    def end(self, message: ChunkedMessage) -> list[int]:
+        """Know a whole message no longer; what of it is ready and can go to no consumer."""
+        self._forget_whole(message)
+        return [one for one in message.indexes if self._cursor.is_waiting(one)]
+
+    def forget(self, message: ChunkedMessage) -> None:
+        """A chunk of a message that was given back cannot be read: all of it is met anew."""
+        self._forget_whole(message)
+        self._acked_end = min(self._acked_end, message.indexes[0])
+
+    def message_of(self, index: int) -> ChunkedMessage | None:
+        """The whole message that a chunk belongs to; None if none is known."""
+        return self._wholes.get(index)
+
+    def settled(self, ranges: Iterable[Range]) -> list[int]:
+        """These were acked: messages that are done need not be remembered. What can go to no consumer
+        any more, because its message lost its beginning."""
+        given_up: list[int] = []
+        left = FORGOTTEN_MAX
+        for first, end in ranges:
+            if not (self._lasts or self._firsts) or not left:
+                break
+            for last_index in self._each(self._lasts, first, end, left):
+                self._forget_whole(self._wholes[last_index])
+                left -= 1
+            for first_index in self._each(self._firsts, first, end, left):
+                given_up += self._give_up(first_index)
+                left -= 1
+        # What was left by an ack of very many.
+        if left and self._lasts:
+            behind = self._cursor.mark_delete_index + 1
+            for last_index in self._each(self._lasts, 0, behind, left):
+                self._forget_whole(self._wholes[last_index])
+        return given_up
+
+    @staticmethod
+    def _each(indexes: IndexRanges, first: int, end: int, limit: int) -> list[int]:
+        """The indexes in `[first, end)`, at most so many."""
+        found: list[int] = []
+        while len(found) < limit and (index := indexes.next_index(first)) is not None:
+            if index >= end:
+                break
+            found.append(index)
+            first = index + 1
+        return found
 
     def ack_ranges(self, end: int) -> list[Range] | None:
         """What a cumulative ack up to `end` covers: not the chunks of messages that end later. None
-        if there are none, and it covers everything."""
-        later = IndexRanges(self.held.within(0, end))
-        for indexes in self._open.values():
-            if indexes[0] < end <= indexes[-1]:
-                for index in indexes:
-                    if index < end:
-                        later.add(index, index + 1)
-        return list(later.gaps(self._cursor.first, end)) if later else None
+        if no chunk is known, and it covers everything."""
+        if not self._parts and not self._lasts:
+            return None
+        first = max(self._acked_end, self._cursor.first)
+        if first >= end:
+            return []
+        ranges = list(self._parts.gaps(first, end))
+        for last_first, last_end in self._lasts.within(first, end):
+            for last_index in range(last_first, last_end):
+                ranges += self._wholes[last_index].ranges
+        self._acked_end = end
+        return ranges
 
-    def settled(self) -> None:
-        """Something was acked: what is done with need not be remembered."""
-        if self._open:
-            mark_delete_index = self._cursor.mark_delete_index
-            while self._open and next(iter(self._open.values()))[-1] <= mark_delete_index:
-                self._open.popitem(last=False)
-
-    def expired(self, now_ms: int) -> tuple[int, ...]:
-        """Hold no longer what got nothing new for so long; the chunks that nobody will get. To be asked
-        only when all that time its producer could have come."""
-        given_up: tuple[int, ...] = ()
-        while self._unfinished:
+    def expired(self, now_ms: int) -> list[int]:
+        """Give up messages that got nothing new for so long, some at a time; their chunks. To be asked
+        only when their producers could have come all that time."""
+        given_up: list[int] = []
+        while self._unfinished and len(given_up) < EXPIRED_CHUNKS_MAX:
             first_index, message = next(iter(self._unfinished.items()))
             if now_ms - message.newest_ms < PATIENCE_MS:
                 break
@@ -149,47 +298,62 @@ class ChunkGate:
 
     def clear(self) -> None:
         """The cursor was moved: everything is met anew."""
-        self.held.clear()
         self._unfinished.clear()
-        self._first_indexes.clear()
-        self._open.clear()
+        self._firsts.clear()
+        self._by_uuid.clear()
+        self._wholes.clear()
+        self._lasts.clear()
+        self._parts.clear()
+        self._acked_end = 0
 
-    def _hold(self, entry: Entry, chunk: ChunkInfo, first_index: int) -> None:
-        """One more chunk of a message whose last one is still to come."""
-        message = self._unfinished.get(first_index)
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _give_up(self, first_index: int) -> list[int]:
+        """Know an unfinished message no longer; what of it waits."""
+        message = self._forget_unfinished(first_index)
         if message is None:
-            message = self._unfinished[first_index] = _Message(short_uuid(chunk.uuid))
-            self._first_indexes[message.uuid] = first_index
-        index = entry.last_index
-        if not message.indexes or message.indexes[-1] < index:
-            message.indexes.append(index)
-        message.newest_ms = entry.timestamp_ms
-        self._unfinished.move_to_end(first_index)
-        self.held.add(index, index + 1)
+            return []
+        for first, end in message.ranges:
+            self._parts.discard(first, end)
+        return [one for one in message.indexes if self._cursor.is_waiting(one)]
 
-    def _let_go(self, indexes: tuple[int, ...]) -> None:
-        self._give_up(indexes[0])
-        self._open[indexes[0]] = indexes
-        if len(self._open) > OPEN_MAX:
-            self._open.popitem(last=False)
-
-    def _give_up(self, first_index: int) -> tuple[int, ...]:
-        """Hold the message no longer; what was met of it."""
+    def _forget_unfinished(self, first_index: int) -> ChunkedMessage | None:
         message = self._unfinished.pop(first_index, None)
         if message is None:
-            return ()
-        if self._first_indexes.get(message.uuid) == first_index:
-            del self._first_indexes[message.uuid]
+            return None
+        self._firsts.discard(first_index, first_index + 1)
+        if self._by_uuid.get(message.uuid) == first_index:
+            del self._by_uuid[message.uuid]
+        return message
+
+    def _forget_whole(self, message: ChunkedMessage) -> None:
         for index in message.indexes:
-            self.held.discard(index, index + 1)
-        return tuple(message.indexes)
+            self._wholes.pop(index, None)
+        for first, end in message.ranges:
+            self._parts.discard(first, end)
+            self._lasts.discard(first, end)
 
 
 class OpenGate(ChunkGate):
-    """For who reads a part of a topic and puts messages together itself: every chunk where it lies,
+    """For a reader of a part of a topic that puts messages together itself: every chunk where it lies,
     also those of messages that began before that part."""
 
     __slots__ = ()
 
     def meet(self, entry: Entry) -> Met:
-        return Met(entry.last_index)
+        return Met(is_entry=True)
+
+
+def joined(indexes: Sequence[int]) -> list[Range]:
+    """Ascending indexes as ranges.
+
+    >>> joined([3, 4, 5, 9])
+    [(3, 6), (9, 10)]
+    """
+    ranges: list[Range] = []
+    for index in indexes:
+        if ranges and ranges[-1][1] == index:
+            ranges[-1] = ranges[-1][0], index + 1
+        else:
+            ranges.append((index, index + 1))
+    return ranges

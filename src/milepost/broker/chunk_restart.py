@@ -20,7 +20,7 @@ from milepost.broker.peer import Buffer
 from milepost.storage.entry import Entry
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.encode import encode_entry_head
-from milepost.wire.metadata import split_entry
+from milepost.wire.metadata import entry_metadata
 
 # Clients forget unfinished messages by themselves after a minute; a consumer that comes this long after
 # its topic was opened has nothing from before.
@@ -43,19 +43,24 @@ def keeps_halves(client_version: str) -> bool:
     return found is not None and (int(found[1]), int(found[2])) <= _LAST_THAT_KEEPS
 
 
-def restart_frames(consumer: Consumer, entry: Entry) -> list[Buffer]:
-    """What to send before a chunk that is about to be delivered; mostly nothing."""
-    if entry.beside or not keeps_halves(consumer.peer.client_version):
-        return []
-    subscription, index = consumer.subscription, entry.last_index
+def needs_restart(consumer: Consumer, first_index: int) -> bool:
+    """May the consumer's client have a part of the message that begins at this index? To be asked
+    before the message is delivered."""
+    if not keeps_halves(consumer.peer.client_version):
+        return False
+    subscription = consumer.subscription
     topic = subscription.topic
     is_recovered = (
-        index < topic.recovered_end and consumer.connected_since_ms < topic.opened_ms + RECOVERY_MS
+        first_index < topic.recovered_end
+        and consumer.connected_since_ms < topic.opened_ms + RECOVERY_MS
     )
-    if not is_recovered and not subscription.cursor.was_delivered(index):
-        return []
-    consumer.permits -= 1  # the client gives it back
-    chunk = split_entry(bytes(entry.payload)).metadata
+    return is_recovered or subscription.cursor.was_delivered(first_index)
+
+
+def restart_frame(consumer: Consumer, entry: Entry) -> list[Buffer]:
+    """What to send before the first chunk of such a message. It takes a permit, which the client gives
+    back."""
+    chunk = entry_metadata(entry.payload)
     metadata = pb.MessageMetadata(
         producer_name=chunk.producer_name,
         sequence_id=chunk.sequence_id,

@@ -31,10 +31,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from hashlib import blake2b
 from struct import Struct
 from typing import Final, NamedTuple
 
-from milepost.broker.chunk_affinity import short_uuid
 from milepost.broker.dedup import Verdict
 from milepost.storage.entry import CHUNK, LAST_CHUNK
 from milepost.wire.events import ChunkInfo
@@ -43,6 +43,10 @@ from milepost.wire.events import ChunkInfo
 MESSAGES_MAX: Final = 10_000
 
 _TIE: Final = Struct("<QQ")
+
+# A uuid is a producer's name and a number. One that is longer is kept as its digest: how much is
+# remembered is not the producer's choice.
+_UUID_LENGTH_MAX: Final = 256
 
 
 class Tie(NamedTuple):
@@ -179,3 +183,10 @@ class ChunkedMessages:
         self._messages.move_to_end(short_uuid(chunk.uuid))
         if len(self._messages) > self._messages_max:
             self._messages.popitem(last=False)
+
+
+def short_uuid(uuid: str) -> str:
+    """What to remember a chunked message by."""
+    if len(uuid) <= _UUID_LENGTH_MAX:
+        return uuid
+    return blake2b(uuid.encode(), digest_size=32).hexdigest()

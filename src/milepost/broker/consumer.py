@@ -14,6 +14,7 @@ from milepost.broker.rates import Rates
 from milepost.wire.encode import MessageEncoder
 
 if TYPE_CHECKING:
+    from milepost.broker.chunk_handover import Handover
     from milepost.broker.subscription import Subscription
 
 # A client that sends FLOW for ever cannot push its credit past this (reliability: FLOW wrap-around).
@@ -35,6 +36,7 @@ class Consumer:
         "encoder",
         "epoch",
         "flowed_ms",
+        "handover",
         "held",
         "holder",
         "holds",
@@ -105,6 +107,8 @@ class Consumer:
         self.held: Held | None = None
         """Deliveries that wait for a fact to be on disk; later ones queue behind them. None: nothing
         waits."""
+        self.handover: Handover | None = None
+        """The chunked message that it is being sent; until all of it is out it gets nothing else."""
         self.holds = 0
         """Facts that `held` waits for."""
         self.messages_out = 0
@@ -123,4 +127,9 @@ class Consumer:
 
     @property
     def can_take(self) -> bool:
-        return self.permits > 0 and not self.is_blocked and self.peer.is_writable
+        return (
+            self.permits > 0
+            and not self.is_blocked
+            and self.handover is None
+            and self.peer.is_writable
+        )

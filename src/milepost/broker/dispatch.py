@@ -2,8 +2,10 @@
 
     Exclusive   one consumer, everything in order
     Failover    several, of which one is active; everything in order to it
-    Shared      round robin inside the highest priority level that has room; chunks stay together
+    Shared      round robin inside the highest priority level that has room
     Key_Shared  by key; what one consumer holds of a key is done before another gets that key
+
+For a chunked message it is asked once, with the last chunk: the answer is who gets all of it.
 
 A dispatcher never touches the cursor. `choose` may be asked again for the same entry; `delivered`,
 `acked` and `released` tell it what became of its choice.
@@ -15,15 +17,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from milepost.broker.active import choose_active
-from milepost.broker.chunk_affinity import ChunkAffinity
 from milepost.broker.consumer import Consumer
 from milepost.broker.keyshared import KeySharedAssignment
 from milepost.broker.passed_over import PassedOver
 from milepost.errors import ConsumerBusy, InvalidInput
 from milepost.positions.ranges import Range
 from milepost.storage.entry import CHUNK, Entry
-from milepost.wire.events import ChunkInfo
-from milepost.wire.metadata import chunk_info, entry_metadata, sticky_key
+from milepost.wire.metadata import entry_metadata, sticky_key
 
 if TYPE_CHECKING:
     from milepost.broker.subscription import Subscription
@@ -106,8 +106,8 @@ class Dispatcher:
         return redelivery_count
 
     def delivered(self, consumer: Consumer, entry: Entry, ranges: Sequence[Range]) -> None:
-        """These indexes of the entry went to the consumer it was chosen for. Not told of entries
-        without flags that went out in a run."""
+        """These indexes of the entry went to the consumer it was chosen for; with the last chunk of a
+        message, those of all its chunks. Not told of entries without flags that went out in a run."""
 
     def settled(self, ranges: Sequence[Range]) -> None:
         """Those indexes are no longer with anybody: acked or released."""
@@ -202,27 +202,8 @@ class Shared(Dispatcher):
     def __init__(self, subscription: Subscription) -> None:
         super().__init__(subscription)
         self._next = 0
-        self._chunks = ChunkAffinity()
-
-    def remove(self, consumer: Consumer) -> None:
-        super().remove(consumer)
-        self._chunks.leave(consumer.holder)
 
     def choose(self, entry: Entry) -> Consumer | None:
-        if entry.flags & CHUNK:
-            return self._choose_for_chunk(entry)
-        return self._round_robin()
-
-    def pass_over(self, entry: Entry) -> bool:
-        # A chunk waits for the consumer that has the others, and others do not wait with it.
-        info = _chunk_info(entry)
-        holder = None if info is None else self._chunks.holder_of(info)
-        if holder is None:
-            return False
-        self.passed_over.wait_for(holder, *_indexes(entry))
-        return True
-
-    def _round_robin(self) -> Consumer | None:
         """The next one with room, of the highest priority (lowest number) that has any."""
         best: Consumer | None = None
         count = len(self.consumers)
@@ -234,28 +215,6 @@ class Shared(Dispatcher):
         if best is not None:
             self._next = (best_at + 1) % count
         return best
-
-    def _choose_for_chunk(self, entry: Entry) -> Consumer | None:
-        info = _chunk_info(entry)
-        if info is None:
-            return self._round_robin()
-        holder = self._chunks.holder_of(info)
-        for consumer in self.consumers:
-            if consumer.holder == holder:
-                # Whole or not at all: the message has begun with this one and waits for its room.
-                chosen = consumer if consumer.can_take else None
-                break
-        else:
-            chosen = self._round_robin()  # chunk 0, or an orphan: anybody will do, nobody stalls
-        return chosen
-
-    def delivered(self, consumer: Consumer, entry: Entry, ranges: Sequence[Range]) -> None:
-        info = _chunk_info(entry)
-        if info is not None:
-            self._chunks.assigned(info, consumer.holder)
-
-    def sought(self) -> None:
-        self._chunks.clear()
 
 
 class KeyShared(Dispatcher):
@@ -310,7 +269,14 @@ class KeyShared(Dispatcher):
         return slot
 
     def delivered(self, consumer: Consumer, entry: Entry, ranges: Sequence[Range]) -> None:
-        self._assignment.delivered(consumer.holder, self._slot(entry), *_indexes(entry), ranges)
+        slot = self._slot(entry)
+        if entry.flags & CHUNK:
+            # A whole message, whose key is that of its last chunk.
+            for first, end in ranges:
+                for index in range(first, end):
+                    self._assignment.delivered(consumer.holder, slot, index, index + 1)
+            return
+        self._assignment.delivered(consumer.holder, slot, *_indexes(entry), ranges)
 
     def settled(self, ranges: Sequence[Range]) -> None:
         self._freed(self._assignment.settled(ranges))
@@ -333,10 +299,6 @@ class KeyShared(Dispatcher):
 
 def _indexes(entry: Entry) -> Range:
     return entry.last_index - entry.count + 1, entry.last_index + 1
-
-
-def _chunk_info(entry: Entry) -> ChunkInfo | None:
-    return chunk_info(entry_metadata(entry.payload)) if entry.flags & CHUNK else None
 
 
 def make_dispatcher(

@@ -17,7 +17,8 @@ def tell(subscription: Subscription) -> None:
     from milepost.broker.session import Session  # which needs the handlers, and they need this
 
     cursor = subscription.cursor
-    if not subscription.topic.is_terminated or cursor.mark_delete_index + 1 < cursor.end:
+    # What is withheld waits for a chunk that will not come to a terminated topic.
+    if not subscription.topic.is_terminated or cursor.backlog > cursor.withheld_count:
         return
     for consumer in subscription.consumers:
         session = consumer.peer

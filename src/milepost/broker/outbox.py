@@ -6,14 +6,14 @@ one from before the seek. Until it is out the client cannot mean it: an ack that
 older delivery, and a command that wants it again has not seen it. Frames behind one that waits wait with
 it, since a client gets its messages in order.
 
-    >>> held = Held(); held.add([b"frame"], Delivered(3, ((4, 7),), ((4, 6),)))
-    >>> held.count, held.again, held.indexes
+    >>> held = Held(); held.add([b"frame"], Delivered(3, ((4, 7),), ((4, 6),)), permits=3)
+    >>> held.permits, held.again, held.indexes
     (3, IndexRanges([(4, 6)]), IndexRanges([(4, 7)]))
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from milepost.broker.ack_journal import AckJournal
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 class Held:
     """Deliveries to one consumer that wait for a fact to be on disk."""
 
-    __slots__ = ("again", "buffers", "count", "indexes")
+    __slots__ = ("again", "buffers", "indexes", "permits")
 
     def __init__(self) -> None:
         self.buffers: list[Buffer] = []
-        self.count = 0
-        """Messages in them: the permits they took."""
+        self.permits = 0
+        """What they took, and the consumer gets back if they do not leave."""
         self.indexes = IndexRanges()
-        """Those messages."""
+        """The messages in them."""
         self.again = IndexRanges()
         """Of them, what was stale until this delivery. Invariant: inside `indexes`."""
 
-    def add(self, buffers: Iterable[Buffer], went: Delivered) -> None:
+    def add(self, buffers: Iterable[Buffer], went: Delivered, permits: int) -> None:
         self.buffers += buffers
-        self.count += went.count
+        self.permits += permits
         for first, end in went.ranges:
             self.indexes.add(first, end)
         for first, end in went.stale:
@@ -52,22 +52,29 @@ class Held:
 
 
 class Outbox:
-    def __init__(self, cursor: Cursor, journal: AckJournal | None) -> None:
-        """`journal` None: nothing is durable, so nothing waits."""
+    def __init__(
+        self, cursor: Cursor, journal: AckJournal | None, let_out: Callable[[], None]
+    ) -> None:
+        """`journal` None: nothing is durable, so nothing waits. `let_out` is called when what waited
+        for a consumer is on its way to it."""
         self._cursor = cursor
         self._journal = journal
+        self._on_let_out = let_out
         # Whose deliveries wait; mostly nobody's.  Invariant: what `Consumer.held` has.
         self._holding: dict[Consumer, Held] = {}
 
-    def send(self, consumer: Consumer, buffers: Sequence[Buffer], went: Delivered) -> None:
+    def send(
+        self, consumer: Consumer, buffers: Sequence[Buffer], went: Delivered, permits: int
+    ) -> None:
         """Frames out, in order, at once or when a fact says that the delivery happened. A delivery
         behind a fact that was refused needs one too: what was refused may have been of the same
-        indexes, and it takes the whole state with it."""
+        indexes, and it takes the whole state with it. `permits`: what the frames took. A chunked
+        message has none yet; they are made when nothing waits for its owner any more."""
         journal = self._journal
         if journal is not None and (went.stale or journal.is_behind):
             if consumer.held is None:
                 consumer.held = self._holding[consumer] = Held()
-            consumer.held.add(buffers, went)
+            consumer.held.add(buffers, went, permits)
             consumer.holds += 1
             epoch = self._cursor.epoch
 
@@ -80,21 +87,22 @@ class Outbox:
 
             journal.fact(DeliveryFact(epoch, IndexRanges(went.ranges)), durable)
         elif consumer.held is not None:
-            consumer.held.add(buffers, went)
-        else:
+            consumer.held.add(buffers, went, permits)
+        elif buffers:
             consumer.peer.write(buffers)
 
     def _let_out(self, consumer: Consumer) -> None:
         held, consumer.held = self._holding.pop(consumer, None), None
         if held is not None and not consumer.is_closed:
             consumer.peer.write(held.buffers)
+            self._on_let_out()
 
     def recall(self, consumer: Consumer) -> None:
         """What waits to be sent to a consumer will not be: its permits are its own again, and what
         was stale is. What comes after must still wait for the facts that are under way."""
         held, consumer.held = self._holding.pop(consumer, None), None
         if held is not None:
-            consumer.permits += held.count
+            consumer.permits += held.permits
             self._cursor.withdraw(held.again, consumer.holder)
             if consumer.holds and not consumer.is_closed:
                 consumer.held = self._holding[consumer] = Held()
@@ -102,7 +110,7 @@ class Outbox:
     def sought(self) -> None:
         """A new epoch began: what waits is of an older one, and goes nowhere."""
         for consumer, held in self._holding.items():
-            consumer.permits += held.count
+            consumer.permits += held.permits
             consumer.held = None
         self._holding.clear()
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from milepost.broker import dedup_switch, delayed, upkeep
 from milepost.broker import limits as limiting
-from milepost.broker.chunk_gate import PATIENCE_MS
+from milepost.broker.chunk_gate import PATIENCE_MS, joined
 from milepost.broker.limits import Limits
 from milepost.broker.policies.effective import Rate
 from milepost.broker.policies.policy import Level
@@ -82,8 +82,8 @@ class Steward:
                     if part.cursor.next_due_ms is not None:
                         delayed.release_due(part, now_ms)
                     # While the topic was closed no producer could go on with its message.
-                    if part.gate.held and now_ms - topic.opened_ms >= PATIENCE_MS:
-                        part.pass_over([(one, one + 1) for one in part.gate.expired(now_ms)])
+                    if part.gate.unfinished_count and now_ms - topic.opened_ms >= PATIENCE_MS:
+                        part.pass_over(joined(part.gate.expired(now_ms)))
 
     # -- handing them out --------------------------------------------------------------------------
 

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 
 from milepost.broker import addresses, compacted, delayed, limits, tally
 from milepost.broker.ack_journal import AckJournal, Done, Journaling
-from milepost.broker.chunk_gate import ChunkGate
-from milepost.broker.chunk_restart import restart_frames
+from milepost.broker.chunk_gate import ChunkedMessage, ChunkGate, joined
+from milepost.broker.chunk_handover import Handover, Handovers
+from milepost.broker.chunk_restart import needs_restart, restart_frame
 from milepost.broker.consumer import NO_EPOCH, PERMITS_MAX, Consumer
 from milepost.broker.dispatch import Dispatcher, make_dispatcher
 from milepost.broker.limits import Limits
@@ -28,7 +29,6 @@ from milepost.broker.parts import Parts
 from milepost.broker.peer import Buffer
 from milepost.broker.pending_seeks import PendingSeeks
 from milepost.broker.rates import Rates
-from milepost.broker.recent_reads import UNREADABLE
 from milepost.broker.reset_history import ResetHistory
 from milepost.broker.runs import entry_frame, fresh_run, run_frames
 from milepost.broker.tally import Tally
@@ -73,8 +73,10 @@ class Subscription(Parts):
         """What makes its progress durable; None for a reader's."""
         if journal is not None and state_id is not None:
             self.journal = AckJournal(journal, state_id)
-        self.gate = ChunkGate(cursor, topic.chunk_indexes)
+        self.gate = ChunkGate(cursor)
         """Which chunks may go."""
+        self.handovers = Handovers()
+        """Chunked messages that are being sent."""
         self.dispatcher: Dispatcher | None = None
         """How messages are shared out; None while there never was a consumer."""
         self.consumers: list[Consumer] = []
@@ -103,7 +105,7 @@ class Subscription(Parts):
         self.unacked = 0
         """Messages that its consumers hold. Invariant: the sum of theirs, and what is inflight."""
         self.pace = Pace()
-        self._outbox = Outbox(cursor, self.journal)
+        self._outbox = Outbox(cursor, self.journal, lambda: self.wake())
         self.tally, self.rates = Tally(), Rates()
 
     def __repr__(self) -> str:
@@ -145,10 +147,16 @@ class Subscription(Parts):
 
     def release_all(self, consumer: Consumer) -> None:
         """What the consumer holds is ready again, though it stays."""
-        self._outbox.recall(consumer)
+        self._recall(consumer)
         self.cursor.release_holder(consumer.holder, count=False)
         self.unacked -= consumer.unacked
         consumer.unacked = 0
+
+    def _recall(self, consumer: Consumer) -> None:
+        """What is on its way to a consumer, and not out yet, is not sent."""
+        self._outbox.recall(consumer)
+        if consumer.handover is not None:
+            self.handovers.drop(consumer.handover)
 
     def rescan(self) -> None:
         """Something changed that may let an entry go: look from the front again. What was passed over
@@ -173,7 +181,11 @@ class Subscription(Parts):
 
     def demand(self) -> Range | None:
         """The indexes that could be delivered now, `[first, end)`. None: nothing."""
-        if self.dispatcher is None or self.is_blocked:
+        if self.dispatcher is None:
+            return None
+        if self.handovers and (chunks := self.handovers.demand()) is not None:
+            return chunks
+        if self.is_blocked:
             return None
         room = self.dispatcher.room()
         if self.throttles and room > 0:
@@ -193,25 +205,20 @@ class Subscription(Parts):
         """The next indexes that can go, at most so many: those that were passed over and can go now are
         among them."""
         cursor = self.cursor
-        ready = self._next_in_line(limit)
+        ready = cursor.next_ready(self._scan_index, limit)
         while self.dispatcher is not None and cursor.aside_count:
             called = self.dispatcher.next_called(None if ready is None else ready[0])
             if not called:
                 break
             if sum([cursor.call_back(first, end) for first, end in called]):
-                ready = self._next_in_line(limit)
+                ready = cursor.next_ready(self._scan_index, limit)
         return ready
 
-    def _next_in_line(self, limit: int) -> Range | None:
-        """The next indexes that are ready and not held back, at most so many."""
-        index, held = self._scan_index, self.gate.held
-        while (ready := self.cursor.next_ready(index, limit)) is not None and held:
-            first, end = ready
-            index = held.next_absent(first, self.cursor.end)
-            if index == first:
-                next_held = held.next_index(first)
-                return first, end if next_held is None else min(end, next_held)
-        return ready
+    @property
+    def wanted_index(self) -> int:
+        """The first index whose entry has yet to be sent to a consumer; the end if none has."""
+        ready = self.cursor.first_ready
+        return min([self.cursor.end if ready is None else ready, *self.handovers.next_indexes()])
 
     def offer(self, entries: Sequence[Entry], epoch: int, *, at_once: bool = False) -> None:
         """Give entries that were read to whoever may have them.
@@ -225,8 +232,10 @@ class Subscription(Parts):
             return
         if self.reads_compacted:
             compacted.skip_within(self, entries)
-        at, count = 0, len(entries)
-        if not at_once and self.dispatcher.keeps_order and self._comes_first(entries[0]):
+        at, count = self._hand_over(entries), len(entries)
+        if at == count:
+            return
+        if not at_once and self.dispatcher.keeps_order and self._comes_first(entries[at]):
             return
         while at < count and not self.is_blocked:
             entry = entries[at]
@@ -239,20 +248,18 @@ class Subscription(Parts):
                 continue
             if entry.flags & CHUNK:
                 if self._comes_first(entry):
-                    return  # its message's earlier chunks, say, whose consumer has room again
-                try:
-                    goes_on, given_up = self.gate.meet(entry)
-                except UNREADABLE:
-                    self.pass_over_unreadable(entry.last_index)
-                    at += 1
-                    continue
-                self.pass_over([(index, index + 1) for index in given_up])
-                if goes_on < entry.last_index:
+                    return  # the gate meets chunks in order: an earlier one of its message, say
+                met = self.gate.meet(entry)
+                self.pass_over(joined(met.given_up))
+                if met.looks_again:
                     self.rescan()
                     return
-                if goes_on > entry.last_index:
+                message = met.message
+                if message is None and not met.is_entry:
                     at += 1
                     continue
+            else:
+                message = None
             consumer = self.dispatcher.choose(entry)
             if consumer is None:
                 if not self.dispatcher.pass_over(entry):
@@ -260,7 +267,11 @@ class Subscription(Parts):
                 self.cursor.set_aside(entry.last_index - entry.count + 1, entry.last_index + 1)
                 at += 1
                 continue
-            at += self._deliver(consumer, entries, at)
+            if message is None:
+                at += self._deliver(consumer, entries, at)
+            else:
+                self._begin(consumer, message, entry)
+                at += 1
 
     def _comes_first(self, entry: Entry) -> bool:
         """Is there anything ready before this entry that has its turn?"""
@@ -299,9 +310,8 @@ class Subscription(Parts):
         if shown is not None and shown.is_empty:
             return  # acked, or with somebody else, since it was read
         redelivery_count = cursor.redelivery_count(span)
-        frames = restart_frames(consumer, entry) if entry.flags & CHUNK else []
         went = cursor.deliver(span.first_index, span.end_index, consumer.holder)
-        frames += entry_frame(
+        frames = entry_frame(
             consumer,
             entry,
             shown,
@@ -312,6 +322,66 @@ class Subscription(Parts):
             tally.redelivered(consumer, went.count)
         self.dispatcher.delivered(consumer, entry, went.ranges)
         self._delivered(consumer, went, frames, (entry,))
+
+    def _begin(self, consumer: Consumer, message: ChunkedMessage, last: Entry) -> None:
+        """Make a consumer the owner of a whole chunked message, of which `last` is the last chunk."""
+        assert self.dispatcher is not None
+        restarts = needs_restart(consumer, message.indexes[0])
+        if not self.gate.begin(message):
+            self.pass_over(joined(self.gate.end(message)))
+            return
+        ranges = message.ranges
+        stale: list[Range] = []
+        for first, end in ranges:
+            stale += self.cursor.deliver(first, end, consumer.holder).stale
+        self.handovers.begin(Handover(message, consumer, restarts=restarts))
+        self.dispatcher.delivered(consumer, last, ranges)
+        self._took(consumer, Delivered(len(message.indexes), ranges, stale))
+        self.wake()  # for its chunks, which may be those that were just read
+
+    def _took(self, consumer: Consumer, went: Delivered) -> None:
+        """A consumer owns a chunked message now, whatever becomes of its frames."""
+        consumer.unacked += went.count
+        self.unacked += went.count
+        limits.block(self, consumer)
+        self._outbox.send(consumer, (), went, 0)
+
+    def _hand_over(self, entries: Sequence[Entry]) -> int:
+        """Send chunks to those that own them; how many of the entries are dealt with. They were read
+        for that, and lie in front of everything else."""
+        if not self.handovers:
+            return 0
+        for at, entry in enumerate(entries):
+            handover = self.handovers.at(entry.last_index)
+            if handover is None:
+                return at
+            if handover.can_go:
+                self._send_chunk(handover, entry)
+        return len(entries)
+
+    def _send_chunk(self, handover: Handover, entry: Entry) -> None:
+        assert self.dispatcher is not None
+        consumer = handover.consumer
+        frames: list[Buffer] = []
+        if handover.is_first and handover.restarts:
+            frames += restart_frame(consumer, entry)
+            consumer.permits -= 1
+        redelivery_count = self.cursor.redelivery_count(Span(entry.last_index, 1))
+        frames += entry_frame(
+            consumer,
+            entry,
+            None,
+            self.dispatcher.shown_count(redelivery_count),
+            shows_index=self._shows_index(consumer),
+        )
+        if redelivery_count:
+            tally.redelivered(consumer, 1)
+        self.handovers.sent(handover)
+        consumer.permits -= 1
+        self._count_sent(consumer, 1, len(entry.payload), 1)
+        consumer.peer.write(frames)
+        if handover.is_done:
+            self.rescan()  # it may have what it was passed over for
 
     def _shows_index(self, consumer: Consumer) -> bool:
         return consumer.peer.wants_broker_entry and self.limits.expose_broker_entry
@@ -324,12 +394,15 @@ class Subscription(Parts):
         consumer.permits -= went.count
         consumer.unacked += went.count
         self.unacked += went.count
-        size = sum([len(entry.payload) for entry in run])
-        tally.delivered(consumer, entries=len(run), messages=went.count, size=size)
         limits.block(self, consumer)
+        size = sum([len(entry.payload) for entry in run])
+        self._count_sent(consumer, went.count, size, len(run))
+        self._outbox.send(consumer, buffers, went, went.count)
+
+    def _count_sent(self, consumer: Consumer, messages: int, size: int, entries: int) -> None:
+        tally.delivered(consumer, entries=entries, messages=messages, size=size)
         for throttle in self.throttles:
-            throttle.took(went.count, size)
-        self._outbox.send(consumer, buffers, went)
+            throttle.took(messages, size)
 
     def pass_over(self, ranges: Sequence[Range]) -> None:
         """What no consumer is to get is done. A marker, which is stored and indexed and never
@@ -337,6 +410,7 @@ class Subscription(Parts):
         for first, end in ranges:
             self.cursor.call_back(first, end)
             # To nobody: but an ack without a delivery might be one from before a seek.
+            self.cursor.admit(first, end)
             self.cursor.deliver(first, end, _NO_CONSUMER)
         if ranges:
             acked = self.cursor.ack(ranges, _NO_CONSUMER)
@@ -354,7 +428,22 @@ class Subscription(Parts):
     def pass_over_unreadable(self, index: int) -> None:
         """The entry with this index is damaged or gone: it stays unacked, and is not tried again
         until something changes."""
+        handover = self.handovers.at(index)
+        if handover is not None:
+            self._cut_short(handover)
         self._scan_index = max(self._scan_index, index + 1)
+
+    def _cut_short(self, handover: Handover) -> None:
+        """A chunk of a message that has begun cannot be read: its owner gives the message back."""
+        self.handovers.drop(handover)
+        message, consumer = handover.message, handover.consumer
+        released = self.cursor.release(message.ranges, consumer.holder, count=False)
+        consumer.unacked -= released.count
+        self.unacked -= released.count
+        self.gate.forget(message)
+        if self.dispatcher is not None:
+            self.dispatcher.settled(message.ranges)
+        limits.unblock(self)
 
     # -- acknowledgement ---------------------------------------------------------------------------
 
@@ -389,7 +478,7 @@ class Subscription(Parts):
         ranges = self.gate.ack_ranges(end)
         if ranges is None or end > self.cursor.end or self.cursor.is_stale(end - 1):
             return self.cursor.ack_up_to(end, holder)
-        return self.cursor.ack(ranges, holder)
+        return self.cursor.skip_ranges(ranges, holder)
 
     def _note(self, acked: Acked) -> None:
         """Account for an ack and remember what of it must become durable."""
@@ -404,10 +493,11 @@ class Subscription(Parts):
             if self.dispatcher is not None:
                 self.dispatcher.settled(acked.ranges)
             limits.unblock(self)
-            self.gate.settled()
         if acked.ranges:
             if self.journal is not None:
                 self.journal.note(acked.ranges)
+            if given_up := self.gate.settled(acked.ranges):
+                self.pass_over(joined(given_up))
             if self.topic.is_terminated:
                 self.wake()  # the feed tells consumers when nothing is left
 
@@ -429,12 +519,12 @@ class Subscription(Parts):
             if consumer.held is not None:
                 # On their way: nobody has them to give back.
                 held.discard_all(consumer.held.indexes)
-            asked = addresses.released_ranges(self.topic, ids)
+            asked = self._whole_messages(addresses.released_ranges(self.topic, ids), consumer)
             ranges = [held_one for one in asked for held_one in held.within(*one)]
             self.cursor.release(ranges, consumer.holder, count=True)
             self.dispatcher.settled(ranges)
         else:
-            self._outbox.recall(consumer)
+            self._recall(consumer)
             self.cursor.release_holder(consumer.holder, count=self.dispatcher.releases_by_id)
             self.dispatcher.released(consumer)
         self.unacked -= consumer.unacked
@@ -442,6 +532,17 @@ class Subscription(Parts):
         self.unacked += consumer.unacked
         limits.unblock(self)
         self.rescan()
+
+    def _whole_messages(self, asked: Sequence[Range], consumer: Consumer) -> list[Range]:
+        """The same ranges, and all chunks of the messages that they have chunks of. Official clients
+        name the last chunk only, or those that they have; without the others it is nothing."""
+        ranges = list(asked)
+        for first, end in asked:
+            if end - first == 1 and (message := self.gate.message_of(first)) is not None:
+                ranges += message.ranges
+                if consumer.handover is not None and consumer.handover.message is message:
+                    self.handovers.drop(consumer.handover)
+        return ranges
 
     # -- seek --------------------------------------------------------------------------------------
 
@@ -457,6 +558,7 @@ class Subscription(Parts):
         """
         self._move(index, done)
         self._outbox.sought()
+        self.handovers.clear()
         for consumer in self.consumers:
             consumer.unacked = 0
             consumer.is_blocked = False

@@ -117,8 +117,7 @@ class VolatileTopic(Topic):
         """Forget what everybody has; and if that is not enough, the oldest."""
         log, wanted = self.log, self.log.end_index
         for subscription in self.subscriptions.values():
-            ready = subscription.cursor.first_ready
-            wanted = wanted if ready is None else min(wanted, ready)
+            wanted = min(wanted, subscription.wanted_index)
         gone = len(log.trimmable(wanted))
         size_left = log.size_bytes - sum(ledger.size_bytes for ledger in log.ledgers[:gone])
         for ledger in log.ledgers[gone:-1]:
@@ -145,6 +144,10 @@ class VolatileSubscription(Subscription):
         self, consumer: Consumer, went: Delivered, buffers: list[Buffer], run: Sequence[Entry]
     ) -> None:
         super()._delivered(consumer, went, buffers, run)
+        self._note(self.cursor.ack(went.ranges, consumer.holder))
+
+    def _took(self, consumer: Consumer, went: Delivered) -> None:
+        super()._took(consumer, went)
         self._note(self.cursor.ack(went.ranges, consumer.holder))
 
     def ack(

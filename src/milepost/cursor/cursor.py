@@ -17,8 +17,9 @@ exactly one state:
 `ready` and `inflight` are stored, `acked` is what remains. A seek puts every index anew: acked below
 its target, ready from there on. A ready index that is not due yet is *delayed*: kept and counted
 apart, never delivered, due by `due(now_ms)`. A ready index that dispatch looked at and nobody may have
-now is *set aside* until it is called back: it counts as ready, and no search for the next ready index
-meets it, however many there are. What Pulsar calls mark-delete position, individual acks
+now is *set aside* until it is called back; one that must wait for others of the same message is *withheld*
+until it is admitted. Both count as ready, and no search for the next ready index meets them, however many
+there are. What Pulsar calls mark-delete position, individual acks
 and batch ack sets, and RocketMQ consumer offset, ready and inflight counts, are views of this one
 partition, so they cannot disagree.
 
@@ -79,6 +80,7 @@ class Cursor:
         "_redeliveries",
         "_returned",
         "_stale",
+        "_withheld",
         "end",
         "epoch",
         "first",
@@ -97,12 +99,15 @@ class Cursor:
     # Where the indexes end that a process before this one may have delivered without a fact.
     unsure_end: int
 
-    # Ready and due.  Invariant: ready, set aside, delayed and inflight indexes are disjoint and inside
-    # [first, end); together they are the backlog, the rest of [first, end) is acked.
+    # Ready and due.  Invariant: ready, set aside, withheld, delayed and inflight indexes are disjoint and
+    # inside [first, end); together they are the backlog, the rest of [first, end) is acked.
     _ready: IndexRanges
 
     # Ready and due, but dispatch found that nobody may have them now.
     _aside: IndexRanges
+
+    # Ready and due, but waiting for others of the same message.
+    _withheld: IndexRanges
 
     # Ready and not due.
     _delays: Delays
@@ -111,11 +116,11 @@ class Cursor:
     _inflight: Inflight
 
     # Ready indexes that were with a consumer in this epoch: a seek makes them stale.
-    # Invariant: inside ready, set aside and delayed.
+    # Invariant: inside ready, set aside, withheld and delayed.
     _returned: IndexRanges
 
     # Indexes delivered or acked before the last seek and not delivered since.
-    # Invariant: inside ready, set aside and delayed, apart from `_returned`.
+    # Invariant: inside ready, set aside, withheld and delayed, apart from `_returned`.
     _stale: IndexRanges
 
     # How often an index was released.  Invariant: not zero only inside returned and inflight.
@@ -129,6 +134,7 @@ class Cursor:
         self.first, self.end, self.epoch, self.unsure_end = first, end, 0, 0
         self._ready = IndexRanges([(at, end)])
         self._aside = IndexRanges()
+        self._withheld = IndexRanges()
         self._delays = Delays()
         self._inflight = Inflight()
         self._returned = IndexRanges()
@@ -204,6 +210,12 @@ class Cursor:
         taken: dict[int, int] = {}
         return Acked(self._settle(lowest, end, holder, taken), 0, taken, ((lowest, end),))
 
+    def skip_ranges(self, ranges: Sequence[Range], holder: int = NOBODY) -> Acked:
+        """These → acked, stale or not: a cumulative ack that leaves out what ends later."""
+        taken: dict[int, int] = {}
+        count = sum(self._settle(first, end, holder, taken) for first, end in ranges)
+        return Acked(count, 0, taken, ranges if count else ())
+
     def release(
         self, ranges: Sequence[Range], holder: int | None = None, *, count: bool
     ) -> Released:
@@ -255,6 +267,14 @@ class Cursor:
         self._aside.clear()
         return called
 
+    def withhold(self, first: int, end: int) -> int:
+        """Ready → withheld, for what of `[first, end)` must wait for others; how many."""
+        return _move(self._ready, self._withheld, first, end)
+
+    def admit(self, first: int, end: int) -> int:
+        """Withheld → ready, for what of `[first, end)` need not wait any more; how many."""
+        return _move(self._withheld, self._ready, first, end)
+
     def seek(self, index: int) -> SeekFact:
         """Below `index` → acked, the rest → ready, nothing inflight; the next epoch begins.
 
@@ -265,6 +285,7 @@ class Cursor:
         # Whatever is neither ready nor delayed has been with a consumer, or was acked.
         unseen = self._ready.copy()
         unseen.add_all(self._aside)
+        unseen.add_all(self._withheld)
         unseen.add_all(self._delays.indexes)
         unseen.discard_all(self._returned)
         unseen.discard_all(self._stale)
@@ -309,7 +330,7 @@ class Cursor:
             for first, end in fact.ranges:
                 if isinstance(fact, DeliveryFact):
                     self._stale.discard(first, end)
-                    for waiting in (self._ready, self._aside):
+                    for waiting in (self._ready, self._aside, self._withheld):
                         for piece in waiting.within(first, end):
                             self._returned.add(*piece)
                 else:
@@ -319,7 +340,7 @@ class Cursor:
 
     def counts(self) -> Counts:
         """All four numbers at one moment."""
-        ready = self._ready.count + self._aside.count
+        ready = self._ready.count + self._aside.count + self._withheld.count
         delayed = self._delays.indexes.count
         inflight = self._inflight.count
         acked = self.end - self.first - ready - delayed - inflight
@@ -340,9 +361,9 @@ class Cursor:
 
     @property
     def first_ready(self) -> int | None:
-        """The first index that is with nobody and due, set aside or not."""
-        ready, aside = self._ready.first, self._aside.first
-        return ready if aside is None else aside if ready is None else min(ready, aside)
+        """The first index that is with nobody and due, set aside and withheld ones too."""
+        firsts = (self._ready.first, self._aside.first, self._withheld.first)
+        return min((first for first in firsts if first is not None), default=None)
 
     @property
     def aside_count(self) -> int:
@@ -356,13 +377,30 @@ class Cursor:
 
     def next_ready(self, index: int = 0, limit: int | None = None) -> Range | None:
         """The next range at or after `index` that can be delivered, cut to `limit` indexes. What is set
-        aside cannot.
+        aside or withheld cannot.
 
         From the front on, what was released comes before what was never delivered."""
         if limit is None:
             return self._ready.next_range(index)
         found = self._ready.next_index(index)
         return None if found is None else (found, self._ready.next_absent(found, found + limit))
+
+    def is_ready(self, index: int) -> bool:
+        """Whether the message can be delivered now."""
+        return index in self._ready
+
+    def is_waiting(self, index: int) -> bool:
+        """Whether the message is with nobody and due, set aside and withheld ones too."""
+        return index in self._ready or index in self._aside or index in self._withheld
+
+    def is_withheld(self, index: int) -> bool:
+        """Whether the message waits for others."""
+        return index in self._withheld
+
+    @property
+    def withheld_count(self) -> int:
+        """How many of the ready messages are withheld."""
+        return self._withheld.count
 
     def ready_set(self, span: Span) -> AckSet | None:
         """Which messages of an entry can be delivered now; None when all of them can.
@@ -466,13 +504,8 @@ class Cursor:
         """Assert every `Invariant:` above."""
         self._delays.check()
         self._inflight.check()
-        for indexes in (
-            self._ready,
-            self._aside,
-            self._returned,
-            self._stale,
-            *self._redeliveries.planes,
-        ):
+        sets = (self._ready, self._aside, self._withheld, self._returned, self._stale)
+        for indexes in (*sets, *self._redeliveries.planes):
             indexes.check()
         for fault in self._faults():
             raise AssertionError(fault)
@@ -487,6 +520,8 @@ class Cursor:
             left -= self._ready.discard(first, end)
         if left and self._aside.count:
             left -= self._aside.discard(first, end)
+        if left and self._withheld.count:
+            left -= self._withheld.discard(first, end)
         if left and self._delays.indexes.count:
             left -= self._delays.discard(first, end)
         if left:
@@ -510,6 +545,7 @@ class Cursor:
         self.epoch = fact.epoch
         self._ready = IndexRanges([(fact.index, self.end)])
         self._aside.clear()
+        self._withheld.clear()
         self._delays.clear()
         self._inflight.clear()
         self._returned.clear()
@@ -520,6 +556,7 @@ class Cursor:
     def _backlog_sets(self) -> Iterator[IndexRanges]:
         yield self._ready
         yield self._aside
+        yield self._withheld
         yield self._delays.indexes
         yield from self._inflight.sets()
 
@@ -538,6 +575,7 @@ class Cursor:
             yield f"{backlog} in the backlog of [{self.first}, {self.end})"
         resting = self._ready.copy()
         resting.add_all(self._aside)
+        resting.add_all(self._withheld)
         resting.add_all(self._delays.indexes)
         for name, part in (("returned", self._returned), ("stale", self._stale)):
             if (part & resting).count != part.count:

@@ -37,6 +37,8 @@ class CursorTwin:
         self.holder: dict[int, int] = {}
         # Ready ones that dispatch does not meet.
         self.aside: set[int] = set()
+        # Ready ones that wait for others.
+        self.withheld: set[int] = set()
         # When it is due, for delayed ones.
         self.due_ms: dict[int, int] = {}
         # How often it was released with counting.
@@ -140,6 +142,16 @@ class CursorTwin:
         self.aside -= called
         return len(called)
 
+    def withhold(self, first: int, end: int) -> int:
+        withheld = self.next_ones() & set(range(first, end))
+        self.withheld |= withheld
+        return len(withheld)
+
+    def admit(self, first: int, end: int) -> int:
+        admitted = self.withheld & set(range(first, end))
+        self.withheld -= admitted
+        return len(admitted)
+
     def seek(self, index: int) -> None:
         seen = {
             seen
@@ -171,12 +183,14 @@ class CursorTwin:
             other.state[index] = "ready"
             del other.due_ms[index]
         other.aside.clear()
+        other.withheld.clear()
         return other
 
     def _forget(self, index: int) -> None:
         self.holder.pop(index, None)
         self.due_ms.pop(index, None)
         self.aside.discard(index)
+        self.withheld.discard(index)
         self.redeliveries.pop(index, None)
         self.returned.discard(index)
         self.stale.discard(index)
@@ -188,8 +202,8 @@ class CursorTwin:
         return {index for index, state in self.state.items() if state in states}
 
     def next_ones(self) -> set[int]:
-        """What dispatch may meet: ready, and not set aside."""
-        return self.indexes("ready") - self.aside
+        """What dispatch may meet: ready, and neither set aside nor withheld."""
+        return self.indexes("ready") - self.aside - self.withheld
 
     def backlog(self) -> set[int]:
         return self.indexes("ready", "delayed", "inflight")

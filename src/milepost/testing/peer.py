@@ -74,13 +74,17 @@ class RecordingPeer(_Record):
         *,
         client_version: str = CLIENT_VERSION,
         wants_broker_entry: bool = True,
+        writes_max: int | None = None,
     ) -> None:
+        """`writes_max`: after so many writes it is not writable any more, as a client that stops
+        reading in the middle of something."""
         super().__init__()
         self.address = address
         self.client_version = client_version
         self.wants_broker_entry = wants_broker_entry
         self.is_writable = True
         """Set it to be slow; whoever feeds must be woken by hand then."""
+        self.writes_left = writes_max
         self.settled_count = 0
         """How many sends were answered."""
         self.holds = 0
@@ -97,6 +101,9 @@ class RecordingPeer(_Record):
 
     def write(self, buffers: Sequence[Buffer]) -> None:
         self._hear(b"".join(buffers))
+        if self.writes_left is not None:
+            self.writes_left -= 1
+            self.is_writable = self.writes_left > 0
 
     def settled(self, publishes: int) -> None:
         self.settled_count += publishes

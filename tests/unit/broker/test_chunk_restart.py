@@ -22,9 +22,13 @@ RESTART = "restart"
 
 
 def join(
-    stage: Stage, subscription: Subscription, version: str = CPP, permits: int = 0
+    stage: Stage,
+    subscription: Subscription,
+    version: str = CPP,
+    permits: int = 0,
+    writes_max: int | None = None,
 ) -> Consumer:
-    peer = RecordingPeer(client_version=version)
+    peer = RecordingPeer(client_version=version, writes_max=writes_max)
     return stage.consumer(subscription, SHARED, peer=peer, permits=permits)
 
 
@@ -85,7 +89,7 @@ def test_the_first_time_nothing_is_said(stage: Stage, subscription: Subscription
 
 @pytest.mark.parametrize("taken", [1, 2, 3])
 def test_after_a_reconnect(stage: Stage, subscription: Subscription, taken: int) -> None:
-    consumer = join(stage, subscription, permits=taken)
+    consumer = join(stage, subscription, permits=10, writes_max=taken)
     publish(stage, subscription)
     assert got(consumer) == WHOLE[:taken]
     subscription.remove_consumer(consumer)
@@ -96,7 +100,7 @@ def test_after_a_reconnect(stage: Stage, subscription: Subscription, taken: int)
 
 
 def test_others_are_told_nothing(stage: Stage, subscription: Subscription) -> None:
-    consumer = join(stage, subscription, "Pulsar-Java-v4.2.4", permits=2)
+    consumer = join(stage, subscription, "Pulsar-Java-v4.2.4", permits=10, writes_max=2)
     publish(stage, subscription)
     assert got(consumer) == WHOLE[:2]
     subscription.remove_consumer(consumer)
@@ -106,9 +110,9 @@ def test_others_are_told_nothing(stage: Stage, subscription: Subscription) -> No
 
 
 def test_behind_a_seek(stage: Stage, subscription: Subscription) -> None:
-    consumer = join(stage, subscription, permits=2)
+    consumer = join(stage, subscription, permits=10, writes_max=2)
     publish(stage, subscription)
-    got(consumer)
+    assert got(consumer) == WHOLE[:2]
     stage.seek(subscription, 0)
     assert got(join(stage, subscription, permits=10)) == [RESTART, *WHOLE, "2"]
 
@@ -138,10 +142,36 @@ def test_after_a_restart(stage: Stage, subscription: Subscription, is_soon: bool
 
 
 def test_an_exclusive_consumer_is_told_as_well(stage: Stage, subscription: Subscription) -> None:
-    peer = RecordingPeer(client_version=CPP)
+    peer = RecordingPeer(client_version=CPP, writes_max=1)
     consumer = stage.consumer(subscription, EXCLUSIVE, peer=peer, permits=1)
     publish(stage, subscription)
     assert got(consumer) == WHOLE[:1]
+    peer.is_writable, peer.writes_left = True, None
     subscription.redeliver(consumer, [], -1)
     stage.flow(consumer, 10)
     assert got(consumer) == [RESTART, *WHOLE, "2"]
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_the_permit_of_a_restart_is_given_back_if_it_never_leaves(
+    stage: Stage, subscription: Subscription, refused: bool
+) -> None:
+    """Behind a seek a delivery waits for the disk; one that is recalled meanwhile took nothing."""
+    consumer = stage.consumer(
+        subscription, EXCLUSIVE, peer=RecordingPeer(client_version=CPP), epoch=0, permits=10
+    )
+    publish(stage, subscription)
+    assert got(consumer) == [*WHOLE, "2"]
+    subscription.seek_in_place(consumer, 0, 1, lambda error: None)
+    stage.turn()
+    stage.engine.holds_journal = True
+    stage.flow(consumer, 10)
+    assert got(consumer) == []
+    if refused:
+        subscription.redeliver(consumer, [], -1)
+        assert consumer.permits == 10
+        stage.turn()
+    stage.engine.holds_journal = False
+    stage.turn()
+    assert got(consumer) == [RESTART, *WHOLE, "2"]
+    assert consumer.permits == 10 - 5

@@ -21,6 +21,7 @@ from milepost.broker.recent_reads import RecentReads
 from milepost.broker.subscription import Subscription
 from milepost.errors import ConsumerAssignError, ConsumerBusy, InvalidInput
 from milepost.positions.names import TopicName
+from milepost.testing.peer import RecordingPeer
 from milepost.wire.events import WireId
 
 MakeStage = Callable[..., Stage]
@@ -164,44 +165,64 @@ def test_chunks_of_a_message_stay_together(stage: Stage, subscription: Subscript
     assert all(one == sorted(one) for one in heard)
 
 
-def test_a_chunk_waits_for_its_consumer_and_the_others_do_not(
+def test_a_chunked_message_goes_whole_to_a_consumer_with_one_permit(
     stage: Stage, subscription: Subscription
 ) -> None:
-    slow = stage.consumer(subscription, SHARED, name="a", permits=1)
-    quick = stage.consumer(subscription, SHARED, name="b")
+    """Its client gives a permit back for every chunk but the last, if only in the end."""
+    narrow = stage.consumer(subscription, SHARED, name="a", permits=1)
+    other = stage.consumer(subscription, SHARED, name="b")
     send(stage, chunk(0, 0, 3), chunk(0, 1, 3), chunk(0, 2, 3), message(1), message(2))
-    assert (got(slow), got(quick)) == (["0/0"], [])
-    stage.flow(quick, 10)
-    assert (got(slow), got(quick)) == ([], ["1", "2"])
-    stage.flow(slow, 10)
+    assert (got(narrow), got(other)) == (["0/0", "0/1", "0/2"], [])
+    assert narrow.permits == -2
+    stage.flow(other, 10)
+    stage.flow(narrow, 2)
+    assert (got(narrow), got(other)) == ([], ["1", "2"])
+
+
+def test_the_rest_waits_for_its_owner_and_the_others_do_not(
+    stage: Stage, subscription: Subscription
+) -> None:
+    peer = RecordingPeer(writes_max=1)
+    slow = stage.consumer(subscription, SHARED, name="a", peer=peer, permits=1)
+    send(stage, *[chunk(0, number, 3) for number in range(3)], message(1), message(2))
+    quick = stage.consumer(subscription, SHARED, name="b", permits=10)
+    assert (got(slow), got(quick)) == (["0/0"], ["1", "2"])
+    peer.is_writable, peer.writes_left = True, None
+    subscription.rescan()
+    stage.turn()
     assert (got(slow), got(quick)) == (["0/1", "0/2"], [])
 
 
-def test_chunks_come_in_order_also_when_one_was_passed_over_during_a_read(
-    make_stage: MakeStage,
-) -> None:
-    """The consumer has room again while a later chunk is being read: that one would come first."""
+def test_a_read_for_an_owner_that_left_meanwhile_is_of_no_harm(make_stage: MakeStage) -> None:
     stage = make_stage(tail_size=0)
     stage.broker.read_entries_max = 1
     subscription = stage.subscription(stage.topic())
     send(stage, *[chunk(0, number, 3) for number in range(3)])
     stage.checkpoint()
-    slow = stage.consumer(subscription, SHARED, name="a", permits=1)
-    assert got(slow) == ["0/0"]
+    first = stage.consumer(subscription, SHARED, name="a")
+    stage.flow(first, 1)
+    assert got(first) == ["0/0", "0/1", "0/2"]
+    subscription.redeliver(first, [], -1)
     stage.broker.reads = RecentReads(stage.engine)  # nothing was read of late
     stage.engine.holds_reads = True
-    quick = stage.consumer(subscription, SHARED, name="b", permits=10)
-    stage.engine.release_read()  # chunk 1 is passed over
-    stage.turn()
+    stage.flow(first, 10)
+    while first.handover is None:
+        assert stage.engine.release_read()
+        stage.turn()
     assert stage.engine.reads_held == 1
-    stage.flow(slow, 10)
+    second = stage.consumer(subscription, SHARED, name="b", permits=10)
+    subscription.remove_consumer(first)
     stage.engine.holds_reads = False
     stage.turn()
-    assert (got(slow), got(quick)) == (["0/1", "0/2"], [])
+    assert got(second) == ["0/0", "0/1", "0/2"]
 
 
-def test_a_consumer_that_leaves_frees_its_chunks(stage: Stage, subscription: Subscription) -> None:
-    first = stage.consumer(subscription, SHARED, name="a", permits=1)
+def test_a_consumer_that_leaves_in_the_middle_gives_all_of_it_back(
+    stage: Stage, subscription: Subscription
+) -> None:
+    first = stage.consumer(
+        subscription, SHARED, name="a", peer=RecordingPeer(writes_max=1), permits=1
+    )
     send(stage, *[chunk(0, number, 3) for number in range(3)])
     second = stage.consumer(subscription, SHARED, name="b", permits=10)
     assert (got(first), got(second)) == (["0/0"], [])

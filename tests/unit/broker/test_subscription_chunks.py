@@ -10,8 +10,11 @@ from stage.heard import answers, deliveries, got, id_of
 from stage.stage import Stage
 
 from milepost.broker.dispatch import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
+from milepost.broker.keyshared import KeySharedAssignment
+from milepost.broker.recent_reads import RecentReads
 from milepost.broker.topic import Topic
 from milepost.storage.ledger import ledger_path
+from milepost.testing.peer import RecordingPeer
 from milepost.wire.events import WireId
 
 MakeStage = Callable[..., Stage]
@@ -181,7 +184,8 @@ def test_a_consumer_that_leaves_in_the_middle_hands_over_the_whole(
     stage: Stage, topic: Topic
 ) -> None:
     subscription = stage.subscription(topic)
-    first = stage.consumer(subscription, SHARED, name="a", permits=2)
+    peer = RecordingPeer(writes_max=2)
+    first = stage.consumer(subscription, SHARED, name="a", peer=peer, permits=2)
     stage.publish(stage.producer(topic), *(chunk(1, n, 4) for n in range(4)))
     assert got(first) == ["1/0", "1/1"]
     second = stage.consumer(subscription, SHARED, name="b", permits=100)
@@ -264,3 +268,98 @@ def test_after_a_restart_a_producer_has_its_time_to_go_on(stage: Stage, topic: T
     stage.tick(10)
     stage.publish(stage.producer(stage.topic()), chunk(1, 1, 2))
     assert got(consumer) == ["1/0", "1/1"]
+
+
+# -- what has begun is finished ------------------------------------------------------------------------
+
+
+def taker_of(slot_key: str) -> str:
+    """The name of a consumer that takes a key's slot from one called `a`."""
+    for number in range(1000):
+        assignment = KeySharedAssignment()
+        assignment.join(1, "a")
+        assignment.join(2, f"b{number}")
+        if assignment.owner_of(assignment.slot_of(slot_key.encode())) == 2:
+            return f"b{number}"
+    raise AssertionError(slot_key)
+
+
+def test_a_consumer_that_takes_the_keys_slot_gets_nothing_of_a_message_that_has_begun(
+    stage: Stage, topic: Topic
+) -> None:
+    """A's queue is full in the middle of a message when B joins: the rest is A's."""
+    subscription = stage.subscription(topic)
+    peer = RecordingPeer(writes_max=2)
+    a = stage.consumer(subscription, KEY_SHARED, name="a", peer=peer, permits=2)
+    frames = [chunk(1, number, 4, partition_key="k") for number in range(4)]
+    stage.publish(stage.producer(topic), *frames, message(2, partition_key="k"))
+    assert got(a) == ["1/0", "1/1"]
+    b = stage.consumer(subscription, KEY_SHARED, name=taker_of("k"), permits=100)
+    peer.is_writable, peer.writes_left = True, None
+    subscription.rescan()
+    stage.turn()
+    assert (got(a), got(b)) == (["1/2", "1/3"], [])
+    stage.ack(a, at(topic, 3))
+    assert (got(a), got(b)) == ([], ["2"])
+
+
+@pytest.mark.parametrize("sub_type", [SHARED, KEY_SHARED])
+@pytest.mark.parametrize(
+    "limit", ["max_unacked_messages_per_consumer", "max_unacked_messages_per_subscription"]
+)
+def test_a_message_of_more_chunks_than_may_be_unacked_goes_whole(
+    make_stage: MakeStage, sub_type: int, limit: str
+) -> None:
+    stage = make_stage(**{limit: 3})
+    topic = stage.topic()
+    consumer = stage.consumer(stage.subscription(topic), sub_type, permits=100)
+    stage.publish(stage.producer(topic), *(chunk(1, n, 10) for n in range(10)), message(2))
+    assert got(consumer) == [f"1/{number}" for number in range(10)]
+    stage.ack(consumer, at(topic, 9))
+    assert got(consumer) == ["2"]
+
+
+@pytest.mark.parametrize("sub_type", TYPES)
+def test_of_a_message_that_was_skipped_before_its_end_came_nothing_is_delivered(
+    stage: Stage, topic: Topic, sub_type: int
+) -> None:
+    consumer = stage.consumer(stage.subscription(topic), sub_type, permits=100)
+    producer = stage.producer(topic)
+    stage.publish(producer, chunk(1, 0, 3), chunk(1, 1, 3))
+    assert consumer.subscription.skip(2) == 2
+    stage.publish(producer, chunk(1, 2, 3), message(2))
+    assert got(consumer) == ["2"]
+    assert consumer.subscription.cursor.mark_delete_index == 2
+
+
+def test_a_client_that_acks_its_half_has_not_acked_the_message(stage: Stage, topic: Topic) -> None:
+    """What official clients do with a message whose rest does not come for a minute."""
+    subscription = stage.subscription(topic)
+    first = stage.consumer(subscription, SHARED, peer=RecordingPeer(writes_max=2), permits=10)
+    stage.publish(stage.producer(topic), *(chunk(1, n, 3) for n in range(3)))
+    assert stage.ack(first, at(topic, 0), at(topic, 1)) == [None]
+    subscription.remove_consumer(first)
+    second = stage.consumer(subscription, SHARED, permits=10)
+    assert got(second) == ["1/0", "1/1", "1/2"]
+
+
+def test_a_chunk_that_cannot_be_read_any_more_ends_the_handover(make_stage: MakeStage) -> None:
+    """It was there when the message began: its owner gives it back, and others are served."""
+    stage = make_stage(tail_size=0)
+    topic = stage.topic()
+    subscription = stage.subscription(topic)
+    stage.publish(stage.producer(topic), *(chunk(1, n, 3) for n in range(3)), message(2))
+    stage.checkpoint()
+    stage.broker.read_entries_max = 1
+    peer = RecordingPeer(writes_max=1)
+    consumer = stage.consumer(subscription, SHARED, peer=peer, permits=10)
+    assert got(consumer) == ["1/0"]
+    stage.broker.reads = RecentReads(stage.engine)
+    path = ledger_path(1)
+    stage.files.damage(path, stage.files.contents()[path].replace(b"1/1", b"???"))
+    peer.is_writable, peer.writes_left = True, None
+    subscription.rescan()
+    stage.turn()
+    assert got(consumer) == ["2"]
+    assert consumer.handover is None
+    assert consumer.unacked == 1

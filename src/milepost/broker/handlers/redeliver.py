@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 @handles(Kind.REDELIVER_UNACKNOWLEDGED_MESSAGES, needs=Operation.HELD)
 def redeliver(session: Session, command: pb.CommandRedeliverUnacknowledgedMessages) -> Work:
     """Releases messages: on Shared and Key_Shared those named, each with its redelivery count one up, or
-    all that the consumer holds; on Exclusive and Failover always all. The id of a chunked message's last
-    chunk brings back all its chunks. Very many ids are obeyed in parts. `consumer_epoch` only grows (PIP-84).
-    There is no answer."""
+    all that the consumer holds; on Exclusive and Failover always all. The id of any chunk of a
+    chunked message brings back all of it. Very many ids are obeyed in parts. `consumer_epoch` only grows
+    (PIP-84). There is no answer."""
     consumer = session.consumers.get(signed64(command.consumer_id))
     if consumer is not None:
         ids = [WireId(signed64(m.ledgerId), signed64(m.entryId)) for m in command.message_ids]

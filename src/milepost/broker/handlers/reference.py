@@ -32,9 +32,10 @@ ELSEWHERE: dict[int, tuple[str, str]] = {
         "broker/subscription.py",
         "Acknowledges messages, individually or cumulatively, whole entries or single messages of a batch "
         "by `ack_set` (PIP-54): sets are merged by AND, bits beyond the batch are ignored, a set is on disk "
-        "before ACK_RESPONSE leaves. An ack of a chunked message's last chunk covers all its chunks; a "
-        "cumulative one leaves chunked messages that end later. Acks of messages that were delivered "
-        "before a seek and not again since change nothing and are answered. "
+        "before ACK_RESPONSE leaves. An ack of a chunked message's last chunk covers all its chunks, one of "
+        "its other chunks nothing; a cumulative one leaves chunked messages that end later. "
+        "Acks of messages that were delivered before a seek and not again since change nothing and "
+        "are answered. "
         "A cumulative ack on Shared or Key_Shared is answered and ignored, as upstream does; an ack for a "
         "consumer that is not there is dropped. An id that is not there is an error for the command, whose "
         "other ids are acked all the same. In a transaction it is `NotAllowedError`; sets that come to more "
@@ -44,8 +45,10 @@ ELSEWHERE: dict[int, tuple[str, str]] = {
     Kind.FLOW: (
         "broker/subscription.py",
         "Gives permits, counted in messages. It never moves a cursor (PIP-194, stage 1). Permits are debited "
-        "by the messages that the client will really see (PIP-54). Zero and unknown consumers are ignored; "
-        "the sum is capped at 2^31 - 1.",
+        "by the messages that the client will really see (PIP-54). One permit is enough for a batch or a "
+        "chunked message to begin; it goes out whole and takes one for each message or chunk, so that the "
+        "sum may be below zero. The same holds for limits of unacked messages and for dispatch rates. "
+        "Zero and unknown consumers are ignored; the sum is capped at 2^31 - 1.",
     ),
     Kind.PING: (
         "wire/protocol.py",

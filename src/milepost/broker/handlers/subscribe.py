@@ -198,7 +198,7 @@ async def _plain(
     if not command.durable or not topic.name.is_persistent:
         reader = broker.create_reader(topic, name, _reader_start(session, topic, command))
         if any(item.key == EVERY_CHUNK and item.value == "true" for item in command.metadata):
-            reader.gate = OpenGate(reader.cursor, topic.chunk_indexes)
+            reader.gate = OpenGate(reader.cursor)
         return reader
     if not topic.policies.auto_subscriptions:
         raise SubscriptionNotFound(f"subscription {name} of {topic.name} does not exist")
