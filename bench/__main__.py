@@ -19,6 +19,7 @@ from collections.abc import Iterable
 import bench
 from bench import (
     Result,
+    attacks,
     auth,
     broker,
     cli,
@@ -43,6 +44,7 @@ MODULES = {
     "delayed": delayed,
     "compaction": compaction,
     "upkeep": upkeep,
+    "attacks": attacks,
     "wire": wire,
     "rest": rest,
     "auth": auth,
