@@ -20,7 +20,7 @@ import uvloop
 
 import bench
 from bench import Result, at_most
-from bench.load.beside import Disturbance, compare
+from bench.load.beside import SETTLE_S, Disturbance, compare
 from bench.load.link import Frames, Link
 from bench.load.target import started
 from bench.load.workloads import Load
@@ -210,9 +210,13 @@ def _again_and_again(act: Callable[[], None], per_second: float) -> Disturbance:
 def _once(act: Callable[[], Awaitable[object]]) -> Disturbance:
     """An attack of one command; what it makes the broker do is over when the attack is."""
 
+    async def later() -> None:
+        await asyncio.sleep(2 * SETTLE_S)
+        await act()
+
     @asynccontextmanager
     async def attack() -> AsyncIterator[None]:
-        task = asyncio.ensure_future(act())
+        task = asyncio.ensure_future(later())
         yield
         await task
 

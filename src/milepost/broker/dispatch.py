@@ -14,7 +14,7 @@ A dispatcher never touches the cursor. `choose` may be asked again for the same 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 from milepost.broker.active import choose_active
 from milepost.broker.consumer import Consumer
@@ -36,10 +36,6 @@ TYPE_NAMES = {
     KEY_SHARED: "Key_Shared",
 }
 
-DEMAND_MAX: Final = 1 << 62
-# Entries of Key_Shared are looked at, and go out, one by one: some ten microseconds each.
-KEY_SHARED_DEMAND_MAX: Final = 64
-
 
 class Dispatcher:
     """What every subscription type answers; the defaults are those of Shared."""
@@ -59,8 +55,6 @@ class Dispatcher:
         self.consumers: list[Consumer] = []
         self.run_max = subscription.limits.round_robin_entries
         """Entries that one consumer may get in one go."""
-        self.demand_max = DEMAND_MAX
-        """Messages that are asked for in one go: what is read is looked at before others have a turn."""
         self.passed_over = PassedOver()
         """Entries that others need not wait for. Invariant: the cursor has set them aside, or they are
         acked."""
@@ -230,7 +224,6 @@ class KeyShared(Dispatcher):
         # The entry looked at last, and its slot: what is delivered was chosen just before.
         self._seen: tuple[Entry | None, int] = None, 0
         self.run_max = 1  # the next entry has a key of its own
-        self.demand_max = KEY_SHARED_DEMAND_MAX
 
     def fits(self, sub_type: int, sticky: bool) -> bool:
         return sub_type == self.sub_type and sticky == self._sticky

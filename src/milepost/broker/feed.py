@@ -123,9 +123,11 @@ class Feed:
                 reading.reads.keep(log, entries)
             # Before the offer: what changes meanwhile says so itself.
             self._in_vain = demand
-            subscription.offer(entries, subscription.cursor.epoch, at_once=True)
+            is_enough = subscription.offer(entries, subscription.cursor.epoch, at_once=True)
             if self._is_resting:
                 return
+            if is_enough:
+                break
         self._go_on()
 
     async def _read(self, plan: ReadPlan, epoch: int, demand: Range) -> None:

@@ -22,7 +22,7 @@ from milepost.broker.chunk_handover import Handover, Handovers
 from milepost.broker.chunk_restart import needs_restart, restart_frame
 from milepost.broker.consumer import NO_EPOCH, PERMITS_MAX, Consumer
 from milepost.broker.dispatch import Dispatcher, make_dispatcher
-from milepost.broker.limits import Limits
+from milepost.broker.limits import NO_LIMIT, Limits
 from milepost.broker.outbox import Outbox
 from milepost.broker.pace import Pace
 from milepost.broker.parts import Parts
@@ -43,6 +43,9 @@ from milepost.wire.events import Ack, WireId
 
 if TYPE_CHECKING:
     from milepost.broker.topic import Topic
+
+# Entries that are dealt with one by one in one go: some ten microseconds each. Then others have a turn.
+SINGLES_MAX = 64
 
 # The holder of what goes to nobody. Consumers are numbered from 1.
 _NO_CONSUMER = 0
@@ -98,6 +101,8 @@ class Subscription(Parts):
 
         # Where to look for ready indexes: behind those that nobody may have just now.
         self._scan_index = 0
+        # Messages that are asked for in one go: few while entries have to be dealt with one by one.
+        self._demand_max = NO_LIMIT
         self._seeks = PendingSeeks()
         self.is_blocked = False
         self.reads_compacted = False
@@ -196,7 +201,7 @@ class Subscription(Parts):
             return None
         if self.reads_compacted:
             compacted.skip(self)
-        ready = self._next_ready(min(room, self.dispatcher.demand_max))
+        ready = self._next_ready(min(room, self._demand_max))
         if ready is None or not self.cursor.aside_count:
             return ready
         return limits.within_look_ahead(self, ready)
@@ -220,8 +225,9 @@ class Subscription(Parts):
         ready = self.cursor.first_ready
         return min([self.cursor.end if ready is None else ready, *self.handovers.next_indexes()])
 
-    def offer(self, entries: Sequence[Entry], epoch: int, *, at_once: bool = False) -> None:
-        """Give entries that were read to whoever may have them.
+    def offer(self, entries: Sequence[Entry], epoch: int, *, at_once: bool = False) -> bool:
+        """Give entries that were read to whoever may have them. True: that took long enough, and it
+        is the turn of others now.
 
         PIP-194 stage 2: entries read under an older epoch of the cursor are dropped here. So are
         those that something came before while they were read: a message that was released, say, or a
@@ -229,16 +235,20 @@ class Subscription(Parts):
         """
         if epoch != self.cursor.epoch or self.dispatcher is None:
             tally.stale_delivery(self, len(entries))
-            return
+            return False
         if self.reads_compacted:
             compacted.skip_within(self, entries)
         at, count = self._hand_over(entries), len(entries)
         if at == count:
-            return
+            return False
         if not at_once and self.dispatcher.keeps_order and self._comes_first(entries[at]):
-            return
+            return False
+        singles = 0
         while at < count and not self.is_blocked:
+            if singles == SINGLES_MAX:
+                break
             entry = entries[at]
+            singles += 1
             if entry.flags & MARKER:
                 self.pass_over([(entry.last_index - entry.count + 1, entry.last_index + 1)])
                 at += 1
@@ -248,12 +258,12 @@ class Subscription(Parts):
                 continue
             if entry.flags & CHUNK:
                 if self._comes_first(entry):
-                    return  # the gate meets chunks in order: an earlier one of its message, say
+                    return False  # the gate meets chunks in order, and an earlier one can go
                 met = self.gate.meet(entry)
                 self.pass_over(joined(met.given_up))
                 if met.looks_again:
                     self.rescan()
-                    return
+                    return False
                 message = met.message
                 if message is None and not met.is_entry:
                     at += 1
@@ -263,15 +273,20 @@ class Subscription(Parts):
             consumer = self.dispatcher.choose(entry)
             if consumer is None:
                 if not self.dispatcher.pass_over(entry):
-                    return
+                    return False
                 self.cursor.set_aside(entry.last_index - entry.count + 1, entry.last_index + 1)
                 at += 1
                 continue
             if message is None:
-                at += self._deliver(consumer, entries, at)
+                dealt = self._deliver(consumer, entries, at)
+                at += dealt
+                singles -= dealt > 1
             else:
                 self._begin(consumer, message, entry)
                 at += 1
+        is_enough = singles == SINGLES_MAX
+        self._demand_max = SINGLES_MAX if is_enough else NO_LIMIT
+        return is_enough
 
     def _comes_first(self, entry: Entry) -> bool:
         """Is there anything ready before this entry that has its turn?"""

@@ -10,9 +10,10 @@ from stage.frames import batch, marker, message
 from stage.heard import got
 from stage.stage import Stage
 
+from milepost.broker.consumer import NO_EPOCH
 from milepost.broker.dispatch import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
 from milepost.broker.feed import TURNS_MAX
-from milepost.broker.subscription import Subscription
+from milepost.broker.subscription import SINGLES_MAX, Subscription
 from milepost.storage.ledger import ledger_path
 from milepost.wire.events import Ack, WireId
 
@@ -227,3 +228,19 @@ def test_while_it_rests_nothing_is_dispatched(stage: Stage) -> None:
         stage.turn()
     assert got(consumer) == ["0"]
     assert not any(offered_resting)
+
+
+def test_entries_that_go_out_one_by_one_are_few_in_a_turn(stage: Stage) -> None:
+    """What was released goes out alone, with its count: others have a turn in between."""
+    topic = stage.topic()
+    subscription = stage.subscription(topic)
+    consumer = stage.consumer(subscription, SHARED, permits=1000)
+    stage.publish(stage.producer(topic), *[message(number) for number in range(500)])
+    assert len(got(consumer)) == 500
+    subscription.redeliver(consumer, [WireId(1, number) for number in range(500)], NO_EPOCH)
+    turns = []
+    while sum(turns) < 500:
+        stage.loop.call_soon(stage.loop.stop)  # one pass over what is ready now
+        stage.loop.run_forever()
+        turns.append(len(got(consumer)))
+    assert max(turns) <= SINGLES_MAX
