@@ -49,7 +49,7 @@ async def call(app: Any, request: Request) -> Answer:
     start, *rest = sent
     return Answer(
         start["status"],
-        {name.decode(): value.decode() for name, value in start["headers"]},
+        {name.decode().lower(): value.decode() for name, value in start["headers"]},
         b"".join(message.get("body", b"") for message in rest),
     )
 

@@ -14,8 +14,7 @@ STRANGERS = (
     "whatever exists"
 )
 WORDS = "compares the text of a refusal with upstream's; Milepost has its own, and the same status"
-PEEKS = "expects that peeking makes a subscription; Milepost answers 404, and changes nothing"
-SETTINGS = "stores text in a setting that is not there, or takes other values"
+SETTINGS = "stores text in a setting that is a switch"
 
 PYTHON_FILES = {
     "auto_cluster_failover_test.py": DOCKER,
@@ -39,7 +38,6 @@ GO = {
     "TestNamespaces_SetSchemaCompatibilityStrategy": WORDS,
     "TestNamespaces_SetSubscriptionExpirationTime": WORDS,
     "TestSetTopicAutoCreation": WORDS,
-    "TestPeekMessagesWithProperties": PEEKS,
     "TestTxn_AckAndSend": TRANSACTIONS,
     "TestTxn_AckChunkMessage": TRANSACTIONS,
     "TestTxn_ConnReconnect": TRANSACTIONS,
@@ -49,6 +47,5 @@ GO = {
     "TestTxn_RegisterTopic": TRANSACTIONS,
     "TestTxn_TCClient": TRANSACTIONS,
     "TestTxn_TransactionAbort": TRANSACTIONS,
-    "TestUpdateDynamicConfigurationEscapedValueE2E": SETTINGS,
     "TestUpdateDynamicConfigurationWithCustomURL": SETTINGS,
 }

@@ -70,8 +70,11 @@ def examine_message(
 
 
 def peek_entry(topic: str, subscription: str, place: int) -> Script[list[StoredMessage]]:
-    """The messages of the n-th entry that a subscription has not acked, from 1."""
-    answer = yield get(subscription_path(topic, subscription, "position", place))
+    """The messages of the n-th entry that a subscription has not acked, from 1.
+
+    Peeking at a subscription that is not there makes none, unless the broker is Apache Pulsar.
+    """
+    answer = yield get(subscription_path(topic, subscription, "position", place), create=False)
     return messages_of_entry(answer, partition=TopicName.parse(topic).partition)
 
 
@@ -86,7 +89,8 @@ def peek_messages(topic: str, subscription: str, count: int = 1) -> Script[list[
     while len(found) < count:
         place += 1
         try:
-            answer = yield get(subscription_path(topic, subscription, "position", place))
+            path = subscription_path(topic, subscription, "position", place)
+            answer = yield get(path, create=False)
         except Missing:
             # Of the first, it is the topic or subscription that is missing, or nothing is left.
             if place == 1 and not (yield from _exists(topic, subscription)):

@@ -7,15 +7,18 @@ the operator's files say.
     await dynamic.set("maxProducersPerTopic", "5")
     broker.settings.max_producers_per_topic == 5
 
-Keys are Pulsar's, or our own where it has none.
+Keys are Pulsar's, or our own where it has none. Those of machinery that is not here are kept, and change
+nothing (`kept_settings.py`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from milepost.broker import kept_settings
 from milepost.broker.setting import Alias, Setting, Value
 from milepost.broker.settings import TABLE, Settings
 from milepost.errors import InvalidSetting, PreconditionFailed
@@ -28,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 FOLDER: Final = "settings"
 NAME: Final = "dynamic"
+KEPT_NAME: Final = "kept"
 
 
 class DynamicSettings:
@@ -36,9 +40,13 @@ class DynamicSettings:
         self._started_with = broker.settings
         # Setting → value, for those that were changed.
         self._changed: dict[str, Any] = {}
+        self.kept: dict[str, str] = {}
+        """Key → text, of those on which nothing depends."""
 
     async def load(self) -> None:
-        doc = await self._broker.engine.catalog(lambda catalog: catalog.doc(FOLDER, NAME)) or {}
+        doc, self.kept = await self._broker.engine.catalog(
+            lambda catalog: (catalog.doc(FOLDER, NAME) or {}, catalog.doc(FOLDER, KEPT_NAME) or {})
+        )
         for name, value in doc.items():
             setting = TABLE.get(name)
             if setting is None or not setting.live or setting.take(value) is None:
@@ -50,13 +58,19 @@ class DynamicSettings:
 
     def values(self) -> dict[str, str]:
         """What was changed, as text."""
-        return {
+        changed = {
             key_of(TABLE[name]): text_of(TABLE[name], value)
             for name, value in self._changed.items()
         }
+        return changed | self.kept
 
     async def set(self, key: str, text: str) -> None:
         """Change a setting; it is in force when this returns."""
+        if key in kept_settings.NAMES:
+            kept_settings.check(key, text)
+            logger.info("dynamic setting %s is kept; this broker has nothing that it changes", key)
+            await self._change(KEPT_NAME, key, text, self._keep)
+            return
         setting, alias = live_setting(key)
         value = setting.parse(text, alias)
         if value is None:
@@ -66,24 +80,37 @@ class DynamicSettings:
 
     async def remove(self, key: str) -> None:
         """Back to what the broker was started with."""
+        if key in kept_settings.NAMES:
+            await self._change(KEPT_NAME, key, None, self._keep)
+            return
         setting, _ = live_setting(key)
         await self._store(setting.name, None)
 
     async def _store(self, name: str, value: Value | None) -> None:
-        def store(catalog: Catalog) -> Doc:
-            # Read there and not here: another change may be on its way.
-            doc = catalog.doc(FOLDER, NAME) or {}
-            doc.pop(name, None)
-            if value is not None:
-                doc[name] = value
-            catalog.put_doc(FOLDER, NAME, doc)
-            return doc
-
         def stored(doc: Doc) -> None:
             self._changed = {name: value for name, value in doc.items() if name in TABLE}
 
-        await self._broker.engine.catalog(store, stored)
+        await self._change(NAME, name, value, stored)
         await self._apply()
+
+    def _keep(self, doc: Doc) -> None:
+        self.kept = doc
+
+    async def _change(
+        self, document: str, name: str, value: Value | None, stored: Callable[[Doc], None]
+    ) -> None:
+        """Change one name of a document, or remove it; `stored` gets the document as it is then."""
+
+        def store(catalog: Catalog) -> Doc:
+            # Read there and not here: another change may be on its way.
+            doc = catalog.doc(FOLDER, document) or {}
+            doc.pop(name, None)
+            if value is not None:
+                doc[name] = value
+            catalog.put_doc(FOLDER, document, doc)
+            return doc
+
+        await self._broker.engine.catalog(store, stored)
 
     def _with(self, changed: dict[str, Any]) -> Settings:
         return dataclasses.replace(self._started_with, **changed)
@@ -100,7 +127,7 @@ class DynamicSettings:
 
 def live_keys() -> list[str]:
     """What may be changed."""
-    return sorted(key_of(one) for one in TABLE.values() if one.live)
+    return sorted({*kept_settings.NAMES, *(key_of(one) for one in TABLE.values() if one.live)})
 
 
 def live_setting(key: str) -> tuple[Setting, Alias | None]:

@@ -125,6 +125,7 @@ class _Probe:
     client_version = "healthcheck"
     wants_broker_entry = False
     is_writable = True
+    has_consumers = True
 
     def __init__(self) -> None:
         self.delivery: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()

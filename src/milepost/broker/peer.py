@@ -30,6 +30,11 @@ class Peer(Protocol):
         """False while it reads slower than it is written to: dispatch passes it by."""
         ...
 
+    @property
+    def has_consumers(self) -> bool:
+        """Does it consume too, beside what it publishes?"""
+        ...
+
     def write(self, buffers: Sequence[Buffer]) -> None:
         """Send, in order, behind everything written before. Never blocks."""
         ...

@@ -1,7 +1,8 @@
 """A round: the feeds that woke run, then the sessions that were written to are flushed, each once.
 
 What a commit makes visible goes to many: messages to consumers, receipts to producers. One round sends it
-all, the messages first: a consumer waits for them, while the producer is only told.
+all, the messages first: a consumer waits for them, while the producer is only told. A connection that
+produces and consumes has its receipts written before that, ahead of the messages; cursors know those by then.
 
 A round comes at the end of a turn of the loop. Behind a commit it comes at once (`during`): everything that
 the commit changed is known by then, and one more turn would be a look at every socket in between.

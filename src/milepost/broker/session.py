@@ -125,6 +125,10 @@ class Session:
         peer = self.protocol.peer
         return peer is not None and peer.reads_broker_entry
 
+    @property
+    def has_consumers(self) -> bool:
+        return bool(self.consumers)
+
     # -- in ----------------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:

@@ -3,8 +3,9 @@
     sends ─▶ judge (dedup) ─▶ log.append ─▶ journal
                                               └▶ durable: visible to every cursor, then receipts out
 
-Durable before visible, visible before receipt. A step here never suspends; the journal calls back on
-the same loop. Addresses are resolved here, once: ledger and entry to indexes and back.
+Durable before visible, visible before receipt. On one connection the receipt goes ahead of the message
+that a consumer of it gets; which of two connections hears first is open. A step here never suspends; the
+journal calls back on the same loop. Addresses are resolved here, once: ledger and entry to indexes and back.
 """
 
 from __future__ import annotations
@@ -310,8 +311,12 @@ class Topic:
         if self.dedup is not None or publication.has_chunks:
             # Dispatch asks where the chunks of a message lie.
             self._remember(publication, block)
-        # A consumer waits for the message, while the producer is only told.
-        self.afterwards(partial(self._stored, publication, block))
+        if publication.producer.peer.has_consumers:
+            # One connection may get both: as upstream, the receipt ahead of the message.
+            self._stored(publication, block)
+        else:
+            # A consumer waits for the message, while the producer is only told.
+            self.afterwards(partial(self._stored, publication, block))
 
     def _stored(self, publication: Publication, block: Block) -> None:
         """Count what is durable and visible, and send its receipts."""

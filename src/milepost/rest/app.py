@@ -168,8 +168,10 @@ async def _refused(request: Request, error: Exception) -> JSONResponse:
 async def _elsewhere(request: Request, error: Exception) -> JSONResponse:
     """307 to the same request at the broker that owns the topic, which must not send it on again."""
     assert isinstance(error, Elsewhere)
-    asked = request.url.include_query_params(authoritative="true")
-    there = f"{error.url}{asked.path}?{asked.query}"
+    query = request.url.include_query_params(authoritative="true").query
+    # As it came: a name that is encoded stays so.
+    raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+    there = f"{error.url}{raw.decode('latin-1')}?{query}"
     return reason(307, str(error), {"location": there})
 
 

@@ -34,7 +34,7 @@ class InternalConfiguration(BaseModel):
 
 @router.get("/configuration")
 async def get_dynamic_names() -> list[str]:
-    """Which settings may change while the broker runs."""
+    """Which settings may change while the broker runs; those of machinery that is not here are kept only."""
     return dynamic_settings.live_keys()
 
 
@@ -47,7 +47,7 @@ async def get_dynamic_values(broker: AskedBroker) -> dict[str, str]:
 @router.get("/configuration/runtime")
 async def get_runtime_values(broker: AskedBroker) -> dict[str, str]:
     """Every setting as it is now; secrets are hidden."""
-    return dynamic_settings.runtime(broker.settings)
+    return dynamic_settings.runtime(broker.settings) | broker.dynamic.kept
 
 
 @router.get("/internal-configuration")

@@ -1,6 +1,7 @@
 """What every request passes before a route sees it: limits, and the last resort behind it.
 
-- a path that is too long, not UTF-8 or holds a control character is a 400; headers too large are a 431;
+- a path that is too long, not UTF-8 or holds a control character is a 400; one with a slash in a topic's name
+  (`raw_path.py`) is a 412; headers too large are a 431;
 - a name that this broker does not have, or a change asked for by another site's page, is a 403;
 - a body that is too large, endless, of another kind or not plain JSON is refused (`bodies.py`);
 - HEAD is answered as GET, without the body; TRACE is not answered (405);
@@ -12,12 +13,12 @@ from __future__ import annotations
 import json
 import logging
 import re
-from urllib.parse import unquote_to_bytes
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from milepost.rest import bodies
 from milepost.rest.hosts import HostRules
+from milepost.rest.raw_path import SlashInTopic, path_of
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ class Edge:
         if fault is not None:
             await _answer(send, *fault)
             return
+        scope = {**scope, "path": path_of(_raw_path(scope))}
         method, headers = scope["method"], scope["headers"]
         if method == "HEAD":
             # A copy: the server goes by its own to leave the body out.
@@ -76,7 +78,7 @@ class Edge:
             return 431, f"the headers are larger than {HEADERS_SIZE_MAX} bytes"
         path = _fault_of_path(scope)
         if path is not None:
-            return 400, path
+            return path
         host = self._hosts.fault(scope["method"], headers)
         if host is not None:
             return 403, host
@@ -85,18 +87,25 @@ class Edge:
         return None
 
 
-def _fault_of_path(scope: Scope) -> str | None:
-    raw = scope.get("raw_path") or scope["path"].encode()
+def _raw_path(scope: Scope) -> bytes:
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    return raw
+
+
+def _fault_of_path(scope: Scope) -> tuple[int, str] | None:
+    raw = _raw_path(scope)
     if len(raw) > PATH_SIZE_MAX:
-        return f"the path is longer than {PATH_SIZE_MAX} bytes"
+        return 400, f"the path is longer than {PATH_SIZE_MAX} bytes"
     if len(scope["query_string"]) > PATH_SIZE_MAX:
-        return f"the query is longer than {PATH_SIZE_MAX} bytes"
+        return 400, f"the query is longer than {PATH_SIZE_MAX} bytes"
     try:
-        path = (unquote_to_bytes(raw) if b"%" in raw else raw).decode()
+        path = path_of(raw)
     except UnicodeDecodeError:
-        return "the path is not UTF-8"
+        return 400, "the path is not UTF-8"
+    except SlashInTopic as fault:
+        return 412, str(fault)
     if _CONTROL.search(path):
-        return "the path has a control character"
+        return 400, "the path has a control character"
     return None
 
 

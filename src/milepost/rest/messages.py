@@ -14,9 +14,11 @@ from milepost.broker import entry_view, inspection
 from milepost.broker.auth.operations import Operation
 from milepost.broker.backlog_walk import nth_in_backlog
 from milepost.broker.broker import Broker
+from milepost.broker.labels import check_label
 from milepost.broker.slices import Slices
+from milepost.broker.subscription import Subscription
 from milepost.broker.topic import Topic
-from milepost.errors import PreconditionFailed
+from milepost.errors import AlreadyExists, PreconditionFailed
 from milepost.positions.ids import Position
 from milepost.rest.message_ids import LONG_MAX
 from milepost.rest.permission import needs
@@ -31,6 +33,17 @@ _MESSAGE: dict[int | str, dict[str, object]] = {
         "content": {BYTES: {"schema": {"type": "string", "format": "binary"}}},
     }
 }
+
+
+class HeaderName(bytes):
+    """A header's name that goes out in the case in which it is written here.
+
+    The server writes every name in lower case. The Java admin client looks for `X-Pulsar-PROPERTY` letter
+    by letter, and finds no properties otherwise.
+    """
+
+    def lower(self) -> HeaderName:
+        return self
 
 
 @router.get(
@@ -72,11 +85,26 @@ async def peek_message(
     topic: OpenTopic,
     subscription: str,
     count: Annotated[int, Path(alias="messagePosition", ge=1, le=LONG_MAX)],
+    create: bool = True,
 ) -> Response:
-    """The n-th entry, from 1, that the subscription has not acked."""
-    backlog = subscription_of(topic, subscription).cursor.backlog_ranges()
+    """The n-th entry, from 1, that the subscription has not acked.
+
+    As upstream, peeking makes a subscription that is not there, at the first message. It is 404 with
+    `create=false`, and where subscriptions are not made by using them.
+    """
+    backlog = (await _peeked(broker, topic, subscription, create)).cursor.backlog_ranges()
     located = await nth_in_backlog(topic.log, backlog, count, Slices(broker.clock))
     return await _entry(broker, topic, located.position)
+
+
+async def _peeked(broker: Broker, topic: Topic, name: str, create: bool) -> Subscription:
+    if name in topic.subscriptions or not (create and topic.policies.auto_subscriptions):
+        return subscription_of(topic, name)
+    check_label("subscription", name)
+    try:
+        return await broker.create_subscription(topic, name, topic.log.first_index)
+    except AlreadyExists:  # another request makes it too, or has made it meanwhile
+        return subscription_of(topic, name)
 
 
 async def _entry(broker: Broker, topic: Topic, position: Position) -> Response:
@@ -86,4 +114,7 @@ async def _entry(broker: Broker, topic: Topic, position: Position) -> Response:
         with_index=broker.settings.broker_entry_metadata,
         payload_size_max=broker.settings.max_message_size,
     )
-    return Response(shown.payload, media_type=BYTES, headers=shown.headers)
+    response = Response(shown.payload, media_type=BYTES)
+    for name, value in shown.headers.items():
+        response.raw_headers.append((HeaderName(name.encode()), value.encode()))
+    return response

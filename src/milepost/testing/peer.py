@@ -85,6 +85,8 @@ class RecordingPeer(_Record):
         self.is_writable = True
         """Set it to be slow; whoever feeds must be woken by hand then."""
         self.writes_left = writes_max
+        self.has_consumers = False
+        """Set it to get the receipts of its sends ahead of the messages."""
         self.settled_count = 0
         """How many sends were answered."""
         self.holds = 0

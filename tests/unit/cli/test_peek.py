@@ -130,7 +130,10 @@ def test_a_chunked_message_is_one_message(line: Line) -> None:
 
 def test_by_subscription(line: Line) -> None:
     line("peek", TOPIC, "-s", "billing", "-n", "1", answers=({"partitions": 0}, entry(0, 5)))
-    assert line.asked == [f"GET {T}/partitions", f"GET {T}/subscription/billing/position/1"]
+    assert line.asked == [
+        f"GET {T}/partitions",
+        f"GET {T}/subscription/billing/position/1?create=false",
+    ]
     line("peek", TOPIC, "-s", "billing", "--from", "0")
     assert line.code == 2
 

@@ -61,7 +61,7 @@ def test_peek(line: Line) -> None:
     words = ("topics", "peek-messages", TOPIC, "-s", "billing", "-n", "2")
     shown = line(*words, answers=((HEADERS, b"hi"), (HEADERS, b"hi")))
     assert shown == f"{SHOWN}{'-' * 73}\n\n{SHOWN}"
-    assert line.asked[1] == f"GET {T}/subscription/billing/position/2"
+    assert line.asked[1] == f"GET {T}/subscription/billing/position/2?create=false"
 
 
 def test_markers_are_shown_on_request(line: Line) -> None:

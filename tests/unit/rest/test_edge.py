@@ -90,9 +90,9 @@ ROWS = [
     ("GET /admin/v2/persistent/public/default/many/getMessageIdByIndex?index=0", b"", {}, 405),
     # Paths.
     ("GET /admin/v2/persistent/public/default/%00/stats", b"", {}, 400),
-    ("GET /admin/v2/persistent/public/default/%2e%2e%2fother/stats", b"", {}, 404),
+    ("GET /admin/v2/persistent/public/default/%2e%2e%2fother/stats", b"", {}, 412),
     ("GET /admin/v2/persistent/public/default/../stats", b"", {}, 400),
-    ("GET /admin/v2/persistent/public/default/a%252Fb/stats", b"", {}, 400),
+    ("GET /admin/v2/persistent/public/default/a%252Fb/stats", b"", {}, 404),
     (f"GET {TOPIC}{'x' * 8192}/stats", b"", {}, 400),
     (f"GET {TOPIC}/stats?{'x' * 9000}", b"", {}, 400),
     ("GET /admin/v2/persistent/public/default/%FF/stats", b"", {}, 400),

@@ -68,8 +68,7 @@ def test_lookups_are_counted_and_open_nothing(ask: Ask) -> None:
         ("queue/public/default/orders", 404),
         ("persistent/public/default/..", 400),
         ("persistent/public/default/%20orders", 400),
-        ("persistent/public/default/a%252Fb", 400),
-        ("persistent/public/default/a%2Fb", 404),
+        ("persistent/public/default/a%2Fb", 412),
         ("persistent/public/default", 404),
     ],
 )

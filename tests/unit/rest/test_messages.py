@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 from stage.frames import batch, chunk, message, metadata
 from stage.http import Web
+from stage.stage import Stage
 
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.batches import split_batch
 from milepost.wire.compression import compress
 from milepost.wire.encode import send_frame
+
+MakeStage = Callable[..., Stage]
 
 
 @pytest.fixture
@@ -64,13 +68,32 @@ def test_messages_are_examined_by_count(web: Web) -> None:
 
 
 def test_a_subscription_is_peeked_into(web: Web) -> None:
-    """What it has not acked, whoever holds it; and peeking changes nothing."""
+    """What it has not acked, whichever consumer holds it; and peeking changes nothing of it."""
     web("POST t/subscription/s/skip/1")
     answers = [web(f"GET t/subscription/s/position/{number}") for number in (1, 2, 1, 3, 0)]
     assert [one.status for one in answers] == [200, 200, 200, 404, 400]
     assert [one.headers["x-pulsar-message-id"] for one in answers[:3]] == ["1:1", "1:2", "1:1"]
-    assert web("GET t/subscription/none/position/1").status == 404
+    assert web("GET t/subscription/none/position/1?create=false").status == 404
     assert web("GET t/subscriptions").json == ["s"]
+
+
+def test_peeking_makes_a_subscription_at_the_first_message(web: Web) -> None:
+    answers = [web(f"GET t/subscription/new/position/{number}") for number in (2, 1, 4)]
+    assert [one.status for one in answers] == [200, 200, 404]
+    assert [one.headers["x-pulsar-message-id"] for one in answers[:2]] == ["1:1", "1:0"]
+    assert web("GET t/subscriptions").json == ["new", "s"]
+    assert web.stage.topic().subscriptions["new"].is_durable
+    assert web("GET t/subscription/%E2%80%AE/position/1").status == 400
+    web.stage.topic("persistent://public/default/empty")
+    assert web("GET empty/subscription/new/position/1").status == 404
+    assert web("GET empty/subscriptions").json == ["new"]
+
+
+def test_peeking_makes_none_where_consumers_may_make_none(make_stage: MakeStage) -> None:
+    web = Web(make_stage(allow_auto_subscription_creation=False))
+    web.stage.topic()
+    assert web("GET t/subscription/new/position/1").status == 404
+    assert web("GET t/subscriptions").json == []
 
 
 def test_a_payload_is_unpacked(web: Web) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 from stage.frames import message
-from stage.heard import answers
+from stage.heard import answers, deliveries
 from stage.stage import TOPIC, Stage
-from stage.talk import answer, ask, error_of, produce, producer_command, request
+from stage.talk import answer, ask, error_of, flow, produce, producer_command, request, subscribe
 
 from milepost.broker.access import AccessMode
 from milepost.wire import pulsar_pb2 as pb
@@ -247,3 +247,38 @@ def test_two_producers_with_one_initial_subscription_at_once(stage: Stage) -> No
     stage.turn()
     assert [error_of(answer(client, one)) for one in requests] == ["", ""]
     assert set(stage.topic().subscriptions) == {"init"}
+
+
+# -- receipts and messages -------------------------------------------------------------------------------
+
+
+def test_on_one_connection_a_receipt_goes_ahead_of_its_message(stage: Stage) -> None:
+    """A program that counts its receipts when it has received everything has them all."""
+    both, other = stage.client(), stage.client()
+    produce(stage, both)
+    subscribe(stage, both, "s", permits=100)
+    subscribe(stage, other, "o", permits=100)
+    heard: list[str] = []
+    for number in range(3):
+        both.say(message(2 * number), message(2 * number + 1))
+        stage.turn()
+        heard += [type(one).__name__ for one in both.take()]
+    assert heard == ["Receipt", "Receipt", "Delivery", "Delivery"] * 3
+    assert len(deliveries(other)) == 6
+
+
+def test_what_has_its_receipt_is_visible(stage: Stage) -> None:
+    """Also where the receipt goes first: who asks for the last message behind it finds it."""
+    client = stage.client()
+    produce(stage, client)
+    subscribe(stage, client, "s", consumer_id=7)
+    subscription = stage.topic().subscriptions["s"]
+    seen: list[int] = []
+    write = client.session.write
+    client.session.write = lambda buffers: (seen.append(subscription.cursor.end), write(buffers))
+    client.say(message(0), message(1))
+    stage.turn()
+    assert seen == [2]
+    client.session.write = write
+    flow(stage, client, 5, consumer_id=7)
+    assert [one.entry_id for one in deliveries(client)] == [0, 1]

@@ -1,0 +1,131 @@
+"""Dynamic settings of upstream that are about machinery which is not here.
+
+A load manager, BookKeeper and its cache, other clusters, filters in Java, a transaction log. A script that
+sets them runs to its end: they are taken, kept and answered, and nothing acts on them. A setting that would
+limit or allow something that this broker does is not among them: what it has no such setting for, it refuses.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from milepost.errors import InvalidSetting
+
+VALUE_LENGTH_MAX: Final = 4096
+
+NAMES: Final = frozenset(
+    [
+        "allowOverrideEntryFilters",
+        "bookkeeperUseV2WireProtocol",
+        "brokerClientAuthenticationParameters",
+        "brokerClientAuthenticationPlugin",
+        "brokerClientTlsEnabled",
+        "brokerPublisherThrottlingTickTimeMillis",
+        "brokerReplicationInactiveThresholdSeconds",
+        "configurationMetadataSyncEventTopic",
+        "defaultNamespaceBundleSplitAlgorithm",
+        "dispatchThrottlingRatePerReplicatorInByte",
+        "dispatchThrottlingRatePerReplicatorInMsg",
+        "dispatcherDispatchMessagesInSubscriptionThread",
+        "dispatcherEntryFilterRescheduledMessageDelay",
+        "dispatcherMinReadBatchSize",
+        "dispatcherReadFailureBackoffInitialTimeInMs",
+        "dispatcherReadFailureBackoffMandatoryStopTimeInMs",
+        "dispatcherReadFailureBackoffMaxTimeInMs",
+        "entryFilterNames",
+        "entryFiltersDirectory",
+        "failureDomainsEnabled",
+        "flowOrQpsDifferenceThresholdPercentage",
+        "keySharedUnblockingIntervalMs",
+        "loadBalanceSheddingDelayInSeconds",
+        "loadBalancerAutoBundleSplitEnabled",
+        "loadBalancerAutoUnloadSplitBundlesEnabled",
+        "loadBalancerAverageResourceUsageDifferenceThresholdPercentage",
+        "loadBalancerAvgShedderHighThreshold",
+        "loadBalancerAvgShedderHitCountHighThreshold",
+        "loadBalancerAvgShedderHitCountLowThreshold",
+        "loadBalancerAvgShedderLowThreshold",
+        "loadBalancerBandwidthInResourceWeight",
+        "loadBalancerBandwidthOutResourceWeight",
+        "loadBalancerBandwithInResourceWeight",
+        "loadBalancerBandwithOutResourceWeight",
+        "loadBalancerBrokerLoadDataTTLInSeconds",
+        "loadBalancerBrokerLoadTargetStd",
+        "loadBalancerBrokerMaxTopics",
+        "loadBalancerBrokerOverloadedThresholdPercentage",
+        "loadBalancerBrokerThresholdShedderPercentage",
+        "loadBalancerBundleUnloadMinThroughputThreshold",
+        "loadBalancerCPUResourceWeight",
+        "loadBalancerDebugModeEnabled",
+        "loadBalancerDirectMemoryResourceWeight",
+        "loadBalancerDistributeBundlesEvenlyEnabled",
+        "loadBalancerHistoryResourcePercentage",
+        "loadBalancerHostUsageCheckIntervalMinutes",
+        "loadBalancerLoadSheddingStrategy",
+        "loadBalancerMaxNumberOfBrokerSheddingPerCycle",
+        "loadBalancerMaxNumberOfBundlesInBundleLoadReport",
+        "loadBalancerMaxNumberOfBundlesToSplitPerCycle",
+        "loadBalancerMemoryResourceWeight",
+        "loadBalancerMsgRateDifferenceShedderThreshold",
+        "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold",
+        "loadBalancerNamespaceBundleMaxBandwidthMbytes",
+        "loadBalancerNamespaceBundleMaxMsgRate",
+        "loadBalancerNamespaceBundleMaxSessions",
+        "loadBalancerNamespaceBundleMaxTopics",
+        "loadBalancerNamespaceBundleSplitConditionHitCountThreshold",
+        "loadBalancerNamespaceMaximumBundles",
+        "loadBalancerReportUpdateMaxIntervalMinutes",
+        "loadBalancerReportUpdateMinIntervalMillis",
+        "loadBalancerReportUpdateThresholdPercentage",
+        "loadBalancerServiceUnitStateMaxConcurrentOverrides",
+        "loadBalancerServiceUnitTableViewSyncer",
+        "loadBalancerSheddingBundlesWithPoliciesEnabled",
+        "loadBalancerSheddingConditionHitCountThreshold",
+        "loadBalancerSheddingEnabled",
+        "loadBalancerSheddingExcludedNamespaces",
+        "loadBalancerSheddingGracePeriodMinutes",
+        "loadBalancerSheddingIntervalMinutes",
+        "loadBalancerTransferEnabled",
+        "loadManagerClassName",
+        "managedLedgerCacheEvictionExtendTTLOfEntriesWithRemainingExpectedReadsMaxTimes",
+        "managedLedgerCacheEvictionExtendTTLOfRecentlyAccessed",
+        "managedLedgerCacheEvictionTimeThresholdMillis",
+        "managedLedgerCacheEvictionWatermark",
+        "managedLedgerCursorResetLedgerCloseTimestampMaxClockSkewMillis",
+        "managedLedgerForceRecovery",
+        "managedLedgerInactiveLedgerRolloverTimeSeconds",
+        "managedLedgerInactiveOffloadedLedgerEvictionTimeSeconds",
+        "managedLedgerMaxBacklogBetweenCursorsForCaching",
+        "managedLedgerMinimumBacklogCursorsForCaching",
+        "managedLedgerMinimumBacklogEntriesForCaching",
+        "managedLedgerTraceTaskExecution",
+        "maxUnloadBundleNumPerShedding",
+        "maxUnloadPercentage",
+        "metadataSyncEventTopic",
+        "minUnloadMessage",
+        "minUnloadMessageThroughput",
+        "namespaceBundleUnloadingTimeoutMs",
+        "preferLaterVersions",
+        "replicationProducerQueueSize",
+        "replicationStartAt",
+        "resourceUsageTransportPublishIntervalInSecs",
+        "schemaLedgerForceRecovery",
+        "skipBrokerShutdownOnOOM",
+        "subscriptionKeySharedUseClassicPersistentImplementation",
+        "subscriptionSharedUseClassicPersistentImplementation",
+        "supportedNamespaceBundleSplitAlgorithms",
+        "topicFactoryClassName",
+        "topicNameCacheMaxCapacity",
+        "topicPoliciesCacheInitTimeoutSeconds",
+        "topicPublisherThrottlingTickTimeMillis",
+        "transactionLogBatchedWriteEnabled",
+        "transactionPendingAckBatchedWriteEnabled",
+        "unblockStuckSubscriptionEnabled",
+    ]
+)
+
+
+def check(key: str, text: str) -> None:
+    """`InvalidSetting` for a value that is too long to keep. Upstream takes any other text."""
+    if len(text) > VALUE_LENGTH_MAX:
+        raise InvalidSetting(f"{key} = {text[:80]!a}…: longer than {VALUE_LENGTH_MAX} characters")

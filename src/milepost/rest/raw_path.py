@@ -1,0 +1,46 @@
+"""The path of a request as upstream reads it: names of topics and subscriptions are encoded twice.
+
+Official admin clients encode such a name as a form's field, where a blank is `+`, and put the result into the
+path. So a blank comes as `+`, a plus as `%2B`, and a slash that a name holds encoded (`a%2Fb`) as `%252F`.
+
+    >>> path_of(b"/admin/v2/persistent/acme/shop/a+b%2B/subscription/my+sub/skip_all")
+    '/admin/v2/persistent/acme/shop/a b+/subscription/my sub/skip_all'
+    >>> path_of(b"/admin/v2/persistent/acme/shop/a%252Fb/stats")
+    '/admin/v2/persistent/acme/shop/a%2Fb/stats'
+
+A slash that comes encoded once is no part of a topic's name. Decoded, it would name another resource: that of
+topic `a` for `a%2Fpartitions`. It is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote_to_bytes
+
+# What stands before a topic's name, then the name, then a subscription's name if there is one.
+_NAMED = re.compile(
+    rb"(/admin/v2/(?:(?:non-)?persistent|schemas)/[^/]+/[^/]+/|/lookup/v2/topic/[^/]+/[^/]+/[^/]+/)"
+    rb"([^/]+)((?:/subscription/[^/]+)?)(.*)",
+    re.DOTALL,
+)
+
+
+class SlashInTopic(ValueError):
+    """A topic's name with a slash in it."""
+
+
+def path_of(raw: bytes) -> str:
+    """Decode a path; `UnicodeDecodeError` if it is not UTF-8, `SlashInTopic` as above."""
+    if b"%" not in raw and b"+" not in raw:
+        return raw.decode()
+    named = _NAMED.fullmatch(raw)
+    if named is not None:
+        before, topic, subscription, behind = named.groups()
+        if b"%2f" in topic.lower():
+            raise SlashInTopic("a topic has no slash in it; encode the % of a name with %2F")
+        raw = before + _blanks(topic) + _blanks(subscription) + behind
+    return unquote_to_bytes(raw).decode()
+
+
+def _blanks(encoded: bytes) -> bytes:
+    return encoded.replace(b"+", b"%20")

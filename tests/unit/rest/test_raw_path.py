@@ -1,0 +1,58 @@
+"""Names that official admin clients encode: a blank, a plus, a slash that is itself encoded."""
+
+from __future__ import annotations
+
+from urllib.parse import quote_plus
+
+import pytest
+from stage.http import Web
+
+NAMES = ["a%2Fb", "a%2fb", "a b", "a+b", "a%20b", "ä b", "100%"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_topic_is_found_by_its_name_as_official_clients_encode_it(web: Web, name: str) -> None:
+    full = f"persistent://public/default/{name}"
+    path = quote_plus(name)
+    assert web(f"PUT {path}").status == 204
+    assert web("GET ").json == [full]
+    assert str(web.stage.topic(full).name) == full
+    for line in (f"GET {path}/stats", f"GET {path}/partitions", f"GET {path}/subscriptions"):
+        assert web(line).status == 200
+    assert web(f"GET /lookup/v2/topic/persistent/public/default/{path}").status == 200
+    assert web(f"GET /admin/v2/schemas/public/default/{path}/schema").status == 404  # it has none
+    assert web(f"DELETE {path}").status == 204
+
+
+@pytest.mark.parametrize("name", ["my sub", "a+b", "a/b", "a%2Fb", "a b/c+d"])
+def test_so_is_a_subscription(web: Web, name: str) -> None:
+    topic = web.stage.topic()
+    path = quote_plus(name)
+    assert web(f"PUT t/subscription/{path}").status == 204
+    assert list(topic.subscriptions) == [name]
+    assert web(f"POST t/subscription/{path}/skip_all").status == 204
+    assert web(f"DELETE t/subscription/{path}").status == 204
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "DELETE t%2Fpartitions",
+        "DELETE t%2fsubscription%2fs",
+        "PUT t%2Fpartitions",
+        "GET /lookup/v2/topic/persistent/public/default/t%2Fbundle",
+        "GET /admin/v2/schemas/public/default/t%2Fschemas",
+    ],
+)
+def test_a_slash_that_is_encoded_once_names_no_other_resource(web: Web, line: str) -> None:
+    topic = web.stage.topic()
+    web.stage.subscription(topic)
+    answer = web(line)
+    assert (answer.status, "slash" in answer.reason) == (412, True)
+    assert list(topic.subscriptions) == ["s"]
+
+
+def test_elsewhere_a_plus_is_a_plus(web: Web) -> None:
+    web.stage.topic()
+    assert web("POST t/permissions/a+b", ["consume"]).status == 204
+    assert list(web("GET t/permissions").json) == ["a+b"]
