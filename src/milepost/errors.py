@@ -28,7 +28,7 @@
     │       ├── IndexNotFound
     │       └── DataLoss            what was to be read is there no more; names the range
     ├── AlreadyExists
-    ├── Busy                    somebody else has it; may work later
+    ├── Busy                    another client has it; may work later
     │   ├── ConsumerBusy
     │   ├── ProducerBusy
     │   ├── ProducerFenced      … and will not give it back to this producer
@@ -54,7 +54,7 @@
     ├── NotAuthenticated        who is asking cannot be told; `reason` is a counter's label
     ├── NotAuthorized           … or can, and has not the right
     ├── PersistenceError        the disk said no; what was not answered is not stored
-    │   ├── OutcomeUnknown      … or may be stored: nobody can say until the next start
+    │   ├── OutcomeUnknown      … or may be stored: unknown until the next start
     │   └── DiskFull
     ├── CorruptData             bytes on disk are not what was written; names file and offset
     │   └── UnknownFormat       written by a newer version: refused, untouched
@@ -405,7 +405,7 @@ class ClientError(MilepostError):
 
 
 class Timeout(ClientError, TimeoutError):
-    """Nobody answered in time. What was asked may have been done all the same."""
+    """No answer came in time. What was asked may have been done all the same."""
 
     http_status = 504
 

@@ -50,7 +50,7 @@ def messages_of_entry(
 ) -> list[StoredMessage]:
     """The messages of one entry, in order. `BadAnswer` if the body is not what the headers say.
 
-    The headers do not say which partition of a topic was asked; whoever asked knows.
+    The headers do not say which partition of a topic was asked; the caller knows.
     """
     headers = answer.headers
     text = headers.get("x-pulsar-message-id")

@@ -8,7 +8,7 @@
     ├── Forbidden               403: known, and without the right
     ├── Missing                 404; also a NotFound
     ├── Refused                 405, 406; also a NotAllowed
-    ├── Conflict                409: it exists, or somebody else has it
+    ├── Conflict                409: it exists, or another client has it
     ├── PreconditionFailed      412: not in its present state; also milepost.errors' own
     └── ServerFault             5xx
 

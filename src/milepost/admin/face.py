@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Transport(Protocol):
-    """Whoever can exchange a request for an answer; a refusal is raised as `AdminError`."""
+    """Exchanges a request for an answer; a refusal is raised as `AdminError`."""
 
     def exchange(self, request: Request) -> Answer: ...
 

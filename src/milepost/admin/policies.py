@@ -57,7 +57,7 @@ def get_topic_policy(
     is_global: bool = False,
     subscription: str | None = None,
 ) -> Script[Any]:
-    """What a topic has set, or with `applied` what holds, whoever has set it; None: nothing."""
+    """What a topic has set, or with `applied` what holds, at whatever level it is set; None: nothing."""
     path = topic_path(topic, *_parts(name, subscription))
     return _value((yield get(path, applied=applied or None, isGlobal=is_global or None)))
 

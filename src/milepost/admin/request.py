@@ -1,7 +1,7 @@
 """What a call asks and what it gets, without a socket: requests, answers, scripts.
 
 A *script* is one call as a generator: it yields requests, is sent their answers, and returns the
-result. Most have one request; some go on by what an answer said. Whoever has a socket drives it
+result. Most have one request; some go on by what an answer said. The caller that has a socket drives it
 (`face.py`), so that one description serves a synchronous and an asynchronous client.
 
     def get_tenants() -> Script[list[str]]:

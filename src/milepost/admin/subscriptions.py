@@ -1,4 +1,4 @@
-"""Calls about subscriptions: their progress, and whoever moves it.
+"""Calls about subscriptions: their progress, and moving it.
 
 A position is a `MessageId`; `EARLIEST` and `LATEST` are positions too.
 """

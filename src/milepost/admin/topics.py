@@ -95,7 +95,7 @@ def delete_partitioned_topic(topic: str, *, force: bool = False) -> Script[None]
 
 
 def truncate_topic(topic: str) -> Script[None]:
-    """Every cursor to the end; what nobody reads any more is deleted."""
+    """Every cursor to the end; what no subscription needs is deleted."""
     yield delete(topic_path(topic, "truncate"))
 
 

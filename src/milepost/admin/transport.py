@@ -134,7 +134,7 @@ class HttpTransport:
         self._tls = tls or Tls()
         self._timeout_s = timeout_s
         self._context: ssl.SSLContext | None = None
-        # Connections that nobody uses. A connection is taken out for an exchange and put back
+        # Connections that are not in use. A connection is taken out for an exchange and put back
         # when its answer is read to the end.
         self._idle: dict[Origin, list[http.client.HTTPConnection]] = {}
         self._lock = threading.Lock()
@@ -245,7 +245,7 @@ class HttpTransport:
 
 def _was_left(connection: http.client.HTTPConnection) -> bool:
     """Whether the server has closed it. Asked first, because a request that fails on a connection
-    which looked alive may have been carried out, and nobody may repeat it."""
+    which looked alive may have been carried out, and must not be repeated."""
     poll = select.poll()
     poll.register(connection.sock, select.POLLIN)
     return bool(poll.poll(0))

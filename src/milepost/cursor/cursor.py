@@ -13,10 +13,10 @@ exactly one state:
                                     │
                         ready ◀─────┘                       seek, and only seek
 
-`ready` is with nobody, `inflight` is with a consumer and has no verdict yet, `acked` is done. The sets
+`ready` is with no consumer, `inflight` is with a consumer and has no verdict yet, `acked` is done. The sets
 `ready` and `inflight` are stored, `acked` is what remains. A seek puts every index anew: acked below
 its target, ready from there on. A ready index that is not due yet is *delayed*: kept and counted
-apart, never delivered, due by `due(now_ms)`. A ready index that dispatch looked at and nobody may have
+apart, never delivered, due by `due(now_ms)`. A ready index that dispatch looked at and no consumer may have
 now is *set aside* until it is called back; one that must wait for others of the same message is *withheld*
 until it is admitted. Both count as ready, and no search for the next ready index meets them, however many
 there are. What Pulsar calls mark-delete position, individual acks
@@ -66,7 +66,7 @@ from milepost.positions.spans import INDEX_MAX, Span
 
 # The holder of an ack that comes from no consumer (an operator, Spark, a member of no session).
 # Real holders are small numbers from 0, one a consumer session, given by the broker.
-NOBODY = -1
+NO_HOLDER = -1
 
 
 class Cursor:
@@ -103,7 +103,7 @@ class Cursor:
     # inside [first, end); together they are the backlog, the rest of [first, end) is acked.
     _ready: IndexRanges
 
-    # Ready and due, but dispatch found that nobody may have them now.
+    # Ready and due, but dispatch found that no consumer may have them now.
     _aside: IndexRanges
 
     # Ready and due, but waiting for others of the same message.
@@ -173,9 +173,9 @@ class Cursor:
                 self._stale.discard(first, end)
         return Delivered(count, ranges, stale)
 
-    def ack(self, ranges: Sequence[Range], holder: int = NOBODY) -> Acked:
+    def ack(self, ranges: Sequence[Range], holder: int = NO_HOLDER) -> Acked:
         """Ready or inflight → acked. `holder` says who speaks, and is where to look first; what is
-        with others, or with nobody, is acked just as well. Stale indexes are ignored."""
+        with others, or with no consumer, is acked just as well. Stale indexes are ignored."""
         for first, end in ranges:
             if not 0 <= first < end:
                 raise InvalidRange(f"an ack of [{first}, {end})")
@@ -192,7 +192,7 @@ class Cursor:
             count += self._settle(first, end, holder, taken)
         return Acked(count, ignored, taken, ranges if count else ())
 
-    def ack_up_to(self, end: int, holder: int = NOBODY) -> Acked:
+    def ack_up_to(self, end: int, holder: int = NO_HOLDER) -> Acked:
         """A cumulative ack: everything below `end` → acked, individual acks above stay (trap 12).
 
         Its own index is `end − 1`. When that is stale the ack was meant for an older epoch."""
@@ -202,7 +202,7 @@ class Cursor:
             return Acked(0, self._stale.count_within(self.first, end), {}, ())
         return self.skip(end, holder)
 
-    def skip(self, end: int, holder: int = NOBODY) -> Acked:
+    def skip(self, end: int, holder: int = NO_HOLDER) -> Acked:
         """Everything below `end` → acked, stale or not: it expired, or an operator says so."""
         lowest = self._lowest_in_backlog()
         if lowest is None or lowest >= end:
@@ -210,7 +210,7 @@ class Cursor:
         taken: dict[int, int] = {}
         return Acked(self._settle(lowest, end, holder, taken), 0, taken, ((lowest, end),))
 
-    def skip_ranges(self, ranges: Sequence[Range], holder: int = NOBODY) -> Acked:
+    def skip_ranges(self, ranges: Sequence[Range], holder: int = NO_HOLDER) -> Acked:
         """These → acked, stale or not: a cumulative ack that leaves out what ends later."""
         taken: dict[int, int] = {}
         count = sum(self._settle(first, end, holder, taken) for first, end in ranges)
@@ -254,7 +254,7 @@ class Cursor:
         return sum(self._ready.add(*one) for one in self._delays.take_due(now_ms, lines_max))
 
     def set_aside(self, first: int, end: int) -> int:
-        """Ready → set aside, for what of `[first, end)` nobody may have now; how many."""
+        """Ready → set aside, for what of `[first, end)` no consumer may have now; how many."""
         return _move(self._ready, self._aside, first, end)
 
     def call_back(self, first: int, end: int) -> int:
@@ -334,7 +334,7 @@ class Cursor:
                         for piece in waiting.within(first, end):
                             self._returned.add(*piece)
                 else:
-                    self._settle(first, end, NOBODY, {})
+                    self._settle(first, end, NO_HOLDER, {})
 
     # ── views ─────────────────────────────────────────────────────────────────────────────────
 
@@ -361,7 +361,7 @@ class Cursor:
 
     @property
     def first_ready(self) -> int | None:
-        """The first index that is with nobody and due, set aside and withheld ones too."""
+        """The first index that is with no consumer and due, set aside and withheld ones too."""
         firsts = (self._ready.first, self._aside.first, self._withheld.first)
         return min((first for first in firsts if first is not None), default=None)
 
@@ -390,7 +390,7 @@ class Cursor:
         return index in self._ready
 
     def is_waiting(self, index: int) -> bool:
-        """Whether the message is with nobody and due, set aside and withheld ones too."""
+        """Whether the message is with no consumer and due, set aside and withheld ones too."""
         return index in self._ready or index in self._aside or index in self._withheld
 
     def is_withheld(self, index: int) -> bool:
@@ -432,7 +432,7 @@ class Cursor:
         return self._redeliveries.highest(span.first_index, span.end_index)
 
     def holder_of(self, index: int) -> int | None:
-        """Who has the message, if anybody."""
+        """The holder of the message; None if it has none."""
         return self._inflight.holder_of(index)
 
     def inflight_of(self, holder: int) -> IndexRanges:

@@ -2,8 +2,8 @@
 
 The group's position is the minimum over its members, connected or not, as long as they are remembered. It
 does not rise because a member went silent: only when that member is forgotten, a given time after it left,
-and then nobody else misses anything, since each member has a cursor of its own. When all are forgotten the
-position stays where it was. A member that is known resumes where it was; a stranger starts by the group's
+and then no other member misses anything, since each member has a cursor of its own. When all are forgotten
+the position stays where it was. A member that is known resumes where it was; a stranger starts by the group's
 rule, at the minimum unless the group says otherwise, and never silently at the end.
 
     >>> members = [Member("a", 7, is_connected=True), Member("b", 3, left_ms=1000)]
@@ -54,7 +54,7 @@ def start_of(rule: Start, *, at: int, first: int, end: int) -> int:
 
 
 def expired(members: Iterable[Member], now_ms: int, after_ms: int) -> list[str]:
-    """Whom to forget: those that left that long ago. Whoever is connected stays, however idle."""
+    """Whom to forget: those that left that long ago. A member that is connected stays, however idle."""
     return [
         member.name
         for member in members

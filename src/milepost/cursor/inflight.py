@@ -29,7 +29,7 @@ class Inflight:
         self._held = {}
 
     def add(self, first: int, end: int, holder: int) -> None:
-        """Give indexes that nobody has to a holder."""
+        """Give indexes that no consumer holds to a holder."""
         held = self._held.get(holder)
         if held is None:
             assert holder >= 0, f"holder {holder}"
@@ -46,7 +46,7 @@ class Inflight:
         return removed
 
     def take(self, first: int, end: int, taken: dict[int, int]) -> int:
-        """Take `[first, end)` from whoever has it; how many."""
+        """Take `[first, end)` from its holders; return how many indexes that were."""
         removed = 0
         for holder in self._held:
             removed += self.take_from(holder, first, end, taken)
@@ -57,7 +57,7 @@ class Inflight:
     def take_ranges(
         self, ranges: Iterable[Range], holder: int | None, taken: dict[int, int]
     ) -> IndexRanges:
-        """Take ranges from one holder, or from whoever has them; which indexes those were."""
+        """Take ranges from one holder, or from all; return the indexes that were taken."""
         released = IndexRanges()
         wanted = IndexRanges(ranges)
         for owner, held in self._held.items():
@@ -74,12 +74,12 @@ class Inflight:
         return self._held.pop(holder, None) or IndexRanges()
 
     def clear(self) -> None:
-        """Nobody has anything."""
+        """Take everything from every holder."""
         self._held.clear()
 
     @property
     def count(self) -> int:
-        """How many indexes are with anybody."""
+        """How many indexes are held."""
         return sum(held.count for held in self._held.values())
 
     def sets(self) -> Collection[IndexRanges]:
@@ -92,7 +92,7 @@ class Inflight:
         return IndexRanges() if held is None else held.copy()
 
     def holder_of(self, index: int) -> int | None:
-        """Who has an index, if anybody."""
+        """The holder of an index; None if it has none."""
         return next((holder for holder, held in self._held.items() if index in held), None)
 
     def check(self) -> None:

@@ -1,7 +1,7 @@
 """What the verbs of a cursor say: plain values, for the broker's accounting and its journal.
 
 `taken` is the same everywhere: holder → how many of the indexes inflight with it are not any more.
-The broker lowers its counts of unacked messages by it, whoever sent the command.
+The broker lowers its counts of unacked messages by it, whichever consumer sent the command.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class MessageId(_Order):
     # Messages in the batch; 0 if unknown or not a batch. In the instance only when it is not 0.
     batch_size: int = 0
 
-    # The topic that it is of, where somebody said so; never compared. In the instance only then.
+    # The topic that it is of, where the caller said so; never compared. In the instance only then.
     topic_name: str = ""
 
     # EARLIEST and LATEST below, by the official client's names.
@@ -191,7 +191,7 @@ class MessageId(_Order):
             f"batch_size={self.batch_size})"
         )
 
-    # The instance has a dictionary for what is not compared; nobody else may write to it.
+    # The instance has a dictionary for what is not compared; no other code may write to it.
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a message id does not change: {name} of {self} set to {value!r}")
 

@@ -287,7 +287,7 @@ class IndexRanges(Pages):
                      2 × size + 1: a bitmap of that many bytes follows, lowest index first
 
         A page with few ranges is written as ranges, one with many as a bitmap. A set and the set of
-        its gaps are about equally long in this form: nobody need store "the smaller one".
+        its gaps are about equally long in this form: there is no need to store "the smaller one".
         """
         out = bytearray()
         part_end = run_first = run_end = 0

@@ -1,7 +1,7 @@
 """Span: the indexes that one entry holds.
 
 An entry is one message, one chunk or one batch; its messages have consecutive indexes. A span says
-which, and does the arithmetic between an index and a place in the batch, so that nobody repeats it
+which, and does the arithmetic between an index and a place in the batch, so that no caller repeats it
 with an off-by-one. It knows no entry, no position and no state of a message.
 
     >>> span = Span.from_last(last_index=14, count=5)      # what broker entry metadata says

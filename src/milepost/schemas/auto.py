@@ -1,8 +1,8 @@
 """Schemas that are not known beforehand: read whatever a topic has, or write bytes that it takes.
 
-`AutoConsumeSchema` decodes each message by the schema of its version; whoever has the message passes it.
-`AutoProduceSchema` takes bytes that are encoded already and lets only those through that the topic's
-schema can decode. Both work with any type that `schema_of` knows.
+`AutoConsumeSchema` decodes each message by the schema of its version; the consumer that has the message
+passes it. `AutoProduceSchema` takes bytes that are encoded already and lets only those through that the
+topic's schema can decode. Both work with any type that `schema_of` knows.
 
     AutoConsumeSchema().decode(data, writer)        # a dictionary, text, a number, a protobuf message
     AutoProduceSchema(info).encode(data)            # the same bytes, or SchemaMismatch

@@ -4,7 +4,7 @@
     schema.encode(Reading(sensor="a", celsius=21.5))
     AvroSchema(None, {"type": "record", "name": "R", "fields": [...]}).encode({...})
 
-Avro's bytes say nothing of themselves: whoever decodes a message of another version passes the `writer`
+Avro's bytes say nothing of themselves: a caller that decodes a message of another version passes the `writer`
 schema, and Avro turns old values into new ones. fastavro does the work. Record names do not have to be
 the same: the writer's is taken for the reader's, as the official client does.
 """
@@ -79,7 +79,7 @@ def definition_of(info: SchemaInfo) -> Any:
 def parsed(definition: Any) -> Any:
     try:
         return fastavro.parse_schema(definition)
-    except Exception as failure:  # of many kinds, for a definition that may be anybody's
+    except Exception as failure:  # of many kinds, for a definition that any client may have sent
         raise InvalidSchema(f"Avro schema: {failure!r:.300}") from None
 
 

@@ -2,7 +2,7 @@
 
 Judges as the Java library does whose verdicts Pulsar's brokers give, which is not always what the
 specification says: records match whatever their names; enums and fixed types match by their short names;
-an enum may lose symbols, because what is missing shows only when somebody reads it; a field that the
+an enum may lose symbols, because what is missing shows only when it is read; a field that the
 writer has not must have a default that fits its type.
 
     >>> can_read(reader=parse('"long"'), writer=parse('"int"'))

@@ -7,7 +7,7 @@ bytes and descriptions are those of the official `pulsar.schema`, so that code a
     schema.decode(schema.encode("text"))
 
 `decode` takes the writer's schema where the bytes cannot be read without it: of AVRO, when the message
-carries another version than this one. Whoever has the message (a consumer) fetches it and passes it;
+carries another version than this one. The consumer that has the message fetches it and passes it;
 `needs_writer` says whether that is worth a question to the broker.
 """
 

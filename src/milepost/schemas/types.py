@@ -1,7 +1,7 @@
 """What a schema is on the wire: a type, bytes that define it, a name, properties; and its version.
 
 Owns the numbers of Pulsar's schema types and the eight bytes of a version. Knows nothing of what the
-bytes of a definition mean: `validation.py` asks whoever does.
+bytes of a definition mean: `validation.py` knows who does.
 
     >>> SchemaInfo("JSON", SchemaType.JSON, b'{"type": "record", ...}')
     >>> version_bytes(3).hex()

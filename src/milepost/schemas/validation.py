@@ -1,4 +1,4 @@
-"""Is a schema what its type says? Asked before one is registered, or anybody is compared with it.
+"""Is a schema what its type says? Asked before one is registered or compared.
 
     >>> check_schema(SchemaInfo("s", SchemaType.AVRO, b'{"type": "record"}'))
     InvalidSchema: AVRO schema: an Avro record has None for a name
@@ -16,7 +16,7 @@ from milepost.errors import InvalidSchema
 from milepost.schemas import avro_schema, key_value, protobuf_native
 from milepost.schemas.types import SchemaInfo, SchemaType
 
-# Of a definition and all properties together; well below what a command may have, so that whoever sends
+# Of a definition and all properties together; well below what a command may have, so that a client that sends
 # more is told so.
 SIZE_MAX: Final = 512 * 1024
 # Key-value schemas inside key-value schemas.

@@ -11,7 +11,7 @@ disk images out of that.
     files.faults.fail("sync", 3)                # the third sync fails with EIO
     files.on_sync = lambda path: gate.wait()    # a slow disk, as slow as the test likes
     ...
-    assert files.violations == []               # nobody synced a failed descriptor again
+    assert files.violations == []               # no failed descriptor was synced again
 
 After a failed sync the pages are clean but maybe not stored, as on ext4: reads still show them, a
 later sync succeeds without storing them, and only a crash tells. Calls are safe from any thread.
@@ -50,7 +50,7 @@ class _Node:
 
     def __init__(self, number: int, content: bytes) -> None:
         self.number = number
-        # Bytes as long as nobody writes, so that a thousand disk images can share one buffer.
+        # Bytes until the first write, so that a thousand disk images can share one buffer.
         self.content: bytes | bytearray = content
         # Open descriptors. Invariant: 1 at most, or a violation was recorded.
         self.writers = 0
@@ -139,7 +139,7 @@ class MemoryFiles:
             path: _Node(number, content) for number, (path, content) in enumerate(contents.items())
         }
         self._node_count = len(self._names)
-        # Deleted or replaced while somebody had them open: no name, but they take space.
+        # Deleted or replaced while they were open: no name, but they take space.
         self._unnamed: set[_Node] = set()
 
     # The protocol of milepost.storage.files.Files.

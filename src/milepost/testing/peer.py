@@ -83,7 +83,7 @@ class RecordingPeer(_Record):
         self.client_version = client_version
         self.wants_broker_entry = wants_broker_entry
         self.is_writable = True
-        """Set it to be slow; whoever feeds must be woken by hand then."""
+        """Set it to be slow; its feed must be woken by hand then."""
         self.writes_left = writes_max
         self.has_consumers = False
         """Set it to get the receipts of its sends ahead of the messages."""

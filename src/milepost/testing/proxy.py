@@ -146,7 +146,7 @@ class Link:
             self._task.cancel()
 
     async def closed(self) -> None:
-        """Wait until it has ended, whoever ended it."""
+        """Wait until it has ended, from either side."""
         if self._task is not None:
             await asyncio.wait([self._task])
 

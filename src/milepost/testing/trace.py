@@ -6,7 +6,7 @@ is decided by `milepost.testing.disk`.
 A file is known by its `node` number, as by an inode: it keeps it through renames, and a path that
 is deleted and created again gets a new one. `Mark` is not an operation on the disk but a moment
 beside it: a fact that became durable elsewhere at once (a catalog transaction), or a promise given
-to somebody (a receipt), so that a check can ask what had been promised when the machine stopped.
+to a client (a receipt), so that a check can ask what had been promised when the machine stopped.
 
     trace = files.trace
     journal.append([entry]); journal.sync()
@@ -150,9 +150,9 @@ class Trace:
     ops: list[Op] = field(default_factory=list)
 
     def mark(self, name: str, payload: Any = None) -> None:
-        """Note a moment: durable elsewhere, or promised to somebody.
+        """Note a moment: durable elsewhere, or promised to a client.
 
-        The payload is kept as it is, so give a value that nobody changes afterwards.
+        The payload is kept as it is, so give a value that is never changed afterwards.
         """
         self.ops.append(Mark(name, payload))
 

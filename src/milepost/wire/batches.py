@@ -44,7 +44,7 @@ def split_batch(payload: bytes, count: int) -> list[SingleMessage]:
 
 
 def walk_batch(payload: bytes, count: int) -> Iterator[SingleMessage]:
-    """The same one by one, for whoever does something else in between. What is wrong is said when it is
+    """The same one by one, for a caller that does something else in between. What is wrong is said when it is
     reached, in the end at the latest."""
     at = 0
     for batch_index in range(count):

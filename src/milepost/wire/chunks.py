@@ -1,7 +1,7 @@
 """Chunks put together: a message sent in many entries becomes one message again, or nothing.
 
 The assembler takes chunks in the order they are delivered and says what became of each. It asks no
-clock and sends nothing: time comes in with each chunk, and entries that nobody will hear of again come
+clock and sends nothing: time comes in with each chunk, and entries that will never be delivered come
 out as positions, for the caller to ack or to hand back.
 
 The rules, where redelivery, two producers with one name or a seek make it interesting:

@@ -30,7 +30,7 @@ from milepost.wire.varint import encode_varint
 
 Kind = pb.BaseCommand.Type
 
-# More parts than this (properties, mostly) in one command of a client is nobody's need. Message ids
+# More parts than this (properties, mostly) in one command is more than any client needs. Message ids
 # are limited by the frame alone: official clients list all they hold.
 REPEATED_MAX: Final = 10_000
 
@@ -122,7 +122,7 @@ FROM_BROKER: Final = frozenset(
 
 
 class UnknownValue(ProtocolError):
-    """A whole command with an enum value of the future in it; whoever can answer, refuses it."""
+    """A whole command with an enum value of the future in it; the handler that can answer refuses it."""
 
     def __init__(self, command: Command, field_name: str, value: int) -> None:
         super().__init__(
@@ -177,7 +177,7 @@ def _check_parts(message: Message, where: str, repeated_max: int) -> None:
     """Texts are texts, lists have an end, ids nest once.
 
     Where a text is not UTF-8 the library hands out bytes instead of `str`, far from here and in the
-    hands of whoever reads the field.
+    hands of the code that reads the field.
     """
     for field, value in message.ListFields():
         values = value if field.is_repeated else (value,)

@@ -1,8 +1,8 @@
 """Keys of messages, found without parsing what else their metadata says.
 
-Whoever looks through a whole topic by key needs two things of each message: its key, and whether it has a
-value. Metadata that holds a key, sizes, a sequence id and times, in the order of their numbers, as clients
-write it, is walked through byte by byte; any other is for whoever asks to parse.
+Compaction looks through a whole topic by key and needs two things of each message: its key, and whether it
+has a value. Metadata that holds a key, sizes, a sequence id and times, in the order of their numbers, as
+clients write it, is walked through byte by byte; any other is left to the caller to parse.
 
     >>> found: list[KeyAndEmptiness] = []
     >>> plain_batch_keys(join_batch([single(b"one", key="k"), single(b"")]), 0, 2, found)

@@ -2,7 +2,7 @@
 
 Looking up half a million ids takes a second, and everybody else would wait meanwhile. So a command of more
 than `IDS_MAX` ids is cut into commands that say the same one after the other, for the broker to do other
-things between them. The last part of an ACK has the request id; whoever answers it answers for all. Every
+things between them. The last part of an ACK has the request id; its answer answers for all. Every
 part of a REDELIVER has the consumer's epoch, which counts from the first one on.
 
     >>> long = LongCommand.of(command, 0, len(command))  # None: it is not long, or not as clients write it

@@ -115,7 +115,7 @@ class Connection:
         self.peer: Peer | None = None
         # Why the connection ended; None while it has not, or if nothing was wrong.
         self.error: ProtocolError | None = None
-        # Set by every whole frame. Whoever keeps the connection alive clears it at each tick.
+        # Set by every whole frame. The keep-alive clears it at each tick.
         self.heard = False
         # The largest frame the peer may send now.
         self._frame_max = frame_max
@@ -263,7 +263,7 @@ class ServerProtocol(Connection):
         self, data: bytes, at: int, command_end: int, end: int, events: list[ServerEvent]
     ) -> None:
         """One frame that is not a SEND in its usual form."""
-        # Official clients write the type first; whoever does not gets the long way.
+        # Official clients write the type first; other clients' commands go the long way.
         hint = data[at + 1] if data[at] == _TYPE_TAG and at + 1 < command_end else 0
         if command_end == end and (self.state is State.READY or self._long is not None):
             event: ServerEvent | None = None

@@ -69,7 +69,7 @@ _INT64_MAX: Final = (1 << 63) - 1
 # What follows the publish time is mostly the same from message to message: its bytes are the key.
 _known_shapes: dict[bytes, Shape] = {}
 _KNOWN_SHAPES_MAX: Final = 1024
-# A schema version has eight bytes: whoever writes more must not have it remembered.
+# A schema version has eight bytes: a longer one is not remembered.
 _KNOWN_SHAPE_SIZE_MAX: Final = 128
 
 # Skips the argument handling of a named tuple's constructor, which is half of its time.

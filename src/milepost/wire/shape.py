@@ -35,7 +35,7 @@ NOT_ALLOWED_ERROR: Final = 22
 # In a batch each message has the size of its metadata (4) and in it at least a payload size (2).
 SINGLE_MESSAGE_SIZE_MIN: Final = 6
 
-# A property is one field. Nobody has thousands of them, and a walk must end soon.
+# A property is one field. No message needs thousands of them, and a walk must end soon.
 METADATA_FIELDS_MAX: Final = 10_000
 
 # Unusual metadata above this size is refused unread: in the library's hands bytes become objects.
@@ -46,7 +46,7 @@ NO_LIMIT: Final = 1 << 62
 # Libraries read a size from five bytes at most, though zeros could make it longer.
 _SIZE_REST_MAX: Final = 4
 
-# Who published decides what is a duplicate: nobody may say it twice, for one of the two is a lie.
+# Who published decides what is a duplicate: it may be said once, for of two one is a lie.
 _TWO_NAMES: Final = "metadata with two producer names"
 
 

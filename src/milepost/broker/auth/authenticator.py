@@ -33,7 +33,7 @@ ANONYMOUS = "anonymous"
 
 # Passwords that are judged at once: each takes a core for a tenth of a second.
 PASSWORDS_AT_ONCE = 2
-# Those that wait for it. More are turned away: whoever guesses must not keep others waiting.
+# Those that wait for it. More are turned away: a client that guesses must not keep others waiting.
 PASSWORDS_WAITING_MAX = 64
 
 
@@ -54,7 +54,7 @@ class Presented(NamedTuple):
 class Authenticator:
     now_ms: Callable[[], int]
 
-    # Is anybody asked at all? If not, everyone is nobody in particular.
+    # Whether clients are asked at all. If not, no client has a role.
     is_enabled: bool = False
 
     tokens: TokenVerifier | None = None
@@ -63,7 +63,7 @@ class Authenticator:
     password_file: WatchedFile | None = None
     takes_certificates: bool = False
 
-    # Who a client is that shows nothing, or nothing that is configured; empty: nobody.
+    # Who a client is that shows nothing, or nothing that is configured; empty: it is refused.
     anonymous_role: str = ""
 
     # Are tokens and passwords refused on a connection that others could read?
@@ -118,7 +118,7 @@ class Authenticator:
         check_role(user)
         if not table.is_remembered(user, password):
             if not await self._judge(table, user, password):
-                # One text for both, so that nobody learns which users there are.
+                # One text for both, so that a guesser does not learn which users there are.
                 raise NotAuthenticated("password_wrong", "no such user, or a wrong password")
             table.remember(user, password)
         return Identity(user, BASIC)

@@ -8,7 +8,7 @@ where messages pass.
 
 In order: with authorisation off everyone may do everything; a superuser too; a tenant's admin may do
 all that is not a superuser's within the tenant; others what is granted. For a proxy role both the proxy
-and whoever it speaks for need the right.
+and the role that it speaks for need the right.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Authorizer:
             return True
         if operation.scope is Scope.BROKER:
             return False
-        assert target.tenant, f"{operation.name} on nobody's {target}"
+        assert target.tenant, f"{operation.name} without a tenant: {target}"
         if role in self.admins_of(target.tenant):
             return True
         if not operation.actions or target.namespace is None:

@@ -36,7 +36,7 @@ def role_of(certificate: Certificate) -> str:
         if kind == "commonName"
     ]
     if len(names) != 1:
-        # Of two, nobody could say which one the authority has looked at.
+        # Of two, it is unknown which one the authority has looked at.
         raise NotAuthenticated(
             "certificate_without_role",
             f"the client certificate has {len(names)} common names, expected one",

@@ -27,7 +27,7 @@ class Verdict(Enum):
     CHALLENGE = "challenge"
     """Ask the client for new credentials."""
     END = "end"
-    """The connection has nobody behind it any more."""
+    """The connection has no client behind it any more."""
 
 
 class Credentials:

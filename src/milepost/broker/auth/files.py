@@ -109,7 +109,7 @@ def read_reference(reference: str) -> bytes:
 
 
 def is_open_to_others(path: Path) -> bool:
-    """Can anybody on this machine read the file?"""
+    """Can other users of this machine read the file?"""
     return bool(os.stat(path).st_mode & (stat.S_IROTH | stat.S_IWOTH | stat.S_IWGRP))
 
 

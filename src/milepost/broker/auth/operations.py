@@ -8,7 +8,7 @@ what follows from the word alone, as upstream has it:
     (<Scope.TOPIC: 'topic'>, (<Action.PRODUCE: 'produce'>,))
 
 A superuser may do everything, a tenant's admin everything in that tenant but what only superusers may;
-everyone else what is granted. This module judges nobody: `authorizer.py` does.
+everyone else what is granted. This module judges no role: `authorizer.py` does.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class Security:
         if original_role and self._settings.authenticate_original_credentials and not over_http:
             known = await self.authenticator.authenticate(original or Presented("none"))
             original_role = known.role
-            # Upstream asks whoever is behind the proxy for new credentials, never the proxy.
+            # Upstream asks the client behind the proxy for new credentials, never the proxy.
             identity = identity._replace(method=known.method, expires_at_ms=known.expires_at_ms)
         if original_role:
             identity = identity._replace(original_role=check_role(original_role))
@@ -245,13 +245,13 @@ class Security:
             )
         if settings.authorization and not superusers:
             self.warnings.append(
-                "superuser_roles is empty: nobody can make tenants, or grant anything first"
+                "superuser_roles is empty: no role can make tenants, or grant anything first"
             )
 
     def _warn_if_open(self, path: Path | None, then: str) -> None:
         if path is not None and is_open_to_others(path):
             self.warnings.append(
-                f"{path}: others on this machine may read or change it, and whoever does {then}; "
+                f"{path}: others on this machine may read or change it, and one who does {then}; "
                 f"`chmod 600` it"
             )
 

@@ -99,7 +99,7 @@ def sign(key: Key, claims: dict[str, Any], algorithm: str = "") -> str:
 
 
 def peek(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Header and claims, believed by nobody: for showing them to whoever holds the token."""
+    """Header and claims, not verified: for showing them to the holder of the token."""
     try:
         read = jwt.decode_complete(token, options={"verify_signature": False})
     except (jwt.PyJWTError, ValueError, TypeError, RecursionError):

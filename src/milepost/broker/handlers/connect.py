@@ -59,7 +59,7 @@ def auth_response(session: Session, command: pb.CommandAuthResponse) -> Work:
     """Answers AUTH_CHALLENGE, which is sent when credentials expire: newer ones of the same role, by the
     same method, keep the connection. Others, or none in time, end it."""
     if not session.credentials.is_challenged:
-        return None  # nobody asked
+        return None  # no credentials were asked for
     return _renew(session, command)
 
 

@@ -67,7 +67,7 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
         await _settle(session, made)
         if session.opening.get(key) is not command:
             return  # closed meanwhile, or the connection is gone
-        _make_way(session, made)  # somebody may have come meanwhile
+        _make_way(session, made)  # another producer may have come meanwhile
         topic.check_published_to()
         _check_encryption(topic, command)
         # From here on nothing waits until the producer is in.

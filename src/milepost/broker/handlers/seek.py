@@ -35,12 +35,14 @@ def seek(session: Session, command: pb.CommandSeek) -> Work:
     new position is on disk.
 
     A consumer that subscribed with a `consumer_epoch` and the property `milepost.reset=in-place` is not
-    closed when somebody else moves its cursor: the broker sends it SEEK with its new epoch, at once. It
-    drops what it holds and every message of an older epoch, gives the permits of all that it drops back
-    with FLOW, and says that it has obeyed with a SEEK of that epoch and no target, which is answered with
-    SUCCESS; its acks until then are answered and change nothing. `cursor_epoch` (Milepost's own field, here
-    and in the SUCCESS of SEEK and SUBSCRIBE to such consumers) says how often the cursor was moved. One that
-    sends what it knows of in SUBSCRIBE, and has missed a move, is sent SEEK right behind its SUCCESS."""
+    closed when another client or an operator moves its cursor: the broker sends it SEEK with its new
+    epoch, at once. It drops what it holds and every message of an older epoch, gives the permits of all
+    that it drops back with FLOW, and says that it has obeyed with a SEEK of that epoch and no target,
+    which is answered with SUCCESS; its acks until then are answered and change nothing. `cursor_epoch`
+    (Milepost's own field, here and in the SUCCESS of SEEK and SUBSCRIBE to such consumers) says how often
+    the cursor was moved. One that sends what it knows of in SUBSCRIBE, and has missed a move, is sent SEEK
+    right behind its SUCCESS.
+    """
     consumer = session.consumers.get(signed64(command.consumer_id))
     if consumer is None:
         raise NotFound(f"this connection has no consumer {signed64(command.consumer_id)}")
@@ -54,7 +56,7 @@ def seek(session: Session, command: pb.CommandSeek) -> Work:
         return None
     index = _target(subscription.topic, command)
 
-    # Whoever is closed hears CLOSE_CONSUMER before SUCCESS: the other way round the client takes the
+    # A consumer that is closed hears CLOSE_CONSUMER before SUCCESS: the other way round the client takes the
     # seek for one in place. A reader's seek is done at once, so its answer may have to wait here.
     early: list[bytes] = []
     is_told = False

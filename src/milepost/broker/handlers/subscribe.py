@@ -58,14 +58,14 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
     `consumer_epoch` is stamped on every message (PIP-84, PIP-194). A second consumer of an Exclusive
     subscription, or another type while consumers are connected, is `ConsumerBusy`. A reader with
     `milepost.every-chunk` in its metadata is sent every chunk where it lies, whole message or not. A
-    `schema` must be able to read what the topic has; a topic that nobody has used takes it for its own.
+    `schema` must be able to read what the topic has; a topic that was never used takes it for its own.
     `read_compacted` shows an Exclusive or Failover subscription the last message of each key, up to
     where compaction has come.
 
     With the consumer property `milepost.mode=broadcast`, of Shared consumers, the subscription is a
     broadcast group: every member gets every message from a position of its own. `milepost.member` names
-    the member (else the address does), `milepost.start` (minimum, latest, earliest), sent by whoever makes
-    the group, says where members start that it does not know. A member is connected once, else
+    the member (else the address does), `milepost.start` (minimum, latest, earliest), sent by the member
+    that makes the group, says where members start that it does not know. A member is connected once, else
     `ConsumerBusy`."""
     broker = session.broker
     consumer_id = signed64(command.consumer_id)
@@ -98,7 +98,7 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
             await settled.wait()
             topic.check_open()
             if _is_there(topic, subscription):
-                break  # else somebody has unsubscribed it meanwhile
+                break  # else another consumer has unsubscribed it meanwhile
         if session.opening.get(key) is not command:
             _abandon(session, subscription)
             return
@@ -269,5 +269,5 @@ def _consumer(
 
 
 def _abandon(session: Session, subscription: Subscription) -> None:
-    """Nobody came of it: a subscription that lives by its consumers goes as well."""
+    """No consumer came of it: a subscription that lives by its consumers goes as well."""
     session.broker.drop_reader(subscription)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @handles(Kind.UNSUBSCRIBE, needs=Operation.HELD)
 async def unsubscribe(session: Session, command: pb.CommandUnsubscribe) -> None:
-    """Deletes the subscription. Only its single consumer may, or whoever says `force`: then the others
+    """Deletes the subscription. Only its single consumer may, or one that says `force`: then the others
     are closed. A member of a broadcast group leaves it for good; the group stays."""
     consumer = session.consumers.get(signed64(command.consumer_id))
     if consumer is None:

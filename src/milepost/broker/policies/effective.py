@@ -3,7 +3,7 @@
     >>> effective(Settings(), {"message_ttl": 60}, {}).message_ttl_s
     60
 
-A limit that is off is None or 0 as its field says, so that whoever obeys it asks one question.
+A limit that is off is None or 0 as its field says, so that the code that obeys it asks one question.
 """
 
 from __future__ import annotations
@@ -211,4 +211,4 @@ def _delays(value: Json) -> Delays | None:
 
 
 DEFAULTS = effective(Settings(), {}, {})
-"""What holds where nobody has said anything."""
+"""What holds where nothing is set."""

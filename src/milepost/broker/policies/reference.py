@@ -26,7 +26,7 @@ broker's [settings](configuration.md). A value replaces the whole value of the l
 - GET answers what was set at that level; with `applied=true`, of a topic, what holds.
 - Setting answers 204 when the value is durable and every open topic obeys it; null removes it.
 - A value of the wrong type, or one that contradicts itself, is a 400; a number out of its range a 412.
-  Either names the policy and what is allowed, and changes nothing. Fields that nobody knows are dropped, but
+  Either names the policy and what is allowed, and changes nothing. Unknown fields are dropped, but
   an object without one known field is refused: upstream takes it for the defaults.
 - The policies of a partitioned topic are those of each of its partitions.
 - `isGlobal` is taken and changes nothing: there is one cluster.
@@ -47,14 +47,15 @@ broker's [settings](configuration.md). A value replaces the whole value of the l
   that is not encrypted is refused; the client hears `MetadataError`, as from upstream.
 - **Expiry** (`messageTTL`) acks what is older, for every subscription, also what is delayed or inflight.
 - **Retention** deletes whole ledgers, the oldest first, that every durable subscription has acked and that
-  are older, or lie beyond the size. What anybody has not acked is never deleted; a reader holds nothing.
+  are older, or lie beyond the size. What a subscription has not acked is never deleted; a reader holds
+  nothing.
 - **Backlog quotas**: past a quota producers are closed and kept out, with an error that makes their clients
   wait (`producer_request_hold`) or fail (`producer_exception`), until the backlog is below; or the oldest
   messages are acked for the subscriptions that are behind (`consumer_backlog_eviction`).
 - **Compaction** begins by itself when a topic has grown by its threshold since the last time. What compaction
   kept is not deleted by retention.
-- **Inactive topics** are deleted, with what is in them, when nobody has published or subscribed for as long;
-  partitions are not. Nothing is deleted unless a policy asks for it: upstream's default is to delete.
+- **Inactive topics** are deleted, with what is in them, when no client has published or subscribed for as
+  long; partitions are not. Nothing is deleted unless a policy asks for it: upstream's default is to delete.
 - **Subscriptions** that no consumer has used for so many minutes are deleted, with their position. The time
   counts from when it was first seen so, and goes on through a restart; what had expired by then is looked at
   twice before it goes. A reader's go with the reader.

@@ -155,7 +155,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """A list of names that somebody else chose, each at most once; kept in order."""
+    """A list of names that are chosen elsewhere, each at most once; kept in order."""
 
     count_max: int = 100
     one: Text = field(default_factory=Text)
@@ -176,7 +176,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """An object. Fields that are missing have their defaults, fields that nobody knows are dropped."""
+    """An object. Fields that are missing have their defaults, unknown fields are dropped."""
 
     fields: Mapping[str, tuple[Shape, Json]]
     """Name → shape and default."""

@@ -121,7 +121,7 @@ TABLE: tuple[Policy, ...] = (
     ),
     Policy(
         name="message_ttl",
-        doc="Seconds after which a message that nobody acked is acked; 0 is never.",
+        doc="Seconds after which a message that was not acked is acked; 0 is never.",
         shape=_COUNT,
         default=lambda settings: settings.message_ttl_s,
         settings=("message_ttl_s",),
@@ -130,7 +130,7 @@ TABLE: tuple[Policy, ...] = (
     ),
     Policy(
         name="subscription_expiration",
-        doc="Minutes after which a subscription that nobody has used is deleted; 0 is never.",
+        doc="Minutes after which a subscription that was not used is deleted; 0 is never.",
         shape=_COUNT,
         default=lambda settings: settings.subscription_expiration_minutes,
         settings=("subscription_expiration_minutes",),
@@ -373,7 +373,7 @@ TABLE: tuple[Policy, ...] = (
         shape=Switch(),
         default=lambda settings: settings.allow_auto_update_schema,
         settings=("allow_auto_update_schema",),
-        # Upstream reads null as false: whoever would remove it forbids updates.
+        # Upstream reads null as false: a caller that would remove it forbids updates.
         namespace=Route(path="isAllowAutoUpdateSchema", removable=False, unset=True, null=False),
     ),
     Policy(
@@ -394,7 +394,7 @@ TABLE: tuple[Policy, ...] = (
     ),
     Policy(
         name="inactive_topics",
-        doc="Whether topics that nobody uses are deleted, when, and what counts as use.",
+        doc="Whether topics that are not in use are deleted, when, and what counts as use.",
         shape=Record(
             {
                 "inactiveTopicDeleteMode": (
