@@ -11,7 +11,8 @@ JOBS ?= 2
 WAITING_JOBS ?= 3
 SECONDS ?= 60
 # What `make check` runs; `make test` runs everything else too, whatever there is.
-QUICK := tests/unit tests/property tests/scenarios tests/pips tests/test_tidy.py tests/test_docs.py tests/test_judge.py
+QUICK := tests/unit tests/property tests/scenarios tests/pips tests/test_tidy.py tests/test_docs.py \
+	tests/test_examples.py tests/test_judge.py
 # As pytest, but what fails beside other work is judged alone.
 JUDGE := $(BIN)/python tests/judge.py -q --durations=15
 

@@ -7,7 +7,7 @@ is above the one before it. So there are two sets of counts: the period that run
     >>> sizes.add(100), sizes.add_all([400, 500, 9000]), sizes.roll()
     (None, None, None)
     >>> sizes.counts, sizes.count, sizes.total
-    ((1, 2, 1), 4, 10000)
+    ((1, 2, 1), 4, 10000.0)
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The backlog of a topic is what lies from the first message on that a durable subscription has not acked: its
 bytes, and the age of that message. Readers have no backlog.
 
-    >>> exceeded(topic, now_ms)
-    Quota(limit=1073741824, policy='producer_request_hold')
+    quota = exceeded(topic, now_ms)         # Quota(limit=1073741824, policy='producer_request_hold')
+    index = evicted_index(topic, quota, now_ms)
 """
 
 from __future__ import annotations

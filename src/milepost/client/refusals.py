@@ -1,7 +1,7 @@
 """Refusals: a broker's error codes as the exceptions of `milepost.errors`.
 
->>> raise refusal(5, "Exclusive consumer is already connected")
-ConsumerBusy: Exclusive consumer is already connected
+>>> refusal(5, "Exclusive consumer is already connected")
+ConsumerBusy('Exclusive consumer is already connected')
 """
 
 from __future__ import annotations

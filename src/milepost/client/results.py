@@ -1,6 +1,6 @@
 """Results: the official package's numbers for what became of a call, as its callbacks are given them.
 
->>> result_of(Timeout("no receipt in 30 s"))
+>>> result_of(errors.Timeout("no receipt in 30 s"))
 <Result.Timeout: 3>
 """
 

@@ -5,8 +5,9 @@ sent, not the message itself, so that the broker's own count agrees and other co
 subscription do not get it either; only where the next place cannot be named (a broker that knows no
 batch index, chunks between others' entries) does the inbox drop what comes too early.
 
-    >>> Target.of_id(MessageId(3, 7, batch_index=1, batch_size=4), inclusive=True).fill(command, ...)
-    message_id {ledgerId: 3 entryId: 7 batch_index: 1 ack_set: 14 batch_size: 4}
+    >>> second = MessageId(3, 7, batch_index=1, batch_size=4)
+    >>> " ".join(str(seek_data(Start(second, is_inclusive=True))).split())
+    'ledgerId: 3 entryId: 7 batch_index: 1 ack_set: 14 batch_size: 4'
 """
 
 from __future__ import annotations

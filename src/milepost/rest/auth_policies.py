@@ -4,8 +4,8 @@ Who makes a namespace may say in the same call who may use it, and whoever reads
 grants among them. Owns the JSON; what a grant means is `broker/auth/grants.py`.
 
     >>> given = read(NamespaceName.parse("acme/shop"), {"namespace_auth": {"app": ["produce"]}})
-    >>> given.document()["namespace"]
-    {'app': ['produce']}
+    >>> given.allow("app", Action.PRODUCE, TopicName.parse("acme/shop/orders"))
+    True
 """
 
 from __future__ import annotations

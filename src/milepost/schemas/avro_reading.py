@@ -5,6 +5,7 @@ specification says: records match whatever their names; enums and fixed types ma
 an enum may lose symbols, because what is missing shows only when it is read; a field that the
 writer has not must have a default that fits its type.
 
+    >>> from milepost.schemas.avro_schema import parse
     >>> can_read(reader=parse('"long"'), writer=parse('"int"'))
     True
 

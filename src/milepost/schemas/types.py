@@ -3,7 +3,8 @@
 Owns the numbers of Pulsar's schema types and the eight bytes of a version. Knows nothing of what the
 bytes of a definition mean: `validation.py` knows who does.
 
-    >>> SchemaInfo("JSON", SchemaType.JSON, b'{"type": "record", ...}')
+    >>> SchemaInfo("counts", SchemaType.INT32, b"").type
+    <SchemaType.INT32: 8>
     >>> version_bytes(3).hex()
     '0000000000000003'
 """

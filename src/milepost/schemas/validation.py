@@ -1,7 +1,8 @@
 """Is a schema what its type says? Asked before one is registered or compared.
 
     >>> check_schema(SchemaInfo("s", SchemaType.AVRO, b'{"type": "record"}'))
-    InvalidSchema: AVRO schema: an Avro record has None for a name
+    Traceback (most recent call last):
+    milepost.errors.InvalidSchema: AVRO schema: an Avro record has None for a name
 
 AVRO, JSON and PROTOBUF are defined by Avro schemas (JSON in the form of Jackson, which clients older than
 2.1 sent, is not read), PROTOBUF_NATIVE by descriptors, KEY_VALUE by two others; the definition of a

@@ -4,9 +4,11 @@ A column may say less than its schema: fields that are missing take their defaul
 is taken for a wider one. It may not say more: a field that the schema does not have would be lost without a
 word.
 
+    >>> record = b'{"type": "record", "name": "Reading", "fields": [{"name": "sensor", "type": "string"}]}'
+    >>> info = SchemaInfo("Reading", SchemaType.AVRO, record)
     >>> misfit(StructType().add("sensor", "string"), info)        # None: it fits
     >>> misfit(StructType().add("sensr", "string"), info)
-    'value.sensr is no field of the record Reading, which has sensor, celsius'
+    'value.sensr is no field of the record Reading, which has sensor'
 """
 
 from __future__ import annotations

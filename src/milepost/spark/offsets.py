@@ -8,7 +8,7 @@ reads of one partition. All ranges are half-open: what lies between is in exactl
     >>> end
     {'a': 45, 'b': 15}
     >>> slices({"a": 0, "b": 10}, end, partitions_min=4)[:2]
-    [Slice(topic='a', first_index=0, end_index=15), Slice(topic='a', first_index=15, end_index=30)]
+    [Slice(topic='a', first_index=0, end_index=11), Slice(topic='a', first_index=11, end_index=22)]
     >>> to_json({"b": 1, "a": 2})
     '{"a":2,"b":1}'
 

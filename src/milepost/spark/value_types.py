@@ -6,8 +6,9 @@ a topic is read with `decode=raw`. Nothing here reads data.
 
     >>> value_type(SchemaInfo("R", SchemaType.INT32, b""))
     'INT'
-    >>> value_type(SchemaInfo("R", SchemaType.AVRO, b'{"type": "record", "name": "R", "fields": [...]}'))
-    'STRUCT<`sensor`: STRING, `celsius`: DOUBLE>'
+    >>> record = b'{"type": "record", "name": "R", "fields": [{"name": "celsius", "type": "double"}]}'
+    >>> value_type(SchemaInfo("R", SchemaType.AVRO, record))
+    'STRUCT<`celsius`: DOUBLE>'
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@
 A batch is joined before it is compressed and split after it is decompressed. The size of each payload
 stands in its metadata, so that nothing here is allocated by a number that does not fit the bytes.
 
-    >>> payload = join_batch([single(b"one", key="k"), single(b"two")])
-    >>> [message.payload for message in split_batch(payload, 2)]
+    >>> one = SingleMessage(pb.SingleMessageMetadata(payload_size=3, partition_key="k"), b"one")
+    >>> two = SingleMessage(pb.SingleMessageMetadata(payload_size=3), b"two")
+    >>> [message.payload for message in split_batch(join_batch([one, two]), 2)]
     [b'one', b'two']
 """
 

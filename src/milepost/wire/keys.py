@@ -1,14 +1,13 @@
-"""Keys of messages, found without parsing what else their metadata says.
+r"""Keys of messages, found without parsing what else their metadata says.
 
 Compaction looks through a whole topic by key and needs two things of each message: its key, and whether it
 has a value. Metadata that holds a key, sizes, a sequence id and times, in the order of their numbers, as
 clients write it, is walked through byte by byte; any other is left to the caller to parse.
 
+    >>> message = b"\0\0\0\5" b"\x12\1k" b"\x18\3" b"one"      # size, key, size of the value, value
     >>> found: list[KeyAndEmptiness] = []
-    >>> plain_batch_keys(join_batch([single(b"one", key="k"), single(b"")]), 0, 2, found)
-    27
-    >>> found
-    [(b'k', False), (None, True)]
+    >>> plain_batch_keys(message, 0, 1, found), found
+    (12, [(b'k', False)])
 
 Pure; `tests/property/test_wire_keys.py` compares it with parsing.
 """

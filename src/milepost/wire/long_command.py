@@ -5,9 +5,8 @@ than `IDS_MAX` ids is cut into commands that say the same one after the other, f
 things between them. The last part of an ACK has the request id; its answer answers for all. Every
 part of a REDELIVER has the consumer's epoch, which counts from the first one on.
 
-    >>> long = LongCommand.of(command, 0, len(command))  # None: it is not long, or not as clients write it
-    >>> long.take()                                      # (a command of the first ids, more follow)
-    (b'...', True)
+    long = LongCommand.of(command, 0, len(command))  # None: it is not long, or not as clients write it
+    part, more_follow = long.take()                  # a command of the first ids
 
 Cumulative acks name one message. What one of them means that names many, no part of it may say.
 """

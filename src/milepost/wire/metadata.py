@@ -4,8 +4,10 @@ The broker reads entries here on its rare paths (routing by key, peeking, time o
 reads every entry here. An entry is bytes as they were sent or stored; nothing here writes one anew but
 the broker's own block in front of it (PIP-70, PIP-90), which no checksum covers.
 
-    >>> block = encode_broker_entry(timestamp=1700000000000, index=41)
-    >>> parts = split_entry(block + entry)
+    >>> from milepost.wire.encode import encode_entry_head
+    >>> own = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=0, partition_key="k")
+    >>> entry = encode_entry_head(own.SerializeToString(), b"value") + b"value"
+    >>> parts = split_entry(encode_broker_entry(timestamp=1700000000000, index=41) + entry)
     >>> parts.broker.index, message_count(parts.metadata), sticky_key(parts.metadata)
     (41, 1, b'k')
 """

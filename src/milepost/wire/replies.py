@@ -7,8 +7,11 @@ and hangs until its timeout. `refusal` knows the reply that answers each request
 Nothing here makes a command that the C++ client of release 4.2.0 closes its connection for, but
 `reached_end_of_topic` and `watch_topic_*`: ask `Peer.understands` before sending one of those.
 
-    >>> refusal(command, ServerError.TopicNotFound, "no topic x")      # None: nothing answers it
-    b'...'
+    >>> from milepost.wire.commands import decode_command
+    >>> lookup = Command(pb.BaseCommand.LOOKUP, pb.CommandLookupTopic(topic="x", request_id=1))
+    >>> frame = refusal(lookup, pb.TopicNotFound, "no topic x")     # None: nothing answers the command
+    >>> type(decode_command(frame[8:]).message).__name__
+    'CommandLookupTopicResponse'
 
 Ids are given signed. `UNSOLICITED` is the request id of what no request asked for.
 """

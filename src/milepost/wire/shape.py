@@ -1,4 +1,4 @@
-"""The shape of an entry: what the broker must know of its metadata to store, count and deliver it.
+r"""The shape of an entry: what the broker must know of its metadata to store, count and deliver it.
 
 One walk over the metadata's fields, by hand, reads the few that matter and steps over the rest. Only
 properties are looked into, for they are messages of their own: metadata that a client's library cannot
@@ -11,6 +11,7 @@ entry, and only for a subscription that routes by them (`metadata.sticky_key`).
 A producer's numbers are believed only as far as its bytes allow: a batch size no larger than the
 payload could hold, a chunk inside its message. No index is given to a message that cannot exist.
 
+    >>> metadata = b"\x0a\1p" b"\x10\0" b"\x18\0" b"\x58\5"      # producer, sequence id, time, batch size
     >>> shape = read_shape(metadata, 0, len(metadata))
     >>> shape.count, shape.traits.is_batch
     (5, True)

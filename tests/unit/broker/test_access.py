@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from milepost.broker import access as module
 from milepost.broker.access import AccessMode, Admission, ProducerAccess, Standing
 from milepost.errors import ProducerBusy, ProducerFenced
 
@@ -32,10 +29,6 @@ def refusal(admission: Admission[str]) -> type:
     assert admission.epoch_to_store is None
     assert not admission.to_close
     return type(admission.error)
-
-
-def test_the_docstring_is_true() -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 def test_modes_have_the_numbers_of_the_wire() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from collections import Counter
 from itertools import count
 
@@ -10,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from milepost.broker import active as module
 from milepost.broker.active import POINTS_PER_CONSUMER, Candidate, choose_active
 from milepost.wire.murmur import murmur3_32
 
@@ -21,10 +19,6 @@ candidates = st.lists(
     min_size=1,
     max_size=8,
 )
-
-
-def test_the_docstring_is_true() -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 def test_nobody_is_active_where_nobody_is() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 
 from milepost.broker import chunk_gate as module
@@ -83,10 +81,6 @@ class Log:
 @pytest.fixture
 def log() -> Log:
     return Log()
-
-
-def test_the_docstring_is_true() -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 def test_a_message_goes_when_its_last_chunk_is_there(log: Log) -> None:

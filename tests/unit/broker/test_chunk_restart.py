@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 from stage.frames import chunk, message
 from stage.heard import deliveries
 from stage.stage import Stage
 
-from milepost.broker import chunk_restart
 from milepost.broker.chunk_restart import RECOVERY_MS, keeps_halves
 from milepost.broker.consumer import Consumer
 from milepost.broker.dispatch import EXCLUSIVE, SHARED
@@ -57,10 +54,6 @@ def subscription(stage: Stage) -> Subscription:
 def publish(stage: Stage, subscription: Subscription) -> None:
     producer = stage.producer(subscription.topic)
     stage.publish(producer, *(chunk(1, number, 3) for number in range(3)), message(2))
-
-
-def test_the_docstring_is_true() -> None:
-    assert doctest.testmod(chunk_restart).failed == 0
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 
-from milepost.broker import chunked as module
 from milepost.broker.chunked import ChunkedMessages, Tie
 from milepost.broker.dedup import Verdict
 from milepost.storage.entry import CHUNK, LAST_CHUNK
@@ -23,10 +20,6 @@ def put(chunked: ChunkedMessages, one: ChunkInfo, index: int) -> tuple[int, Tie 
     flags, beside = chunked.tie(one, index)
     chunked.stored(one, index)
     return flags, Tie.of(beside)
-
-
-def test_the_docstring_is_true() -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 def test_chunks_are_tied_to_the_first_and_to_the_one_before() -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
 import zlib
 
 import pytest
 
-from milepost.broker import dedup as module
 from milepost.broker.dedup import INACTIVE_MS, Dedup, Verdict
 from milepost.errors import CorruptData, ProducerBusy, UnknownFormat
 from milepost.wire.events import ChunkInfo
@@ -28,10 +26,6 @@ def store(
         dedup.persisted("p", sequence_id, highest, part)
     dedup.check()
     return verdict
-
-
-def test_the_docstring_is_true() -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 # ── single messages ───────────────────────────────────────────────────────────────────────────────

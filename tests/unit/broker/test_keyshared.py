@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 
-from milepost.broker import keyshared as module
 from milepost.broker.keyshared import Draining, KeySharedAssignment
 from milepost.errors import ConsumerAssignError
 from milepost.positions.ranges import IndexRanges
-
-
-def test_the_docstring_is_true() -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 @pytest.fixture

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
-
 from stage.frames import message
 from stage.stage import Stage
 
-from milepost.broker import rates
 from milepost.broker.rates import Rates
-
-
-def test_the_example() -> None:
-    assert doctest.testmod(rates).failed == 0
 
 
 def test_there_is_no_rate_before_two_samples() -> None:

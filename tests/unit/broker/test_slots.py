@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,10 +16,6 @@ from milepost.errors import ConsumerAssignError
 from milepost.wire.murmur import SLOT_COUNT, key_slot, murmur3_32
 
 ALL = range(FIRST_SLOT, SLOT_COUNT)
-
-
-def test_the_docstring_is_true() -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 # ── keys ──────────────────────────────────────────────────────────────────────────────────────────

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,10 +10,6 @@ from milepost.broker import split_slots as module
 from milepost.broker.slots import FIRST_SLOT, Moved, RangeSlots
 from milepost.broker.split_slots import SplitSlots
 from milepost.errors import ConsumerAssignError
-
-
-def test_the_docstring_is_true() -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 def test_slots_of_keys_are_those_of_ranges() -> None:

@@ -5,12 +5,10 @@
 
 from __future__ import annotations
 
-import doctest
 from collections.abc import Iterator
 
 import pytest
 
-from milepost.cursor import cursor as module
 from milepost.cursor.cursor import Cursor
 from milepost.cursor.facts import SeekFact
 from milepost.cursor.outcomes import Acked, Counts, Released
@@ -420,10 +418,6 @@ def test_counts_never_go_negative_unseen() -> None:
     cursor._ready.add(10, 12)
     with pytest.raises(AssertionError, match=r"12 \+ 0 \+ 0 in \[0, 10\)"):
         cursor.counts()
-
-
-def test_the_example() -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 def test_what_came_back_or_was_sought_was_delivered_before() -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 
-from milepost.cursor import delays as module
 from milepost.cursor.delays import Delays
 
 
@@ -67,10 +64,6 @@ def test_check_finds_an_index_with_two_times() -> None:
     delays.add(1, 2, due_ms=300)
     with pytest.raises(AssertionError, match="twice"):
         delays.check()
-
-
-def test_the_example() -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 def test_what_is_due_comes_out_some_lines_at_a_time() -> None:

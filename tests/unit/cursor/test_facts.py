@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import struct
 
 import pytest
@@ -99,7 +98,3 @@ def test_a_cut_fact_is_corrupt_or_another_whole_one(fact: facts.Fact) -> None:
 def test_other_bytes_are_corrupt(data: bytes, why: str) -> None:
     with pytest.raises(CorruptData, match=why):
         decode(data)
-
-
-def test_the_example() -> None:
-    assert doctest.testmod(facts).failed == 0

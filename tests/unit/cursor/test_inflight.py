@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 
-from milepost.cursor import inflight as module
 from milepost.cursor.inflight import Inflight
 
 
@@ -74,7 +71,3 @@ def test_check_finds_an_index_with_two_holders(inflight: Inflight) -> None:
     inflight.add(7, 8, holder=1)
     with pytest.raises(AssertionError, match="two holders"):
         inflight.check()
-
-
-def test_the_example() -> None:
-    assert doctest.testmod(module).failed == 0

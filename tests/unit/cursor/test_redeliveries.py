@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 
-from milepost.cursor import redeliveries as module
 from milepost.cursor.redeliveries import PLANES_MAX, RedeliveryCounts
 from milepost.errors import CorruptData
 from milepost.positions.ranges import IndexRanges
@@ -60,7 +57,3 @@ def test_the_set_that_was_raised_is_not_kept() -> None:
 def test_more_bits_than_the_wire_has_are_corrupt() -> None:
     with pytest.raises(CorruptData, match="33 bits"):
         RedeliveryCounts([IndexRanges([(0, 1)])] * (PLANES_MAX + 1))
-
-
-def test_the_example() -> None:
-    assert doctest.testmod(module).failed == 0

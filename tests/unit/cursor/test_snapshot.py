@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import zlib
 
 import pytest
@@ -147,7 +146,3 @@ def test_a_state_with_a_negative_epoch_is_refused() -> None:
     none = IndexRanges()
     with pytest.raises(CorruptData, match="epoch -1"):
         Cursor.from_state(CursorState(0, 0, -1, none, none.copy(), none.copy(), []))
-
-
-def test_the_example() -> None:
-    assert doctest.testmod(snapshot).failed == 0

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 
 from milepost.errors import CorruptData, InvalidRange
-from milepost.positions import ranges as module
 from milepost.positions.ranges import IndexRanges
 from milepost.positions.spans import INDEX_MAX
 
@@ -139,7 +136,3 @@ def test_the_largest_index_there_is() -> None:
 def test_other_bytes_are_corrupt(data: str, why: str) -> None:
     with pytest.raises(CorruptData, match=why):
         IndexRanges.from_bytes(bytes.fromhex(data))
-
-
-def test_the_example() -> None:
-    assert doctest.testmod(module).failed == 0

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 
 from milepost.errors import CorruptData
-from milepost.positions import varints
 from milepost.positions.varints import VARINT_MAX, read_varint, write_varint
 
 
@@ -41,7 +38,3 @@ def test_what_is_no_64_bit_number_is_not_written(number: int) -> None:
 def test_other_bytes_are_corrupt(data: str, why: str) -> None:
     with pytest.raises(CorruptData, match=why):
         read_varint(bytes.fromhex(data), 0)
-
-
-def test_the_example() -> None:
-    assert doctest.testmod(varints).failed == 0

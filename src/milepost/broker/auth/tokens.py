@@ -4,9 +4,10 @@ The key decides which algorithms count, never the token: a token that names anot
 where the key is public) is refused before anything in it is believed. Signing is here as well, for the
 command line. It reads no file and no clock.
 
-    >>> verifier = TokenVerifier(secret_key(32 * b"k"))
-    >>> token = sign(secret_key(32 * b"k"), {"sub": "reporter", "exp": 1800000000})
-    >>> verifier.verify(token, now_ms=1799999999_000)
+    >>> from milepost.broker.auth.keys import secret_key
+    >>> key = secret_key(32 * b"k")
+    >>> token = sign(key, {"sub": "reporter", "exp": 1800000000})
+    >>> TokenVerifier(key).verify(token, now_ms=1799999999_000)
     Identity(role='reporter', method='token', expires_at_ms=1800000000000, original_role='')
 """
 

@@ -4,8 +4,11 @@ As upstream merges them, the nearest level that says anything decides: the topic
 the broker's settings. A value of one level replaces the whole value of the one behind it; nothing is merged
 inside a value.
 
-    >>> merged(RETENTION, Settings(), {}, {"retention": {"retentionTimeInMinutes": 5, …}})
-    {'retentionTimeInMinutes': 5, …}
+    >>> from milepost.broker.policies.table import POLICIES
+    >>> from milepost.broker.settings import Settings
+    >>> ttl, namespace, topic = POLICIES["message_ttl"], {"message_ttl": 60}, {"message_ttl": 5}
+    >>> [merged(ttl, Settings(), *levels) for levels in [({}, {}), (namespace, {}), (namespace, topic)]]
+    [0, 60, 5]
 """
 
 from __future__ import annotations

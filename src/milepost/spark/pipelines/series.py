@@ -15,7 +15,7 @@ ages are known to the distance of two samples. Pure arithmetic on arrays; no Spa
     >>> import numpy as np
     >>> at, end, backlog = np.array([0, 10, 20]), np.array([0, 4, 4]), np.array([0, 4, 1])
     >>> latencies(at, end, backlog, is_fresh=False)      # three of four acked, 10 ms after they came
-    [(10, 3, True)]
+    [Latency(latency_ms=10, messages=3, is_timed=True)]
 """
 
 from __future__ import annotations
