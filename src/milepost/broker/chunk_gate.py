@@ -24,15 +24,14 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from milepost.broker.chunked import Tie, short_uuid
+from milepost.broker.chunked import PATIENCE_S, Tie, short_uuid
 from milepost.cursor.cursor import Cursor
-from milepost.positions.ranges import IndexRanges, Range
+from milepost.positions.ranges import IndexRanges, Range, joined
 from milepost.positions.spans import Span
 from milepost.storage.entry import Entry
 from milepost.wire.metadata import chunk_info, entry_metadata
 
-# A message that got no chunk for so long will get none.
-PATIENCE_MS: Final = 60 * 60 * 1000
+PATIENCE_MS: Final = PATIENCE_S * 1000
 
 # Chunks that are given up, and messages that are forgotten, in one step: others have their turn.
 EXPIRED_CHUNKS_MAX: Final = 10_000
@@ -342,18 +341,3 @@ class OpenGate(ChunkGate):
 
     def meet(self, entry: Entry) -> Met:
         return Met(is_entry=True)
-
-
-def joined(indexes: Sequence[int]) -> list[Range]:
-    """Ascending indexes as ranges.
-
-    >>> joined([3, 4, 5, 9])
-    [(3, 6), (9, 10)]
-    """
-    ranges: list[Range] = []
-    for index in indexes:
-        if ranges and ranges[-1][1] == index:
-            ranges[-1] = ranges[-1][0], index + 1
-        else:
-            ranges.append((index, index + 1))
-    return ranges

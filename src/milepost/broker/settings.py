@@ -180,6 +180,24 @@ class Settings(SecuritySettings, PolicySettings):
         "Publishes under way on one connection before the broker stops reading from it.",
         ("maxPendingPublishRequestsPerConnection", "maxPendingPublishdRequestsPerConnection"),
     )
+    max_pending_chunked_messages_per_topic: int = count(
+        1000,
+        0,
+        _COUNT_MAX,
+        "Chunked messages of a topic whose last chunk is still to come; a producer that begins one more "
+        "is refused. What got no chunk for an hour does not count; 0 is no limit.",
+        live=True,
+    )
+    max_pending_chunked_messages_per_producer: int = count(
+        100,
+        0,
+        _COUNT_MAX,
+        "The same for one producer; official clients have one at a time.",
+        live=True,
+    )
+    max_chunks_per_message: int = count(
+        10_000, 0, _COUNT_MAX, "Chunks of one message; 0 is no limit.", live=True
+    )
     deduplication: bool = switch(
         False,
         "Drop publishes whose sequence id a producer already used.",

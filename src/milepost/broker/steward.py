@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from milepost.broker import dedup_switch, delayed, upkeep
 from milepost.broker import limits as limiting
-from milepost.broker.chunk_gate import PATIENCE_MS, joined
+from milepost.broker.chunk_gate import PATIENCE_MS
+from milepost.broker.chunked import ChunkLimits
 from milepost.broker.limits import Limits
 from milepost.broker.policies.effective import Rate
 from milepost.broker.policies.policy import Level
@@ -30,6 +31,7 @@ from milepost.broker.throttle import Throttle
 from milepost.broker.topic import Topic
 from milepost.errors import MilepostError
 from milepost.positions.names import NamespaceName, TopicName
+from milepost.positions.ranges import joined
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
@@ -90,6 +92,7 @@ class Steward:
     def adopt(self, topic: Topic) -> None:
         """Give a topic, and all who use it, the policies that hold for it now."""
         policies = topic.policies = self.book.of(topic.name)
+        topic.chunk_limits = ChunkLimits.of(self._broker.settings)
         self._set_publish_rate(topic, policies.publish_rate)
         topic.group_throttle = self.groups.publish_throttle(self._group_of(topic))
         if policies.subscribe_rate is None:

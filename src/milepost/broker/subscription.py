@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from milepost.broker import addresses, compacted, delayed, limits, tally
 from milepost.broker.ack_journal import AckJournal, Done, Journaling
-from milepost.broker.chunk_gate import ChunkedMessage, ChunkGate, joined
+from milepost.broker.chunk_gate import ChunkedMessage, ChunkGate
 from milepost.broker.chunk_handover import Handover, Handovers
 from milepost.broker.chunk_restart import needs_restart, restart_frame
 from milepost.broker.consumer import NO_EPOCH, PERMITS_MAX, Consumer
@@ -36,7 +36,7 @@ from milepost.broker.throttle import Throttle
 from milepost.cursor.cursor import Cursor
 from milepost.cursor.outcomes import Acked, Delivered
 from milepost.errors import ConsumerBusy, MilepostError, StaleEpoch
-from milepost.positions.ranges import Range
+from milepost.positions.ranges import Range, joined
 from milepost.positions.spans import Span
 from milepost.storage.entry import CHUNK, DELAYED, MARKER, Entry
 from milepost.wire.events import Ack, WireId

@@ -17,7 +17,7 @@ from operator import itemgetter
 
 from milepost.broker import chunk_search
 from milepost.broker.access import ProducerAccess
-from milepost.broker.chunked import ChunkedMessages
+from milepost.broker.chunked import ChunkedMessages, ChunkLimits
 from milepost.broker.compacted import Compacted, CompactionRuns
 from milepost.broker.counters import Counters, error_name, wire_error_name
 from milepost.broker.dedup import Dedup, Verdict
@@ -42,7 +42,7 @@ from milepost.errors import (
 )
 from milepost.positions.ids import Position
 from milepost.positions.names import TopicName
-from milepost.positions.ranges import Range
+from milepost.positions.ranges import Range, joined
 from milepost.storage.catalog import TopicRow
 from milepost.storage.entry import BATCH, CHUNK, DELAYED, LAST_CHUNK, MARKER, Block, NewEntry
 from milepost.storage.log import Log
@@ -101,7 +101,8 @@ class Topic:
         """Holds producers that are too fast; None: nobody is."""
         self.group_throttle: PublishThrottle | None = None
         """The same for all topics of its resource group together."""
-        self.chunked = ChunkedMessages()
+        self.chunked = ChunkedMessages(now_s=now_s)
+        self.chunk_limits = ChunkLimits()
         self.opened_ms = now_ms()
         self.recovered_end = log.end_index
         """Where the log ended then: entries below may have been delivered by an earlier process."""
@@ -217,7 +218,11 @@ class Topic:
                 )
             )
             return
+        # What came in a batch is no chunk, whatever it says; to the clients neither.
+        chunk = None if traits.is_batch else traits.chunk
         fault = self._fault_of(send)
+        if fault is None and chunk is not None:
+            fault = self.chunked.refusal(chunk, producer.name, self.chunk_limits)
         if fault is not None:
             self._refuse_one(send, publication, fault)
             return
@@ -226,8 +231,6 @@ class Topic:
             # taken for duplicates and dropped.
             self._refuse_one(send, publication, NotAllowed("an entry that names another producer"))
             return
-        # What came in a batch is no chunk, whatever it says; to the clients neither.
-        chunk = None if traits.is_batch else traits.chunk
         verdict = self._judge(send, producer, chunk)
         if verdict is Verdict.DUPLICATE:
             self.counters.duplicates_dropped += 1
@@ -242,7 +245,7 @@ class Topic:
         if chunk is not None:
             publication.has_chunks = True
             index = self.log.next_index + sum(item[1] for item in items)
-            flags, beside = self.chunked.tie(chunk, index)
+            flags, beside = self.chunked.tie(chunk, index, producer.name)
         if traits.deliver_at_time is not None:
             flags |= DELAYED
         items.append(NewEntry(send.entry, send.count, flags, beside))
@@ -439,7 +442,7 @@ class Topic:
 
     def chunk_ranges(self, ledger_id: int, entry_id: int) -> list[Range]:
         """The same as ranges."""
-        return [(index, index + 1) for index in self.chunk_indexes(ledger_id, entry_id)]
+        return joined(self.chunk_indexes(ledger_id, entry_id))
 
     def first_chunk_index(self, ledger_id: int, entry_id: int) -> int:
         """Where the chunked message begins whose chunk lies there."""

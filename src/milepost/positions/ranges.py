@@ -18,7 +18,7 @@ The byte form knows no pages, so that their size may change: see `to_bytes`.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from milepost.errors import CorruptData, InvalidRange
@@ -350,6 +350,21 @@ class IndexRanges(Pages):
                 self._add_bits(first >> self._shift, here)
             bits >>= self._mask + 1 - bit
             first += self._mask + 1 - bit
+
+
+def joined(indexes: Sequence[int]) -> list[Range]:
+    """Ascending indexes as ranges.
+
+    >>> joined([3, 4, 5, 9])
+    [(3, 6), (9, 10)]
+    """
+    ranges: list[Range] = []
+    for index in indexes:
+        if ranges and ranges[-1][1] == index:
+            ranges[-1] = ranges[-1][0], index + 1
+        else:
+            ranges.append((index, index + 1))
+    return ranges
 
 
 def _nothing(first: int, end: int) -> int:

@@ -161,6 +161,11 @@ TOPIC_ROWS = (
         ENTRY_SIZE_NAMES,
         lambda t: t.entry_sizes,
     ),
+    TopicRow(
+        "milepost_topic_pending_chunked_messages",
+        "Chunked messages whose last chunk is still to come.",
+        lambda t: t.chunked.unfinished_count,
+    ),
     TopicRow("milepost_topic_first_index", "The first index kept.", lambda t: t.log.first_index),
     TopicRow("milepost_topic_end_index", "One past the last index.", lambda t: t.log.end_index),
 )

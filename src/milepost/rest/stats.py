@@ -138,6 +138,7 @@ async def topic_stats(broker: Broker, topic: Topic, asked: Asked) -> TopicStats:
         msgOutCounter=topic.messages_out,
         averageMsgSize=throughput_in / rate_in if rate_in else 0.0,
         msgChunkPublished=topic.chunks_in > 0,
+        pendingChunkedMessages=topic.chunked.unfinished_count,
         storageSize=log.size_from(log.first_index),
         backlogSize=0 if slowest is None else log.size_from(slowest[1]),
         oldestBacklogMessageAgeSeconds=(

@@ -138,6 +138,7 @@ class TopicStats(BaseModel):
     bytesOutInternalCounter: int = 0
     averageMsgSize: float
     msgChunkPublished: bool
+    pendingChunkedMessages: int
     storageSize: int
     backlogSize: int
     backlogQuotaLimitSize: int = -1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from milepost.broker.chunked import ChunkedMessages, Tie
+from milepost.broker.chunked import PATIENCE_S, ChunkedMessages, ChunkLimits, Tie
 from milepost.broker.dedup import Verdict
 from milepost.storage.entry import CHUNK, LAST_CHUNK
 from milepost.wire.events import ChunkInfo
@@ -142,7 +142,9 @@ def test_so_many_are_remembered() -> None:
     assert [chunked.knows(chunk(0, 2, uuid)) for uuid in "abc"] == [False, True, True]
     put(chunked, chunk(1, 2, "b"), 3)
     put(chunked, chunk(0, 2, "d"), 4)
-    assert [chunked.knows(chunk(0, 2, uuid)) for uuid in "abcd"] == [False, True, False, True]
+    put(chunked, chunk(0, 2, "e"), 5)
+    # Those that are finished do not push out those that are not.
+    assert [chunked.knows(chunk(0, 2, uuid)) for uuid in "bcde"] == [True, False, True, True]
     for last_index in (10, 11, 12):
         chunked.found_whole((9, last_index))
     assert [chunked.indexes_of(index) for index in (10, 11, 12)] == [None, (9, 11), (9, 12)]
@@ -154,4 +156,70 @@ def test_a_long_uuid_is_not_kept_as_it_is() -> None:
     for number, uuid in enumerate(long_ones):
         put(chunked, chunk(0, 2, uuid), number)
     assert put(chunked, chunk(1, 2, long_ones[0]), 2)[1] == Tie(0, 0)
-    assert all(len(uuid) < 300 for uuid in chunked._messages)
+    kept = [*chunked._unfinished, *chunked._finished]
+    assert [len(uuid) for uuid in kept] == [64, 64]
+
+
+# -- limits ----------------------------------------------------------------------------------------
+
+
+def begin(chunked: ChunkedMessages, uuid: str, index: int, producer: str = "p") -> None:
+    chunked.tie(chunk(0, 3, uuid), index, producer)
+    chunked.stored(chunk(0, 3, uuid), index)
+
+
+def test_a_producer_that_leaves_too_many_unfinished_is_refused_and_others_are_not() -> None:
+    chunked, limits = ChunkedMessages(), ChunkLimits(0, 2, 0)
+    for number in range(2):
+        assert chunked.refusal(chunk(0, 3, f"u{number}"), "p", limits) is None
+        begin(chunked, f"u{number}", number)
+    refusal = chunked.refusal(chunk(0, 3, "u2"), "p", limits)
+    assert refusal is not None
+    assert "2 chunked messages of producer p" in str(refusal)
+    assert chunked.refusal(chunk(0, 3, "u2"), "q", limits) is None
+    assert chunked.unfinished_count == 2
+
+
+@pytest.mark.parametrize(
+    "allowed",
+    [
+        chunk(1, 3, "u0"),  # goes on
+        chunk(0, 3, "u0"),  # begins again
+        chunk(1, 3, "other"),  # an orphan, which nobody waits for
+        chunk(0, 1, "other"),  # is whole at once
+    ],
+)
+def test_past_the_limit_what_leaves_no_more_unfinished_is_taken(allowed: ChunkInfo) -> None:
+    chunked, limits = ChunkedMessages(), ChunkLimits(1, 1, 0)
+    begin(chunked, "u0", 0)
+    assert chunked.refusal(allowed, "p", limits) is None
+    assert chunked.refusal(chunk(0, 3, "u1"), "p", limits) is not None
+
+
+def test_a_message_that_is_finished_makes_room() -> None:
+    chunked, limits = ChunkedMessages(), ChunkLimits(1, 1, 0)
+    begin(chunked, "u0", 0)
+    chunked.tie(chunk(1, 3, "u0"), 1)
+    chunked.tie(chunk(2, 3, "u0"), 2)
+    assert chunked.refusal(chunk(0, 3, "u1"), "p", limits) is None
+    chunked.refused()  # the disk did not take its end
+    assert chunked.refusal(chunk(0, 3, "u1"), "p", limits) is not None
+
+
+def test_what_got_nothing_new_for_an_hour_does_not_count() -> None:
+    now = 0.0
+    chunked, limits = ChunkedMessages(now_s=lambda: now), ChunkLimits(2, 0, 0)
+    begin(chunked, "u0", 0)
+    begin(chunked, "u1", 1)
+    now = PATIENCE_S - 1.0
+    chunked.tie(chunk(1, 3, "u1"), 2)
+    assert chunked.refusal(chunk(0, 3, "u2"), "p", limits) is not None
+    now = float(PATIENCE_S)
+    assert chunked.refusal(chunk(0, 3, "u2"), "p", limits) is None
+    assert chunked.unfinished_count == 1
+
+
+def test_a_message_of_too_many_chunks_is_refused() -> None:
+    refusal = ChunkedMessages().refusal(chunk(0, 6), "p", ChunkLimits(0, 0, 5))
+    assert refusal is not None
+    assert "6 chunks; 5 is the most" in str(refusal)

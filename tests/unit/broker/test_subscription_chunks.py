@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import pytest
-from stage.frames import chunk, marker, message
+from stage.frames import chunk, marker, message, sends
 from stage.heard import answers, deliveries, got, id_of
 from stage.stage import Stage
 
 from milepost.broker.dispatch import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
 from milepost.broker.keyshared import KeySharedAssignment
+from milepost.broker.producer import Producer
 from milepost.broker.recent_reads import RecentReads
 from milepost.broker.topic import Topic
 from milepost.storage.ledger import ledger_path
 from milepost.testing.peer import RecordingPeer
-from milepost.wire.events import WireId
+from milepost.wire.events import Send, WireId
 
 MakeStage = Callable[..., Stage]
 TYPES = [EXCLUSIVE, SHARED, FAILOVER, KEY_SHARED]
@@ -363,3 +365,83 @@ def test_a_chunk_that_cannot_be_read_any_more_ends_the_handover(make_stage: Make
     assert got(consumer) == ["2"]
     assert consumer.handover is None
     assert consumer.unacked == 1
+
+
+# -- how many may be unfinished ------------------------------------------------------------------------
+
+
+def test_a_producer_that_finishes_nothing_is_refused_and_served_on(make_stage: MakeStage) -> None:
+    stage = make_stage(max_pending_chunked_messages_per_producer=2, max_chunks_per_message=10)
+    topic = stage.topic()
+    producer = stage.producer(topic)
+    consumer = stage.consumer(stage.subscription(topic), permits=100)
+    stage.publish(producer, *(chunk(number, 0, 2) for number in range(3)), chunk(7, 0, 11))
+    stage.publish(producer, message(4), chunk(0, 1, 2), chunk(3, 0, 2), chunk(3, 1, 2))
+    assert answers(producer.peer) == [
+        "0 at 1:0",
+        "1 at 1:1",
+        "2 NotAllowedError",
+        "7 NotAllowedError",
+        "4 at 1:2",
+        "0 at 1:3",
+        "3 at 1:4",
+        "3 at 1:5",
+    ]
+    assert got(consumer) == ["4", "0/0", "0/1", "3/0", "3/1"]
+    assert topic.chunked.unfinished_count == 1
+
+
+def test_the_cost_of_a_step_does_not_grow_with_what_is_unfinished(make_stage: MakeStage) -> None:
+    """Counted, not timed: what the interpreter does for one more message behind very many halves."""
+    stage = make_stage(
+        max_pending_chunked_messages_per_producer=0, max_pending_chunked_messages_per_topic=0
+    )
+    topic = stage.topic()
+    producer = stage.producer(topic)
+    subscription = stage.subscription(topic)
+    consumer = stage.consumer(subscription, permits=1_000_000)
+    costs = []
+    for unfinished in (100, 1500):
+        first = topic.chunked.unfinished_count
+        for start in range(first, unfinished, 100):
+            # With a message between, so that what waits does not lie side by side.
+            stage.publish(
+                producer,
+                *(
+                    frame
+                    for number in range(start, start + 100)
+                    for frame in (chunk(number, 0, 2), message(100_000 + number))
+                ),
+            )
+            end = topic.log.end_index
+            stage.ack(consumer, at(topic, end - 1), cumulative=True)
+        assert topic.chunked.unfinished_count == unfinished
+        read = sends(chunk(99_999, 0, 2), chunk(99_999, 1, 2))
+        got(consumer)
+        costs.append(counted(lambda read=read: publish_unchecked(stage, producer, read)))  # type: ignore[misc]
+        assert got(consumer) == ["99999/0", "99999/1"]
+        stage.ack(consumer, at(topic, topic.log.end_index - 1), cumulative=True)
+    assert costs[1] <= 1.5 * costs[0], costs
+
+
+def publish_unchecked(stage: Stage, producer: Producer, read: list[Send]) -> None:
+    """Publish, and let everything happen; without the stage's own look at all that there is."""
+    producer.topic.publish(producer, read)
+    while stage.loop.turn() or stage.engine.work():
+        pass
+
+
+def counted(work: Callable[[], object]) -> int:
+    """Calls of functions that something takes, those of the interpreter's own too."""
+    count = 0
+
+    def count_one(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(count_one)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
