@@ -9,7 +9,7 @@ given, for there is nothing left to wait for (PIP-194).
     sender.gather().add(entry)
     await sender.receipt()                      # on disk
 
-Without receipts a round is sent within a tenth of a second, and nobody waits for it.
+Without receipts a round is sent within a tenth of a second, and no caller waits for it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Round:
             self.receipt.set_result(None)
         else:
             self.receipt.set_exception(error)
-            self.receipt.exception()  # seen: whoever acks without waiting does not want to know
+            self.receipt.exception()  # seen: a caller that acks without waiting does not ask
 
 
 class AckSender:
@@ -65,7 +65,7 @@ class AckSender:
     ) -> None:
         """`settled`: told of each entry whose acks the broker has answered. What was acked may have
         been on its way here a second time; the broker has sent that before it answered, so it is here
-        by now, and nobody is to get it any more."""
+        by now, and no consumer is to get it any more."""
         self._settled = settled
         self._consumer_id = consumer_id
         self._has_receipts = has_receipts
@@ -73,7 +73,7 @@ class AckSender:
         self._loop = asyncio.get_running_loop()
         self._connection: Connection | None = None
         self._epoch = 0
-        # The round that gathers; None until somebody acks.
+        # The round that gathers; None until a message is acked.
         self._open: _Round | None = None
         self._unanswered: list[_Round] = []
         self._flush_due: asyncio.Handle | None = None
@@ -95,7 +95,7 @@ class AckSender:
 
     def send_apart(self, ids: Iterable[MessageId]) -> asyncio.Future[None]:
         """Ack ids that came from elsewhere, in a round of their own: the broker may refuse one, and
-        nobody else is to pay for it. `InvalidMessageId` if one cannot be acked alone."""
+        no other caller is to pay for it. `InvalidMessageId` if one cannot be acked alone."""
         round_ = self._begin()
         try:
             for message_id in ids:

@@ -130,7 +130,7 @@ class AckGroup:
 def full_set(message_id: MessageId) -> AckSet:
     """The ack set of a batch of which nothing is acked, by the id of one of its messages."""
     if message_id.batch_size <= message_id.batch_index:
-        # Without the size nobody can say which bits are the others'.
+        # Without the size it is unknown which bits are the others'.
         raise InvalidMessageId(
             f"{message_id} is in a batch of {message_id.batch_size or 'unknown size'}: ack the"
             " message itself, or an id that a consumer or producer of Milepost gave"

@@ -102,7 +102,7 @@ class Connection(asyncio.Protocol):
         self._handshake: asyncio.Future[None] = self._loop.create_future()
         self._keep_alive: asyncio.TimerHandle | None = None
         self._is_flush_due = False
-        # Set when the socket is closed, whoever did it.
+        # Set when the socket is closed, by either side.
         self._gone = asyncio.Event()
         self._writable = asyncio.Event()
         self._writable.set()
@@ -193,7 +193,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort() if self.protocol.error else self._transport.close()
         if not self._handshake.done():
             self._handshake.set_exception(reason)
-            self._handshake.exception()  # seen, should nobody wait for it any more
+            self._handshake.exception()  # seen, in case no caller waits for it any more
         requests, self._requests = self._requests, {}
         for waiting in requests.values():
             if not waiting.done():

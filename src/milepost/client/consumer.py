@@ -7,7 +7,7 @@ them, what an ack of a message means, and what is asked for again.
     message = await consumer.receive()
     await consumer.acknowledge(message)         # returns when the ack is on disk
 
-All of it belongs to one event loop, and every wait may be cancelled: a message that nobody took stays in
+All of it belongs to one event loop, and every wait may be cancelled: a message that no caller took stays in
 the inbox, an ack on its way goes on.
 """
 

@@ -206,7 +206,7 @@ class Inbox:
         return self.epoch
 
     def begin_redelivery(self) -> int:
-        """Drop what nobody took yet, for it will come again; the epoch to ask with (PIP-84)."""
+        """Drop what no caller took yet, for it will come again; the epoch to ask with (PIP-84)."""
         self.epoch += 1
         self._drop()
         return self.epoch

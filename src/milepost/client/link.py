@@ -10,7 +10,7 @@ opening means, and what is sent again afterwards, is the owner's business.
         ▼                      ▼                                                       ▼
       FAILED                 CLOSED                                            (the same again)
 
-The first time a refusal goes to whoever opens; later on only what can never get better ends the link.
+The first time a refusal goes to the caller that opens; later on only what can never get better ends the link.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Link:
         self._backoff = backoff
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
-        # The latest trouble and when it was, for whoever waited in vain.
+        # The latest trouble and when it was, for the caller that waited in vain.
         self._trouble: MilepostError | None = None
         self._trouble_s = 0.0
         # Since when it has been away; None while it is attached, or before it first was.
@@ -213,7 +213,7 @@ class Link:
         self.error = error
         if not self._first.done():
             self._first.set_exception(error)
-            self._first.exception()  # seen, should nobody wait any more
+            self._first.exception()  # seen, in case no caller waits any more
         else:
             if not isinstance(error, AlreadyClosed):
                 log.warning("%s is given up: %s", self._what, error)

@@ -55,7 +55,7 @@ class Lookup:
                 command.advertised_listener_name = self._listener_name
             answer = await asked.request(command, self._timeout_s)
             if not self._follows:
-                # Asked all the same: an Apache Pulsar serves no topic that nobody looked for.
+                # Asked all the same: an Apache Pulsar serves a topic only after a lookup.
                 return BrokerAddress(self._service_url)
             is_tls = self._service_url.startswith("pulsar+ssl")
             url = answer.brokerServiceUrlTls if is_tls else answer.brokerServiceUrl
@@ -92,7 +92,7 @@ class Lookup:
         return list(answer.topics)
 
     def abandon(self) -> None:
-        """Nobody asks any more, and nobody has closed the connections."""
+        """Close the connections that are left when no caller asks any more."""
         self._pool.abandon()
 
     async def service(self) -> Connection:

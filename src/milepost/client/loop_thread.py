@@ -78,7 +78,7 @@ class LoopThread:
         return self.run(work())
 
     def post(self, function: Callable[..., object], *args: Any) -> None:
-        """Have a function called there, after those posted before; nobody hears what it returns."""
+        """Have a function called there, after those posted before; what it returns is dropped."""
         self._posted.append((function, args))
         if not self._is_woken:
             self.check(is_waiting=False)
@@ -108,7 +108,7 @@ class LoopThread:
             self._thread.join()
 
     def leave(self) -> None:
-        """Have the loop end by itself: nobody is there who could wait."""
+        """Have the loop end by itself: no thread is left to wait for it."""
         if self._is_stopped:
             return
         self._is_stopped = True

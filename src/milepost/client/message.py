@@ -56,7 +56,7 @@ class DeliveredEntry:
         chunks: tuple[Position, ...] = (),
         is_sealed: bool = False,
     ) -> None:
-        # Whoever received it: an ack through another consumer is a mistake that can be named.
+        # The consumer that received it: an ack through another consumer is a mistake that can be named.
         self.consumer = consumer
         self.topic = topic
         self.ledger_id = ledger_id
@@ -74,7 +74,7 @@ class DeliveredEntry:
         self.epoch = epoch
         # Positions of all chunks, first to last; empty if it was not chunked.
         self.chunks = chunks
-        # Nobody here could decrypt it, and its user wants it all the same.
+        # This client could not decrypt it, and its user wants it all the same.
         self.is_sealed = is_sealed
 
     @property
@@ -98,7 +98,7 @@ class Message:
         self.entry = entry
         # −1: the entry is no batch.
         self.batch_index = batch_index
-        # Its part of a batch's payload, parsed when somebody asks; None if the entry is no batch.
+        # Its part of a batch's payload, parsed when it is asked for; None if the entry is no batch.
         self._single = single
         self._payload = payload
         self._readings = readings

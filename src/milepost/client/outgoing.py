@@ -7,7 +7,7 @@ holds: await it for the id.
     sent = producer.send_nowait(b"hello")
     message_id = await sent                     # stored
 
-Nobody has to await: a failure that nobody asks for is counted and logged, and disturbs nobody.
+A caller need not await: a failure that it does not ask for is counted and logged.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class TopicPattern(NamedTuple):
 
 def partitioned(topics: list[str]) -> set[str]:
     """Which topics of such a list have partitions: those of which partitions are listed. A name that is
-    listed itself is a topic without any, so nobody need ask."""
+    listed itself is a topic without any, so there is no need to ask."""
     names = [TopicName.parse(topic) for topic in topics]
     return {str(name.base) for name in names if name.partition >= 0}
 

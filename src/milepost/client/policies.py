@@ -61,9 +61,9 @@ class ProducerAccessMode(IntEnum):
 class ConsumerCryptoFailureAction(IntEnum):
     """What becomes of a message that cannot be decrypted."""
 
-    # It stays unacked, for whoever has the key.
+    # It stays unacked, for a consumer that has the key.
     FAIL = 0
-    # It is acked, and nobody sees it.
+    # It is acked, and no consumer sees it.
     DISCARD = 1
     # It is handed out as it is; `Message.encryption_context` says how it was encrypted.
     CONSUME = 2

@@ -2,7 +2,7 @@
 
     poller = Poller("topics like orders-.*", discover, period_s=60)
     poller.start()
-    poller.wake()                               # do it now: somebody said that there is something new
+    poller.wake()                               # do it now: there is something new
 
 What goes wrong once is logged and tried again at the next turn.
 """

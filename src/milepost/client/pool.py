@@ -5,8 +5,8 @@
 Two that ask at once get the same one. A connection that was lost is forgotten; the next who asks makes
 a new one. With a proxy the same host is connected to once for each broker behind it.
 
-Whoever ends an event loop cancels its tasks. One of them stands guard here: when it is cancelled before the
-pool is closed, the client was forgotten, and its sockets are closed with one warning that says so.
+A program that ends an event loop cancels its tasks. One of them stands guard here: when it is cancelled
+before the pool is closed, the client was forgotten, and its sockets are closed with one warning that says so.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class ConnectionPool:
         self._open.clear()
 
     def abandon(self) -> None:
-        """Nobody will close it any more: do so, and say so."""
+        """Close it, since no caller will any more, and log that."""
         if self._is_closed:
             return
         urls = ", ".join(sorted({url for url, _ in (*self._open, *self._opening)}))
@@ -101,7 +101,7 @@ class ConnectionPool:
     def _opened(self, key: Key, task: asyncio.Task[Connection]) -> None:
         del self._opening[key]
         if task.cancelled() or task.exception() is not None:
-            return  # whoever waited has it
+            return  # the caller that waited has it
         if self._is_closed:  # between its last step and this one
             task.result().close(AlreadyClosed("the client is closed"))
         else:

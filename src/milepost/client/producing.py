@@ -17,7 +17,7 @@ def producer_command(
     topic_epoch: int | None,
 ) -> pb.CommandProducer:
     """`producer_name`: empty until the broker has given one. `epoch` counts how often it came back;
-    `topic_epoch` proves that nobody took the topic from an exclusive producer meanwhile."""
+    `topic_epoch` proves that no other producer took the topic from an exclusive producer meanwhile."""
     command = pb.CommandProducer(
         topic=topic,
         producer_id=producer_id,

@@ -59,7 +59,7 @@ class Receiving:
         """Have the broker say which schema wrote a message."""
 
     def demand(self) -> None:
-        """Somebody waits: ask for a message, where that is not done by itself."""
+        """A caller waits: ask for a message, where that is not done by itself."""
 
     # -- what a user calls ---------------------------------------------------------------------------
 

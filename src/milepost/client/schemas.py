@@ -16,7 +16,7 @@ from milepost.errors import InvalidInput
 from milepost.wire import pulsar_pb2 as pb
 
 if TYPE_CHECKING:
-    # Whoever has a schema has imported them; for bytes their libraries are not needed.
+    # A program that has a schema has imported them; for bytes their libraries are not needed.
     from milepost.schemas import Schema, SchemaInfo
 
 

@@ -197,7 +197,7 @@ class Subscription:
         if self._chunk_timer is not None:
             self._chunk_timer.cancel()
         self.acks.close(error)
-        self._attached.set()  # whoever waits for it finds the error
+        self._attached.set()  # the waiting caller finds the error
         self._listener.ended()
 
     def check(self) -> None:
@@ -366,7 +366,7 @@ class Subscription:
         connection = self._link.connection
         discards = self.options.crypto_failure_action is ConsumerCryptoFailureAction.DISCARD
         if connection is None or (error == pb.CommandAck.DecryptionError and not discards):
-            return  # somebody with the key may read it
+            return  # a consumer with the key may read it
         connection.send(
             pb.CommandAck(
                 consumer_id=self.consumer_id,
@@ -461,7 +461,7 @@ class Subscription:
                 answer = await connection.request(self._seek_command(found, epoch), None)
                 self._cursor_epoch.moved(answer)
             except ConnectError:
-                continue  # nobody knows whether it was done: do it again
+                continue  # unknown whether it was done: do it again
             except NotAllowed as error:
                 if "epoch" in str(error):
                     continue  # an operator's reset was there first
@@ -484,7 +484,7 @@ class Subscription:
 
 
 def _seen(answer: asyncio.Future[Any]) -> None:
-    """Whatever the answer is, nobody waits for it."""
+    """Whatever the answer is, no caller waits for it."""
     if not answer.cancelled():
         answer.exception()
 

@@ -74,7 +74,7 @@ class Target(NamedTuple):
 
 def seek_data(start: Start) -> pb.MessageIdData:
     """The message id of a SEEK: the first message wanted, exact inside a batch (Java's ack set and
-    a batch index say it twice, for whoever reads either)."""
+    a batch index say it twice, for brokers that read either)."""
     message_id = start.message_id
     if message_id in (EARLIEST, LATEST):
         return _data(message_id.ledger_id, message_id.entry_id)

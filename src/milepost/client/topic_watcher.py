@@ -88,7 +88,7 @@ class TopicWatcher:
             except MilepostError as error:
                 log.info("no watch on %s: %s", self._expressions.pop(0), error)
                 continue
-            self._changed()  # nobody watched until now
+            self._changed()  # there was no watch until now
             backoff.reset()
             await self._lost.wait()
 

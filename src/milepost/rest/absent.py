@@ -70,7 +70,7 @@ TABLE: Final = (
         "POST",
         "/admin/v2/brokers/shutdown",
         405,
-        "a broker is stopped by whoever has started it: SIGTERM ends it well",
+        "a broker is stopped where it was started: SIGTERM ends it well",
     ),
 )
 

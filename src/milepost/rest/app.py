@@ -109,7 +109,7 @@ class Reason(BaseModel):
 class App(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """Every route may refuse: a bad name, a body that is none, a right that is missing, a disk that
-        is full. The framework describes a refusal of its own instead, which nobody gets here."""
+        is full. The framework describes a refusal of its own instead, which no client gets here."""
         if self.openapi_schema is None:
             described = super().openapi()
             schemas = described["components"]["schemas"]

@@ -16,7 +16,7 @@ logger = logging.getLogger("milepost.audit")
 
 
 def note(request: Request, action: str, what: object, **values: object) -> None:
-    """Somebody did something to something; `values` say where it stood and stands."""
+    """Log that a caller did something to an object; `values` say where it stood and stands."""
     told = "".join(f" {name}={_shown(value)}" for name, value in values.items())
     logger.info("%s %s by %s%s", action, what, who(request), told)
 

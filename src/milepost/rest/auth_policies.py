@@ -1,6 +1,6 @@
 """Grants inside the document of a namespace: upstream's `auth_policies`, read and written.
 
-Who makes a namespace may say in the same call who may use it, and whoever reads its policies sees the
+Who makes a namespace may say in the same call who may use it, and a reader of its policies sees the
 grants among them. Owns the JSON; what a grant means is `broker/auth/grants.py`.
 
     >>> given = read(NamespaceName.parse("acme/shop"), {"namespace_auth": {"app": ["produce"]}})

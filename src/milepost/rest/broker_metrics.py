@@ -1,7 +1,7 @@
 """Numbers of a broker as JSON: for tools that came before Prometheus.
 
 `broker-stats/metrics` has them by namespace, with upstream's names; `load-report` is what brokers tell each
-other, and here whoever asks.
+other, and here any client that asks.
 """
 
 from __future__ import annotations

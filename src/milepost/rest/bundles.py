@@ -226,7 +226,7 @@ async def unload(request: Request, broker: AskedBroker, part: AskedPart) -> None
     """Close every topic; clients are told, come back, and open them again."""
 
     async def close(topic: Topic) -> None:
-        with suppress(ServiceNotReady):  # somebody else closes it
+        with suppress(ServiceNotReady):  # another request closes it
             await upkeep.close_topic(broker, topic)
 
     topics = part.open_in(broker)
@@ -307,11 +307,11 @@ async def unsubscribe(
 
 
 async def _subscriptions(broker: Broker, part: Part, wanted: str | None) -> list[Subscription]:
-    """Of all topics, those that nobody has opened included."""
+    """Of all topics, those that are not open included."""
     found: list[Subscription] = []
 
     async def look(text: str) -> None:
-        with suppress(TopicNotFound):  # deleted meanwhile, or a partition that nobody has used
+        with suppress(TopicNotFound):  # deleted meanwhile, or a partition that was never used
             topic = await broker.topic(TopicName.parse(text), create=False)
             found.extend(one for one in topic.subscriptions.values() if wanted in (None, one.name))
 

@@ -5,7 +5,7 @@
 - a name that this broker does not have, or a change asked for by another site's page, is a 403;
 - a body that is too large, endless, of another kind or not plain JSON is refused (`bodies.py`);
 - HEAD is answered as GET, without the body; TRACE is not answered (405);
-- an error that nobody foresaw is a 500 that says so, and one log record with the traceback.
+- an unforeseen error is a 500 that says so, and one log record with the traceback.
 """
 
 from __future__ import annotations

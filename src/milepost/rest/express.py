@@ -69,7 +69,7 @@ class Express:
         )
 
     def _is_plain(self, headers: Headers) -> bool:
-        """Does a request with these headers get what anybody gets?"""
+        """Does a request with these headers get what every client gets?"""
         security = self._broker.guard.security
         if security.authenticator.is_enabled or security.authorizer.is_enabled:
             return False

@@ -56,7 +56,7 @@ async def unload(request: Request, broker: AskedBroker, topics: OpenedParts) -> 
 
 @router.post(f"{TOPIC}/terminate", dependencies=[PERSISTENT_ONLY])
 async def terminate(request: Request, broker: AskedBroker, topic: OpenTopic) -> MessageIdData:
-    """Let nobody publish to the topic any more; answers the last message's id."""
+    """Let no producer publish to the topic any more; answers the last message's id."""
     position = await upkeep.terminate(broker, topic)
     audit.note(request, "terminate", topic.name, last=position)
     return message_id(topic, position)

@@ -248,7 +248,7 @@ SUBSCRIPTION_ROWS = (
         lambda s: s.rates.per_second[5],
     ),
     SubscriptionRow(
-        "milepost_subscription_ready", "With nobody.", lambda s: s.cursor.counts().ready
+        "milepost_subscription_ready", "With no consumer.", lambda s: s.cursor.counts().ready
     ),
     SubscriptionRow(
         "milepost_subscription_inflight", "With a consumer.", lambda s: s.cursor.counts().inflight

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: read from the broker's state when somebody asks, and not before.
+"""Metrics for Prometheus: read from the broker's state when it is asked for, and not before.
 
 Names and labels are Pulsar's where Pulsar has the number, so that its dashboards work; what is ours
 is called `milepost_…`. Nothing is counted here: `broker/counters.py` has what only grows, and the
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 router = APIRouter(tags=["metrics"])
 
-# Between two rests. A scrape of ten thousand topics must come in time for whoever asked.
+# Between two rests. A scrape of ten thousand topics must come before the scraper gives up.
 WORK_S = 0.002
 
 Labels = list[tuple[str, str]]

@@ -1,6 +1,6 @@
 """Models of the broker's own values: what the description for programs says of them, field by field.
 
-A value that the broker hands out as a named tuple is described by its own fields, so that nobody lists them
+A value that the broker hands out as a named tuple is described by its own fields, so that they are not listed
 twice. Models of what is upstream's are written out, beside their routes.
 
     HoleModel = model_of(Hole)

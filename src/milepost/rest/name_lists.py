@@ -1,7 +1,7 @@
 """Lists of names, however long: sent in pieces, between which others have their turn.
 
-A namespace may have a hundred thousand topics. Their names are a few megabytes, and nobody needs all of them
-in one buffer, nor the broker's loop for as long as encoding them takes.
+A namespace may have a hundred thousand topics. Their names are a few megabytes, and no client needs all of
+them in one buffer, nor the broker's loop for as long as encoding them takes.
 
     return name_list(broker.directory.topics("public/default"))
 """

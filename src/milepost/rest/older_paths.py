@@ -1,7 +1,7 @@
 """Calls that upstream keeps for its older clients: what they ask is answered elsewhere under newer names.
 
 `schemaAutoUpdateCompatibilityStrategy` is the strategy by which schemas are judged, in older words, and
-`backlog` the statistics of a topic that nobody had opened. `antiAffinity/{group}` lists the namespaces of a
+`backlog` the statistics of a topic that was not open. `antiAffinity/{group}` lists the namespaces of a
 group.
 """
 

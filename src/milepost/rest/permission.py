@@ -5,7 +5,7 @@
 The names in the path (`tenant`, `namespace`, `domain`, `topic`, `subscription`) say what the operation is
 done to. Who is asking is told by the request's credentials: none, or bad ones, are 401; a role without
 the right is 403. Upstream answers 401 to both for some resources; its clients take the two for the same.
-`identity_of(request)` is who asked, for whoever wants to write it down.
+`identity_of(request)` is who asked, for the audit log.
 
 A router all of whose routes need the same may say it once, for itself. A route that says nothing, or two
 things, is found by `check_routes` when the application is made, which then does not start: nothing is
@@ -75,7 +75,7 @@ def needs(operation: Operation) -> Any:
 
 
 def identity_of(request: Request) -> Identity | None:
-    """Who asked; None where nobody has to say."""
+    """Who asked; None where clients need not say."""
     found: Identity | None = getattr(request.state, "identity", None)
     return found
 

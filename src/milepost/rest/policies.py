@@ -1,7 +1,8 @@
 """Policies over REST: get, set and remove each one, of a namespace and of a topic.
 
 No policy is named here. Every route follows from the table of policies, with upstream's path, verb and answer
-while nothing is set; `applied=true` on a topic answers what holds, whoever has set it. Setting null removes.
+while nothing is set; `applied=true` on a topic answers what holds, at whatever level it is set. Setting
+null removes.
 
     POST /admin/v2/namespaces/public/default/retention   {"retentionTimeInMinutes": 60, …}
     GET  /admin/v2/persistent/public/default/orders/retention?applied=true

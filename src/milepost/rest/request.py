@@ -109,7 +109,7 @@ def check_topic(broker: Broker, name: TopicName) -> None:
     """`TopicNotFound` for one that is not there; one that is not persistent is there while it is open."""
     broker.directory.check_namespace(name)
     if not broker.exists(name):
-        unstored = "" if name.is_persistent else ", or nobody has it open"
+        unstored = "" if name.is_persistent else ", or no client has it open"
         raise TopicNotFound(f"topic {name} does not exist{unstored}")
 
 

@@ -1,6 +1,6 @@
 """The HTTP listener: the application on a socket, inside the broker's own loop.
 
-Uvicorn carries the bytes. It is told nothing about signals, which belong to whoever runs the process,
+Uvicorn carries the bytes. It is told nothing about signals, which belong to the process,
 and it is given sockets that are already bound, so that a port in use is an ordinary error. With TLS there
 is a second listener for the same application, which leaves a client's verified certificate in the scope
 of its requests.

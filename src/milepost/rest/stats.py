@@ -65,7 +65,7 @@ Flags = Annotated[Asked, Depends(_asked)]
 
 @router.get(f"{TOPIC}/stats", response_model_exclude_none=True)
 async def get_stats(broker: AskedBroker, topic: OpenedTopic, asked: Flags) -> TopicStats:
-    """Of a non-persistent topic as well, as long as somebody uses it."""
+    """Of a non-persistent topic as well, as long as a client uses it."""
     return await topic_stats(broker, topic, asked)
 
 
@@ -186,7 +186,7 @@ def publisher_stats(producer: Producer) -> PublisherStats:
         connectedSince=time_text(producer.connected_since_ms),
         clientVersion=producer.peer.client_version,
         metadata=producer.metadata,
-        # What is dropped is dropped of a subscription, whoever published it.
+        # What is dropped is dropped of a subscription, whichever producer published it.
         msgDropRate=_drop_rate(producer.topic, 0.0),
     )
 

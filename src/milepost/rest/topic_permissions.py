@@ -116,7 +116,7 @@ async def revoke_on_topics(
 
 
 def _of_one_namespace(request: Request, broker: Broker, topics: list[str]) -> list[TopicName]:
-    """The topics' names, if they are of one namespace and whoever asks administers it."""
+    """The topics' names, if they are of one namespace and the caller administers it."""
     names = [TopicName.parse(topic) for topic in topics]
     if len({name.namespace for name in names}) != 1:
         raise InvalidInput("expected topics of one namespace")
