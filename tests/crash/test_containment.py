@@ -110,19 +110,19 @@ def test_the_reason_names_file_and_byte(name: str) -> None:
 
 
 def test_a_topic_whose_ledgers_cannot_be_looked_at_is_refused_alone() -> None:
-    """Opened later without what the journal has of it, it would give positions again."""
+    """It takes no messages: without what the journal has of it, it would give positions again."""
     directory = Directory()
     directory.store.checkpoint()
-    path = f"ledgers/{directory.log(BAD).ledgers[-1].ledger_id:016x}.ledger"
+    path = f"ledgers/{directory.log(BAD).ledgers[-1].ledger_id:016x}"
     for name in (BAD, GOOD):
         publish(directory.log(name), directory.store)
     files = MemoryFiles(directory.files.contents(), directory.files.folders())
-    files.faults.fail("read", 1, error=errno.EIO, under=path)
+    files.faults.fail("read", forever=True, error=errno.EIO, under=path)
     directory.files, directory._image = files, directory.catalog.image()
     directory._open()
     assert files.faults.fired
-    with pytest.raises(CorruptData, match=r"bad: journal/.*: byte \d+: OSError"):
-        directory.log(BAD)
+    with pytest.raises(CorruptData, match=r"bad takes no messages: journal/.*: byte \d+: OSError"):
+        publish(directory.log(BAD), directory.store)
     good = directory.log(GOOD)
     assert good.end_index == 2
     assert publish(good, directory.store) == [None]

@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from milepost.errors import PersistenceError
 from milepost.storage.catalog import TopicRow
@@ -18,6 +18,7 @@ from milepost.storage.engine import _CatalogCall
 from milepost.storage.entry import Entry
 from milepost.storage.ledger import ReadPlan
 from milepost.storage.log import Log
+from milepost.storage.loss import Loss
 from milepost.storage.store import Store
 
 
@@ -34,6 +35,8 @@ class HandEngine:
         self.reads_held = 0
         """Reads that are under way now."""
         self.is_closed = False
+        self.checkpoint_failure: str | None = None
+        self.checkpoint_failures = 0
         self._loop = asyncio.get_running_loop()
         self._changes: deque[_CatalogCall] = deque()
         self._reads: deque[asyncio.Future[None]] = deque()
@@ -79,6 +82,18 @@ class HandEngine:
     async def delete_topic(self, topic: TopicRow, log: Log) -> None:
         await self.flush()
         self.store.delete(topic)
+
+    async def accept_loss(self, topic_id: int) -> list[Loss]:
+        await self.flush()
+        self.store.checkpoint()
+        assert topic_id not in self.store.unfilled
+        return cast(
+            "list[Loss]",
+            await self.catalog(
+                lambda catalog: catalog.accept_losses(topic_id),
+                lambda _: self.store.losses_accepted(topic_id),
+            ),
+        )
 
     async def close(self) -> None:
         self.is_closed = True

@@ -34,6 +34,8 @@ class Calls:
     delete_topic = call(topics.delete_topic)
     delete_partitioned_topic = call(topics.delete_partitioned_topic)
     truncate_topic = call(topics.truncate_topic)
+    get_losses = call(topics.get_losses)
+    accept_loss = call(topics.accept_loss)
     unload_topic = call(topics.unload_topic)
     trim_topic = call(topics.trim_topic)
     terminate_topic = call(topics.terminate_topic)

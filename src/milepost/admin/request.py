@@ -76,6 +76,12 @@ class Answer:
             raise self.bad("not a JSON object")
         return document
 
+    def objects(self) -> list[Json]:
+        document = self.json()
+        if not isinstance(document, list) or not all(isinstance(one, dict) for one in document):
+            raise self.bad("not a list of JSON objects")
+        return document
+
     def strings(self) -> list[str]:
         document = self.json()
         if not isinstance(document, list) or not all(isinstance(one, str) for one in document):

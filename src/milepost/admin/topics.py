@@ -99,6 +99,16 @@ def truncate_topic(topic: str) -> Script[None]:
     yield delete(topic_path(topic, "truncate"))
 
 
+def get_losses(topic: str) -> Script[list[Json]]:
+    """Acknowledged messages that are gone, a range for each ledger."""
+    return (yield get(topic_path(topic, "losses"))).objects()
+
+
+def accept_loss(topic: str) -> Script[list[Json]]:
+    """Let a topic go on without the messages that are gone; which they are."""
+    return (yield post(topic_path(topic, "acceptLoss"))).objects()
+
+
 def unload_topic(topic: str) -> Script[None]:
     yield put(topic_path(topic, "unload"))
 

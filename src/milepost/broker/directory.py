@@ -104,6 +104,10 @@ class Directory:
         partitions = self.partitions(name.base) or 0
         return 0 <= name.partition < partitions
 
+    def name_of(self, topic_id: int) -> str | None:
+        """Of the topic with this number."""
+        return next((name for name, row in self._rows.items() if row.topic_id == topic_id), None)
+
     def all_topics(self) -> list[str]:
         """Names of the topics that are there, in every namespace."""
         return sorted(self._rows)

@@ -5,6 +5,9 @@ The other end is here, in memory, and reads frames as a client does. One check r
 meanwhile gets its outcome. What the checks publish is dropped again when it has become much.
 
     await Health(broker).check()        # returns, or raises what is wrong
+
+A topic that takes no messages because some of its own are lost is told too: what an operator has to see
+must not hide behind topics that are well.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from milepost.broker.dispatch import EXCLUSIVE
 from milepost.broker.peer import Buffer
 from milepost.broker.producer import Producer
 from milepost.broker.topic import Topic
-from milepost.errors import PersistenceError, ServiceNotReady
+from milepost.errors import CorruptData, PersistenceError, ServiceNotReady
 from milepost.positions.names import TopicName
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
@@ -73,6 +76,11 @@ class Health:
 
     async def _check(self) -> None:
         broker = self._broker
+        if broker.engine.checkpoint_failure is not None and broker.pressure.is_high:
+            raise PersistenceError(
+                "no producer is heard: memory is full of what cannot be stored: "
+                f"{broker.engine.checkpoint_failure}"
+            )
         topic = await broker.topic(TOPIC)
         self._checks += 1
         payload = b"check %d" % self._checks
@@ -93,6 +101,11 @@ class Health:
         finally:
             broker.remove_consumer(consumer)
         await self._tidy(topic)
+        damages = broker.store.damages()
+        if damages:
+            topic_id, reason = next(iter(damages.items()))
+            name = broker.directory.name_of(topic_id) or f"topic {topic_id}"
+            raise CorruptData(f"{len(damages)} topics take no messages, first {name}: {reason}")
 
     async def _tidy(self, topic: Topic) -> None:
         if topic.log.end_index - topic.log.first_index > KEPT_MAX and not topic.is_closed:

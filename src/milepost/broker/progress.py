@@ -105,6 +105,7 @@ def progress_of(subscription: Subscription, now_ms: int, *, member: str = "") ->
         recent,
         waiting=[name for name in subscription.resets.waiting if name in connected],
         hole=hole,
+        refusal=topic.log.refusal,
     )
     return Progress(
         topic=str(topic.name),

@@ -11,6 +11,7 @@ was published. The broker sees what a monitor of positions cannot: permits, conn
     STARVED          there is something to do, and the consumers ask for nothing
     STALLED          consumers hold messages and ack none
     BLOCKED_BY_HOLE  later messages are acked, and the oldest one is not: it keeps all of them
+    DAMAGED          the topic takes no messages: some are lost, or its ledgers cannot be written
 
 `judge` is pure. Trouble sorts first: the verdicts are listed here from none to most.
 """
@@ -34,6 +35,7 @@ class Verdict(StrEnum):
     STARVED = "STARVED"
     STALLED = "STALLED"
     BLOCKED_BY_HOLE = "BLOCKED_BY_HOLE"
+    DAMAGED = "DAMAGED"
 
     @property
     def severity(self) -> int:
@@ -90,8 +92,12 @@ def judge(
     *,
     waiting: Sequence[str] = (),
     hole: Hole | None = None,
+    refusal: str | None = None,
 ) -> Judged:
-    """`waiting`: connected consumers that have not obeyed the last reset."""
+    """`waiting`: connected consumers that have not obeyed the last reset; `refusal`: why the topic
+    takes no messages."""
+    if refusal is not None:
+        return Judged(Verdict.DAMAGED, f"the topic takes no messages: {refusal}")
     ready, inflight, delayed, _ = counts
     if waiting:
         return Judged(

@@ -32,10 +32,10 @@ PARTS = (
 )  # fmt: skip
 SUMS = ("backlog", "ready", "inflight", "delayed", "holes", "rate_acked")
 
-# From none to most; the last four are trouble.
+# From none to most; the last five are trouble.
 VERDICTS = (
     "CAUGHT_UP", "CONSUMING", "SLOW", "RESET_PENDING", "NO_CONSUMER", "STARVED", "STALLED",
-    "BLOCKED_BY_HOLE",
+    "BLOCKED_BY_HOLE", "DAMAGED",
 )  # fmt: skip
 TROUBLE = frozenset(VERDICTS[4:])
 

@@ -18,7 +18,7 @@ import click
 from milepost.cli.connection import connection
 from milepost.cli.exits import CommandFailed, Exit
 from milepost.cli.losses import ledgers_would_go, topics_would_go
-from milepost.cli.output import note, show_names, show_object, show_pairs
+from milepost.cli.output import note, show_names, show_object, show_pairs, show_rows
 from milepost.cli.quantities import Property
 from milepost.cli.remote import RemoteCommand
 
@@ -172,6 +172,16 @@ def truncate(topic: str, dry_run: bool) -> None:
             topics_would_go(admin, [topic])
         else:
             admin.truncate_topic(topic)
+
+
+@click.command(cls=RemoteCommand, help="Accept that messages are gone, so that a topic goes on.")
+@TOPIC
+@DRY_RUN
+def accept_loss(topic: str, dry_run: bool) -> None:
+    with connection().admin() as admin:
+        losses = admin.get_losses(topic) if dry_run else admin.accept_loss(topic)
+    rows = [(one["ledgerId"], one["firstIndex"], one["endIndex"], one["reason"]) for one in losses]
+    show_rows(("ledger", "first index", "end index", "reason"), rows)
 
 
 @click.command(cls=RemoteCommand, help="Close a topic here; clients come back by themselves.")

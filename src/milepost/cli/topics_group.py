@@ -16,6 +16,7 @@ _TOPICS = {
     "delete": (None, "Delete topics: one, those of a file, or by expression."),
     "delete-partitioned-topic": (None, "Delete a topic with all its partitions."),
     "truncate": (None, "Move every cursor to the end and delete what is read."),
+    "accept-loss": (None, "Accept that messages are gone, so that a topic goes on."),
     "unload": (None, "Close a topic here; clients come back by themselves."),
     "trim-topic": (None, "Delete what retention no longer keeps."),
     "terminate": (None, "Let no message follow the last."),

@@ -205,6 +205,7 @@ class _Check:
         )
         if log.damage:
             report.problems.append(log.damage)
+        report.problems += map(str, self._catalog.losses().get(topic.topic_id, ()))
         next_index = log.first_index
         for ledger in log.ledgers:
             if ledger.first_index != next_index:

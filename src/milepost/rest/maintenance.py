@@ -114,6 +114,40 @@ async def trim(
     return WouldLose.of(losses).response()
 
 
+class LostMessages(BaseModel):
+    """Messages of one ledger that are gone."""
+
+    ledgerId: int
+    firstIndex: int
+    endIndex: int
+    reason: str
+    foundMs: int
+
+    @classmethod
+    def of(cls, loss: upkeep.LedgerLoss) -> LostMessages:
+        ledger_id, first, end, reason, found_ms = loss
+        return cls(
+            ledgerId=ledger_id, firstIndex=first, endIndex=end, reason=reason, foundMs=found_ms
+        )
+
+
+@router.get(f"{TOPIC}/losses", dependencies=[PERSISTENT_ONLY])
+async def get_losses(broker: AskedBroker, topic: OpenTopic) -> list[LostMessages]:
+    """Acknowledged messages that are gone, and that no operator has accepted to be."""
+    return [LostMessages.of(one) for one in broker.store.losses.get(topic.row.topic_id, ())]
+
+
+@router.post(f"{TOPIC}/acceptLoss", dependencies=[PERSISTENT_ONLY])
+async def accept_loss(
+    request: Request, broker: AskedBroker, topic: OpenTopic
+) -> list[LostMessages]:
+    """Let the topic take messages again, without those that are gone; answers which they are."""
+    losses = await upkeep.accept_loss(broker, topic)
+    for one in losses:
+        audit.note(request, "accept-loss", topic.name, **one._asdict())
+    return [LostMessages.of(one) for one in losses]
+
+
 def _open_ledger_index(topic: Topic) -> int:
     """The ledger that is being written to stays."""
     ledgers = topic.log.ledgers

@@ -91,6 +91,11 @@ def _buckets(
 
 
 TOPIC_ROWS = (
+    TopicRow(
+        "milepost_topic_damaged",
+        "1 while the topic takes no messages: some are lost, or its ledgers cannot be written.",
+        lambda t: t.log.refusal is not None,
+    ),
     TopicRow("pulsar_rate_in", "Messages stored a second.", lambda t: t.rates.per_second[0]),
     TopicRow("pulsar_throughput_in", "Bytes stored a second.", lambda t: t.rates.per_second[1]),
     TopicRow("pulsar_rate_out", "Messages sent a second.", lambda t: t.rates.per_second[2]),

@@ -134,6 +134,11 @@ class BrokerCollector(Collector):
         commits.add_metric(["loop"], journal.commits_on_loop)
         commits.add_metric(["thread"], journal.commits - journal.commits_on_loop)
         yield commits
+        yield CounterMetricFamily(
+            "milepost_checkpoint_failures",
+            "Checkpoints that failed.",
+            self._broker.engine.checkpoint_failures,
+        )
 
     def _broker_gauges(self) -> Iterator[Metric]:
         broker = self._broker
@@ -168,6 +173,18 @@ class BrokerCollector(Collector):
             "milepost_recovery_damages": (
                 "Records of the journal that this start could not read.",
                 len(broker.store.report.damages),
+            ),
+            "milepost_damaged_topics": (
+                "Topics that take no messages: some are lost, or their ledgers cannot be written.",
+                len(broker.store.damages()),
+            ),
+            "milepost_lost_messages": (
+                "Acknowledged messages that are gone, until an operator accepts it.",
+                sum(one.messages for losses in broker.store.losses.values() for one in losses),
+            ),
+            "milepost_checkpoint_failing": (
+                "1 while checkpoints fail, and the journal grows.",
+                broker.engine.checkpoint_failure is not None,
             ),
             "milepost_journal_failing": (
                 "1 while the disk takes nothing, and everything is refused.",

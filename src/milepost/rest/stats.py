@@ -169,6 +169,7 @@ async def topic_stats(broker: Broker, topic: Topic, asked: Asked) -> TopicStats:
         lastPublishTimeStamp=topic.published_ms or (log.last_timestamp_ms if log.end_index else 0),
         firstIndex=log.first_index,
         endIndex=log.end_index,
+        refusal=log.refusal,
         terminated=topic.is_terminated,
     )
 

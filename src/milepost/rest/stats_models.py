@@ -172,6 +172,8 @@ class TopicStats(BaseModel):
     firstIndex: int
     endIndex: int
     terminated: bool = False
+    refusal: str | None = None
+    """Why the topic takes no messages: some are lost, or its ledgers cannot be written."""
 
 
 class PartitionedTopicStats(TopicStats):

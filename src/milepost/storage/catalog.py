@@ -11,11 +11,12 @@ implementation on a distributed store may follow, for several brokers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from milepost.storage.ledger import LedgerRow
+from milepost.storage.loss import Loss
 
 Doc = dict[str, Any]
 T = TypeVar("T")
@@ -119,8 +120,25 @@ class Catalog(Protocol):
     # -- ledgers ---------------------------------------------------------------------------------
     def ledgers(self, topic_id: int) -> list[LedgerRow]: ...
     def ledger(self, ledger_id: int) -> LedgerRow | None: ...
+    def all_ledgers(self) -> Iterator[LedgerRow]:
+        """Of every topic."""
+        ...
+
     def put_ledgers(self, rows: Iterable[LedgerRow]) -> None: ...
     def delete_ledgers(self, ledger_ids: Iterable[int], sequence: int) -> None: ...
+
+    # -- losses: what is gone of a topic's ledgers, until an operator has accepted it ------------
+    def losses(self) -> dict[int, list[Loss]]:
+        """By topic."""
+        ...
+
+    def put_loss(self, topic_id: int, loss: Loss) -> None:
+        """Remember one more; of one ledger the newest counts."""
+        ...
+
+    def accept_losses(self, topic_id: int) -> list[Loss]:
+        """Forget what a topic has lost; returns what that was."""
+        ...
 
     # -- states ----------------------------------------------------------------------------------
     def create_state(self, topic_id: int, kind: str, name: str, doc: Doc) -> StateRow: ...

@@ -9,19 +9,27 @@
 
 A crash before the transaction leaves the old checkpoint in force, and longer ledger files that the next
 one cuts; a crash after it leaves journal files that nobody needs.
+
+A ledger or state that cannot be written is *held*: everything else is recorded, and the journal is kept,
+which has what the held ones would lose. A ledger whose file is short is a loss: that is recorded first, and
+only the next checkpoint touches the file.
 """
 
 from __future__ import annotations
 
+import errno
 from typing import NamedTuple
 
-from milepost.errors import CorruptData
 from milepost.storage.catalog import LEDGER_TOMB, Catalog, Snapshot
 from milepost.storage.files import Files
 from milepost.storage.journal import FOLDER as JOURNAL_FOLDER
 from milepost.storage.journal import file_name
 from milepost.storage.ledger import FOLDER as LEDGER_FOLDER
 from milepost.storage.ledger import Flush, Ledger
+from milepost.storage.loss import Loss, Shortage
+
+# Errors that say nothing about the ledger which met them: they would meet any other.
+_EVERYBODYS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM))
 
 
 class Checkpoint(NamedTuple):
@@ -35,37 +43,80 @@ class Checkpoint(NamedTuple):
     next_ledger_id: int
     next_sequence: int
     """Sequences below it lie in files before `journal_first`."""
+    now_ms: int
+    held_ledgers: dict[int, str]
+    """Those that could not be planned or flushed, and why. Their rows are not recorded."""
+    held_states: dict[int, str]
+    losses: dict[int, Loss]
+    """By ledger: what the flush found to be gone."""
+
+    @property
+    def keeps_journal(self) -> bool:
+        """Does the journal hold what this checkpoint could not store?"""
+        return bool(self.held_ledgers or self.held_states or self.losses)
 
     def flush(self, files: Files) -> None:
         began = False
         for ledger, flush in self.flushes:
             try:
                 began |= flush.perform(files)
-            except (OSError, CorruptData):
-                if not ledger.is_gone:
-                    raise  # else its file was deleted while this was on its way
+            except Exception as failure:
+                if ledger.is_gone:
+                    continue  # its file was deleted while this was on its way
+                if isinstance(failure, OSError) and failure.errno in _EVERYBODYS:
+                    raise
+                self._contain(ledger, failure, files)
         if began:
             files.sync_dir(LEDGER_FOLDER)
+
+    def _contain(self, ledger: Ledger, failure: Exception, files: Files) -> None:
+        """Let a ledger that cannot be written cost its own topic and no other."""
+        reason = f"{type(failure).__name__}: {failure}"
+        if isinstance(failure, Shortage):
+            reason = str(failure)
+            try:
+                self.losses[ledger.ledger_id] = ledger.loss(
+                    failure.found, reason, self.now_ms, files
+                )
+            except Exception as worse:
+                reason = f"{reason}; {worse}"
+            else:
+                return
+        self.held_ledgers[ledger.ledger_id] = reason
 
     def record(self, catalog: Catalog) -> None:
         with catalog.transaction():
             # A topic may have been deleted, or trimmed, while the files were being written; what
             # was deleted stays deleted.
             buried = {tomb.object_id for tomb in catalog.tombstones() if tomb.kind == LEDGER_TOMB}
+            unwritten = self.held_ledgers.keys() | self.losses.keys()
             catalog.put_ledgers(
-                flush.row for _, flush in self.flushes if flush.row.ledger_id not in buried
+                flush.row
+                for _, flush in self.flushes
+                if flush.row.ledger_id not in buried and flush.row.ledger_id not in unwritten
             )
+            for ledger, _ in self.flushes:
+                loss = self.losses.get(ledger.ledger_id)
+                if loss is not None and ledger.ledger_id not in buried:
+                    catalog.put_loss(ledger.topic_id, loss)
             for state_id, snapshot in self.snapshots.items():
                 catalog.put_snapshot(state_id, snapshot)
-            catalog.forget_tombstones(self.next_sequence - 1)
+            if self.keeps_journal:
+                meta = catalog.meta()
+                journal_first, next_sequence = meta.journal_first, meta.next_sequence
+            else:
+                journal_first, next_sequence = self.journal_first, self.next_sequence
+            catalog.forget_tombstones(next_sequence - 1)
             catalog.set_meta(
-                journal_first=self.journal_first,
+                journal_first=journal_first,
                 journal_last=self.journal_last,
                 next_ledger_id=self.next_ledger_id,
-                next_sequence=self.next_sequence,
+                next_sequence=next_sequence,
             )
 
     def drop_journal(self, files: Files) -> None:
+        if self.keeps_journal:
+            return
         for name in files.names(JOURNAL_FOLDER):
             path = f"{JOURNAL_FOLDER}/{name}"
             if name.endswith(".journal") and path < file_name(self.journal_first):

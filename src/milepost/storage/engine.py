@@ -27,6 +27,7 @@ from milepost.storage.files import RealFiles
 from milepost.storage.ledger import ReadPlan
 from milepost.storage.lock import DirectoryLock
 from milepost.storage.log import Log
+from milepost.storage.loss import Loss
 from milepost.storage.shortcut import Shortcut
 from milepost.storage.sqlite_catalog import FILE as CATALOG_FILE
 from milepost.storage.sqlite_catalog import SqliteCatalog
@@ -75,6 +76,10 @@ class StorageEngine:
         self.on_checkpoint: Callable[[], None] = lambda: None
         """Called after each checkpoint: memory that was held for it is free."""
         self._retry: asyncio.TimerHandle | None = None
+        self._is_closing = False
+        self.checkpoint_failure: str | None = None
+        """Why the last checkpoint failed as a whole; None if it did not."""
+        self.checkpoint_failures = 0
         # Changes that run to their end even if whoever waits for them gives up.
         self._changes: set[asyncio.Task[Any]] = set()
         self._ticker = self._loop.call_later(CHECKPOINT_INTERVAL_S, self._tick)
@@ -211,6 +216,22 @@ class StorageEngine:
         self.store.deleted(log, states)
         await self._loop.run_in_executor(self._file_threads, self.store.delete_files, ledgers)
 
+    async def accept_loss(self, topic_id: int) -> list[Loss]:
+        """Let a topic go on without what it has lost; what that is.
+
+        The files are filled up first: the next start would take a short one for a new loss.
+        """
+        await self.checkpoint()
+        if topic_id in self.store.unfilled:
+            raise PersistenceError(
+                f"the ledgers of topic {topic_id} cannot be written: "
+                f"{self.store.unfilled[topic_id]}"
+            )
+        return await self.catalog(
+            lambda catalog: catalog.accept_losses(topic_id),
+            lambda _: self.store.losses_accepted(topic_id),
+        )
+
     async def _undisturbed(self, change: Coroutine[Any, Any, T]) -> T:
         """Half a change is worse than none: it goes on when whoever waits for it is cancelled."""
         task = self._loop.create_task(change)
@@ -235,7 +256,11 @@ class StorageEngine:
         except Exception as error:
             # Nothing is lost: the journal has it all, and grows until a checkpoint succeeds.
             logger.warning("checkpoint failed, will be tried again: %s", error)
-            self._retry = self._loop.call_later(CHECKPOINT_RETRY_S, self._retry_checkpoint)
+            self._retry_after(CHECKPOINT_RETRY_S)
+
+    def _retry_after(self, seconds: float) -> None:
+        if self._retry is None and not self._is_closing:
+            self._retry = self._loop.call_later(seconds, self._retry_checkpoint)
 
     def _retry_checkpoint(self) -> None:
         self._retry = None
@@ -249,6 +274,21 @@ class StorageEngine:
         await asyncio.shield(self._checkpoint)
 
     async def _fold(self) -> None:
+        try:
+            plan = await self._perform()
+        except Exception as error:
+            self.checkpoint_failure = f"{type(error).__name__}: {error}"
+            self.checkpoint_failures += 1
+            raise
+        self.checkpoint_failure = None
+        self.on_checkpoint()
+        await self._loop.run_in_executor(self._file_threads, plan.drop_journal, self.store.files)
+        if plan.losses:
+            self._retry_after(0)  # they are recorded now: what is lost can be filled up
+        elif plan.keeps_journal:
+            self._retry_after(CHECKPOINT_RETRY_S)
+
+    async def _perform(self) -> Checkpoint:
         store = self.store
         planned: asyncio.Future[Checkpoint | PersistenceError] = self._loop.create_future()
         store.begin_checkpoint(planned.set_result)
@@ -264,11 +304,11 @@ class StorageEngine:
             store.finish_checkpoint(plan, error)
             raise
         store.finish_checkpoint(plan, None)
-        self.on_checkpoint()
-        await self._loop.run_in_executor(self._file_threads, plan.drop_journal, store.files)
+        return plan
 
     async def close(self) -> None:
         """Fold everything in, stop the threads, give the directory back."""
+        self._is_closing = True
         self._ticker.cancel()
         if self._retry is not None:
             self._retry.cancel()

@@ -25,6 +25,7 @@ from milepost.positions.spans import Span
 from milepost.storage.entry import Block, Entry, decode_entries
 from milepost.storage.files import Files
 from milepost.storage.header import HEADER_SIZE, LEDGER, MILEPOSTS, FileHeader
+from milepost.storage.loss import Loss, Shortage
 from milepost.storage.mileposts import ROW_SIZE, FileBytes, Mileposts
 from milepost.storage.rebuild import rebuild
 from milepost.storage.stretch import Stretch
@@ -37,6 +38,8 @@ FOLDER = "ledgers"
 JOINED_SIZE = 16 * 1024
 # The newest rows of a ledger that still grows stay in memory up to this many: they are asked for most.
 _ROWS_HELD_MAX = 4096
+# What is lost is filled up in pieces of this size.
+_FILL_SIZE = 1024 * 1024
 
 
 class LedgerRow(NamedTuple):
@@ -265,10 +268,19 @@ class Ledger:
             )
         )
 
+    def _is_intact(self, entry_id: int, files: Files) -> bool:
+        try:
+            return bool(self.plan_read(entry_id, entry_id + 1, 1, files).perform(files))
+        except CorruptData:
+            return False
+
     # -- the checkpoint's side ---------------------------------------------------------------------
 
-    def plan_flush(self, incarnation: bytes) -> Flush:
-        """What to write so that the file holds everything that is durable now."""
+    def plan_flush(self, incarnation: bytes, *, fills: bool = False) -> Flush:
+        """What to write so that the file holds everything that is durable now.
+
+        `fills`: the file is known to be short, and zeros go where something is lost.
+        """
         stored = self.stored
         rows_stored = self._rows_stored
         rows, crc = b"", stored.mileposts_crc
@@ -291,7 +303,20 @@ class Ledger:
             crc,
             self.sealed,
         )
-        return Flush(row, stored.size_bytes, blocks, rows_stored, rows, incarnation)
+        return Flush(row, stored.size_bytes, blocks, rows_stored, rows, incarnation, fills)
+
+    def loss(self, found: int, reason: str, now_ms: int, files: Files) -> Loss:
+        """What is lost when the file has so many bytes left."""
+        mileposts, stored = self.mileposts(files), self.stored
+        first_id = 0
+        if found > HEADER_SIZE:
+            # The last entry that begins in what is left may end behind it.
+            offsets, _ = mileposts.places(0, stored.entries)
+            first_id = bisect_left([*offsets[1:], stored.size_bytes], found + 1)
+        while first_id and not self._is_intact(first_id - 1, files):
+            first_id -= 1  # mileposts that were made again may have guessed where it ends
+        first_index = self.span(first_id, files).first_index
+        return Loss(self.ledger_id, first_index, stored.end_index, reason, now_ms)
 
     def flushed(self, flush: Flush, files: Files) -> None:
         """The flush is in the catalog: from now on the file answers for those entries."""
@@ -402,13 +427,15 @@ class Flush(NamedTuple):
     from_rows: int
     rows: bytes
     incarnation: bytes
+    fills: bool = False
+    """Put zeros where the file has lost something; else that is a `Shortage`."""
 
     def perform(self, files: Files) -> bool:
         """Write and sync; returns whether a file was begun, so that its name must be made durable
         too. Repeating it is harmless: what was written before without being told to the catalog is
         cut off again."""
         row = self.row
-        if self.blocks:
+        if self.blocks or self.fills:
             self.blocks[:] = _joined(self.blocks)
             path = ledger_path(row.ledger_id)
             self._append(files, LEDGER, path, self.from_size, self.blocks, sync=True)
@@ -418,7 +445,7 @@ class Flush(NamedTuple):
             # Not synced: it can be made again, and its checksum tells when it must be.
             self._append(files, MILEPOSTS, path, from_size, [self.rows], sync=False)
         # Whether the file was there already says nothing: an attempt that failed may have made it.
-        return bool(self.blocks) and self.from_size == 0
+        return (bool(self.blocks) and self.from_size == 0) or self.fills
 
     def block_offsets(self) -> list[int]:
         """Where each block begins in the file."""
@@ -438,11 +465,17 @@ class Flush(NamedTuple):
         row = self.row
         created = not files.exists(path)
         found = 0 if created else files.size(path)
-        if found < from_size:
-            raise CorruptData(f"{path}: {found} bytes are left of the {from_size} that were synced")
-        file = files.create(path) if created else files.open_append(path, from_size)
+        # Mileposts can be made again, which their checksum will ask for.
+        if found < from_size and kind == LEDGER and not self.fills:
+            raise Shortage(path, found, from_size)
+        keeps = min(found, from_size) if found >= HEADER_SIZE else 0
+        file = files.create(path) if created else files.open_append(path, keeps)
         try:
-            if from_size == 0:
+            if keeps < from_size:
+                lost = from_size - max(keeps, HEADER_SIZE)
+                zeros = [bytes(_FILL_SIZE)] * (lost // _FILL_SIZE) + [bytes(lost % _FILL_SIZE)]
+                buffers = [*zeros, *buffers]
+            if keeps == 0:
                 header = FileHeader(
                     kind,
                     self.incarnation,
@@ -458,7 +491,7 @@ class Flush(NamedTuple):
         except OSError:
             file.close()
             with suppress(OSError):  # on a full disk the journal needs the space more
-                files.open_append(path, from_size).close()
+                files.open_append(path, keeps).close()
             raise
         finally:
             file.close()

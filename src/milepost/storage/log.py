@@ -104,6 +104,11 @@ class Log:
         self._must_roll = False
         self.damage: str | None = None
         """Why nothing may be appended: acknowledged data could not be read back. Needs repair."""
+        self.loss: str | None = None
+        """Why nothing may be appended: acknowledged messages are gone, which the catalog remembers
+        until an operator accepts it."""
+        self.stall: str | None = None
+        """Why nothing may be appended for now: a ledger cannot be written. The journal has it all."""
         self.is_deleted = False
         """It takes nothing more: what came behind its tombstone would be taken for damage."""
 
@@ -186,8 +191,8 @@ class Log:
         Times never go back inside a log, whatever the clock does: look-up by time bisects them.
         A block that no ledger can hold is refused before anything is staged.
         """
-        if self.damage is not None:
-            raise CorruptData(f"{self.name} takes no messages: {self.damage}")
+        if self.damage or self.loss or self.stall:
+            raise CorruptData(f"{self.name} takes no messages: {self.refusal}")
         if self.is_deleted:
             raise TopicNotFound(f"{self.name} is deleted")
         assert items, f"{self.name}: a block of nothing"  # no recovery could read it
@@ -220,8 +225,20 @@ class Log:
         """Begin a new ledger, so that everything before it can be trimmed."""
         if self.is_deleted:
             raise TopicNotFound(f"{self.name} is deleted")
+        if self.refusal is not None:
+            raise CorruptData(f"{self.name} begins no ledger: {self.refusal}")
         self._drop_refused()
         self._begin_ledger(now_ms, done)
+
+    @property
+    def refusal(self) -> str | None:
+        """Why the log takes no messages; None if it does."""
+        return self.damage or self.loss or self.stall
+
+    def accept_loss(self) -> None:
+        """What was lost is accepted: go on behind it, in a new ledger."""
+        self.loss = None
+        self._must_roll = bool(self._ledgers)
 
     def _open_end(self, now_ms: int) -> tuple[Ledger, int, int, int]:
         """Ledger, entry id, first index and earliest time of the next block; begins a ledger where
@@ -246,7 +263,7 @@ class Log:
 
     def is_full(self, now_ms: int) -> bool:
         """Would the next block begin a new ledger? An old one need not wait for it."""
-        if self._staged or not self._ledgers or self._ledgers[-1].sealed:
+        if self._staged or not self._ledgers or self._ledgers[-1].sealed or self.refusal:
             return False
         last = self._ledgers[-1]
         return self._is_full(last, last.entries, last.size_bytes, last.end_index, now_ms)

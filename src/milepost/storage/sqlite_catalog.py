@@ -35,9 +35,12 @@ from milepost.storage.catalog import (
     TopicRow,
 )
 from milepost.storage.ledger import LedgerRow
+from milepost.storage.loss import Loss
 
 FORMAT = 2
 FILE = "catalog.sqlite"
+# The folder of documents that tells what topics have lost, by topic id.
+LOSSES = "losses"
 
 _SCHEMA = """
 create table meta (only integer primary key check (only = 1), incarnation blob not null,
@@ -240,6 +243,7 @@ class SqliteCatalog:
             self.delete_ledgers(known.union(ledger_ids), sequence)
             for state in self.states(topic_id):
                 self.delete_state(state.state_id, sequence)
+            self.delete_doc(LOSSES, str(topic_id))
             self._db.execute("delete from topics where topic_id = ?", (topic_id,))
             self._bury(TOPIC_TOMB, topic_id, sequence)
 
@@ -260,6 +264,13 @@ class SqliteCatalog:
         ).fetchone()
         return LedgerRow._make(row)._replace(sealed=bool(row[-1])) if row else None
 
+    def all_ledgers(self) -> Iterator[LedgerRow]:
+        rows = self._db.execute(
+            f"select {', '.join(LedgerRow._fields)} from ledgers"  # noqa: S608
+        )
+        for row in rows:
+            yield LedgerRow._make(row)._replace(sealed=bool(row[-1]))
+
     def put_ledgers(self, rows: Iterable[LedgerRow]) -> None:
         marks = ", ".join("?" * len(LedgerRow._fields))
         with self.transaction():
@@ -270,6 +281,24 @@ class SqliteCatalog:
             for ledger_id in ledger_ids:
                 self._db.execute("delete from ledgers where ledger_id = ?", (ledger_id,))
                 self._bury(LEDGER_TOMB, ledger_id, sequence)
+
+    # -- losses --------------------------------------------------------------------------------
+
+    def losses(self) -> dict[int, list[Loss]]:
+        return {int(topic_id): _losses(doc) for topic_id, doc in self.docs(LOSSES).items()}
+
+    def put_loss(self, topic_id: int, loss: Loss) -> None:
+        with self.transaction():
+            known = _losses(self.doc(LOSSES, str(topic_id)) or {})
+            others = [one for one in known if one.ledger_id != loss.ledger_id]
+            doc = {"losses": [one._asdict() for one in (*others, loss)]}
+            self.put_doc(LOSSES, str(topic_id), doc)
+
+    def accept_losses(self, topic_id: int) -> list[Loss]:
+        with self.transaction():
+            found = _losses(self.doc(LOSSES, str(topic_id)) or {})
+            self.delete_doc(LOSSES, str(topic_id))
+        return found
 
     # -- states --------------------------------------------------------------------------------
 
@@ -417,6 +446,10 @@ class SqliteCatalog:
 def _state(row: tuple[int, int, str, str, str]) -> StateRow:
     state_id, topic_id, kind, name, doc = row
     return StateRow(state_id, topic_id, kind, name, json.loads(doc))
+
+
+def _losses(doc: Doc) -> list[Loss]:
+    return [Loss(**one) for one in doc.get("losses", [])]
 
 
 def _split_facts(data: bytes) -> list[bytes]:

@@ -14,6 +14,7 @@ store knows neither cursors nor sequence ids.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -25,8 +26,9 @@ from milepost.storage.files import Files
 from milepost.storage.journal import FOLDER as JOURNAL_FOLDER
 from milepost.storage.journal import Done, Journal
 from milepost.storage.ledger import FOLDER as LEDGER_FOLDER
-from milepost.storage.ledger import Ledger, LedgerRow, ledger_path, mileposts_path
+from milepost.storage.ledger import Flush, Ledger, LedgerRow, ledger_path, mileposts_path
 from milepost.storage.log import Log, RollPolicy
+from milepost.storage.loss import Loss, Shortage
 from milepost.storage.records import FACT, FACTS, STATE, Part, encode_parts
 from milepost.storage.recovery import Recovered, RecoveryReport, recover
 from milepost.storage.runway import AHEAD_DEFAULT, PIECE_SIZE
@@ -36,6 +38,8 @@ from milepost.storage.tail import TAIL_SIZE_DEFAULT, TailCache
 JOURNAL_SIZE_DEFAULT = 64 * 1024 * 1024
 
 TakeSnapshot = Callable[[], bytes]
+
+logger = logging.getLogger(__name__)
 
 
 class Store:
@@ -78,6 +82,8 @@ class Store:
         self._refused_through = -1
         # Facts that are to become one record, and who waits for them; None: each is its own.
         self._together: list[tuple[Part, Done]] | None = None
+        # Ledgers that the last checkpoint could not write.
+        self._held: set[int] = set()
         self._checkpointing = False
         self._rolled_size = 0  # what the checkpoint under way is storing
         self.checkpoints = 0
@@ -86,6 +92,9 @@ class Store:
         files.make_folder(JOURNAL_FOLDER)
         files.make_folder(LEDGER_FOLDER)
         files.sync_dir("")
+        self.losses: dict[int, list[Loss]] = catalog.losses()
+        """By topic: what is gone of its ledgers, and no operator has accepted yet."""
+        self._find_shortages()
         found = recover(files, catalog, self._recovered_log, salvage=salvage)
         self.report: RecoveryReport = found.report
         self._next_ledger_id = found.next_ledger_id
@@ -145,18 +154,75 @@ class Store:
             if rows is None:
                 rows = self.catalog.ledgers(topic.topic_id)
             log = Log(topic.topic_id, topic.name, [Ledger(row) for row in rows], self)
-            if rows and rows[-1].entries:
-                log.damage = self._shortage(rows[-1])
             self._logs[topic.topic_id] = log
+            self._tell_losses(log)
         return self._logs[topic.topic_id]
 
-    def _shortage(self, row: LedgerRow) -> str | None:
-        """Why the open ledger may not go on: acknowledged bytes are gone."""
-        path = ledger_path(row.ledger_id)
-        found = self.files.size(path) if self.files.exists(path) else 0
-        if found >= row.size_bytes:
-            return None
-        return f"{path}: {found} bytes are left of the {row.size_bytes} that were synced"
+    # -- losses ------------------------------------------------------------------------------------
+
+    def _find_shortages(self) -> None:
+        """Remember which ledgers have fewer bytes than were synced to them."""
+        there = set(self.files.names(LEDGER_FOLDER))
+        for row in list(self.catalog.all_ledgers()):
+            path = ledger_path(row.ledger_id)
+            is_there = path.removeprefix(f"{LEDGER_FOLDER}/") in there
+            try:
+                size = self.files.size(path) if is_there else 0
+            except OSError as error:
+                logger.error("%s: its size cannot be told: %s", path, error)
+                continue
+            if size >= row.size_bytes or row.ledger_id in self._short_ledgers(row.topic_id):
+                continue
+            reason = str(Shortage(path, size, row.size_bytes))
+            now_ms = self.clock.wall_ms()
+            try:
+                loss = Ledger(row).loss(size, reason, now_ms, self.files)
+            except (CorruptData, OSError) as error:  # it cannot be told from where on
+                reason = f"{reason}; {error}"
+                loss = Loss(row.ledger_id, row.first_index, row.end_index, reason, now_ms)
+            self.catalog.put_loss(row.topic_id, loss)
+            self.losses = self.catalog.losses()
+
+    def _short_ledgers(self, topic_id: int) -> set[int]:
+        return {loss.ledger_id for loss in self.losses.get(topic_id, ())}
+
+    def _tell_losses(self, log: Log) -> None:
+        """Let a log know what it has lost; the next checkpoint fills the places up."""
+        losses = self.losses.get(log.topic_id)
+        if not losses:
+            return
+        log.loss = "; ".join(map(str, losses))
+        logger.error("%s takes no messages until the loss is accepted: %s", log.name, log.loss)
+        short = self._short_ledgers(log.topic_id)
+        for ledger in log.ledgers:
+            if ledger.ledger_id in short:
+                self._dirty_ledgers[ledger.ledger_id] = ledger
+
+    def losses_accepted(self, topic_id: int) -> None:
+        """The catalog has forgotten what the topic lost."""
+        self.losses.pop(topic_id, None)
+        if (log := self._logs.get(topic_id)) is not None:
+            log.accept_loss()
+
+    @property
+    def unfilled(self) -> dict[int, str]:
+        """By topic: ledgers with a loss whose files are not filled up yet, and why not."""
+        return {
+            ledger.topic_id: self._logs[ledger.topic_id].stall or "a checkpoint is due"
+            for ledger in self._dirty_ledgers.values()
+            if ledger.ledger_id in self._short_ledgers(ledger.topic_id)
+        }
+
+    def damages(self) -> dict[int, str]:
+        """By topic: why it takes no messages. Of topics that are not open, what they have lost."""
+        found = {topic_id: "; ".join(map(str, one)) for topic_id, one in self.losses.items()}
+        found.update(self._damaged_topics)
+        for log in self._logs.values():
+            if log.refusal is not None:
+                found[log.topic_id] = log.refusal
+        return found
+
+    # -- trimming and deleting ---------------------------------------------------------------------
 
     def trim(self, log: Log, before_index: int) -> int:
         """Drop ledgers that lie wholly before an index; returns how many. Blocks."""
@@ -185,6 +251,7 @@ class Store:
     def deleted(self, log: Log, state_ids: Sequence[int]) -> None:
         """The catalog has forgotten the topic and these states of it."""
         self._logs.pop(log.topic_id, None)
+        self.losses.pop(log.topic_id, None)
         log.is_deleted = True
         for ledger in log.ledgers:
             ledger.is_gone = True
@@ -355,18 +422,27 @@ class Store:
         cut = self.journal.roll(rolled)
 
     def _plan(self, next_sequence: int) -> Checkpoint:
-        flushes = [
-            (ledger, ledger.plan_flush(self._incarnation))
-            for ledger in self._dirty_ledgers.values()
-        ]
+        flushes: list[tuple[Ledger, Flush]] = []
+        held_ledgers: dict[int, str] = {}
+        held_states: dict[int, str] = {}
+        for ledger in self._dirty_ledgers.values():
+            fills = ledger.ledger_id in self._short_ledgers(ledger.topic_id)
+            try:
+                flushes.append((ledger, ledger.plan_flush(self._incarnation, fills=fills)))
+            except Exception as failure:  # it costs its own topic, and no other
+                held_ledgers[ledger.ledger_id] = f"{type(failure).__name__}: {failure}"
         snapshots = dict(self._parked)
         for state_id in self._dirty_states:
             # Facts of this state that are still on their way are part of the snapshot; their
             # sequences tell recovery to skip them.
-            snapshots[state_id] = Snapshot(
-                self.journal.last_sequence, self._open_states[state_id](), []
-            )
-        self._dirty_states.clear()
+            try:
+                data = self._open_states[state_id]()
+            except Exception as failure:
+                logger.exception("state %d gives no snapshot", state_id)
+                held_states[state_id] = f"{type(failure).__name__}: {failure}"
+            else:
+                snapshots[state_id] = Snapshot(self.journal.last_sequence, data, [])
+        self._dirty_states = set(held_states)
         self._storing = set(snapshots)
         if self._keep_journal:
             meta = self.catalog.meta()
@@ -380,6 +456,10 @@ class Store:
             self.journal.rolled_to,
             self._next_ledger_id,
             next_sequence,
+            self.clock.wall_ms(),
+            held_ledgers,
+            held_states,
+            {},
         )
 
     def finish_checkpoint(self, checkpoint: Checkpoint, error: BaseException | None) -> None:
@@ -398,12 +478,44 @@ class Store:
             if self._parked.get(state_id) is snapshot:
                 del self._parked[state_id]
         for ledger, flush in checkpoint.flushes:
-            if self._dirty_ledgers.get(ledger.ledger_id) is not ledger:
+            ledger_id = ledger.ledger_id
+            if self._dirty_ledgers.get(ledger_id) is not ledger:
                 continue  # trimmed or deleted meanwhile
-            ledger.flushed(flush, self.files)
-            self._tail.keep(ledger, [len(block) for block in flush.blocks])
+            if ledger_id in checkpoint.losses:
+                self.losses.setdefault(ledger.topic_id, []).append(checkpoint.losses[ledger_id])
+                self._tell_losses(self._logs[ledger.topic_id])
+                continue
+            if ledger_id in checkpoint.held_ledgers:
+                continue
+            try:
+                ledger.flushed(flush, self.files)
+                self._tail.keep(ledger, [len(block) for block in flush.blocks])
+            except Exception as failure:
+                checkpoint.held_ledgers[ledger_id] = f"{type(failure).__name__}: {failure}"
+                continue
             if not ledger.is_dirty:
-                del self._dirty_ledgers[ledger.ledger_id]
+                del self._dirty_ledgers[ledger_id]
+        self._tell_stalls(checkpoint.held_ledgers)
+
+    def _tell_stalls(self, held: dict[int, str]) -> None:
+        """A topic takes messages as long as each of its ledgers can be written."""
+        # Twice in a row: one error may pass, and until then the journal has it all.
+        stalls = {
+            self._dirty_ledgers[ledger_id].topic_id: reason
+            for ledger_id, reason in held.items()
+            if ledger_id in self._dirty_ledgers and ledger_id in self._held
+        }
+        self._held = set(held)
+        for log in self._logs.values():
+            stall = stalls.get(log.topic_id)
+            if stall == log.stall:
+                continue
+            if (log.stall is None) != (stall is None):
+                if stall is not None:
+                    logger.error("%s takes no messages for now: %s", log.name, stall)
+                else:
+                    logger.warning("%s takes messages again", log.name)
+            log.stall = stall
 
     def _end_checkpoint(self, *, failed: bool) -> None:
         self._checkpointing = False

@@ -70,3 +70,14 @@ def test_what_is_no_name_is_refused_before_anybody_is_asked() -> None:
     with pytest.raises(InvalidTopicName):
         SyncFace(transport).run(topics.create_topic("a/b/c/d/e"))
     assert transport.asked == []
+
+
+def test_what_is_lost() -> None:
+    lost = {"ledgerId": 7, "firstIndex": 3, "endIndex": 5, "reason": "cut", "foundMs": 1}
+    transport = Played([lost], [lost])
+    assert SyncFace(transport).run(topics.get_losses(PLAIN)) == [lost]
+    assert SyncFace(transport).run(topics.accept_loss(PLAIN)) == [lost]
+    assert [(one.method, one.target) for one in transport.asked] == [
+        ("GET", "/admin/v2/persistent/a/b/c/losses"),
+        ("POST", "/admin/v2/persistent/a/b/c/acceptLoss"),
+    ]

@@ -55,6 +55,7 @@ def counts(ready: int = 0, inflight: int = 0, delayed: int = 0, acked: int = 0) 
             {"hole": HOLE._replace(holder="")},
         ),
         ("CONSUMING", "/s", (counts(5, 1), [BUSY], recent(acked=8)), {"hole": HOLE}),
+        ("DAMAGED", "no messages: cut", (counts(5, 1), [BUSY], recent()), {"refusal": "cut"}),
     ],
 )  # fmt: skip
 def test_each_has_its_reason(verdict: str, words: str, args: Any, options: Any) -> None:
@@ -69,8 +70,8 @@ def test_when_it_will_be_done() -> None:
 
 
 def test_trouble_is_what_somebody_should_look_at() -> None:
-    assert [verdict.is_trouble for verdict in Verdict] == [False] * 4 + [True] * 4
-    assert [verdict.severity for verdict in Verdict] == list(range(8))
+    assert [verdict.is_trouble for verdict in Verdict] == [False] * 4 + [True] * 5
+    assert [verdict.severity for verdict in Verdict] == list(range(9))
 
 
 def test_many_names_are_counted() -> None:

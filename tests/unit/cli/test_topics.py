@@ -113,3 +113,11 @@ def test_many_are_deleted_by_expression_or_file(line: Line, tmp_path: Path) -> N
     assert line.err.splitlines()[-1] == "milepost: 1 of 2 topics were not deleted"
     line("topics", "delete", "x", "-r", "--from-file")
     assert line.code == 2
+
+
+def test_what_is_lost_is_named(line: Line) -> None:
+    lost = {"ledgerId": 7, "firstIndex": 3, "endIndex": 5, "reason": "cut", "foundMs": 1}
+    for words, asked in (([], f"POST {T}/acceptLoss"), (["--dry-run"], f"GET {T}/losses")):
+        shown = line("topics", "accept-loss", TOPIC, *words, answers=([lost],))
+        assert line.asked == [asked]
+        assert shown.split()[6:] == ["7", "3", "5", "cut"]

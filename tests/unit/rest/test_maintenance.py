@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 from stage.frames import batch, message
+from stage.heard import got
 from stage.http import Web
 from stage.stage import Stage
 from stage.talk import error_of, produce
+
+from milepost.broker.progress import progress_of
+from milepost.storage.ledger import ledger_path
+from milepost.wire import pulsar_pb2 as pb
 
 
 def stats(web: Web, name: str = "s") -> dict[str, Any]:
@@ -106,3 +111,70 @@ def test_what_lies_behind_a_position_weighs(
     body = {"ledgerId": ledger_id, "entryId": entry_id}
     whole = web("GET t/stats").json["storageSize"]
     assert web("PUT t/backlogSize", body).json == whole // 4 * entries
+
+
+def cut_ledger(stage: Stage, size: int) -> None:
+    path = ledger_path(1)
+    stage.files.damage(path, stage.files.contents()[path][:size])
+
+
+def test_what_is_lost_is_told_until_it_is_accepted(web: Web) -> None:
+    """Through restarts and housekeeping, in every place where an operator looks."""
+    stage = web.stage
+    topic = stage.topic()
+    stage.subscription(topic)
+    stage.publish(stage.producer(topic), message(0), message(1), message(2))
+    assert web("GET t/losses").json == []
+    assert web("POST t/acceptLoss").status == 412
+    stage.checkpoint()
+    cut_ledger(stage, topic.log.ledgers[0].size_bytes - 1)
+    for _ in range(3):
+        stage = stage.restarted()
+        web = Web(stage)
+        topic = stage.topic()
+        stage.clock.advance(10**6)
+        stage.loop.do(stage.broker.housekeeping.trim)
+        stage.checkpoint()
+    (lost,) = web("GET t/losses").json
+    assert (lost["ledgerId"], lost["firstIndex"], lost["endIndex"]) == (1, 2, 3)
+    client = stage.client()
+    produce(stage, client)
+    client.say(message(0))
+    stage.turn()
+    (refused,) = client.take_all(pb.CommandSendError)
+    assert "messages [2, 3) are lost" in refused.message
+    assert "messages [2, 3) are lost" in web("GET t/stats").json["refusal"]
+    assert progress_of(topic.subscriptions["s"], 0).verdict == "DAMAGED"
+    health = web("GET /admin/v2/brokers/health")
+    assert (health.status, "default/t: messages [2, 3)" in health.json["reason"]) == (503, True)
+    metrics = web("GET /metrics").body.decode()
+    assert 'milepost_lost_messages{cluster="standalone"} 1.0' in metrics
+    assert 'milepost_damaged_topics{cluster="standalone"} 1.0' in metrics
+    assert (
+        'topic="persistent://public/default/t"} 1.0' in metrics.split("milepost_topic_damaged{")[1]
+    )
+    assert web("POST t/acceptLoss").json == [lost]
+    client.say(message(1))
+    stage.turn()
+    assert web("GET t/losses").json == []
+    assert web("GET /admin/v2/brokers/health").status == 200
+    consumer = stage.consumer(stage.subscription(topic), permits=10)
+    assert got(consumer) == ["0", "1", "1"], "what is lost is passed over"
+    assert topic.log.end_index == 4, "and its number is not given again"
+    again = Web(stage.restarted())
+    assert again("GET t/losses").json == []
+    assert "refusal" not in again("GET t/stats").json
+
+
+def test_a_deleted_topic_has_lost_nothing(web: Web) -> None:
+    stage = web.stage
+    stage.publish(stage.producer(stage.topic()), message(0))
+    stage.checkpoint()
+    cut_ledger(stage, 50)
+    stage = stage.restarted()
+    web = Web(stage)
+    assert len(web("GET t/losses").json) == 1
+    assert web("DELETE t").status == 204
+    stage = stage.restarted()
+    assert stage.store.losses == {}
+    assert Web(stage)("GET /admin/v2/brokers/health").status == 200

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 from crash.machine import Machine
 
-from milepost.errors import PersistenceError
+from milepost.errors import CorruptData, PersistenceError
+from milepost.positions.ids import Position
+from milepost.storage.entry import NewEntry
 from milepost.storage.ledger import mileposts_path
 from milepost.testing import power_loss
 
@@ -22,8 +26,9 @@ class TestFlush:
         machine.pump()
         machine.begin_checkpoint()
         machine.pump()
-        machine.files.faults.fail(call, nth, under="ledgers")  # type: ignore[arg-type]
-        with pytest.raises(OSError, match="Input/output"):
+        # An error that says nothing about the ledger fails the whole attempt.
+        machine.files.faults.fail(call, nth, error=errno.ENOSPC, under="ledgers")  # type: ignore[arg-type]
+        with pytest.raises(OSError, match="No space left"):
             machine.flush()
         machine.finish_checkpoint(OSError())
         machine.checkpoint()
@@ -53,18 +58,111 @@ class TestFlush:
         assert machine.problems() == []
         assert machine.logs["a"].first_index == 2
 
-    def test_a_ledger_that_shrank_is_named(self) -> None:
+    def test_a_ledger_that_shrank_costs_its_own_topic(self) -> None:
+        """It is remembered before the file is touched, and then everything else is stored."""
         machine = Machine()
-        machine.create_topic("a")
-        machine.publish("a", 1, size=100)
-        machine.pump()
+        for name in "ab":
+            machine.create_topic(name)
+            machine.publish(name, 1, size=100)
+            machine.pump()
         machine.checkpoint()
-        machine.publish("a", 1)
+        for name in "ab":
+            machine.publish(name, 1)
         machine.pump()
         path = "ledgers/0000000000000001.ledger"
         machine.files.damage(path, machine.files.contents()[path][:100])
-        with pytest.raises(Exception, match=r"0001\.ledger: 100 bytes are left of the"):
+        machine.checkpoint()
+        (loss,) = machine.catalog.losses()[1]
+        assert (loss.first_index, loss.end_index) == (0, 1)
+        assert "0001.ledger: 100 bytes are left of the" in loss.reason
+        assert len(machine.files.contents()[path]) == 100, "it is remembered first"
+        with pytest.raises(CorruptData, match=r"a takes no messages: messages \[0, 1\) are lost"):
+            machine.logs["a"].append([NewEntry(b"x")], 0, lambda error: None)
+        with pytest.raises(CorruptData, match="a begins no ledger"):
+            machine.logs["a"].roll(0, lambda error: None)
+        assert not machine.logs["a"].is_full(10**15), "housekeeping has nothing to roll"
+        machine.publish("b", 1)
+        machine.pump()
+        machine.checkpoint()
+        assert len(machine.files.names("journal")) == 1, "the journal is not kept for it"
+        machine.kill()
+        for log in machine.logs.values():
+            read = log.read(Position(log.ledgers[0].ledger_id, 1), entries_max=1)
+            assert [entry.span.first_index for entry in read] == [1]
+        with pytest.raises(CorruptData, match="entry 1:0"):
+            machine.logs["a"].read(Position(1, 0))
+        assert machine.logs["a"].loss is not None, "a restart does not forget it"
+        assert machine.logs["b"].refusal is None
+
+    @pytest.mark.parametrize("cut_to", [None, 0, 10, 40, 215, 216, 300])
+    def test_a_loss_is_remembered_until_it_is_accepted(self, cut_to: int | None) -> None:
+        machine = Machine()
+        machine.create_topic("a")
+        machine.publish("a", 1, size=100)
+        machine.publish("a", 1, size=100)
+        machine.pump()
+        machine.checkpoint()
+        path = "ledgers/0000000000000001.ledger"
+        if cut_to is None:
+            machine.files.delete(path)
+        else:
+            machine.files.damage(path, machine.files.contents()[path][:cut_to])
+        for _ in range(3):  # starts, each with a checkpoint that fills the place up
+            machine.kill()
+            (loss,) = machine.store.losses[1]
+            assert loss.end_index == 2
+            assert loss.first_index == (1 if cut_to in (216, 300) else 0)
+            assert machine.logs["a"].loss is not None
             machine.checkpoint()
+        assert machine.store.unfilled == {}
+        assert machine.catalog.accept_losses(1) == [loss]
+        machine.store.losses_accepted(1)
+        machine.publish("a", 1)
+        machine.pump()
+        machine.kill()
+        assert machine.store.losses == {}
+        log = machine.logs["a"]
+        assert (log.end_index, log.refusal, len(log.ledgers)) == (3, None, 2)
+
+    def test_a_ledger_that_cannot_be_written_holds_its_own_topic(self) -> None:
+        """And the journal, which has what it lacks; it goes on when it can be written again."""
+        machine = Machine()
+        for name in "ab":
+            machine.create_topic(name)
+            machine.publish(name, 1)
+            machine.pump()
+        machine.files.faults.fail(
+            "any", forever=True, error=errno.EACCES, under="ledgers/0000000000000001.ledger"
+        )
+        for _ in range(2):
+            machine.checkpoint()
+        assert "Permission denied" in str(machine.logs["a"].stall)
+        assert machine.logs["b"].refusal is None
+        assert not machine.logs["b"].ledgers[0].is_dirty
+        machine.files.faults.heal()
+        machine.checkpoint()
+        assert machine.logs["a"].refusal is None
+        machine.publish("a", 1)
+        machine.publish("b", 1)
+        machine.pump()
+        machine.checkpoint()
+        assert len(machine.files.names("journal")) == 1
+        machine.kill()
+        machine.settle()
+        assert machine.problems() == []
+
+    def test_mileposts_that_shrank_fail_nothing(self) -> None:
+        machine = Machine()
+        machine.create_topic("a")
+        machine.publish("a", 3)
+        machine.pump()
+        machine.checkpoint()
+        machine.files.damage(mileposts_path(1), b"")
+        machine.publish("a", 1)
+        machine.pump()
+        machine.checkpoint()
+        machine.kill()
+        assert machine.problems() == []
 
 
 class TestRecording:
@@ -182,7 +280,7 @@ class TestPlanning:
         machine.kill()
         assert machine.problems() == []
 
-    def test_a_state_that_gives_no_snapshot_fails_the_checkpoint_and_nothing_else(self) -> None:
+    def test_a_state_that_gives_no_snapshot_costs_nothing_else(self) -> None:
         machine = Machine()
         machine.create_topic("a", "s")
         machine.publish("a", 3)
@@ -196,8 +294,10 @@ class TestPlanning:
 
         machine.store._open_states[state_id] = broken
         machine.publish("a", 1)
-        with pytest.raises(PersistenceError, match="planned: no snapshot today"):
-            machine.checkpoint()
+        machine.pump()
+        machine.checkpoint()
+        assert not machine.logs["a"].ledgers[0].is_dirty
+        assert len(machine.files.names("journal")) > 1, "the journal has what it knows"
         machine.store._open_states[state_id] = machine.subscriptions["a", "s"].take_snapshot
         machine.ack("a", "s", 2)
         machine.pump()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from milepost.storage.catalog import Catalog, TopicRow
 from milepost.storage.engine import StorageEngine, open_store
 from milepost.storage.entry import NewEntry
 from milepost.storage.journal import file_name
+from milepost.storage.ledger import ledger_path
 from milepost.storage.log import Log, RollPolicy
 from milepost.storage.shortcut import Shortcut
 from milepost.storage.sqlite_catalog import SqliteCatalog
@@ -339,8 +341,8 @@ class TestCheckpoints:
 
         async def test(bench: Bench) -> None:
             _, log = await bench.topic("a")
-            bench.files.faults.fail("create", 1, under="ledgers")
-            bench.files.faults.fail("append", 1, under="ledgers")
+            bench.files.faults.fail("create", 1, error=errno.ENOSPC, under="ledgers")
+            bench.files.faults.fail("append", 1, error=errno.ENOSPC, under="ledgers")
             done = asyncio.Event()
             bench.engine.on_checkpoint = done.set
             await bench.stored(log)
@@ -433,3 +435,46 @@ class TestOpening:
         store, lock = open_store(tmp_path, ManualClock())
         store.close()
         lock.release()
+
+
+class TestLosses:
+    def test_a_ledger_cut_while_the_broker_runs_costs_its_own_topic(self) -> None:
+        async def test(bench: Bench) -> None:
+            cut, well = [(await bench.topic(name))[1] for name in ("cut", "well")]
+            for log in (cut, well):
+                await bench.stored(log)
+            await bench.engine.checkpoint()
+            path = ledger_path(cut.ledgers[0].ledger_id)
+            bench.files.damage(path, bench.files.contents()[path][:-1])
+            for log in (cut, well):
+                await bench.stored(log)
+            done = asyncio.Semaphore(0)
+            bench.engine.on_checkpoint = done.release
+            await bench.engine.checkpoint()
+            for _ in range(2):  # the second one comes by itself, and fills the place up
+                await asyncio.wait_for(done.acquire(), 10)
+            assert bench.engine.checkpoint_failure is None
+            assert cut.loss is not None
+            await bench.stored(well)
+            await bench.engine.checkpoint()
+            assert len(bench.files.names("journal")) == 1, "nothing waits for the damaged one"
+            (loss,) = await bench.engine.accept_loss(cut.topic_id)
+            assert (loss.first_index, loss.end_index) == (0, 1)
+            await bench.stored(cut)
+            assert cut.end_index == 3
+
+        run(test)
+
+    def test_a_checkpoint_that_fails_is_told_and_counted(self) -> None:
+        async def test(bench: Bench) -> None:
+            _, log = await bench.topic("a")
+            await bench.stored(log)
+            bench.files.faults.fail("create", error=errno.ENOSPC, under="ledgers")
+            with pytest.raises(OSError, match="No space"):
+                await bench.engine.checkpoint()
+            assert "No space left" in str(bench.engine.checkpoint_failure)
+            assert bench.engine.checkpoint_failures == 1
+            await bench.engine.checkpoint()
+            assert bench.engine.checkpoint_failure is None
+
+        run(test)

@@ -1,0 +1,40 @@
+"""A loss: acknowledged entries of one ledger that are gone from its file.
+
+A file that is shorter than the catalog says has lost what lay behind its end. The catalog remembers that
+until an operator accepts it: until then the topic takes no messages, so that nobody mistakes what is left
+for all there was. The rest of the file stays where it is; zeros take the place of what is lost, so that
+entries that come behind it have their place, and a reader is told which entry it cannot have.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from milepost.errors import CorruptData
+
+
+class Loss(NamedTuple):
+    """What is gone of one ledger."""
+
+    ledger_id: int
+    first_index: int
+    end_index: int
+    reason: str
+    found_ms: int
+    """When it was noticed, by the wall clock: for people."""
+
+    @property
+    def messages(self) -> int:
+        """How many messages are lost."""
+        return self.end_index - self.first_index
+
+    def __str__(self) -> str:
+        return f"messages [{self.first_index}, {self.end_index}) are lost: {self.reason}"
+
+
+class Shortage(CorruptData):
+    """A file holds fewer bytes than were synced to it."""
+
+    def __init__(self, path: str, found: int, expected: int) -> None:
+        super().__init__(f"{path}: {found} bytes are left of the {expected} that were synced")
+        self.found = found
