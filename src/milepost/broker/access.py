@@ -1,14 +1,14 @@
 """ProducerAccess: who may publish to a topic, when some want it for themselves alone (PIP-68).
 
-    SHARED                  with others; refused while somebody has or waits for the topic alone
-    EXCLUSIVE               alone; refused while anybody is there
-    WAIT_FOR_EXCLUSIVE      alone; waits in line while anybody is there
+    SHARED                  with others; refused while a producer has the topic alone, or waits for that
+    EXCLUSIVE               alone; refused while another producer is there
+    WAIT_FOR_EXCLUSIVE      alone; waits in line while another producer is there
     EXCLUSIVE_WITH_FENCING  alone; everybody else is put out, those in line too
 
 Who gets a topic alone gets it under an *epoch*, a number of the topic that only grows. A producer that
-reconnects claims its epoch: if nobody had the topic alone since, it goes on under the same one; if
-somebody had, it is fenced and stays out for ever. So two producers never both believe that they are
-alone, whoever's connection breaks when.
+reconnects claims its epoch: if no other had the topic alone since, it goes on under the same one; if
+another had, it is fenced and stays out for ever. So two producers never both believe that they are
+alone, whichever connection breaks when.
 
 An epoch that could be given twice would prove nothing: a grant names the epoch to *store*, and the
 producer is told only when that is durable. If storing it fails, say `leave`; the number is not used
@@ -78,14 +78,14 @@ class ProducerAccess(Generic[P]):
     # The highest epoch ever given; None if there was none.  Invariant: never falls.
     epoch: int | None
 
-    # Who has the topic alone.  Invariant: then nobody shares it.
+    # Who has the topic alone.  Invariant: then no producer shares it.
     _alone: P | None
 
     # Who shares the topic, in order of coming (a dict for its order).
     _shared: dict[P, None]
 
     # Who waits in line, with the epoch that each claims.
-    # Invariant: somebody waits only while somebody else is there.
+    # Invariant: a producer waits only while another is there.
     _waiting: dict[P, int | None]
 
     def __init__(self, epoch: int | None = None) -> None:
@@ -194,7 +194,7 @@ class ProducerAccess(Generic[P]):
         return tuple(self._shared) if self._alone is None else (self._alone,)
 
     def _holder(self) -> str:
-        """Somebody because of whom others are refused."""
+        """The producer because of which others are refused."""
         return f"producer {next(iter((*self._present(), *self._waiting)))}"
 
 

@@ -52,8 +52,8 @@ C = TypeVar("C", bound=Eligible)
 
 
 def choose_active(consumers: Sequence[C], partition: int, topic: str = "") -> C | None:
-    """The active one; None of nobody. `partition` is -1 for a topic without partitions, whose full
-    name then decides. Consumers of one name are told apart by their order in `consumers`."""
+    """The active one; None if there are no consumers. `partition` is -1 for a topic without partitions,
+    whose full name then decides. Consumers of one name are told apart by their order in `consumers`."""
     if not consumers:
         return None
     priority = min(consumer.priority for consumer in consumers)

@@ -1,8 +1,8 @@
 """A walk through a backlog, entry by entry, beside live traffic. Reads what lies where, no payload.
 
 A backlog may be a million entries with every second of them acked. So entries are looked at a stretch at a
-time, where nothing or everything of a stretch is in the backlog not even that, and whoever looks through
-many rests in between.
+time, where nothing or everything of a stretch is in the backlog not even that, and a caller that looks
+through many rests in between.
 
     await entries_in(log, cursor.backlog_ranges(), slices)                 # 500000
     await nth_in_backlog(log, cursor.backlog_ranges(), 10, slices)         # Located(position=1:18, …)

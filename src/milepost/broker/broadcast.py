@@ -7,7 +7,7 @@
 
 To its consumer a member is an ordinary Shared subscription: acks, redeliveries, seeks and limits are those
 of `Subscription`. The group passes on what happens to the log, and moves its own cursor behind the slowest
-member now and then (`settle`), so that whoever looks at subscriptions (retention, a stranger's start,
+member now and then (`settle`), so that code that looks at subscriptions (retention, a stranger's start,
 progress after all members are gone) finds the minimum there. It is never ahead of a member.
 
 A publish costs one step however many members there are: they hear of it when the loop comes round.
@@ -193,7 +193,7 @@ class BroadcastGroup(Subscription):
             self.schedule(self._wake_connected)
 
     def _wake_connected(self) -> None:
-        """Who is away, or has asked for nothing, hears of it when it comes or asks, or when somebody
+        """Who is away, or has asked for nothing, hears of it when it comes or asks, or when another
         wants to know where it is."""
         self._is_scheduled = False
         end = self.cursor.end

@@ -78,7 +78,7 @@ class Broker:
         self.reads, self.rates, self.round = RecentReads(engine), RateBoard(), Round()
         engine.answer_within(self.round.during)
         self.opening: dict[str, asyncio.Future[Topic]] = {}
-        """Topics that are being opened, or closed (upkeep.py): whoever wants one waits."""
+        """Topics that are being opened, or closed (upkeep.py): a client that wants one waits."""
         self.directory = Directory(
             engine.catalog,
             topics_per_namespace_max=settings.max_topics_per_namespace,
@@ -109,7 +109,7 @@ class Broker:
     # -- life --------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Read what exists. Nothing is opened until somebody asks for it."""
+        """Read what exists. Nothing is opened until a client asks for it."""
         await self.directory.load()
         await self.guard.load()
         await self.schemas.load()
@@ -132,7 +132,7 @@ class Broker:
                 subscription.flush_acks()
         try:
             await self.engine.flush()
-        except PersistenceError as error:  # whoever waits for it has been told
+        except PersistenceError as error:  # the waiting caller has been told
             logger.warning("closing while the journal cannot be written: %s", error)
         for session in list(self.sessions):
             session.close()
@@ -143,7 +143,7 @@ class Broker:
         await self.engine.close()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something to its end, whoever asked for it."""
+        """Run something to its end, also when the caller is gone."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -235,12 +235,12 @@ class Broker:
             try:
                 topic = await self._open(name, create)
             except BaseException as error:
-                # Whoever else waits is not cut short because this one was.
+                # Other callers that wait are not cut short because this one was.
                 was_cut = not isinstance(error, Exception)
                 opening.set_exception(
                     ServiceNotReady(f"{name} was not opened") if was_cut else error
                 )
-                opening.exception()  # somebody else may be waiting, or nobody
+                opening.exception()  # seen: perhaps no other caller waits
                 raise
             else:
                 self.topics[str(name)] = topic
@@ -344,7 +344,7 @@ class Broker:
             for one in news:
                 one.topic.being_made.discard(one.name)
         for one in news:
-            one.topic.check_open()  # else whoever opens it again finds the subscription there
+            one.topic.check_open()  # else the next opening finds the subscription there
         return [
             opening.open_subscription(self, one.topic, row, first, made=one.cursor)
             for one, row, first in zip(news, rows, stored, strict=True)
@@ -383,14 +383,14 @@ class Broker:
         subscription.flush_acks()
         journals = {part: part.journal for part in subscription.parts()}
         for part in journals:
-            # A read may still come back: nothing of it is for anybody, and behind the tombstone a
+            # A read may still come back: nothing of it is delivered, and behind the tombstone a
             # fact would be taken for damage.
             part.dispatcher = part.journal = None
         sequence = self.store.journal.last_sequence
         state_ids = [part.state_id for part in journals if part.state_id is not None]
 
         def delete(catalog: Catalog) -> None:
-            # A member may be on its way: without its group it would be nobody's.
+            # A member may be on its way: without its group it would belong to none.
             late = membership.states_of(catalog, topic, subscription.name)
             for state_id in {*state_ids, *late}:
                 catalog.delete_state(state_id, sequence)

@@ -1,7 +1,7 @@
 """Compaction: a topic is read once, beside its traffic, and what of it is kept becomes durable.
 
 The first run reads everything; later ones read what the last one kept, and what came since. It works in
-short slices and rests between them, so that whoever publishes meanwhile hardly notices.
+short slices and rests between them, so that producers hardly notice.
 
     start(broker, topic)  ─▶ NOT_RUN | RUNNING ─▶ SUCCESS, `topic.compacted` | ERROR, the old one stays
 """
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STATE: Final = "compacted"
-# Entries and bytes in one read: it is unpacked in one go, while nobody else gets on.
+# Entries and bytes in one read: it is unpacked in one go, while the loop does nothing else.
 READ_ENTRIES_MAX: Final = 64
 READ_SIZE_MAX: Final = 128 * 1024
-# Between two rests: a million messages take a third of a minute, and whoever publishes hardly notices.
+# Between two rests: a million messages take a third of a minute, and producers hardly notice.
 WORK_S: Final = 0.00025
 
 
@@ -108,7 +108,7 @@ async def _entries(broker: Broker, topic: Topic, horizon: int) -> AsyncIterator[
 
 
 async def _keep(broker: Broker, topic: Topic, compacted: Compacted) -> None:
-    """Durable first, then in force for whoever reads compacted."""
+    """Durable first, then in force for consumers that read compacted."""
     if topic.is_closed:
         raise ServiceNotReady(f"{topic.name} was closed meanwhile")
     data = compacted.encode()

@@ -9,7 +9,7 @@ into (an encrypted batch) is kept: compaction may save too little, it never lose
     >>> list(compactor.compacted(horizon=3).kept)
     [(1, 3)]
 
-It works in steps of a few messages, so that whoever calls it may do something else in between.
+It works in steps of a few messages, so that the caller may do something else in between.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _parsed(entry: Entry) -> KeyAndEmptiness:
 
 
 def _parsed_single(single: SingleMessage) -> KeyAndEmptiness:
-    """The same of a message of a batch. One that is not there any more is nobody's."""
+    """The same of a message of a batch. One that is not there any more has no key."""
     metadata = single.metadata
     key = None if metadata.compacted_out else _key(metadata)
     return key, not single.payload or metadata.null_value

@@ -31,7 +31,7 @@ FOR_EVER_MS = 1 << 63
 PUT_ASIDE_MAX = 50
 RELEASED_MAX = 150
 
-# A clock may jump while a timer runs; once a second somebody looks in any case (steward.py).
+# A clock may jump while a timer runs; once a second the steward looks in any case.
 WAIT_S_MAX = 60.0
 
 
@@ -66,12 +66,12 @@ def _puts_aside(subscription: Subscription, entry: Entry) -> bool:
 
 
 def release_due(subscription: Subscription, now_ms: int) -> None:
-    """Dispatch what waited until now, or the first of it, and see to it that somebody looks again."""
+    """Dispatch what waited until now, or the first of it, and set the timer for the rest."""
     cursor = subscription.cursor
     if cursor.due(now_ms, RELEASED_MAX):
         subscription.rescan()
     next_due_ms = cursor.next_due_ms
-    # Whatever was closed meanwhile has no dispatcher, and is kept in memory by nobody.
+    # Whatever was closed meanwhile has no dispatcher, and no timer keeps it in memory.
     if next_due_ms is not None and subscription.dispatcher is not None:
         subscription.wake_at(next_due_ms)
 

@@ -38,8 +38,8 @@ class Guard:
         self._broker = broker
         self._next_reload = 0.0
         self.changes = 0
-        """How often rights have changed. Whoever was judged before a change and acts behind it is looked
-        at again."""
+        """How often rights have changed. A client that was judged before a change and acts behind it is
+        looked at again."""
         self.grants = GrantBook(broker.engine.catalog)
         self.grants.on_change = self.recheck
         self.security = Security(
@@ -92,7 +92,7 @@ class Guard:
             raise
 
     def refused(self, who: object, error: MilepostError) -> None:
-        """Somebody was not let in."""
+        """Count a client that was not let in."""
         reason = error.reason if isinstance(error, NotAuthenticated) else "role_not_allowed"
         self._broker.counters.authentications_refused[reason] += 1
         logger.warning("%s is not let in: %s", who, error)
@@ -114,7 +114,7 @@ class Guard:
     # -- may they still? ---------------------------------------------------------------------------
 
     def recheck(self, namespace: NamespaceName | None = None) -> None:
-        """Rights have changed, in one namespace or anywhere: end what nobody could open now."""
+        """Rights have changed, in one namespace or anywhere: end what could not be opened now."""
         self.changes += 1
         if self.security.authorizer.is_enabled:
             for session in list(self._broker.sessions):

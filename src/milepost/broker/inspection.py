@@ -85,7 +85,7 @@ async def _next_message(topic: Topic, index: int) -> Located:
                 return located
         index = entries[-1].span.end_index
         await asyncio.sleep(0)
-        index = max(index, topic.log.first_index)  # somebody may have trimmed meanwhile
+        index = max(index, topic.log.first_index)  # the topic may have been trimmed meanwhile
     raise IndexNotFound(f"{topic.name}: only system messages from index {asked} on")
 
 

@@ -1,12 +1,12 @@
 """KeySharedAssignment: who may be given a message of a key now, so that each key stays in order.
 
 Slots (see slots.py) change owners when consumers come and leave, but messages that the old owner got
-are still with it. A slot is *held* by whoever has messages of it inflight, and a held slot is served
-to nobody but its holder: when its owner is another, it *drains* until the last of them is acked or
-released. So no key is ever with two consumers, and whoever gets it next gets it from where the one
+are still with it. A slot is *held* by the consumer that has messages of it inflight, and a held slot is
+served to its holder alone: when its owner is another, it *drains* until the last of them is acked or
+released. So no key is ever with two consumers, and the consumer that gets it next gets it from where the one
 before stopped.
 
-    choose(slot)        its owner, unless another holds it: then nobody, and the slot is wanted
+    choose(slot)        its owner, unless another holds it: then none, and the slot is wanted
     delivered(…)        the consumer holds the slot
     settled(ranges)     acked or released: the slots that are wanted and became free by that
     leave(holder)       nothing is with it any more
@@ -123,7 +123,7 @@ class KeySharedAssignment:
         return self._slots.slot_of(key)
 
     def owner_of(self, slot: int) -> int | None:
-        """Whose slot it is; None when nobody asked for it."""
+        """Whose slot it is; None when no consumer asked for it."""
         return self._slots.owner_of(slot)
 
     def is_draining(self, slot: int) -> bool:
@@ -132,7 +132,7 @@ class KeySharedAssignment:
         return hold is not None and hold.holder != self._slots.owner_of(slot)
 
     def choose(self, slot: int) -> int | None:
-        """Who may be given the next entry of a slot; None: nobody, now."""
+        """Who may be given the next entry of a slot; None means no consumer, now."""
         owner = self._slots.owner_of(slot)
         hold = self._holds.get(slot)
         if hold is None or hold.holder == owner:
@@ -163,7 +163,7 @@ class KeySharedAssignment:
         assert entry.bits, f"nothing of entry {first} was delivered"
 
     def settled(self, ranges: Iterable[Range]) -> list[int]:
-        """Those indexes are no longer with anybody: acked, or released. The slots that are free by that
+        """Those indexes are no longer with a consumer: acked, or released. The slots that are free by that
         and were refused to their owner before."""
         freed: list[int] = []
         for first, end in ranges:
@@ -184,7 +184,7 @@ class KeySharedAssignment:
         return freed
 
     def clear(self) -> None:
-        """Nothing is with anybody: the cursor was moved."""
+        """Forget all holders: the cursor was moved."""
         self._holds.clear()
         self._entries.clear()
         self._batches.clear()

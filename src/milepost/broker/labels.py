@@ -1,7 +1,7 @@
 """Labels: what clients call their subscriptions, producers and consumers.
 
 Nearly anything goes, as upstream: letters of any script, slashes, dots. Nothing is filed under a label,
-but it stands in logs, statistics and answers, so it must be short and must not play with whoever reads it.
+but it stands in logs, statistics and answers, so it must be short and must not deceive its reader.
 
     >>> check_label("subscription", "team/reports")
     >>> check_label("subscription", "a\\x1b[2Jb")

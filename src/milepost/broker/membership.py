@@ -73,7 +73,7 @@ async def join(broker: Broker, group: BroadcastGroup, name: str) -> MemberSubscr
 
 
 def states_of(catalog: Catalog, topic: Topic, group: str) -> list[int]:
-    """Those of a group's members, if it is one: also of members that nobody here knows of yet."""
+    """Those of a group's members, if it is one: also of members that are not open yet."""
     return [
         state.state_id
         for state in catalog.states(topic.row.topic_id)

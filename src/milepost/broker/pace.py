@@ -1,6 +1,6 @@
 """Pace: how fast a subscription is consumed, from a few samples of the last minute.
 
-A sample is taken every few seconds, by whoever ticks, so that a message passes without being timed. What
+A sample is taken every few seconds, by the broker's tick, so that a message passes without being timed. What
 happened since a moment is a difference of two samples; a number that did not change tells as much as one
 that did.
 

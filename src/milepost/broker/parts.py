@@ -37,9 +37,9 @@ class Parts:
     properties: dict[str, str]
     resets: ResetHistory
     is_replicated: bool = False
-    """Somebody asked that other clusters know of it; kept for those who ask."""
+    """Whether an operator asked that other clusters know of it; only stored."""
     idle_since_ms: int | None = None
-    """Since when nobody has used it, as far as has been seen and stored; None while somebody does."""
+    """Since when it has had no consumer, as far as has been seen and stored; None while it has one."""
 
     def doc(self) -> dict[str, Any]:
         """What the catalog keeps of it beside the cursor."""

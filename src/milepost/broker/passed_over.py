@@ -66,7 +66,7 @@ class PassedOver:
             )
 
     def first_for(self, holders: Iterable[int]) -> int | None:
-        """Whose line has the oldest entry, of the consumers that are named; None: nobody's."""
+        """Whose line has the oldest entry, of the consumers that are named; None if none has any."""
         best: int | None = None
         best_first = 0
         for holder in holders:

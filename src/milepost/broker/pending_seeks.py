@@ -1,7 +1,7 @@
 """Pending seeks: those of a subscription that are not durable yet, and who waits until none is.
 
 A consumer that a seek closed subscribes again at once. Its SUBSCRIBE must not be answered before the seek is,
-or it would hear of the new position before anybody knows that it holds.
+or it would hear of the new position before it is certain that it holds.
 
     >>> seeks = PendingSeeks(); heard = []
     >>> durable = seeks.begin(lambda error: heard.append("sought"))

@@ -39,7 +39,7 @@ class PolicySettings:
         0,
         0,
         _INT_MAX,
-        "Messages that nobody has acked after this long are acked; 0 is never.",
+        "Messages that are not acked after this long are acked by the broker; 0 is never.",
         "ttlDurationDefaultInSeconds",
         live=True,
     )
@@ -47,7 +47,7 @@ class PolicySettings:
         0,
         0,
         _INT_MAX,
-        "Subscriptions that nobody has used for this long are deleted; 0 is never.",
+        "Subscriptions that have had no consumer for this long are deleted; 0 is never.",
         "subscriptionExpirationTimeMinutes",
         live=True,
     )
@@ -197,6 +197,6 @@ class PolicySettings:
         60,
         0.01,
         _DAY_S,
-        "How often is looked for topics that nobody uses and whose policy is to delete them.",
+        "How often the broker looks for unused topics whose policy is to delete them.",
         "brokerDeleteInactiveTopicsFrequencySeconds",
     )

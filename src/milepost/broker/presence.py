@@ -1,7 +1,7 @@
 """Who came and who left: a line of the log for each connection, producer and consumer.
 
-Owns the words of these lines only. They are for whoever asks in the morning since when a group had no
-consumer: each names its client, its topic and its subscription as fields, and what had been done.
+Owns the words of these lines only. They are for the operator who asks in the morning since when a group
+had no consumer: each names its client, its topic and its subscription as fields, and what had been done.
 
     INFO broker.presence: consumer left client=10.0.0.7:41822 topic=persistent://public/default/orders
          subscription=billing name=till-1 sent=1200 acked=1100 held=100

@@ -1,10 +1,11 @@
-"""Recent reads: what the feeds of a broker read of late, and what is being read, for whoever wants the same.
+"""Recent reads: what the feeds of a broker read of late, and what is being read, for feeds that want the
+same.
 
 A hundred members of a broadcast group, and other subscriptions that keep up, want the same entries within a
 short time, each from the index it has come to. Who comes while they are read waits for that read; who
 comes soon after finds them here. So the disk is read once for all of them, however their permits differ.
 
-    reads.find(log, 500, 700)                   # entries that somebody has read, or nothing
+    reads.find(log, 500, 700)                   # entries that a feed has read, or nothing
     await reads.read(log, plan, (500, 700))     # from the disk, or from a read that is under way
 
 Of memory it holds what was read last, and of the disk so many bytes.
@@ -29,7 +30,7 @@ from milepost.storage.log import Log
 UNREADABLE = (NotFound, CorruptData, OSError)
 # Of what came from the disk. The newest read is kept whatever its size.
 KEPT_SIZE_MAX: Final = 16 * 1024 * 1024
-# … and of reads, each of which is looked at by whoever finds nothing: small ones would be very many.
+# … and of reads, each of which is looked at by each feed that finds nothing: small ones would be very many.
 KEPT_RUNS_MAX: Final = 64
 
 _LAST_INDEX = itemgetter(2)  # of an `Entry`

@@ -1,4 +1,4 @@
-"""Reset: an operator moves a subscription, whoever is connected to it or not.
+"""Reset: an operator moves a subscription, connected consumers or not.
 
 The same verb as a client's seek (`Cursor.seek`), with what an operator needs around it: a target said in
 one of six ways, a check of the position it is moved from, a dry run, all partitions or none, and a
@@ -102,7 +102,7 @@ class Reset:
     dry_run: bool = False
     """Say what would happen, and change nothing."""
     create: bool = False
-    """Make the subscription where it is not there yet. Without it that is an error: a name that nobody
+    """Make the subscription where it is not there yet. Without it that is an error: a name that no client
     knows is mostly one that was mistyped."""
     exact: bool = False
     """Refuse a message that is no longer there, and a time behind the last message, instead of going to
@@ -369,7 +369,7 @@ async def reset(
 
 
 async def topics_of(broker: Broker, name: TopicName, *, create: bool = False) -> list[Topic]:
-    """A topic, or each of its partitions, opened. With `create` also those that nobody has used yet;
+    """A topic, or each of its partitions, opened. With `create` also those that were never used;
     nothing else is made on the way."""
     partitions = broker.directory.partitions(name)
     names = [name] if not partitions else [name.partition_name(n) for n in range(partitions)]
@@ -397,7 +397,7 @@ def _check_there(
 ) -> list[Subscription]:
     found = []
     for topic, one in zip(topics, known, strict=True):
-        topic.check_open()  # what was closed while another was opened is nobody's to move
+        topic.check_open()  # what was closed while another was opened must not be moved
         if one is None or topic.subscriptions.get(name) is not one:
             raise SubscriptionNotFound(f"topic {topic.name} has no subscription {name}")
         found.append(one)
@@ -405,7 +405,7 @@ def _check_there(
 
 
 def _newcomer(broker: Broker, topic: Topic, name: str) -> Subscription:
-    """A subscription as it would be if it were made now; nobody else sees it."""
+    """A subscription as it would be if it were made now; it is not registered."""
     cursor = Cursor(topic.log.first_index, topic.log.end_index)
     limits = Limits.of(broker.settings, topic.policies)
     return Subscription(topic, name, cursor, limits=limits, state_id=None, journal=None)
@@ -415,7 +415,7 @@ async def _make(
     broker: Broker, name: str, moves: Mapping[Topic, Move], *, asked: str, by: str
 ) -> list[Subscription]:
     """Make it where the reset goes, on all these topics in one step: a crash leaves all of them, with
-    the reset in their history, or none. Those are left out where somebody else was first."""
+    the reset in their history, or none. Those are left out where another reset was first."""
     now_ms = broker.clock.wall_ms()
     news = []
     for topic, move in moves.items():

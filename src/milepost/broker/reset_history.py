@@ -29,7 +29,7 @@ class ResetRecord:
     by: str
     """Who asked for it: a role, or an address."""
     asked: str
-    """The target in the words of whoever asked."""
+    """The target in the operator's words."""
     was: int
     """The first index that was not acked then."""
     to: int
@@ -79,8 +79,8 @@ class ResetHistory:
 
     @classmethod
     def from_doc(cls, doc: Sequence[dict[str, Any]]) -> ResetHistory:
-        """As it was before a restart. Whoever was connected then is not any more, and comes back at
-        the new position: nobody waits."""
+        """As it was before a restart. A consumer that was connected then is not any more, and comes back at
+        the new position: none is waited for."""
         history = cls([ResetRecord(**record) for record in doc])
         for name in list(history.waiting):
             history.obeyed(name)

@@ -58,7 +58,7 @@ class _Group:
             self.dispatch = None if dispatch is None else Throttle(dispatch, self._now)
 
     def end(self) -> None:
-        """Nobody is held by it any more."""
+        """Release all that it holds."""
         if self.publish is not None:
             self.publish.end()
         self.publish = None
@@ -131,7 +131,7 @@ class ResourceGroups:
 
 
 def _known(given: dict[str, Json]) -> dict[str, Json]:
-    """Fields that nobody knows are dropped; null leaves a rate as it is."""
+    """Unknown fields are dropped; null leaves a rate as it is."""
     return {key: value for key, value in given.items() if key in RATES.fields and value is not None}
 
 

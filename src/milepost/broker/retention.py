@@ -2,7 +2,7 @@
 
 A ledger goes when everyone who has a durable position has acked all of it, and when it is older than the time
 limit, or as much as the size limit would be left without it. The oldest go first, whole ledgers only, and
-never the one that is still written to. What somebody has not acked stays, whatever the limits say.
+never the one that is still written to. What a subscription has not acked stays, whatever the limits say.
 
     >>> ledgers = [Kept(10, 100, 1000), Kept(20, 100, 2000), Kept(30, 100, 3000)]
     >>> trim_index(ledgers, acked_index=30, retention=Retention(0, 0), now_ms=5000)

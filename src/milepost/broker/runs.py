@@ -19,7 +19,7 @@ from milepost.positions.spans import Span
 from milepost.storage.entry import CHUNK, DELAYED, MARKER, Entry
 from milepost.wire.metadata import encode_broker_entry
 
-# Entries that are never part of a run: a marker goes to nobody, a chunk has a consumer of its own, and
+# Entries that are never part of a run: a marker goes to no consumer, a chunk has a consumer of its own, and
 # what names a time may have to wait for it.
 _ALONE: Final = MARKER | CHUNK | DELAYED
 

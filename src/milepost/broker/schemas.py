@@ -1,8 +1,8 @@
-"""The schema registry: versions of every topic's schema, stored before anybody is told of them.
+"""The schema registry: versions of every topic's schema, stored before a client is told of them.
 
 Decisions are those of `milepost.schemas.history`; here they are made on what the catalog has, and carried
 out. Two clients that register at once both decide, and one of them stores first: the catalog takes no
-number but the next, so the other decides again. Nobody waits for a lock, and nothing is judged by a
+number but the next, so the other decides again. No caller waits for a lock, and nothing is judged by a
 history that is no more.
 
     version = await registry.register(topic_name, info)         # or IncompatibleSchema, InvalidSchema
@@ -117,7 +117,7 @@ class SchemaRegistry:
             self._histories.move_to_end(name)
             return found
         if name not in self._names:
-            # There may be deletions; whoever stores something asks for them.
+            # There may be deletions; storing a version asks for them.
             return History()
         return await self._read(name)
 
@@ -169,7 +169,7 @@ class SchemaRegistry:
             )
             try:
                 await self._store(row)
-            except AlreadyExists:  # somebody was first: decide again, by what is there now
+            except AlreadyExists:  # another caller was first: decide again, by what is there now
                 history = await self._read(name)
                 continue
             self._counters.schemas_registered += 1
@@ -266,7 +266,7 @@ class SchemaRegistry:
 
 
 def _is_idle(topic: Topic) -> bool:
-    """Nobody uses it, or has, whose bytes a schema would misname."""
+    """Whether no client uses it, or has, whose bytes a schema would misname."""
     consumers = (one for each in topic.subscriptions.values() for one in each.consumers)
     return (
         not topic.producers

@@ -65,7 +65,7 @@ class SecuritySettings:
         0,
         0,
         3600,
-        "How far the clock of whoever signs may be off, in seconds.",
+        "How far the clock of the signer may be off, in seconds.",
         "tokenAllowedClockSkewSeconds",
     )
     basic_auth_file: str = text(
@@ -89,7 +89,7 @@ class SecuritySettings:
     )
     authenticate_original_credentials: bool = switch(
         False,
-        "A proxy passes on the credentials of whoever it speaks for, and they are verified here too.",
+        "A proxy passes on the credentials of the client it speaks for, and they are verified here too.",
         "authenticateOriginalAuthData",
     )
     wildcard_roles: bool = switch(

@@ -75,7 +75,7 @@ async def carry_out(
     broker: Broker, subscription: Subscription, skip: Skip, *, expires: bool = False
 ) -> None:
     """Do it; return when it is on disk."""
-    subscription.topic.check_open()  # what was unloaded since it was planned is nobody's to move
+    subscription.topic.check_open()  # what was unloaded since it was planned must not be moved
     if skip.count:
         subscription.skip(skip.end_index)
         if expires:

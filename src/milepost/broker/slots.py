@@ -8,7 +8,7 @@ third in split_slots.py:
   moves only what it gets or had, spread over all others, where halving the widest range takes it all
   from one and leaves shares that differ by a factor of two. Points depend on names alone, so that
   after a restart keys find their consumers again.
-- `RangeSlots` (STICKY): each consumer names its ranges. Slots that nobody named have no owner.
+- `RangeSlots` (STICKY): each consumer names its ranges. Slots that no consumer named have no owner.
 
 Hash, points and slots are upstream's, number by number: a key has its consumer wherever it is served,
 and a client that names ranges names the right ones. Consumers are known by their holder numbers (see
@@ -49,7 +49,7 @@ _KEY_HASHED_SIZE_BYTES_MAX: Final = 4096
 
 
 class Moved(NamedTuple):
-    """Slots `[first, end)` changed their owner; None is nobody."""
+    """Slots `[first, end)` changed their owner; None means no owner."""
 
     first: int
     end: int
@@ -170,7 +170,7 @@ class RingSlots:
 
 
 class RangeSlots:
-    """STICKY: a slot has an owner if somebody asked for it."""
+    """STICKY: a slot has an owner if a consumer asked for it."""
 
     __slots__ = ("_firsts", "_ranges")
 

@@ -1,7 +1,7 @@
 """The subscribe rate of a topic: how often one consumer may come back within a period.
 
 Who a consumer is, is said by its address, its name and its id, as upstream has it: a client in a loop is
-slowed down, and nobody else.
+slowed down, and no other.
 
     >>> gate = SubscribeGate(Rate(2, 0, 30), lambda: 0.0)
     >>> [gate.admits(("10.0.0.1", "c", 0)) for _ in range(3)]

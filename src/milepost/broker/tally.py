@@ -40,7 +40,7 @@ class Tally:
         self.messages_out = 0
         self.bytes_out = 0
         self.messages_acked = 0
-        """What was skipped or expired, and so went to nobody, is not among them."""
+        """What was skipped or expired, and so went to no consumer, is not among them."""
         self.messages_redelivered = 0
         self.expired = 0
         """Messages that an operator had expired."""
@@ -74,7 +74,7 @@ def delivered(consumer: Consumer, *, entries: int, messages: int, size: int) -> 
 
 
 def redelivered(consumer: Consumer, messages: int) -> None:
-    """… and were with somebody before."""
+    """… and were with a consumer before."""
     subscription = consumer.subscription
     consumer.messages_redelivered += messages
     subscription.tally.messages_redelivered += messages

@@ -1,4 +1,4 @@
-"""A progress bar for whoever watches a terminal; nothing for a pipe.
+"""A progress bar for a person at a terminal; nothing for a pipe.
 
 with bar("archiving") as show:
     show(3, 10)                 # done, of how many

@@ -92,7 +92,7 @@ def _tour(broker: BrokerProcess, pulsar: ModuleType) -> None:
             if _text(message) in ACKED:
                 consumer.acknowledge(message)
         told(f"{broker.progress(acked=2)}: together always ten, counted in messages.")
-    # The broker has the acks, and wrote them in the same breath; nobody asked it to say when it was
+    # The broker has the acks, and wrote them in the same breath; it was not asked to say when it was
     # done. A disk is given a hundred times what it needs.
     time.sleep(ACKS_ON_DISK_S)
 

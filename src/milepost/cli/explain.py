@@ -4,7 +4,7 @@
     milepost explain hex:08031007                 # bytes that an application has stored
     milepost explain index:120 orders             # and where that is in a topic
 
-The first two ask nobody: an id can be read without its broker.
+The first two ask no broker: an id can be read without its broker.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def read_place(text: str) -> Place:
 
 
 def facts_of(place: Place) -> Facts:
-    """What can be said without asking anybody."""
+    """What can be said without asking a broker."""
     if place.message_id is None:
         yield place.kind.value, place.number if place.kind in (Kind.INDEX, Kind.TIME) else ""
         return

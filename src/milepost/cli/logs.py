@@ -45,7 +45,7 @@ class TextFormatter(_Formatter):
 
 
 def _word(value: object) -> str:
-    """A value as one word of the line: whoever chose a name with blanks in it adds no fields."""
+    """A value as one word of the line: a name with blanks in it adds no fields."""
     text = str(value)
     is_plain = text and not any(one in ' "=' or not one.isprintable() for one in text)
     return text if is_plain else json.dumps(text, ensure_ascii=False)

@@ -93,7 +93,7 @@ else to standard error. There are no colours.
 | 7 | damaged data, or of a newer format |
 | 8 | the disk or the file system said no |
 | 9 | `progress --check`: a group is in trouble |
-| 130, 141 | interrupted; whoever read the output has left |
+| 130, 141 | interrupted; the reader of the output has left |
 
 An error is one line: the command, the object, the reason, the next step. There is never a traceback.
 

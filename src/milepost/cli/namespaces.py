@@ -93,7 +93,8 @@ def clear_backlog(
     if not force:
         if not sys.stdin.isatty():
             raise CommandFailed(
-                f"namespaces clear-backlog {namespace}: nobody to ask; say --force", Exit.USAGE
+                f"namespaces clear-backlog {namespace}: there is no terminal to ask at; say --force",
+                Exit.USAGE,
             )
         click.confirm(f"Skip everything in {namespace} that was not acked?", abort=True)
     with connection().admin() as admin:

@@ -1,6 +1,6 @@
 """Groups that have the commands of policies beside their own.
 
-The table of policies is read when somebody asks for help, or for a name that is no command of the group's
+The table of policies is read when the user asks for help, or for a name that is no command of the group's
 own; so the other commands start as fast as without. Help shows a policy once, not three times.
 
     topics = PolicyGroup("topics", level="topic", table={…})

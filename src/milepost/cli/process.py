@@ -52,7 +52,7 @@ COLLECTOR_THRESHOLDS = (20_000, 20, 50)
 
 # A thread that comes back from the disk while the loop is busy waits this long before it may ask for the
 # interpreter, and the journal's comes back twice for every commit. With the default of five milliseconds
-# whoever publishes beside a loop without a pause waits for ten; shorter, it costs nothing to speak of.
+# a producer beside a loop without a pause waits for ten; shorter, it costs nothing to speak of.
 SWITCH_INTERVAL_S = 0.0005
 
 
@@ -107,7 +107,7 @@ async def _run(settings: Settings, ready_file: Path | None) -> None:
     try:
         http = await _start_http(settings, broker)
         try:
-            gc.freeze()  # modules and classes stay: nobody need look at them again
+            gc.freeze()  # modules and classes stay: the collector need not look at them again
             gc.set_threshold(*COLLECTOR_THRESHOLDS)
             gc.enable()
             _announce(settings, broker, http, took_ms, ready_file)
@@ -183,7 +183,8 @@ def _announce(
         logger.error("%s; what it struck is closed to change: docs/operating.md", damage)
     if recovered.cut_bytes:
         logger.info(
-            "the journal ended in %d bytes that nobody had been answered for", recovered.cut_bytes
+            "the journal ended in %d bytes that no client had been answered for",
+            recovered.cut_bytes,
         )
     if ready_file is not None:
         ready = {
@@ -197,7 +198,7 @@ def _announce(
             "http_url": http_url,
             "data": str(settings.data.absolute()),
         }
-        # Renamed into place: whoever waits for the file never reads half of it.
+        # Renamed into place: a program that waits for the file never reads half of it.
         beside = ready_file.with_name(ready_file.name + ".new")
         beside.write_text(json.dumps(ready) + "\n", "utf-8")
         beside.rename(ready_file)

@@ -2,7 +2,7 @@
 
 Compiled by numba when first called and kept on disk beside the source (or in the user's cache, or where
 `NUMBA_CACHE_DIR` says), or in memory alone where none of these can be written. Nothing here checks that a
-target has room: whoever calls has counted.
+target has room: the caller has counted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Values: bytes of a batch's messages to one Arrow array, by the schema that wrote them.
 
 A codec takes all values of a batch that one schema wrote, and gives an array of the type that the reader's
-schema is in Spark, or raises one of `BAD` if any value of them is not what it should be; whoever asked finds
+schema is in Spark, or raises one of `BAD` if any value of them is not what it should be; the caller finds
 out which (typed.py). Records of other versions are resolved as Avro does it, by name, with defaults; JSON and
 protobuf say by themselves what they are.
 
@@ -142,7 +142,7 @@ class AvroCodec:
                 end += len(one)
                 if buffer.tell() != end:
                     raise SchemaMismatch(f"{len(one)} bytes of which {buffer.tell() - end} are not")
-        except Exception as error:  # of many kinds, for bytes that may be anybody's
+        except Exception as error:  # of many kinds, for bytes that any producer may have sent
             raise SchemaMismatch(f"bytes that are not Avro's: {error!r:.200}") from None
         return pa.array(found, self._kind)
 

@@ -1,6 +1,6 @@
 """The committer: performs the journal's commits, on the loop or on a thread of its own.
 
-Whoever has the journal's *turn* may commit; the other one touches nothing of the committer's side. The
+The one that has the journal's *turn* may commit; the other one touches nothing of the committer's side. The
 loop has it while nothing is under way. When something waits, it commits at the end of what it is doing:
 itself if the shortcut allows it, else it gives the turn to the thread, which goes on until nothing waits
 and gives it back with its last report.
@@ -110,7 +110,7 @@ class Committer:
                 is_last = not self._journal.is_waiting
                 try:
                     self._loop.call_soon_threadsafe(self._came_back, commits, began, ended, is_last)
-                except RuntimeError:  # the loop is gone: nobody is left to be told
+                except RuntimeError:  # the loop is gone: no caller is left to be told
                     return
 
     def _came_back(

@@ -9,7 +9,7 @@ Durability rules that callers rely on and doubles exploit:
 - bytes written are volatile until `AppendFile.sync` returned;
 - a file created, deleted or renamed is volatile until `sync_dir` of its folder returned;
 - zeros that `lay` put behind the end of a file are durable when it returned; appends go over them;
-- after a failed `sync` the unsynced bytes are lost or not, nobody knows: the descriptor is closed
+- after a failed `sync` the unsynced bytes are lost or not, which cannot be known: the descriptor is closed
   and never synced again (rule 3 of the failure rules in docs/format.md).
 """
 
@@ -56,7 +56,7 @@ class Files(Protocol):
         ...
 
     def lay(self, path: str, first: int, end: int) -> None:
-        """Put zeros in [first, end) of an existing file, durably, beside whoever appends before that.
+        """Put zeros in [first, end) of an existing file, durably, beside appends before that.
 
         By a descriptor of its own: an error of the other one's must not be told here instead.
         """

@@ -71,7 +71,7 @@ _new_waiting = cast("Callable[[type[_Waiting], tuple[object, ...]], _Waiting]", 
 
 
 class Carried(NamedTuple):
-    """The last group that a start found in the journal: written again, for nobody can tell whether
+    """The last group that a start found in the journal: written again, for it is unknown whether
     the process that wrote it lived to sync it, and the kernel shows it either way."""
 
     first_sequence: int
@@ -127,7 +127,7 @@ class Journal:
         self.on_waiting: Callable[[], None] = lambda: None
         """Called when something waits for a commit and nothing did before."""
 
-        # The committer's side. Invariant: nobody else touches these while a commit runs.
+        # The committer's side. Invariant: no other thread touches these while a commit runs.
         # But the queue, whose two ends are safe: the loop's and the committer's.
         self._queue: deque[_Waiting] = deque()
         self._head: _Waiting | None = None  # taken from the queue, too large for the group before
@@ -273,7 +273,7 @@ class Journal:
 
     def more_runway(self, now: float) -> Callable[[], None] | None:
         """What a thread that may block should do now, if anything: lay zeros ahead of the file's end.
-        Asked by whoever may commit."""
+        Asked by the one that may commit."""
         file, runway, files = self._file, self._runway, self._files
         if file is None or not runway.wants_more(file.size, now):
             return None

@@ -3,7 +3,7 @@
 Every stored entry is read and its checksum verified: a row that is wrong would send readers to the
 wrong place. An entry that is damaged gets a row all the same, so that it costs only itself: it ends
 where the next intact one begins, which also tells the index it ends with. Of several damaged ones in a
-row only the outer bounds are known; their inner ones are made up, and whoever reads there is told.
+row only the outer bounds are known; their inner ones are made up, and a reader there is told.
 
 It is slow (a ledger is read from end to end) and needed only after a power loss or damage.
 """

@@ -8,7 +8,7 @@
 after the fsync of the one before, so a record proves that every sequence below its group was synced:
 
 - a missing sequence below the group of a later header had been acknowledged: damage, to be reported;
-- any other missing sequence lies in the last group, which nobody was told of: a torn tail, to be cut.
+- any other missing sequence lies in the last group, which was not answered: a torn tail, to be cut.
 
 Header and body have checksums of their own, so that damage to a body names the owner it struck. The
 header's is seeded with the directory's incarnation: no payload can be made to look like a record.
@@ -69,7 +69,7 @@ class Damage(NamedTuple):
     offset: int
     sequence: int
     kind: int | None = None
-    """None when not even the header survived, so that nobody knows what was lost."""
+    """None when not even the header survived, so that it is unknown what was lost."""
     owner: int | None = None
     group: int = -1
     """Of the header that survived, or -1."""

@@ -5,7 +5,7 @@ everything since. Replaying it is idempotent: a record that a checkpoint already
 by its entry id or its sequence, so a crash in the middle of a checkpoint, or of a recovery, costs
 nothing. Recovery writes nothing itself.
 
-What cannot be read is either a torn tail, which nobody was told of and which is cut, or damage. Damage
+What cannot be read is either a torn tail, which was not answered and is cut, or damage. Damage
 is never guessed away: its ledger or state is closed to change, with a reason, and everyone else is
 served. A record that can be read and not be applied, whatever the error, is the damage of its topic or
 state alone. When not even the owner of a lost record is known, opening is refused.
@@ -273,7 +273,7 @@ class _Replay:
         return "{}: byte {}".format(*self._place)
 
     def _contain(self, record: Record, failure: Exception) -> None:
-        """Let a record that cannot be applied cost its own topic, or state, and nobody else."""
+        """Let a record that cannot be applied cost its own topic or state, and no other."""
         reason = f"{self._where}: {_told(failure)}"
         topic_id = self._topic_of.get(record.owner)
         is_fact = record.kind in (FACT, STATE)
@@ -417,9 +417,9 @@ def _told(failure: Exception) -> str:
 
 
 def _without_runway(data: bytes, valid_size: int) -> int:
-    """How many bytes of a journal file somebody wrote there, not counting zeros that were laid ahead.
+    """How many bytes of a journal file were written there, not counting zeros that were laid ahead.
 
-    Those end with a block. What looks like them and is not was lost before anybody was told of it.
+    Those end with a block. What looks like them and is not was lost before it was answered.
     """
     if len(data) % BLOCK_SIZE or len(data) == valid_size:
         return len(data)

@@ -6,10 +6,10 @@ are on disk already needs its own bytes stored and nothing else. So a thread lay
 small pieces; recovery takes them for what they are, the end (docs/format.md, torn tail).
 
 One runway belongs to one file. It costs a second write of what is journalled at a moderate rate, and
-next to nothing above that: whoever writes faster than it is laid runs past its end and appends as usual.
+next to nothing above that: a writer that is faster than it is laid runs past its end and appends as usual.
 
-Two threads meet here, the one that lays and whoever commits. Below `end` they have nothing to do with each
-other. Beyond it, while something is being laid, they take turns: `turn` is the lock.
+Two threads meet here, the one that lays and the one that commits. Below `end` they have nothing to do with
+each other. Beyond it, while something is being laid, they take turns: `turn` is the lock.
 
     >>> runway = Runway(ahead=1 << 20)
     >>> runway.wants_more(size=64, now=0.0), runway.is_clear(300)
@@ -31,7 +31,7 @@ AHEAD_DEFAULT = 1024 * 1024
 PIECE_SIZE = 64 * 1024
 # Pieces begin where blocks do.
 BLOCK_SIZE = 4096
-# No more often than this. Whoever uses up a whole runway in less does not wait for single syncs.
+# No more often than this. A load that uses up a whole runway in less does not wait for single syncs.
 INTERVAL_S = 1.0
 
 # There is no room for it, which is no reason to distrust what is there.
@@ -44,13 +44,13 @@ class Runway:
         self._ahead = ahead
         self._piece = piece
         self.end = 0
-        """Below this nobody lays anything any more. Only grows."""
+        """Below this nothing is laid any more. Only grows."""
         self.turn = threading.Lock()
         """Held while a piece is laid, and by who writes a record that reaches beyond `end` meanwhile."""
         self.is_suspect = False
         """A piece could not be synced: the file is not to be trusted with another record."""
         self.is_laying = False
-        """Somebody lays, or is about to."""
+        """Whether a thread lays, or is about to."""
         self._is_over = ahead <= 0
         self._began: float | None = None
 
@@ -64,7 +64,7 @@ class Runway:
         )
 
     def begin(self, size: int, now: float) -> None:
-        """Somebody is going to call `lay`. Only while nobody else can be writing to the file."""
+        """Announce a call of `lay`. Only while no other thread can be writing to the file."""
         assert not self.is_laying, "a runway is laid by one at a time"
         self._began = now
         if self.end < size + self._piece:
@@ -75,7 +75,7 @@ class Runway:
 
     def lay(self, put: Callable[[int, int], None], size: Callable[[], int]) -> None:
         """Lay zeros until it is enough. `put(first, end)` writes and syncs some, `size` is where the
-        file's records end. In a thread that may block; a disk that has no room is nobody's business."""
+        file's records end. In a thread that may block; a disk that has no room for it is no error."""
         try:
             while self._lay_piece(put, size):
                 pass

@@ -38,7 +38,7 @@ class Shortcut:
     def __init__(self, typical_max_s: float = TYPICAL_MAX_S) -> None:
         """`typical_max_s` 0: everything is the thread's."""
         self._typical_max_s = typical_max_s
-        # What a commit takes, whoever made it: a moving average.
+        # What a commit takes, on either thread: a moving average.
         self._typical_s = 2 * typical_max_s
         self._closed_until = 0.0
         # How long the loop was busy beyond what it may be. Invariant: not negative.
@@ -71,7 +71,7 @@ class Shortcut:
         if seconds > SLOW_FACTOR * self._typical_max_s:
             self.close(now)
         if on_loop and count > 1:
-            # A single record is somebody's who waits for it; several have come faster than they go.
+            # A single record belongs to a client that waits for it; several have come faster than they go.
             self._busy_s += seconds
 
     def close(self, now: float) -> None:

@@ -53,4 +53,4 @@ def test_without_a_terminal_nobody_is_asked(line: Line, monkeypatch: pytest.Monk
     monkeypatch.setattr("sys.stdin.isatty", lambda: False)
     line("namespaces", "clear-backlog", "acme/shop")
     assert (line.code, line.asked) == (2, [])
-    assert "nobody to ask; say --force" in line.err
+    assert "there is no terminal to ask at; say --force" in line.err

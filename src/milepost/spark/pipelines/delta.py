@@ -117,7 +117,7 @@ class DeltaLake:
         files: Sequence[LakeFile],
         decoded: DataType | None = None,
     ) -> DeltaLake:
-        """Commit the next step; `Busy` if somebody else has taken it since this was loaded."""
+        """Commit the next step; `Busy` if another job has taken it since this was loaded."""
         if self._table is not None and decoded is not None and decoded != self.decoded:
             return self._grown(decoded).publish(start, end, files, decoded)
         versions = [Transaction(f"milepost/end/{topic}", index) for topic, index in end.items()]
@@ -146,7 +146,7 @@ class DeltaLake:
             raise Busy(f"{self.directory}: another archive has taken the step ({error})") from None
         except DeltaError as error:
             if self._table is None and DeltaTable.is_deltatable(str(self.directory)):
-                raise Busy(f"{self.directory}: somebody else has made it ({error})") from None
+                raise Busy(f"{self.directory}: another job has made it ({error})") from None
             raise
         return DeltaLake.load(self.directory, end)
 
@@ -158,7 +158,7 @@ class DeltaLake:
         try:
             write_deltalake(self._table, empty, mode="append", schema_mode="merge")
         except CommitFailedError as error:
-            raise Busy(f"{self.directory}: somebody else changes its columns ({error})") from None
+            raise Busy(f"{self.directory}: another job changes its columns ({error})") from None
         grown = DeltaLake.load(self.directory, self.end)
         # Delta refuses what others commit from here on: they may have taken the step before.
         if grown.end != self.end:

@@ -1,7 +1,7 @@
 """A position history: what `GET /milepost/v1/progress` said, again and again, as Parquet files.
 
 The broker keeps the present, the pace of the last minute and the last hundred resets of each subscription;
-what was before, somebody must have written down (decision 10). A line of a sample is one subscription on one
+what was before must have been recorded (decision 10). A line of a sample is one subscription on one
 partition at one moment. Files are given their name when they are whole, so that a recording that was killed
 loses its last few seconds and nothing else.
 

@@ -136,7 +136,7 @@ class Lake:
         return self.directory / one.path
 
     def prepare(self) -> None:
-        """Make the directories, before somebody writes files."""
+        """Make the directories, before files are written."""
         (self.directory / "data").mkdir(parents=True, exist_ok=True)
 
     def publish(
@@ -146,7 +146,7 @@ class Lake:
         files: Sequence[LakeFile],
         decoded: DataType | None = None,
     ) -> Lake:
-        """Take the next step, for good; `Busy` if somebody else has taken it."""
+        """Take the next step, for good; `Busy` if another job has taken it."""
         said = self._decoded if decoded is None else type_to_json(decoded)
         step = Step(self._next(), canonical(start), canonical(end), tuple(files), decoded=said)
         self._name(step)

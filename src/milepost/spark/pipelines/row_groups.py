@@ -1,7 +1,7 @@
 """Row groups: Arrow batches of any size into one Parquet file that is on disk when it has its name.
 
 Small batches are collected into groups that are worth a scan; no more than a group is in memory. A file that
-was not finished is deleted if that can still be done, and is garbage that nobody names otherwise.
+was not finished is deleted if that can still be done, and is garbage that no manifest names otherwise.
 
     with RowGroups("lake/data/x.parquet") as file:
         for batch in batches: file.write(batch)

@@ -5,8 +5,9 @@
     _corrupt_reason    why that is null, where the bytes are not what their schema says
 
 A schema changes while a lake grows. The lake's column is the union of what it ever was: fields are added and
-never taken away, in Parquet numbers may become wider; files that are older lack what came later, and whoever
-reads them by the lake's type sees nulls. A schema that cannot be united with that is refused by name.
+never taken away, in Parquet numbers may become wider; files that are older lack what came later, and a
+program that reads them by the lake's type sees nulls. A schema that cannot be united with that is refused
+by name.
 
     columns = SchemaColumns(reader, own, kind)                # made by the driver; goes with the tasks
     columns.beside(raw_batches, topic, writers.schema)       # batches with two columns more

@@ -43,7 +43,7 @@ def test_a_step_is_one_commit(tmp_path: Path) -> None:
 def test_a_step_is_taken_once(tmp_path: Path) -> None:
     empty, other = DeltaLake.load(tmp_path), DeltaLake.load(tmp_path)
     one = empty.publish({TOPIC: 0}, {TOPIC: 5}, [stored(tmp_path, 0, 5)])
-    with pytest.raises(Busy, match="somebody else has made it"):
+    with pytest.raises(Busy, match="another job has made it"):
         other.publish({TOPIC: 0}, {TOPIC: 9}, [stored(tmp_path, 0, 9)])
     late = DeltaLake.load(tmp_path)
     one.publish({TOPIC: 5}, {TOPIC: 10}, [stored(tmp_path, 5, 10)])
