@@ -7,7 +7,6 @@ its last chunk). Which indexes that is depends on what it is for: acking, releas
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from milepost.errors import IndexNotFound, MilepostError, NotFound, TooManyRequests
@@ -16,29 +15,30 @@ from milepost.positions.ids import EARLIEST, LATEST, Position
 from milepost.positions.ranges import Range
 from milepost.storage.entry import BATCH, CHUNK, LAST_CHUNK, MARKER
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.ack_slices import ACKED_RANGES_MAX
 from milepost.wire.events import WireId
 from milepost.wire.replies import message_id_data
 
 if TYPE_CHECKING:
     from milepost.broker.topic import Topic
 
-_ack_set = itemgetter(4)
-
-
-# Ranges that one ACK may name. A set of every second message of a large batch is half as many ranges as
-# the batch has messages, and a batch may say what it likes of its size.
-ACKED_RANGES_MAX = 250_000
-
 
 def acked(
-    topic: Topic, ids: Iterable[WireId], *, batch_index_ack: bool
+    topic: Topic,
+    ids: Iterable[WireId],
+    *,
+    batch_index_ack: bool,
+    window: Range | None = None,
 ) -> tuple[list[Range], MilepostError | None]:
-    """What individual acks cover, and what was wrong with an id that covers nothing."""
+    """What individual acks cover, and what was wrong with an id that covers nothing.
+
+    `window`: the batch indexes that the ack sets speak of.
+    """
     ranges: list[Range] = []
     failure: MilepostError | None = None
     for message_id in ids:
         try:
-            found = acked_ranges(topic, message_id, batch_index_ack=batch_index_ack)
+            found = acked_ranges(topic, message_id, batch_index_ack=batch_index_ack, window=window)
             _check_count(len(ranges) + len(found))
         except MilepostError as error:
             failure = error
@@ -47,7 +47,9 @@ def acked(
     return ranges, failure
 
 
-def acked_ranges(topic: Topic, message_id: WireId, *, batch_index_ack: bool) -> list[Range]:
+def acked_ranges(
+    topic: Topic, message_id: WireId, *, batch_index_ack: bool, window: Range | None = None
+) -> list[Range]:
     """What an individual ack of an id covers."""
     ledger_id, entry_id, _, _, words, _ = message_id
     try:
@@ -60,6 +62,10 @@ def acked_ranges(topic: Topic, message_id: WireId, *, batch_index_ack: bool) -> 
         # Without acks at batch index level a part of a batch is not acked, as upstream has it then.
         if not batch_index_ack:
             return []
+        if window is not None:
+            first, end = first + window[0], min(end, first + window[1])
+            if first >= end:
+                return []
         pending = AckSet.from_ack_words(words, end - first)
         # Between the runs that are pending lie those that are acked; each has a bit that differs
         # from the one below it where it begins, and one where it ends.
@@ -81,28 +87,6 @@ def _check_count(ranges: int) -> None:
         raise TooManyRequests(f"an ack of more than {ACKED_RANGES_MAX} ranges; send it in parts")
 
 
-def distinct(ids: Sequence[WireId]) -> list[WireId]:
-    """The ids of an ACK, each entry once.
-
-    Official clients name an entry once for each message of it that is acked, mostly with the same
-    set. Sets of one entry are merged by AND, which is what acking one after the other does.
-    """
-    unique = dict.fromkeys(ids)
-    if not any(map(_ack_set, unique)):
-        return list(unique)
-    merged: dict[tuple[int, int], WireId] = {}
-    for message_id in unique:
-        position = message_id[:2]
-        other = merged.get(position)
-        if other is None:
-            merged[position] = message_id
-        elif other.ack_set:
-            # Words that are missing mean acked, as no words at all do.
-            words = zip(other.ack_set, message_id.ack_set, strict=False)
-            merged[position] = message_id._replace(ack_set=tuple(one & two for one, two in words))
-    return list(merged.values())
-
-
 def acked_end(topic: Topic, message_id: WireId, *, batch_index_ack: bool) -> int:
     """Behind the last index that a cumulative ack of an id covers."""
     ledger_id, entry_id, _, _, words, _ = message_id
@@ -120,8 +104,8 @@ def acked_end(topic: Topic, message_id: WireId, *, batch_index_ack: bool) -> int
         return end
     if not batch_index_ack:
         return first
-    pending = AckSet.from_ack_words(words, end - first).pending_runs(first)
-    return pending[0][0] if pending else end
+    pending = AckSet.from_ack_words(words, end - first).first_pending
+    return end if pending is None else first + pending
 
 
 def released_ranges(topic: Topic, ids: Iterable[WireId]) -> list[Range]:
@@ -164,8 +148,8 @@ def start_index(
     if flags & CHUNK:
         return topic.first_chunk_index(ledger_id, entry_id)
     if ack_set:
-        pending = AckSet.from_message_words(ack_set, end - first).pending_runs(first)
-        return pending[0][0] if pending else end
+        pending = AckSet.from_message_words(ack_set, end - first).first_pending
+        return end if pending is None else first + pending
     if 0 <= batch_index < end - first:
         return first + batch_index
     return first

@@ -12,7 +12,6 @@ from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from milepost.broker import presence
-from milepost.broker.addresses import distinct
 from milepost.broker.auth.certificates import Certificate
 from milepost.broker.auth.credentials import Verdict
 from milepost.broker.consumer import Consumer
@@ -23,6 +22,7 @@ from milepost.broker.producer import Producer
 from milepost.broker.reset import obeyed
 from milepost.errors import MilepostError, NotAllowed
 from milepost.wire import replies
+from milepost.wire.ack_slices import distinct
 from milepost.wire.encode import ack_response
 from milepost.wire.events import Ack, Command, Fault, Flow, Sends, WireId
 from milepost.wire.protocol import ServerProtocol, State

@@ -490,7 +490,9 @@ class Subscription(Parts):
                 except MilepostError as error:
                     failure = error
         else:
-            ranges, failure = addresses.acked(self.topic, ack.ids, batch_index_ack=by_index)
+            ranges, failure = addresses.acked(
+                self.topic, ack.ids, batch_index_ack=by_index, window=ack.window
+            )
             if out := self._outbox.acked(ranges):
                 self._note(self.cursor.ack(out, holder))
         if failure is not None or self.journal is None:

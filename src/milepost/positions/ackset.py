@@ -137,6 +137,11 @@ class AckSet:
             raise InvalidAckSet(f"sets of a batch of {self.size} and one of {other.size} merged")
         return AckSet(self.bits & other.bits, self.size)
 
+    @property
+    def first_pending(self) -> int | None:
+        """The lowest batch index that is still to be acked; None if none is."""
+        return (self.bits & -self.bits).bit_length() - 1 if self.bits else None
+
     def pending_runs(self, first_index: int = 0) -> list[tuple[int, int]]:
         """What is still to be acked, as ascending half-open runs counted from `first_index`."""
         return _runs(self.bits, first_index)

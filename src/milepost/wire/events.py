@@ -114,7 +114,10 @@ class Ack(NamedTuple):
     """`CommandAck.ValidationError`, when the client gave the message up as unreadable."""
     is_transactional: bool = False
     goes_on: bool = False
-    """More of the same command follows (`long_command.py`), and the answer comes behind the last of it."""
+    """More of the same command follows (`long_command.py`, `ack_slices.py`), and the answer comes behind
+    the last of it."""
+    window: tuple[int, int] | None = None
+    """The batch indexes `[first, end)` that the ack set of its one id speaks of; None: of all."""
 
 
 class Flow(NamedTuple):

@@ -27,6 +27,7 @@ a backlog is being written to it would give the connection up.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from enum import Enum
 from typing import Final
@@ -37,6 +38,7 @@ from milepost.errors import ProtocolError
 from milepost.positions import signed64
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.ack_scan import read_ack, read_flow, scan_ack, scan_flow
+from milepost.wire.ack_slices import sliced
 from milepost.wire.commands import (
     FROM_BROKER,
     FROM_CLIENT,
@@ -80,8 +82,8 @@ _SIZED_BY_IDS: Final = frozenset((Kind.ACK, Kind.REDELIVER_UNACKNOWLEDGED_MESSAG
 CLIENT_FRAME_MAX: Final = 64 * 1024 * 1024
 
 # Ids of a command that is not written as official clients write it: those name a few thousand at most,
-# and reading it takes the library long.
-UNUSUAL_IDS_MAX: Final = 100_000
+# and it is obeyed in one go.
+UNUSUAL_IDS_MAX: Final = 10_000
 
 _TYPE_TAG: Final = 1 << 3
 # Looking a kind up by its name takes the library half a microsecond.
@@ -177,6 +179,8 @@ class ServerProtocol(Connection):
         self._feature_flags = feature_flags or DEFAULT_FLAGS
         # A command that is read in parts; nothing behind it is read meanwhile.
         self._long: LongCommand | None = None
+        # Slices of an ACK that were not heard yet; nothing behind them is read meanwhile.
+        self._slices: deque[Ack] = deque()
         self.part = 0
         """Which part of a long command was heard last; 0: the first one, or a whole command."""
         self._next_part = 0
@@ -187,11 +191,16 @@ class ServerProtocol(Connection):
     def receive(self, data: bytes) -> list[ServerEvent]:
         """What the bytes mean, in order."""
         events: list[ServerEvent] = []
-        if self._long is not None:
+        if self._slices or self._long is not None:
             # What was received whole is heard whole, also when nothing behind it is.
             if self.state is not State.CLOSED:
                 self._unfinished.gather(data)
-            self._take_part(self._long, events)
+            if not self._slices and self._long is not None:
+                self._take_part(self._long, events)
+            if self._slices:
+                events.append(self._slices.popleft())
+            if not self._slices and self._long is None:
+                self.has_more = self.state is not State.CLOSED
             return events
         self.has_more = False
         self.part = 0
@@ -202,7 +211,7 @@ class ServerProtocol(Connection):
             return events
         at = 0
         try:
-            while self._long is None:
+            while self._long is None and not self._slices:
                 if self.state is State.READY:
                     at = scan_sends(data, at, self._frame_max, events)
                 bounds = frame_bounds(data, at, self._frame_max)
@@ -225,19 +234,27 @@ class ServerProtocol(Connection):
 
     def _take_part(self, long: LongCommand, events: list[ServerEvent]) -> None:
         """The next part of a long command, as a command of its own."""
-        command, goes_on = long.take()
-        self.part = self._next_part
-        self._next_part += 1
+        goes_on = False
         try:
+            if not long.is_looked_through:
+                long.look()
+                if not long.is_unusual:
+                    return
+            if long.is_unusual:
+                command = long.whole()
+            else:
+                command, goes_on = long.take()
+                self.part = self._next_part
+                self._next_part += 1
             self._take(command, 0, len(command), len(command), events)
         except ProtocolError as failure:
             goes_on = False
             events.append(self._fail(failure))
         if not goes_on:
             self._long = None
-            self.has_more = self.state is not State.CLOSED
-        if goes_on:
+        else:
             events[:] = [e._replace(goes_on=True) if isinstance(e, Ack) else e for e in events]
+            self._slices = deque(one._replace(goes_on=True) for one in self._slices)
 
     def accept(self) -> None:
         """Answer CONNECTED: the peer is who it says. Commands may come from now on."""
@@ -270,6 +287,7 @@ class ServerProtocol(Connection):
             if (
                 end - at > LONG_SIZE_MIN
                 and hint in _SIZED_BY_IDS
+                and self._long is None
                 and (long := LongCommand.of(data, at, end)) is not None
             ):
                 self._long, self._next_part, self.has_more = long, 0, True
@@ -278,10 +296,13 @@ class ServerProtocol(Connection):
                 event = scan_ack(data, at, end)
             elif hint == _FLOW:
                 event = scan_flow(data, at, end)
+            if isinstance(event, Ack):
+                self._add_ack(event, events)
+                return
             if event is not None:
                 events.append(event)
                 return
-        if command_end - at > COMMAND_SIZE_MAX and hint not in _SIZED_BY_IDS:
+        if command_end - at > COMMAND_SIZE_MAX:
             raise ProtocolError(Reason.BAD_COMMAND_SIZE, f"a command of {command_end - at} bytes")
         try:
             command = decode_command(data[at:command_end])
@@ -306,7 +327,7 @@ class ServerProtocol(Connection):
             add_send(events, signed64(message.producer_id), send)
         elif isinstance(message, pb.CommandAck):
             _check_count(kind, len(message.message_id))
-            events.append(read_ack(message))
+            self._add_ack(read_ack(message), events)
         elif isinstance(message, pb.CommandFlow):
             events.append(read_flow(message))
         elif kind == Kind.CONNECT:
@@ -334,6 +355,14 @@ class ServerProtocol(Connection):
             events.append(command)
         elif not self._hear(kind):
             raise ProtocolError(Reason.BEFORE_CONNECT, f"{kind_name(kind)} before CONNECTED")
+
+    def _add_ack(self, ack: Ack, events: list[ServerEvent]) -> None:
+        slices = sliced(ack)
+        if len(slices) == 1:
+            events.append(slices[0])
+        else:
+            self._slices.extend(slices)
+            self.has_more = True
 
     def _refuse_value(self, unknown: UnknownValue) -> None:
         """Answer a request that asks for something of the future; the connection lives on."""

@@ -13,7 +13,6 @@ from milepost.broker.addresses import (
     acked,
     acked_end,
     acked_ranges,
-    distinct,
     released_ranges,
     start_index,
 )
@@ -26,34 +25,6 @@ from milepost.wire.events import WireId
 
 def an_id(entry_id: int, *words: int) -> WireId:
     return WireId(3, entry_id, ack_set=words)
-
-
-def test_the_same_id_again_and_again_is_one() -> None:
-    assert distinct([an_id(5)] * 1000 + [an_id(6)] * 1000) == [an_id(5), an_id(6)]
-
-
-@pytest.mark.parametrize(
-    ("ids", "expected"),
-    [
-        ([an_id(5, 0b110), an_id(5, 0b011)], [an_id(5, 0b010)]),
-        ([an_id(5, -1, 0b110), an_id(5, 7)], [an_id(5, 7)]),  # a missing word is acked
-        ([an_id(5, 0b110), an_id(5)], [an_id(5)]),  # no words: the whole entry
-        ([an_id(5), an_id(5, 0b110)], [an_id(5)]),
-        ([an_id(5, 1), an_id(6, 2), an_id(5, 2)], [an_id(5, 0), an_id(6, 2)]),
-        ([an_id(6), an_id(5, 1)], [an_id(6), an_id(5, 1)]),
-    ],
-)
-def test_sets_of_one_entry_are_merged(ids: list[WireId], expected: list[WireId]) -> None:
-    assert distinct(ids) == expected
-
-
-def test_merging_is_acking_one_after_the_other() -> None:
-    words = [(-1, 0b1011), (0b1101, -1), (-2, 0b11)]
-    (merged,) = distinct([an_id(5, *one) for one in words])
-    one_by_one = AckSet.full(70)
-    for one in words:
-        one_by_one &= AckSet.from_ack_words(one, 70)
-    assert AckSet.from_ack_words(merged.ack_set, 70) == one_by_one
 
 
 class TenEach:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from stage.frames import message
+from stage.frames import message, metadata
 from stage.heard import answers, got
 from stage.stage import TOPIC, Stage
 from stage.talk import (
@@ -27,8 +27,9 @@ from milepost.broker.handlers.registry import HANDLERS
 from milepost.broker.session import COMMANDS_MAX, LINGER_S, RECENTLY_CLOSED_MAX
 from milepost.wire import long_command, protocol
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.ack_slices import RANGES_MAX
 from milepost.wire.commands import Kind
-from milepost.wire.events import Delivery
+from milepost.wire.events import Delivery, Receipt
 
 MakeStage = Callable[..., Stage]
 
@@ -498,3 +499,39 @@ def test_a_client_that_asks_too_much_at_once_is_not_read_until_it_is_answered(st
     stage.turn()
     assert client.is_read
     assert len(stage.topic().subscriptions) == COMMANDS_MAX
+
+
+def test_an_ack_of_a_quarter_of_a_million_ranges_holds_nobody(stage: Stage) -> None:
+    """Each turn of the loop obeys a slice; others are served between; the answer covers all."""
+    liar, other = stage.client(), stage.client()
+    produce(stage, liar)
+    subscribe(stage, liar, sub_type=SHARED, permits=1)
+    produce(stage, other, topic=f"{TOPIC}-other", name="o")
+    meta = metadata(
+        0, num_messages_in_batch=2**20, compression=pb.ZSTD, uncompressed_size=6 * 2**20
+    )
+    liar.publish(0, meta, b"z" * 400)
+    stage.turn()
+    (delivery,) = liar.take_all(Delivery)
+    every_second = wire_id(
+        delivery.ledger_id,
+        delivery.entry_id,
+        ack_set=[0x5555_5555_5555_5555] * 7_800 + [-1] * 8_584,
+    )
+    cursor = stage.topic().subscriptions["s"].cursor
+    liar.say(ack_command(every_second, request_id=7))
+    most = turns = 0
+    served_after = None
+    other.publish(0, metadata(1), b"x")
+    while not liar.take_all(pb.CommandAckResponse):
+        before = cursor.counts().acked
+        stage.loop.do(lambda: None)  # a turn or two
+        stage.engine.work()
+        most = max(most, cursor.counts().acked - before)
+        turns += 1
+        if served_after is None and other.take_all(Receipt):
+            served_after = turns
+    assert cursor.counts().acked == 32 * 7_800
+    assert most <= 4 * RANGES_MAX
+    assert served_after is not None
+    assert served_after < turns // 4

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from google.protobuf.message import Message
 
-from milepost.wire import long_command, replies
+from milepost.wire import ack_slices, long_command, replies
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.commands import FROM_BROKER, FROM_CLIENT, Kind, decode_command
 from milepost.wire.encode import MessageEncoder, send_frame, send_receipt
@@ -564,3 +566,69 @@ class TestClient:
         protocol = ClientProtocol(frame_max=100)
         protocol.connect(CONNECT)
         assert reason_of(protocol.receive((101).to_bytes(4, "big"))) == "frame_too_large"
+
+
+class TestWorkInOneTurn:
+    """However large an ACK or REDELIVER is, each call hears a bounded part of it."""
+
+    EVERY_SECOND = 0x5555_5555_5555_5555
+
+    def heard(self, data: bytes, frame_max: int = 8 * 1024 * 1024) -> list[tuple[int, int]]:
+        """Ids and words of ack sets that each call heard."""
+        protocol = ready(max_message_size=frame_max)
+        work: list[tuple[int, int]] = []
+        events = protocol.receive(data + PING)
+        while True:
+            ids = words = 0
+            for event in events:
+                if isinstance(event, Ack):
+                    ids += len(event.ids)
+                    words += sum(len(one.ack_set) for one in event.ids)
+                elif isinstance(event, Command):
+                    ids += len(event.message.message_ids)  # type: ignore[attr-defined]
+                else:
+                    raise AssertionError(event)
+            work.append((ids, words))
+            if not protocol.has_more:
+                assert protocol.data_to_send() == [PONG]
+                return work
+            events = protocol.receive(b"")
+
+    def test_one_large_set(self) -> None:
+        """Less than 100 kB that mean a quarter of a million ranges."""
+        one = pb.MessageIdData(ledgerId=7, entryId=8, ack_set=[self.EVERY_SECOND] * 7_800)
+        command = reply(pb.CommandAck(consumer_id=1, ack_type=0, message_id=[one], request_id=5))
+        work = self.heard(command)
+        assert sum(words for _, words in work) == 7_800
+        assert max(words for _, words in work) <= ack_slices.RANGES_MAX // 32
+
+    def test_many_ids_with_sets(self) -> None:
+        ids = [
+            pb.MessageIdData(ledgerId=7, entryId=n, ack_set=[self.EVERY_SECOND] * 50)
+            for n in range(2_000)
+        ]
+        work = self.heard(reply(pb.CommandAck(consumer_id=1, ack_type=0, message_id=ids)))
+        assert sum(words for _, words in work) == 2_000 * 50
+        assert max(words for _, words in work) <= ack_slices.RANGES_MAX // 32
+
+    @pytest.mark.parametrize("kind", [pb.CommandAck, pb.CommandRedeliverUnacknowledgedMessages])
+    def test_a_frame_full_of_ids_is_looked_through_in_steps(self, kind: Any) -> None:
+        one = pb.MessageIdData(ledgerId=7, entryId=8)
+        count = 150_000
+        command = kind(consumer_id=1)
+        if kind is pb.CommandAck:
+            command.ack_type = 0
+            command.message_id.extend([one] * count)
+        else:
+            command.message_ids.extend([one] * count)
+        work = self.heard(reply(command))
+        assert sum(ids for ids, _ in work) == count
+        assert max(ids for ids, _ in work) <= long_command.IDS_MAX
+        silent = sum(ids == 0 for ids, _ in work)
+        assert silent >= count // long_command.IDS_PER_LOOK - 1
+
+    def test_an_id_larger_than_any_batch_is_refused(self) -> None:
+        one = pb.MessageIdData(ledgerId=7, entryId=8, ack_set=[-1] * 20_000)
+        command = pb.CommandAck(consumer_id=1, ack_type=0, message_id=[one])
+        protocol = ready(max_message_size=8 * 1024 * 1024)
+        assert reason_of(protocol.receive(reply(command))) == "bad_command_size"
