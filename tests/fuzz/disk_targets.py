@@ -146,9 +146,9 @@ def _cursors() -> list[Cursor]:
 
 
 def _dedup(data: bytes) -> Hashable:
-    dedup, end_index = Dedup.restore(data, now_ms=1)
+    dedup, end_index = Dedup.restore(data, now=1)
     dedup.check()
-    again, end_again = Dedup.restore(dedup.snapshot(end_index), now_ms=1)
+    again, end_again = Dedup.restore(dedup.snapshot(end_index), now=1)
     assert (again.snapshot(end_again), end_again) == (dedup.snapshot(end_index), end_index)
     return end_index > 0
 

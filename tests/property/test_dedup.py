@@ -78,7 +78,7 @@ def test_verdicts_are_those_of_the_twin(script: list[tuple]) -> None:
             dedup.opened(args[0])
             twins[args[0]].must_resend = False
         elif step == "restart":
-            dedup, _ = Dedup.restore(dedup.snapshot(0), now_ms=0)
+            dedup, _ = Dedup.restore(dedup.snapshot(0), now=0)
             on_the_way.clear()
             for twin in twins.values():
                 twin.pushed, twin.must_resend = set(twin.persisted), False
@@ -92,11 +92,11 @@ def test_verdicts_are_those_of_the_twin(script: list[tuple]) -> None:
 @given(st.binary(max_size=40))
 def test_any_bytes_are_a_snapshot_or_corrupt(data: bytes) -> None:
     try:
-        dedup, end_index = Dedup.restore(data, now_ms=0)
+        dedup, end_index = Dedup.restore(data, now=0)
     except CorruptData:
         return
     dedup.check()
-    again, same = Dedup.restore(dedup.snapshot(end_index), now_ms=0)
+    again, same = Dedup.restore(dedup.snapshot(end_index), now=0)
     assert same == end_index
     assert again.snapshot(0) == dedup.snapshot(0)
 
@@ -272,9 +272,9 @@ class World(RuleBasedStateMachine):
             self.log.extend(self.journal)
         self.journal.clear()
         self.disconnect()
-        self.dedup, end_index = Dedup.restore(self.snapshot, now_ms=0)
+        self.dedup, end_index = Dedup.restore(self.snapshot, now=0)
         for frame in self.log[end_index:]:
-            self.dedup.replay(PRODUCER, frame.lowest, frame.highest, frame.chunk, now_ms=0)
+            self.dedup.replay(PRODUCER, frame.lowest, frame.highest, frame.chunk, now=0)
 
     # What must hold.
 

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from milepost.errors import PersistenceError
 from milepost.storage.catalog import TopicRow
+from milepost.storage.checkpoint import Checkpoint
 from milepost.storage.engine import _CatalogCall
 from milepost.storage.entry import Entry
 from milepost.storage.ledger import ReadPlan
@@ -74,6 +75,21 @@ class HandEngine:
             self.reads_held += 1
             await gate
         return plan.perform(self.store.files)
+
+    async def checkpoint(self) -> None:
+        planned: asyncio.Future[Checkpoint | PersistenceError] = self._loop.create_future()
+        self.store.begin_checkpoint(planned.set_result)
+        plan = await planned
+        if isinstance(plan, PersistenceError):
+            raise plan
+        try:
+            plan.flush(self.store.files)
+            await self.catalog(plan.record)
+        except BaseException as error:
+            self.store.finish_checkpoint(plan, error)
+            raise
+        self.store.finish_checkpoint(plan, None)
+        plan.drop_journal(self.store.files)
 
     async def trim(self, log: Log, before_index: int) -> int:
         await self.flush()

@@ -32,7 +32,7 @@ class Admissions:
         if topic.producers.get(producer.name) is producer:
             del topic.producers[producer.name]
             if topic.dedup is not None:
-                topic.dedup.closed(producer.name, self._broker.clock.wall_ms())
+                topic.dedup.closed(producer.name, self._broker.clock.monotonic())
         if isinstance(producer.peer, Session):
             producer.peer.forget_producer(producer)
         for decided in topic.access.leave(producer):

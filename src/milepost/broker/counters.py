@@ -100,4 +100,7 @@ class Counters:
     ledgers_trimmed: int = _count(
         "Ledgers dropped because nobody needs them and retention is over."
     )
+    producers_forgotten: int = _count(
+        "Producers whose sequence ids were forgotten because they were gone for long."
+    )
     quota_closes: int = _count("Producers closed because a backlog was past its quota.")

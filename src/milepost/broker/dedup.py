@@ -34,6 +34,11 @@ next one, or chunk 0, which starts the message over (its content may differ: the
 process). A chunk in between that is stored already is a duplicate; one that leaves a gap is UNKNOWN.
 Upstream looks at last chunks only, and stores the others of every resend again.
 
+**Forgetting.** A producer that is gone for long is forgotten, and may count from 0 again. Forgetting must be
+durable before the producer can see it: if a crash brought the old ids back, the broker would take its new
+messages for duplicates. So `let_go` leaves a producer out of snapshots while its ids still count, and
+`forget_let_go` forgets it once such a snapshot is durable.
+
 Bytes of a snapshot:
 
     u8       version = 1
@@ -54,9 +59,6 @@ from milepost.positions.varints import read_varint, write_varint
 from milepost.wire.events import ChunkInfo
 
 VERSION: Final = 1
-
-# A producer that is gone for so long is forgotten.
-INACTIVE_MS: Final = 6 * 60 * 60 * 1000
 
 # Producers remembered. Past it the one that is gone for longest is forgotten.
 PRODUCERS_MAX: Final = 10_000
@@ -154,14 +156,18 @@ class _Producer:
 class Dedup:
     """The sequence ids of one topic's producers."""
 
-    __slots__ = ("_inactive", "_producers", "_producers_max")
+    __slots__ = ("_inactive", "_let_go", "_producers", "_producers_max")
 
     # By producer name.  Invariant: at most `_producers_max`.
     _producers: dict[str, _Producer]
 
-    # Names of producers that are not connected and since when; gone for longest first.
+    # Names of producers that are not connected and since when, in seconds of a clock that does not
+    # jump; gone for longest first.
     # Invariant: all of them are in `_producers`.
-    _inactive: dict[str, int]
+    _inactive: dict[str, float]
+
+    # Names of producers that snapshots leave out.  Invariant: all of them are in `_inactive`.
+    _let_go: set[str]
 
     def __init__(self, *, producers_max: int = PRODUCERS_MAX) -> None:
         """Nothing known: right for a topic that begins to look for duplicates now. Ids of entries
@@ -169,6 +175,7 @@ class Dedup:
         assert producers_max > 0, producers_max
         self._producers = {}
         self._inactive = {}
+        self._let_go = set()
         self._producers_max = producers_max
 
     # ── a send's way ──────────────────────────────────────────────────────────────────────────
@@ -246,23 +253,35 @@ class Dedup:
             state = self._open(producer)
         state.must_resend = False
         self._inactive.pop(producer, None)
+        self._let_go.discard(producer)
 
-    def closed(self, producer: str, now_ms: int) -> None:
+    def closed(self, producer: str, now: float) -> None:
         """A producer is gone. What it sent may still be on its way."""
         if producer in self._producers:
             self._inactive.pop(producer, None)
-            self._inactive[producer] = now_ms
+            self._let_go.discard(producer)
+            self._inactive[producer] = now
 
-    def forget_inactive(self, now_ms: int) -> int:
-        """Forget the producers that are gone for too long; how many."""
-        forgotten = []
-        for producer, since_ms in self._inactive.items():
-            if now_ms - since_ms < INACTIVE_MS:
+    def let_go(self, gone_since: float) -> bool:
+        """Leave the producers that are gone since then, or longer, out of snapshots. Return whether
+        there are any."""
+        for producer, since in self._inactive.items():
+            if since > gone_since:
                 break
-            forgotten.append(producer)
-        for producer in forgotten:
+            if self.is_settled(producer):
+                self._let_go.add(producer)
+        return bool(self._let_go)
+
+    def forget_let_go(self) -> int:
+        """Forget those that snapshots leave out: such a snapshot is durable. Return how many."""
+        count = len(self._let_go)
+        for producer in list(self._let_go):
             self._forget(producer)
-        return len(forgotten)
+        return count
+
+    def keep_let_go(self) -> None:
+        """Put those that were let go into snapshots again."""
+        self._let_go.clear()
 
     def last_sequence_id(self, producer: str) -> int:
         """What PRODUCER_SUCCESS says: the highest id pushed, -1 for a name never seen.
@@ -286,7 +305,8 @@ class Dedup:
         been reported; those from it on are to be replayed on top."""
         out = bytearray([VERSION])
         connected = self._producers.keys() - self._inactive.keys()
-        names = [*self._inactive, *sorted(connected)]
+        gone = [name for name in self._inactive if name not in self._let_go]
+        names = [*gone, *sorted(connected)]
         for number in (end_index, len(names)):
             write_varint(out, number)
         for name in names:
@@ -304,7 +324,7 @@ class Dedup:
 
     @classmethod
     def restore(
-        cls, data: bytes | memoryview, now_ms: int, *, producers_max: int = PRODUCERS_MAX
+        cls, data: bytes | memoryview, now: float, *, producers_max: int = PRODUCERS_MAX
     ) -> tuple[Dedup, int]:
         """The state in these bytes and the end index it speaks of. Nobody is connected; how long
         they are gone counts from now, for they could not come while the broker was away."""
@@ -323,7 +343,7 @@ class Dedup:
         count, at = read_varint(body, at)
         dedup = cls(producers_max=producers_max)
         for _ in range(count):
-            at = dedup._read_producer(body, at, now_ms)
+            at = dedup._read_producer(body, at, now)
         if at != len(body):
             raise CorruptData(f"a dedup snapshot of {count} producers in {at} of {len(body)} bytes")
         return dedup, end_index
@@ -335,13 +355,13 @@ class Dedup:
         highest_sequence_id: int = 0,
         chunk: ChunkInfo | None = None,
         *,
-        now_ms: int,
+        now: float,
     ) -> None:
         """An entry of the log, from the snapshot's end index on, in order and to the end. Those that
         the snapshot has already may come again."""
         if not 0 <= sequence_id <= SEQUENCE_ID_MAX or highest_sequence_id > SEQUENCE_ID_MAX:
             return  # not what was judged: the producer wrote something else into the entry
-        state = self._remember(producer, now_ms)
+        state = self._remember(producer, now)
         self.persisted(producer, sequence_id, highest_sequence_id, chunk)
         state.unfinished = state.unfinished_persisted
 
@@ -349,6 +369,7 @@ class Dedup:
         """Assert every `Invariant:` above."""
         assert len(self._producers) <= self._producers_max, len(self._producers)
         assert self._inactive.keys() <= self._producers.keys(), self._inactive
+        assert self._let_go <= self._inactive.keys(), self._let_go
         for name, state in self._producers.items():
             assert state.persisted <= state.pushed, name
             if not state.unsettled_count:
@@ -371,18 +392,19 @@ class Dedup:
         return state
 
     def _forget(self, producer: str) -> None:
+        self._let_go.discard(producer)
         del self._inactive[producer]
         del self._producers[producer]
 
-    def _remember(self, producer: str, now_ms: int) -> _Producer:
+    def _remember(self, producer: str, now: float) -> _Producer:
         """A name of the past: known, and not connected."""
         state = self._producers.get(producer)
         if state is None:
             state = self._open(producer)
-        self.closed(producer, now_ms)
+        self.closed(producer, now)
         return state
 
-    def _read_producer(self, body: memoryview, at: int, now_ms: int) -> int:
+    def _read_producer(self, body: memoryview, at: int, now: float) -> int:
         size_bytes, at = read_varint(body, at)
         if size_bytes > len(body) - at:
             raise CorruptData(f"a producer name of {size_bytes} bytes at byte {at} of {len(body)}")
@@ -392,7 +414,7 @@ class Dedup:
             raise CorruptData(f"a producer name that is no UTF-8 at byte {at}") from None
         persisted, at = read_varint(body, at + size_bytes)
         unfinished_sequence, at = read_varint(body, at)
-        state = self._remember(name, now_ms)
+        state = self._remember(name, now)
         state.persisted = state.pushed = persisted - 1
         if unfinished_sequence:
             next_chunk_id, at = read_varint(body, at)

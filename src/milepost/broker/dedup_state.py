@@ -4,7 +4,7 @@ Nothing is journaled for them: an entry says by itself whose it is and which seq
 checkpoint keeps a snapshot with the end of the log that it speaks of; what lies behind that is read
 again when the topic is opened.
 
-    restore(topic, row, stored, engine, now_ms)  ─▶  snapshot ─▶ entries since ─▶ topic.dedup
+    restore(topic, row, stored, engine, now)  ─▶  snapshot ─▶ entries since ─▶ topic.dedup
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ async def begin(topic: Topic, engine: StorageEngine) -> tuple[StateRow, Snapshot
 
 
 async def restore(
-    topic: Topic, state: StateRow, stored: Snapshot, engine: StorageEngine, now_ms: int
+    topic: Topic, state: StateRow, stored: Snapshot, engine: StorageEngine, now: float
 ) -> None:
     """Give the topic its sequence ids: as of the last checkpoint, and what the entries since say."""
     store, log = engine.store, topic.log
@@ -50,12 +50,12 @@ async def restore(
     found = store.open_state(state.state_id, take_snapshot, stored)
     assert found.data is not None, f"dedup of {topic.name} was made without a snapshot"
     try:
-        dedup, index = Dedup.restore(found.data, now_ms)
+        dedup, index = Dedup.restore(found.data, now)
         cell.append((dedup, index))
         index = max(index, log.first_index)
         while index < log.end_index:
             for entry in await engine.read(log.plan_read(log.locate(index).position)):
-                _replay(dedup, entry, now_ms)
+                _replay(dedup, entry, now)
                 index = entry.last_index + 1
             cell[0] = (dedup, index)
     except BaseException:
@@ -66,7 +66,7 @@ async def restore(
     topic.on_stored = lambda: store.mark_dirty(state.state_id)
 
 
-def _replay(dedup: Dedup, entry: Entry, now_ms: int) -> None:
+def _replay(dedup: Dedup, entry: Entry, now: float) -> None:
     metadata = split_entry(bytes(entry.payload)).metadata
     if not metadata.HasField("marker_type"):
         dedup.replay(
@@ -74,5 +74,5 @@ def _replay(dedup: Dedup, entry: Entry, now_ms: int) -> None:
             metadata.sequence_id,
             metadata.highest_sequence_id,
             chunk_info(metadata),
-            now_ms=now_ms,
+            now=now,
         )

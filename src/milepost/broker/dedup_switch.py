@@ -49,7 +49,7 @@ async def _begin(broker: Broker, topic: Topic) -> None:
     for state_id in found:  # what was known when it was last switched on
         await _forget(broker, state_id)
     state, begun = await dedup_state.begin(topic, engine)
-    await dedup_state.restore(topic, state, begun, engine, broker.clock.wall_ms())
+    await dedup_state.restore(topic, state, begun, engine, broker.clock.monotonic())
     assert topic.dedup is not None
     for name in topic.producers:
         topic.dedup.opened(name)

@@ -4,6 +4,7 @@
     check quotas  closes producers, or acks the oldest messages             (quota.py)
     trim          drops ledgers that nobody needs any more                  (retention.py)
     compact       compacts topics that have grown past their threshold      (compaction.py)
+    forget        forgets the sequence ids of producers that are gone for long  (dedup.py)
     drop idle     deletes subscriptions that nobody has used for as long as their policy says
     drop unused   deletes topics that nobody has used for as long as their policy says
 
@@ -19,6 +20,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from milepost.broker import compaction, quota, retention, skipping, state_docs, upkeep
+from milepost.broker.dedup import Dedup
 from milepost.broker.policies.effective import EVICT, NO_SUBSCRIPTIONS
 from milepost.broker.subscription import Subscription
 from milepost.broker.topic import Topic
@@ -41,6 +43,8 @@ class Housekeeping:
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
         # Topics that are being trimmed.
         self._trimming: set[Topic] = set()
+        # A checkpoint is on its way that leaves producers out.
+        self._forgetting = False
         # Topics that nobody uses, and since when that has been seen.
         self._unused: dict[Topic, float] = {}
         # The same of subscriptions, with what had gone through them then.
@@ -54,6 +58,7 @@ class Housekeeping:
         self._begin(self.trim, settings.retention_check_interval_s)
         self._begin(self.compact, settings.compaction_check_interval_s)
         self._begin(self.drop_unused, settings.inactive_check_interval_s)
+        self._begin(self.forget_producers, settings.deduplication_inactive_s / 3)
 
     def _begin(self, work: Callable[[], None], interval_s: float) -> None:
         def due() -> None:
@@ -156,6 +161,36 @@ class Housekeeping:
             # One that is under way goes on, and this is asked again.
             with suppress(MilepostError):
                 compaction.start(self._broker, topic)
+
+    # -- producers that are gone -------------------------------------------------------------------
+
+    def forget_producers(self) -> None:
+        """Forget their sequence ids, as soon as a checkpoint without them is durable."""
+        if self._forgetting:
+            return
+        broker = self._broker
+        gone_since = broker.clock.monotonic() - broker.settings.deduplication_inactive_s
+        leaving: list[Dedup] = []
+        for topic in self._topics():
+            if topic.dedup is not None and topic.dedup.let_go(gone_since):
+                assert topic.dedup_state_id is not None
+                broker.store.mark_dirty(topic.dedup_state_id)
+                leaving.append(topic.dedup)
+        if leaving:
+            self._forgetting = True
+            broker.spawn(self._forget_producers(leaving))
+
+    async def _forget_producers(self, leaving: list[Dedup]) -> None:
+        try:
+            await self._broker.engine.checkpoint()
+        except (MilepostError, OSError) as error:
+            logger.warning("producers that are gone will be forgotten later: %s", error)
+        else:
+            self._broker.counters.producers_forgotten += sum(one.forget_let_go() for one in leaving)
+        finally:
+            self._forgetting = False
+            for one in leaving:
+                one.keep_let_go()
 
     # -- idle subscriptions ------------------------------------------------------------------------
 

@@ -62,7 +62,7 @@ async def open_states(
         if topic.policies.deduplication:
             engine = broker.engine
             state, stored = dedup or await dedup_state.begin(topic, engine)
-            await dedup_state.restore(topic, state, stored, engine, broker.clock.wall_ms())
+            await dedup_state.restore(topic, state, stored, engine, broker.clock.monotonic())
     except BaseException:
         for subscription in topic.subscriptions.values():
             for part in subscription.parts():

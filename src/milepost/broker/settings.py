@@ -204,6 +204,13 @@ class Settings(SecuritySettings, PolicySettings):
         "brokerDeduplicationEnabled",
         live=True,
     )
+    deduplication_inactive_s: float = duration(
+        6 * 3600,
+        1,
+        365 * 24 * 3600,
+        "How long a producer has to be gone for its sequence ids to be forgotten. A restart begins it anew.",
+        Alias("brokerDeduplicationProducerInactivityTimeoutMinutes", 60),
+    )
 
     # Topics.
     allow_auto_topic_creation: bool = switch(

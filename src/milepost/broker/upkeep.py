@@ -179,6 +179,9 @@ def _close_states(broker: Broker, topic: Topic) -> None:
             if part.state_id is not None:
                 broker.store.close_state(part.state_id)
     if topic.dedup_state_id is not None:
+        assert topic.dedup is not None
+        # The checkpoint that would make their forgetting durable may fail; the topic may be open again then.
+        topic.dedup.keep_let_go()
         broker.store.close_state(topic.dedup_state_id)
 
 

@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from milepost.broker.dedup import INACTIVE_MS, Dedup, Verdict
+from milepost.broker.dedup import Dedup, Verdict
 from milepost.errors import CorruptData, ProducerBusy, UnknownFormat
 from milepost.wire.events import ChunkInfo
 
@@ -239,13 +239,23 @@ def test_a_message_of_one_chunk_is_a_message() -> None:
 # ── producers ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_producer_that_is_gone_for_six_hours_is_forgotten() -> None:
+def let_go(dedup: Dedup, gone_since: float) -> int:
+    """Forget those that are gone since then; how many."""
+    found = dedup.let_go(gone_since)
+    dedup.check()
+    count = dedup.forget_let_go()
+    assert found is (count > 0)
+    dedup.check()
+    return count
+
+
+def test_a_producer_that_is_gone_for_long_is_forgotten() -> None:
     dedup = Dedup()
     store(dedup, 9)
     dedup.closed("p", 1000)
-    assert dedup.forget_inactive(1000 + INACTIVE_MS - 1) == 0
-    assert store(dedup, 9) is DUPLICATE
-    assert dedup.forget_inactive(1000 + INACTIVE_MS) == 1
+    assert let_go(dedup, 999.9) == 0
+    assert dedup.judge("p", 9) is DUPLICATE
+    assert let_go(dedup, 1000) == 1
     assert dedup.last_sequence_id("p") == -1
 
 
@@ -254,7 +264,7 @@ def test_a_connected_producer_is_never_forgotten() -> None:
     store(dedup, 9)
     dedup.closed("p", 0)
     dedup.opened("p")
-    assert dedup.forget_inactive(10 * INACTIVE_MS) == 0
+    assert let_go(dedup, 1e9) == 0
     assert dedup.last_sequence_id("p") == 9
 
 
@@ -265,8 +275,54 @@ def test_only_those_gone_for_long_enough_are_forgotten() -> None:
         dedup.persisted(name, 7)
         dedup.closed(name, at)
     dedup.closed("a", 3)  # closed again: gone since then
-    assert dedup.forget_inactive(INACTIVE_MS + 2) == 2
+    assert let_go(dedup, 2) == 2
     assert [dedup.last_sequence_id(name) for name in "abc"] == [7, -1, -1]
+
+
+def test_what_is_on_its_way_keeps_a_producer_from_being_forgotten() -> None:
+    dedup = Dedup()
+    dedup.judge("p", 9)
+    dedup.closed("p", 0)
+    assert let_go(dedup, 1) == 0
+    dedup.persisted("p", 9)
+    assert let_go(dedup, 1) == 1
+
+
+def test_a_producer_that_is_let_go_counts_but_is_in_no_snapshot() -> None:
+    dedup = Dedup()
+    store(dedup, 9)
+    dedup.closed("p", 0)
+    before = dedup.snapshot(1)
+    assert dedup.let_go(0)
+    assert dedup.snapshot(1) == Dedup().snapshot(1)
+    assert dedup.judge("p", 9) is DUPLICATE
+    dedup.keep_let_go()
+    assert dedup.snapshot(1) == before
+    assert dedup.forget_let_go() == 0
+
+
+@pytest.mark.parametrize("leaves_again", [True, False])
+def test_a_producer_that_comes_back_is_not_let_go(leaves_again: bool) -> None:
+    dedup = Dedup()
+    store(dedup, 9)
+    dedup.closed("p", 0)
+    assert dedup.let_go(0)
+    dedup.opened("p")
+    if leaves_again:
+        dedup.closed("p", 5)
+    dedup.check()
+    assert dedup.forget_let_go() == 0
+    assert dedup.last_sequence_id("p") == 9
+
+
+def test_one_that_is_let_go_can_make_room() -> None:
+    dedup = Dedup(producers_max=1)
+    store(dedup, 9)
+    dedup.closed("p", 0)
+    assert dedup.let_go(0)
+    dedup.opened("q")
+    dedup.check()
+    assert dedup.forget_let_go() == 0
 
 
 def test_past_the_maximum_the_one_gone_for_longest_makes_room() -> None:
@@ -295,7 +351,7 @@ def test_closing_a_stranger_changes_nothing() -> None:
     dedup = Dedup()
     dedup.closed("p", 0)
     dedup.check()
-    assert dedup.forget_inactive(INACTIVE_MS) == 0
+    assert not dedup.let_go(0)
 
 
 # ── restart ───────────────────────────────────────────────────────────────────────────────────────
@@ -313,7 +369,7 @@ def lived() -> Dedup:
 
 
 def test_a_snapshot_keeps_what_is_persisted_and_forgets_what_is_pushed() -> None:
-    dedup, end_index = Dedup.restore(lived().snapshot(1234), now_ms=50)
+    dedup, end_index = Dedup.restore(lived().snapshot(1234), now=50)
     dedup.check()
     assert end_index == 1234
     assert dedup.last_sequence_id("p") == 9
@@ -325,22 +381,22 @@ def test_a_snapshot_keeps_what_is_persisted_and_forgets_what_is_pushed() -> None
 
 def test_a_snapshot_of_a_snapshot_is_the_same() -> None:
     written = lived().snapshot(1234)
-    dedup, _ = Dedup.restore(written, now_ms=50)
+    dedup, _ = Dedup.restore(written, now=50)
     assert dedup.snapshot(1234) == written
 
 
 def test_after_a_restart_all_are_gone_since_then() -> None:
-    dedup, _ = Dedup.restore(lived().snapshot(0), now_ms=1000)
-    assert dedup.forget_inactive(INACTIVE_MS + 999) == 0
-    assert dedup.forget_inactive(INACTIVE_MS + 1000) == 3
+    dedup, _ = Dedup.restore(lived().snapshot(0), now=1000)
+    assert let_go(dedup, 999) == 0
+    assert let_go(dedup, 1000) == 3
 
 
 def test_replay_goes_on_where_the_snapshot_ends() -> None:
-    dedup, _ = Dedup.restore(lived().snapshot(1234), now_ms=0)
-    dedup.replay("p", 10, chunk=chunk(1), now_ms=0)  # the snapshot has it
-    dedup.replay("p", 10, chunk=chunk(2), now_ms=0)
-    dedup.replay("new", 0, 4, now_ms=0)
-    dedup.replay("new", 5, chunk=chunk(0), now_ms=0)
+    dedup, _ = Dedup.restore(lived().snapshot(1234), now=0)
+    dedup.replay("p", 10, chunk=chunk(1), now=0)  # the snapshot has it
+    dedup.replay("p", 10, chunk=chunk(2), now=0)
+    dedup.replay("new", 0, 4, now=0)
+    dedup.replay("new", 5, chunk=chunk(0), now=0)
     dedup.check()
     assert dedup.last_sequence_id("p") == 10
     assert dedup.last_sequence_id("new") == 4
@@ -352,8 +408,8 @@ def test_replay_goes_on_where_the_snapshot_ends() -> None:
 @pytest.mark.parametrize("ids", [(2**64 - 1, 0), (-1, 0), (7, 2**64 - 1)])
 def test_an_entry_that_says_impossible_ids_is_not_believed(ids: tuple[int, int]) -> None:
     dedup = Dedup()
-    dedup.replay("p", 3, now_ms=0)
-    dedup.replay("p", *ids, now_ms=0)
+    dedup.replay("p", 3, now=0)
+    dedup.replay("p", *ids, now=0)
     assert dedup.last_sequence_id("p") == 3
     assert Dedup.restore(dedup.snapshot(0), 0)[0].last_sequence_id("p") == 3
 
@@ -367,9 +423,9 @@ def test_the_highest_id_there_is_survives_a_snapshot() -> None:
 def test_a_replay_of_many_producers_keeps_the_latest() -> None:
     dedup = Dedup(producers_max=3)
     for number in range(10):
-        dedup.replay(f"p{number}", number, now_ms=number)
-    dedup.replay("p7", 70, now_ms=10)
-    dedup.replay("p10", 10, now_ms=11)
+        dedup.replay(f"p{number}", number, now=number)
+    dedup.replay("p7", 70, now=10)
+    dedup.replay("p10", 10, now=11)
     dedup.check()
     assert [dedup.last_sequence_id(f"p{number}") for number in range(7, 11)] == [70, -1, 9, 10]
 
@@ -393,7 +449,7 @@ def sealed(body: bytes) -> bytes:
 )
 def test_bytes_that_are_no_snapshot_are_refused(data: bytes, error: type, says: str) -> None:
     with pytest.raises(error, match=says):
-        Dedup.restore(data, now_ms=0)
+        Dedup.restore(data, now=0)
 
 
 def test_what_one_producer_never_stored_says_nothing_of_another() -> None:

@@ -71,7 +71,7 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
         topic.check_published_to()
         _check_encryption(topic, command)
         # From here on nothing waits until the producer is in.
-        admission = _admit(command, made)
+        admission = _admit(session, command, made)
         made.waiting_request_id = command.request_id
         topic.producers[made.name] = made
         session.add_producer(made)
@@ -151,7 +151,7 @@ async def _settle(session: Session, made: Producer) -> None:
         dedup.disowned(made.name)
 
 
-def _admit(command: pb.CommandProducer, made: Producer) -> Admission[Producer]:
+def _admit(session: Session, command: pb.CommandProducer, made: Producer) -> Admission[Producer]:
     topic = made.topic
     if topic.dedup is not None:
         topic.dedup.opened(made.name)
@@ -159,6 +159,6 @@ def _admit(command: pb.CommandProducer, made: Producer) -> Admission[Producer]:
     admission = topic.access.admit(made, made.mode, epoch)
     if admission.error is not None:
         if topic.dedup is not None:
-            topic.dedup.closed(made.name, made.connected_since_ms)
+            topic.dedup.closed(made.name, session.broker.clock.monotonic())
         raise admission.error
     return admission

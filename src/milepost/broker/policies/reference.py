@@ -65,6 +65,7 @@ broker's [settings](configuration.md). A value replaces the whole value of the l
   nothing acts on them. Other clusters, and filters that are not installed, are refused with upstream's
   statuses.
 - **Deduplication** switched for a topic in use begins, or ends, between two messages, before it is answered.
+  The sequence ids of a producer that is gone for six hours (`deduplication_inactive_s`) are forgotten.
 - A **dispatch rate** may be set for one subscription (`…/{topic}/{subscription}/dispatchRate`); it holds
   before what the topic has for each.
 
