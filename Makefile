@@ -56,7 +56,8 @@ fuzz: $(READY) ## every fuzz target for SECONDS=60, all in about 14 minutes
 	MILEPOST_FUZZ_SECONDS=$(SECONDS) $(BIN)/python -m pytest -q -n $(JOBS) tests/fuzz
 
 clients: $(READY) ## other official clients beside the wheel: needs Go, a JDK and Maven, and their packages
-	MILEPOST_CLIENTS=1 $(BIN)/python -m pytest -q -rs tests/compat/test_go_client.py tests/compat/test_java_client.py
+	MILEPOST_CLIENTS=1 $(BIN)/python -m pytest -q -rs tests/compat/test_go_client.py tests/compat/test_java_client.py \
+	  tests/compat/test_java_interfaces.py
 
 suites: $(READY) ## the suites that official clients bring, from MILEPOST_SUITE_PYTHON and _GO; takes ports 6650-8443
 	$(BIN)/python tests/suites/run.py

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pulsar
 import pytest
 from compat.broker_process import BrokerProcess
+from compat.java import BUILD_TIMEOUT_S, SOURCE, class_path, run
 from compat.talk import batching
 from pulsar import InitialPosition
 from pulsar.schema import AvroSchema, Integer, JsonSchema, Record, String
 
-SOURCE = Path(__file__).with_name("java_client")
-BUILD_TIMEOUT_S = 280
+__all__ = ["class_path"]  # the fixture
+
 RUN_TIMEOUT_S = 280
 NAMESPACE = "persistent://public/default"
 
@@ -33,30 +31,6 @@ NAMES = [
     for source in sorted(SOURCE.glob("*.java"))
     for name in re.findall(r'checks\.check\("(\w+)"', source.read_text())
 ]
-
-
-@pytest.fixture(scope="session")
-def class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The jars, and the program compiled."""
-    for tool in ("java", "javac", "mvn"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"there is no {tool} here")
-    made = tmp_path_factory.mktemp("java")
-    shutil.copy(SOURCE / "pom.xml", made)
-    jars = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
-    fetched = run(jars, made, BUILD_TIMEOUT_S)
-    if fetched.returncode:
-        pytest.skip(f"the Java client cannot be had here: {fetched.stdout[:300]}")
-    sources = map(str, sorted(SOURCE.glob("*.java")))
-    built = run(["javac", "-cp", "lib/*", "-d", "classes", *sources], made, BUILD_TIMEOUT_S)
-    assert built.returncode == 0, built.stderr
-    return f"{made}/classes:{made}/lib/*"
-
-
-def run(command: list[str], directory: Path, timeout: float) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, cwd=directory, capture_output=True, text=True, timeout=timeout, check=False
-    )
 
 
 class Order(Record):

@@ -16,6 +16,7 @@ from milepost.admin.request import (
     namespace_path,
     path,
     put,
+    subscription_path,
     topic_path,
 )
 
@@ -62,12 +63,12 @@ def get_namespaces_of_group(tenant: str, cluster: str, group: str) -> Script[lis
 
 
 def get_replicated_status(topic: str, subscription: str) -> Script[Json]:
-    target = topic_path(topic, "subscription", subscription, "replicatedSubscriptionStatus")
+    target = subscription_path(topic, subscription, "replicatedSubscriptionStatus")
     return (yield get(target)).object()
 
 
 def set_replicated_status(topic: str, subscription: str, replicated: bool) -> Script[None]:
-    target = topic_path(topic, "subscription", subscription, "replicatedSubscriptionStatus")
+    target = subscription_path(topic, subscription, "replicatedSubscriptionStatus")
     yield Request("POST", target, {}, encode(replicated))
 
 

@@ -162,7 +162,8 @@ def own_path(topic: str, *rest: object) -> str:
 
 
 def subscription_path(topic: str, subscription: str, *rest: object) -> str:
-    return topic_path(topic, "subscription", subscription, *rest)
+    """`…/topic/subscription/name/…`; brokers decode this name twice, so it is encoded twice."""
+    return topic_path(topic, "subscription", quote(subscription, safe=""), *rest)
 
 
 def schema_path(topic: str, *rest: object) -> str:

@@ -110,7 +110,7 @@ async def close_topic(broker: Broker, topic: Topic) -> None:
 
 def _goes_on(topic: Topic) -> bool:
     """Is there an open ledger with entries in it, for which more may come?"""
-    if not topic.name.is_persistent or topic.is_terminated or topic.log.damage is not None:
+    if not topic.name.is_persistent or topic.is_terminated or topic.log.refusal is not None:
         return False
     ledgers = topic.log.ledgers
     return bool(ledgers) and ledgers[-1].entries > 0 and not ledgers[-1].sealed

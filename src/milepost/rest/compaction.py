@@ -9,7 +9,7 @@ from milepost.broker import compaction
 from milepost.broker.auth.operations import Operation
 from milepost.rest import audit
 from milepost.rest.permission import needs
-from milepost.rest.request import TOPIC, AskedBroker, OpenParts, OpenTopic
+from milepost.rest.request import TOPIC, AskedBroker, FoundTopic, OpenParts
 
 router = APIRouter(tags=["compaction"], dependencies=[needs(Operation.ADMINISTER_TOPIC)])
 
@@ -30,7 +30,7 @@ async def compact(request: Request, broker: AskedBroker, topics: OpenParts) -> N
 
 
 @router.get(f"{TOPIC}/compaction")
-async def compaction_status(topic: OpenTopic) -> CompactionStatus:
+async def compaction_status(topic: FoundTopic) -> CompactionStatus:
     """How the last compaction went, or how the one that runs goes."""
     runs = topic.compactions
     return CompactionStatus(status=runs.status, lastError=runs.last_error)

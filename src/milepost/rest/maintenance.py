@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from milepost.broker import upkeep
 from milepost.broker.auth.operations import Operation
 from milepost.broker.topic import Topic
-from milepost.errors import PreconditionFailed
+from milepost.errors import NotAllowed, PreconditionFailed
 from milepost.positions.ids import Position
 from milepost.rest import audit
 from milepost.rest.message_ids import LONG_MAX, MessageIdData, message_id
@@ -68,7 +68,9 @@ async def terminate_partitions(
 ) -> dict[int, MessageIdData]:
     """The same for all partitions; answers each one's last id."""
     last: dict[int, MessageIdData] = {}
-    partitions = broker.directory.partitioned_doc(name)["partitions"]
+    partitions = broker.directory.partitions(name)
+    if partitions is None:
+        raise NotAllowed(f"{name} is not partitioned; terminate it as a topic")
     for number in range(partitions):
         topic = await open_topic(request, name.partition_name(number))
         last[number] = await terminate(request, broker, topic)

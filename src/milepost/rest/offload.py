@@ -18,7 +18,7 @@ from milepost.rest.maintenance import GivenPosition
 from milepost.rest.message_ids import MessageIdData
 from milepost.rest.permission import needs
 from milepost.rest.policies import NAMESPACE_PATH, Target, namespace_target
-from milepost.rest.request import TOPIC, OpenTopic
+from milepost.rest.request import TOPIC, FoundTopic
 
 router = APIRouter(tags=["offloading"])
 
@@ -81,12 +81,12 @@ class OffloadStatus(BaseModel):
 
 
 @router.put(f"{TOPIC}/offload", status_code=204, dependencies=[needs(Operation.ADMINISTER_TOPIC)])
-async def offload(topic: OpenTopic, before: Annotated[GivenPosition, Body()]) -> None:
+async def offload(topic: FoundTopic, before: Annotated[GivenPosition, Body()]) -> None:
     """Nothing is offloaded; the status says why."""
 
 
 @router.get(f"{TOPIC}/offload", dependencies=[needs(Operation.ADMINISTER_TOPIC)])
-async def offload_status(topic: OpenTopic) -> OffloadStatus:
+async def offload_status(topic: FoundTopic) -> OffloadStatus:
     """Always `ERROR`: there is no store to offload to."""
     return OffloadStatus(
         status="ERROR",

@@ -46,6 +46,7 @@ public final class Checks {
         new Redelivery(checks).run();
         new Schemas(checks).run();
         new Administration(checks).run();
+        new Upstream(checks).run();
         checks.client.close();
         checks.admin.close();
         System.exit(0); // threads that the libraries leave behind are not waited for

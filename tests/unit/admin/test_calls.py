@@ -82,7 +82,7 @@ ROWS: list[tuple[str, tuple[Any, ...], dict[str, Any], str, Any]] = [
     ("update_subscription_properties", (TOPIC, "billing", {}), {}, f"PUT {S}/properties", {}),
     ("skip_messages", (TOPIC, "billing", 3), {}, f"POST {S}/skip/3", None),
     ("skip_all_messages", (TOPIC, "billing"), {}, f"POST {S}/skip_all", None),
-    ("skip_all_messages", (TOPIC, "a/b"), {}, f"POST {T}/subscription/a%2Fb/skip_all", None),
+    ("skip_all_messages", (TOPIC, "a/b"), {}, f"POST {T}/subscription/a%252Fb/skip_all", None),
     ("expire_messages", (TOPIC, "billing", 60), {}, f"POST {S}/expireMessages/60", None),
     (
         "expire_messages_until",

@@ -56,7 +56,7 @@ def test_all_partitions_are_terminated_at_once(web: Web) -> None:
     assert web("POST many/terminate").status == 405
     last = web("POST many/terminate/partitions").json
     assert {key: one["partitionIndex"] for key, one in last.items()} == {"0": 0, "1": 1}
-    assert web("POST t/terminate/partitions").status == 404
+    assert web("POST t/terminate/partitions").status == 405
 
 
 def test_truncating_leaves_nothing(web: Web) -> None:
@@ -178,3 +178,32 @@ def test_a_deleted_topic_has_lost_nothing(web: Web) -> None:
     stage = stage.restarted()
     assert stage.store.losses == {}
     assert Web(stage)("GET /admin/v2/brokers/health").status == 200
+
+
+def test_a_damaged_topic_can_be_unloaded(web: Web) -> None:
+    """It begins no ledger then: what is lost of the old one is not accepted yet."""
+    stage = web.stage
+    stage.publish(stage.producer(stage.topic()), message(0))
+    stage.checkpoint()
+    cut_ledger(stage, 50)
+    web = Web(stage.restarted())
+    assert web("PUT t/unload").status == 204
+    assert len(web("GET t/losses").json) == 1
+    assert len(web("GET t/internalStats").json["ledgers"]) == 1
+
+
+def test_what_only_a_topic_has_is_not_found_for_a_whole_partitioned_one(web: Web) -> None:
+    """As at upstream, whose Java client has a class of its own for it."""
+    assert web("PUT many/partitions", 2).status == 204
+    before = {"ledgerId": 1, "entryId": 0}
+    assert web.statuses("GET many/compaction", "GET many/offload") == [404, 404]
+    assert web("PUT many/offload", before).status == 404
+
+
+def test_types_of_subscriptions_that_no_policy_names_are_no_list(web: Web) -> None:
+    web.stage.topic()
+    assert web("GET t/subscriptionTypesEnabled").body == b""
+    assert web("POST t/subscriptionTypesEnabled", ["Shared"]).status == 204
+    assert web("GET t/subscriptionTypesEnabled").json == ["Shared"]
+    assert web("DELETE t/subscriptionTypesEnabled").status == 204
+    assert web("GET t/subscriptionTypesEnabled").body == b""

@@ -344,7 +344,7 @@ TABLE: tuple[Policy, ...] = (
         shape=Several(SUBSCRIPTION_TYPES),
         default=lambda settings: [],
         namespace=Route(path="subscriptionTypesEnabled", unset=[]),
-        topic=Route(path="subscriptionTypesEnabled", unset=[]),
+        topic=Route(path="subscriptionTypesEnabled"),
     ),
     Policy(
         name="schema_compatibility",
