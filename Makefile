@@ -10,13 +10,14 @@ JOBS ?= 2
 # Tests that wait for other processes more than they work.
 WAITING_JOBS ?= 3
 SECONDS ?= 60
+LINES ?= 27000
 # What `make check` runs; `make test` runs everything else too, whatever there is.
 QUICK := tests/unit tests/property tests/scenarios tests/pips tests/test_tidy.py tests/test_docs.py \
 	tests/test_examples.py tests/test_judge.py
 # As pytest, but what fails beside other work is judged alone.
 JUDGE := $(BIN)/python tests/judge.py -q --durations=15
 
-.PHONY: help setup run demo check test fuzz bench campaign clients suites pipelines docs format lock clean
+.PHONY: help setup run demo check test fuzz words bench campaign clients suites pipelines docs format lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -54,6 +55,9 @@ test: check ## everything that CI runs
 
 fuzz: $(READY) ## every fuzz target for SECONDS=60, all in about 14 minutes
 	MILEPOST_FUZZ_SECONDS=$(SECONDS) $(BIN)/python -m pytest -q -n $(JOBS) tests/fuzz
+
+words: $(READY) ## 27,000 random command lines with hostile values: none may end as a bug (ten minutes)
+	MILEPOST_WORDS=$(LINES) $(BIN)/python -m pytest -q tests/e2e/test_words.py
 
 clients: $(READY) ## other official clients beside the wheel: needs Go, a JDK and Maven, and their packages
 	MILEPOST_CLIENTS=1 $(BIN)/python -m pytest -q -rs tests/compat/test_go_client.py tests/compat/test_java_client.py \

@@ -9,6 +9,7 @@
     │   ├── InvalidPartitions
     │   │   └── FewerPartitions
     │   ├── InvalidSetting
+    │   │   └── MissingFile     a file that was named and is not there; also a NotFound
     │   ├── InvalidOption
     │   ├── InvalidCheckpoint
     │   ├── InvalidPolicy       a policy of the wrong type, or that contradicts itself
@@ -177,6 +178,10 @@ class MetadataError(MilepostError):
 
 class NotFound(MetadataError, LookupError):
     http_status = 404
+
+
+class MissingFile(InvalidSetting, NotFound):
+    """A file that a setting or a command line names, and that is not there."""
 
 
 class TopicNotFound(NotFound):

@@ -110,7 +110,7 @@ def test_a_dry_run_says_what_the_seek_does(sh: Shell) -> None:
     sh("topics", "create-subscription", topic, "-s", "billing", "-m", "earliest")
     sh("produce", topic, given=b"a\nb\nc\nd\n")
     sh("consume", topic, "-s", "billing", "-n", "3")
-    said = f"{topic} billing: from index 3 to 1 of [0, 4): 2 delivered again, 0 skipped\n"
+    said = f"{topic} billing: from index 3 to 1 of [0, 4): 2 indexes delivered again, 0 skipped\n"
     dry = "nothing was changed: this was a dry run\n"
     assert sh("seek", topic, "billing", "--to", "1", "--dry-run") == said + dry
     assert (
@@ -120,10 +120,10 @@ def test_a_dry_run_says_what_the_seek_does(sh: Shell) -> None:
     assert "from index 3 to 3 " in sh("seek", topic, "billing", "--by", "0", "--dry-run")
     assert sh("seek", topic, "billing", "--to", "1", "--expected", "3") == said
     assert sh("consume", topic, "-s", "billing", "-n", "1") == "b\n"
-    assert ": 0 delivered again, 2 skipped" in sh(
+    assert ": 0 indexes delivered again, 2 skipped" in sh(
         "topics", "clear-backlog", topic, "-s", "billing", "--dry-run"
     )
-    assert ": 0 delivered again, 2 skipped" in sh(
+    assert ": 0 indexes delivered again, 2 skipped" in sh(
         "topics", "skip", topic, "-s", "billing", "-n", "9", "--dry-run"
     )
     assert "index 1" in sh("subscriptions", "resets", topic, "billing")

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from milepost.admin.request import Json, Script, delete, get, namespace_path, path, post, put
+from milepost.admin.request import (
+    Json,
+    Script,
+    delete,
+    get,
+    namespace_path,
+    post,
+    put,
+    tenant_path,
+)
 
 
 def list_namespaces(tenant: str) -> Script[list[str]]:
-    return (yield get(path("admin/v2/namespaces", tenant))).strings()
+    return (yield get(tenant_path("admin/v2/namespaces", tenant))).strings()
 
 
 def create_namespace(

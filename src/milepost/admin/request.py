@@ -177,6 +177,13 @@ def namespace_path(namespace: str, *rest: object) -> str:
     return path("admin/v2/namespaces", name.tenant, name.local_name, *rest)
 
 
+def tenant_path(root: str, tenant: str) -> str:
+    """The path of a tenant; a namespace in its place would lead to another call."""
+    if "/" in tenant:
+        raise InvalidInput(f"{tenant!a} is no tenant: a tenant's name has no slash")
+    return path(root, tenant)
+
+
 def path(root: str, *parts: object) -> str:
     """A path below a root; `InvalidInput` for a part that would lead out of it.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from milepost.admin.request import Json, Script, delete, get, path, post, put
+from milepost.admin.request import Json, Script, delete, get, post, put, tenant_path
 
 
 def list_tenants() -> Script[list[str]]:
@@ -48,4 +48,4 @@ def list_clusters() -> Script[list[str]]:
 
 
 def _path(tenant: str) -> str:
-    return path("admin/v2/tenants", tenant)
+    return tenant_path("admin/v2/tenants", tenant)

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from milepost.admin.errors import AdminError, BadAnswer, Unreachable, error_of
 from milepost.admin.request import Answer, Request
-from milepost.errors import InvalidInput
+from milepost.errors import InvalidInput, MissingFile
 
 if TYPE_CHECKING:
     import ssl
@@ -68,6 +68,10 @@ class Tls:
 
         try:
             context = ssl.create_default_context(cafile=self.trust_certs)
+        except FileNotFoundError:
+            raise MissingFile(
+                f"trusted certificates {self.trust_certs}: there is no such file"
+            ) from None
         except OSError as error:
             raise InvalidInput(f"trusted certificates {self.trust_certs}: {_why(error)}") from None
         if self.allow_insecure or not self.verify_hostname:
@@ -77,6 +81,10 @@ class Tls:
         if self.certificate:
             try:
                 context.load_cert_chain(self.certificate, self.key)
+            except FileNotFoundError:
+                raise MissingFile(
+                    f"certificate {self.certificate} with key {self.key}: there is no such file"
+                ) from None
             except OSError as error:
                 raise InvalidInput(
                     f"certificate {self.certificate} with key {self.key}: {_why(error)}"

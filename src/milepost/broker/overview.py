@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from milepost.broker.broadcast import TYPE_NAME, BroadcastGroup
 from milepost.broker.progress import Progress, progress_of
 from milepost.broker.slices import Slices
-from milepost.broker.verdict import Verdict
 from milepost.errors import NotFound
+from milepost.positions.verdicts import Verdict
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker

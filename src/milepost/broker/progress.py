@@ -13,11 +13,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from milepost.broker.pace import Sample
-from milepost.broker.verdict import Asking, Hole, Verdict, judge
+from milepost.broker.verdict import Asking, Hole, judge
 from milepost.cursor.cursor import Cursor
 from milepost.positions.ids import MessageId
 from milepost.positions.ranges import Range
 from milepost.positions.spans import Span
+from milepost.positions.verdicts import Verdict
 from milepost.storage.entry import BATCH
 
 if TYPE_CHECKING:

@@ -196,7 +196,7 @@ class Settings(SecuritySettings, PolicySettings):
         live=True,
     )
     max_chunks_per_message: int = count(
-        5000, 0, _COUNT_MAX, "Chunks of one message; 0 is no limit.", live=True
+        10_000, 0, _COUNT_MAX, "Chunks of one message; 0 is no limit.", live=True
     )
     deduplication: bool = switch(
         False,
@@ -438,7 +438,10 @@ class Settings(SecuritySettings, PolicySettings):
                 raise InvalidSetting(f"{name} = {shown}: expected {setting.allowed}")
         for plain, encrypted in (("port", "tls_port"), ("http_port", "https_port")):
             if getattr(self, plain) < 0 and getattr(self, encrypted) < 0:
-                raise InvalidSetting(f"{plain} and {encrypted} are -1: nobody could connect")
+                raise InvalidSetting(
+                    f"{plain} = {getattr(self, plain)} and {encrypted} = {getattr(self, encrypted)}: "
+                    f"one of the two ports must be open; 0 takes any free port"
+                )
         listeners.parse(self.advertised_listeners)
 
     @property

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from milepost.broker import addresses, compacted, delayed, limits, tally
 from milepost.broker.ack_journal import AckJournal, Done, Journaling
 from milepost.broker.chunk_gate import ChunkedMessage, ChunkGate
-from milepost.broker.chunk_handover import CHUNKS_AT_ONCE, Handover, Handovers
+from milepost.broker.chunk_handover import Handover, Handovers
 from milepost.broker.chunk_restart import needs_restart, restart_frame
 from milepost.broker.consumer import NO_EPOCH, PERMITS_MAX, Consumer
 from milepost.broker.dispatch import Dispatcher, make_dispatcher
@@ -46,10 +46,6 @@ if TYPE_CHECKING:
 
 # Entries that are dealt with one by one in one go: some ten microseconds each. Then others have a turn.
 SINGLES_MAX = 64
-
-# Chunks that are met in one go and have to wait for others. Then the feed rests: a subscription that comes to
-# very many unfinished messages goes through them slowly.
-HELD_MAX = 16
 
 # The holder of what goes to nobody. Consumers are numbered from 1.
 _NO_CONSUMER = 0
@@ -244,12 +240,12 @@ class Subscription(Parts):
             compacted.skip_within(self, entries)
         at, count = self._hand_over(entries), len(entries)
         if at == count:
-            return at >= CHUNKS_AT_ONCE
+            return False
         if not at_once and self.dispatcher.keeps_order and self._comes_first(entries[at]):
             return False
-        singles = held = 0
+        singles = 0
         while at < count and not self.is_blocked:
-            if singles == SINGLES_MAX or held == HELD_MAX:
+            if singles == SINGLES_MAX:
                 break
             entry = entries[at]
             singles += 1
@@ -261,9 +257,8 @@ class Subscription(Parts):
                 at += aside
                 continue
             if entry.flags & CHUNK:
-                if not at_once and self._comes_first(entry):
+                if self._comes_first(entry):
                     return False  # the gate meets chunks in order, and an earlier one can go
-                at_once = True
                 met = self.gate.meet(entry)
                 self.pass_over(joined(met.given_up))
                 if met.looks_again:
@@ -271,7 +266,6 @@ class Subscription(Parts):
                     return False
                 message = met.message
                 if message is None and not met.is_entry:
-                    held += 1
                     at += 1
                     continue
             else:
@@ -291,9 +285,6 @@ class Subscription(Parts):
                 self._begin(consumer, message, entry)
                 at += 1
         is_enough = singles == SINGLES_MAX
-        if held == HELD_MAX:
-            self.rest()
-            is_enough = True
         self._demand_max = SINGLES_MAX if is_enough else NO_LIMIT
         return is_enough
 

@@ -13,42 +13,17 @@ was published. The broker sees what a monitor of positions cannot: permits, conn
     BLOCKED_BY_HOLE  later messages are acked, and the oldest one is not: it keeps all of them
     DAMAGED          the topic takes no messages: some are lost, or its ledgers cannot be written
 
-`judge` is pure. Trouble sorts first: the verdicts are listed here from none to most.
+`judge` is pure. The names and their order, from none to most trouble, are `positions/verdicts.py`'s.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from milepost.broker.pace import Recent
 from milepost.cursor.outcomes import Counts
-
-
-class Verdict(StrEnum):
-    CAUGHT_UP = "CAUGHT_UP"
-    CONSUMING = "CONSUMING"
-    SLOW = "SLOW"
-    RESET_PENDING = "RESET_PENDING"
-    NO_CONSUMER = "NO_CONSUMER"
-    STARVED = "STARVED"
-    STALLED = "STALLED"
-    BLOCKED_BY_HOLE = "BLOCKED_BY_HOLE"
-    DAMAGED = "DAMAGED"
-
-    @property
-    def severity(self) -> int:
-        """0 is well; the more the worse."""
-        return _SEVERITIES[self]
-
-    @property
-    def is_trouble(self) -> bool:
-        """Should somebody look at it?"""
-        return self.severity >= Verdict.NO_CONSUMER.severity
-
-
-_SEVERITIES: Final = {verdict: number for number, verdict in enumerate(Verdict)}
+from milepost.positions.verdicts import Verdict
 
 
 class Asking(NamedTuple):

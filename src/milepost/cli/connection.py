@@ -22,8 +22,9 @@ import click
 
 from milepost.cli.contexts import VARIABLE as CONTEXTS_VARIABLE
 from milepost.cli.contexts import load_contexts
+from milepost.cli.quantities import Number
 from milepost.client.endpoint import ADDRESSES, HTTP_URL_DEFAULT, Endpoint, first_of
-from milepost.errors import InvalidInput, InvalidSetting
+from milepost.errors import InvalidInput, InvalidSetting, MissingFile
 
 # Read by the command line, and by no broker.
 VARIABLES = {
@@ -34,7 +35,15 @@ VARIABLES = {
 }
 CONTEXT_VARIABLE = "MILEPOST_CONTEXT"
 CONF_VARIABLES = ("MILEPOST_CLIENT_CONF", "PULSAR_CLIENT_CONF")
-OF_THE_COMMAND_LINE = {*VARIABLES, *CONF_VARIABLES, CONTEXT_VARIABLE, CONTEXTS_VARIABLE}
+# Says where a bug is, when there was one.
+DEBUG_VARIABLE = "MILEPOST_DEBUG"
+OF_THE_COMMAND_LINE = {
+    *VARIABLES,
+    *CONF_VARIABLES,
+    CONTEXT_VARIABLE,
+    CONTEXTS_VARIABLE,
+    DEBUG_VARIABLE,
+}
 
 # Keys of Pulsar's client.conf; auth comes apart.
 CONF_KEYS = {
@@ -80,7 +89,7 @@ def connection_options(*, hidden: bool) -> list[click.Option]:
         click.Option(
             ["--tls-enable-hostname-verification"], is_flag=True, hidden=True, expose_value=False
         ),
-        option("--request-timeout", type=click.FloatRange(min=0.001), metavar="SECONDS"),
+        option("--request-timeout", type=Number(min=0.001), metavar="SECONDS"),
     ]
 
 
@@ -125,6 +134,8 @@ def _client_conf(file: Path) -> dict[str, Any]:
 
     try:
         text = file.read_text("utf-8")
+    except FileNotFoundError:
+        raise MissingFile(f"{file}: there is no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not text"
         raise InvalidSetting(f"{file}: cannot be read: {why}") from None

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from milepost.cli.connection import connection
+from milepost.cli.exits import CommandFailed
 from milepost.cli.messaging import run, together
-from milepost.cli.peek import index_of
+from milepost.cli.peek import end_index, index_of, not_there, partitions_of
 from milepost.cli.places import Kind, Place, parse_place
 from milepost.cli.remote import RemoteCommand
 from milepost.cli.templates import compile_template, json_line
@@ -132,20 +133,23 @@ def resolve(
     where: Endpoint, topic: str, first: Place, until: str | None
 ) -> tuple[list[str], dict[str, MessageId], dict[str, Place | None]]:
     """Partitions, and where each begins and ends: places become ids and indexes here."""
-    from milepost.positions.names import TopicName
-
     last = parse_place(until) if until else None
-    name = TopicName.parse(topic)
-    partitions, begins, ends = [str(name)], {}, {}
+    begins: dict[str, MessageId] = {}
+    ends: dict[str, Place | None] = {}
     with where.admin() as admin:
-        number = int(admin.get_partitioned_topic_metadata(str(name)).get("partitions", 0))
-        if number:
-            partitions = [str(name.partition_name(n)) for n in range(number)]
+        partitions = partitions_of(admin, topic)
+        shorter: list[CommandFailed] = []
         for one in partitions:
-            begins[one] = _begin(admin, one, first)
+            try:
+                begins[one] = _begin(admin, one, first)
+            except CommandFailed as refusal:  # this partition is shorter than others
+                shorter.append(refusal)
+                begins[one] = LATEST
             ends[one] = last
-            if last is not None and (last.number < 0 or last.kind is Kind.LATEST):
+            if last is not None and (last.is_from_end or last.kind is Kind.LATEST):
                 ends[one] = Place(Kind.INDEX, index_of(admin, one, last))
+    if len(shorter) == len(partitions):
+        raise shorter[0]
     return partitions, begins, ends
 
 
@@ -158,13 +162,16 @@ def _begin(admin: Admin, topic: str, place: Place) -> MessageId:
         return LATEST
     if place.message_id is not None:
         return place.message_id
+    if place.kind is Kind.TIME:
+        return admin.get_message_id_by_timestamp(topic, place.number)
+    index = index_of(admin, topic, place)
     try:
-        if place.kind is Kind.TIME:
-            return admin.get_message_id_by_timestamp(topic, place.number)
-        index = index_of(admin, topic, place)
         return admin.get_message_id_by_index(topic, index, precise=True)
     except Missing:
-        return LATEST  # it is still to be published
+        end = end_index(admin, topic)
+        if index > end:
+            raise not_there(topic, index, end) from None
+        return LATEST  # the next that is published
 
 
 async def print_all(client: Client, partitions: list[str], wanted: Wanted, out: BinaryIO) -> None:

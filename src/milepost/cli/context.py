@@ -10,6 +10,7 @@ import click
 from milepost.cli.contexts import FILE_FIELDS, SECRET_FIELDS, load_contexts, save_contexts
 from milepost.cli.groups import Group
 from milepost.cli.output import output_option, show_rows
+from milepost.client.endpoint import Endpoint
 
 
 @click.group(cls=Group, help="Names for the brokers that you work with.")
@@ -33,6 +34,7 @@ def add(name: str, **values: Any) -> None:
     for key in FILE_FIELDS:
         if values[key]:  # it will be used from other directories
             values[key] = str(Path(values[key]).expanduser().absolute())
+    Endpoint(**values)  # refuses an address that is none
     contexts = load_contexts()
     contexts.add(name, values)
     save_contexts(contexts)

@@ -47,8 +47,8 @@ class CommandFailed(Exception):
 
 # The first row whose class fits; what to do next is added to the error's own words.
 _ROWS: tuple[tuple[type[Exception], Exit, str], ...] = (
-    (errors.InvalidInput, Exit.USAGE, ""),
     (errors.NotFound, Exit.NOT_FOUND, ""),
+    (errors.InvalidInput, Exit.USAGE, ""),
     (errors.AlreadyExists, Exit.CONFLICT, ""),
     (errors.DataDirectoryLocked, Exit.CONFLICT, "stop it, or choose another --data"),
     (
@@ -81,7 +81,10 @@ _ROWS: tuple[tuple[type[Exception], Exit, str], ...] = (
     (errors.Busy, Exit.CONFLICT, ""),
     (errors.NotAllowed, Exit.USAGE, ""),
     (errors.MilepostError, Exit.FAILED, ""),
+    (FileNotFoundError, Exit.NOT_FOUND, ""),
     (OSError, Exit.STORAGE, ""),
+    # A payload, a file or an answer larger than this machine has room for.
+    (MemoryError, Exit.STORAGE, "name less, or a smaller file"),
 )
 
 
@@ -95,17 +98,21 @@ _REFUSED_ROLES: dict[int, Callable[[str], errors.MilepostError]] = {
 def explain(error: BaseException) -> tuple[str, Exit]:
     """One line for a person, without the program's name, and the code to exit with."""
     if isinstance(error, CommandFailed):
-        return _one_line(str(error)), error.code
+        return one_line(str(error)), error.code
+    if isinstance(error, UnicodeEncodeError):
+        # A terminal gives bytes that are no text as lone surrogates; no name may have them.
+        return f"{error.object[:80]!a}: not UTF-8", Exit.USAGE
     if isinstance(error, errors.BrokerError) and error.code in _REFUSED_ROLES:
         error = _REFUSED_ROLES[error.code](error.message)
     for kind, code, remedy in _ROWS:
         if isinstance(error, kind):
             what = _os_error(error) if isinstance(error, OSError) else str(error)
-            return _one_line(f"{what}; {remedy}" if remedy else what), code
+            what = what or "out of memory"
+            return one_line(f"{what}; {remedy}" if remedy else what), code
     return (
-        _one_line(
+        one_line(
             f"a bug in Milepost: {type(error).__name__}: {error}; "
-            "--log-level debug shows where; please report it"
+            "MILEPOST_DEBUG=1 shows where; please report it"
         ),
         Exit.FAILED,
     )
@@ -116,6 +123,7 @@ def _os_error(error: OSError) -> str:
     return f"{error.filename}: {what}" if error.filename else what
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """An error may quote what a person or a file said: it must not break or paint the line."""
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in " ".join(text.split("\n")))
+    shown = " ".join(text.split("\n"))
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in shown)

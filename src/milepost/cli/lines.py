@@ -19,10 +19,13 @@ from milepost.errors import InvalidInput
 class Line(NamedTuple):
     """One message that is to be published."""
 
-    data: bytes
-    key: str | None = None
+    # None is a null value, which is not the empty one.
+    data: bytes | None
+    # Bytes are a binary key, which travels as such.
+    key: str | bytes | None = None
     properties: dict[str, str] | None = None
     event_time: int | None = None
+    ordering_key: bytes | None = None
 
 
 class Cutter:
@@ -59,26 +62,43 @@ def _from_json(data: bytes) -> Line:
     shown = ascii(data[:60].decode("utf-8", "replace"))
     try:
         document: Any = json.loads(data)
-        if not isinstance(document, dict):
+        if not isinstance(document, dict) or not {"data", "data_base64"} & document.keys():
             raise ValueError
-        if "data_base64" in document:
-            payload = base64.b64decode(document["data_base64"], validate=True)
-        else:
-            value = document["data"]
-            payload = value.encode() if isinstance(value, str) else json.dumps(value).encode()
-        properties = {str(k): str(v) for k, v in (document.get("properties") or {}).items()}
-        key = document.get("key")
+        ordering_key = _value(document, "ordering_key")
         event_time = document.get("event_time")
         return Line(
-            payload,
-            None if key is None else str(key),
-            properties,
+            _value(document, "data"),
+            _key(document),
+            {str(k): _text(v) for k, v in (document.get("properties") or {}).items()},
             int(event_time) if event_time else None,
+            ordering_key,
         )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         raise InvalidInput(
             f'line {shown}: expected a JSON object with "data" or "data_base64"'
         ) from None
+
+
+def _value(document: dict[str, Any], name: str) -> bytes | None:
+    """A field that may be text, null, base64 of bytes, or JSON that stands for its own text."""
+    if f"{name}_base64" in document:
+        return base64.b64decode(document[f"{name}_base64"], validate=True)
+    value = document.get(name)
+    return None if value is None else _text(value).encode()
+
+
+def _key(document: dict[str, Any]) -> str | bytes | None:
+    if "key_base64" in document:
+        return base64.b64decode(document["key_base64"], validate=True)
+    key = document.get("key")
+    return None if key is None else _text(key)
+
+
+def _text(value: Any) -> str:
+    """Text as it is, other JSON as it is written; no property can be null."""
+    if value is None:
+        raise ValueError("null")
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def repeated(lines: Iterable[Line], times: int) -> Iterator[Line]:

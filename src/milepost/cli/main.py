@@ -6,18 +6,16 @@ and like there every failure is a 1.
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
+import traceback
 from typing import Any
 
 import click
 
 from milepost import __version__
-from milepost.cli.exits import Exit, explain
+from milepost.cli.exits import Exit, explain, one_line
 from milepost.cli.groups import Lazy, LazyGroup
-
-logger = logging.getLogger(__name__)
 
 COMMANDS = {
     "serve": Lazy("milepost.cli.serve:serve", "Run the broker."),
@@ -126,9 +124,9 @@ def _run(args: list[str]) -> int:
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "milepost"
         message = " ".join(error.format_message().split()).rstrip(".")
-        return _fail(f"{message} (see `{where} --help`)", Exit.USAGE)
+        return _fail(one_line(f"{message} (see `{where} --help`)"), Exit.USAGE)
     except click.ClickException as error:
-        return _fail(error.format_message(), Exit.FAILED)
+        return _fail(one_line(error.format_message()), Exit.USAGE)
     except (click.Abort, KeyboardInterrupt):
         return Exit.INTERRUPTED
     except (_PipeClosed, BrokenPipeError):
@@ -136,7 +134,8 @@ def _run(args: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.CLOSED_PIPE
     except Exception as error:
-        logger.debug("where it failed", exc_info=True)
+        if os.environ.get("MILEPOST_DEBUG"):
+            traceback.print_exc()
         return _fail(*explain(error))
     return result if isinstance(result, int) else Exit.OK
 

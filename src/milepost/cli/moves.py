@@ -1,9 +1,10 @@
 """What a reset did or would do, told: from where, to where, how many again, how many skipped.
 
-    persistent://public/default/orders billing: from index 100 to 40 of [0, 200): 60 delivered
+    persistent://public/default/orders billing: from index 100 to 40 of [0, 200): 60 indexes delivered
     again, 0 skipped
 
-The counting is the broker's, in one snapshot. Apache Pulsar cannot say it, and is told apart.
+The counting is the broker's, in one snapshot and in indexes: a chunked message has one for each chunk.
+Apache Pulsar cannot say it, and is told apart.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def show_outcome(subscription: str, outcome: ResetOutcome) -> None:
         note = f" ({move.note})" if move.note else ""
         click.echo(
             f"{move.topic} {subscription}: from index {move.was} to {move.to} of "
-            f"[{move.first}, {move.end}): {move.redelivered} delivered again, "
+            f"[{move.first}, {move.end}): {move.redelivered} indexes delivered again, "
             f"{move.skipped} skipped{note}"
         )
     if outcome.dry_run:

@@ -43,11 +43,17 @@ def peek(topic: str, subscription: str | None, begin: str | None, count: int) ->
     place = parse_place(begin or "earliest")
     found: list[StoredMessage] = []
     with connection().admin() as admin:
-        for one in partitions_of(admin, topic):
+        parts, shorter = partitions_of(admin, topic), []
+        for one in parts:
             if subscription:
                 found += next_of(admin, one, subscription, count)
-            else:
+                continue
+            try:
                 found += islice(messages_from(admin, one, place), count)
+            except CommandFailed as refusal:  # this partition is shorter than others
+                shorter.append(refusal)
+        if len(shorter) == len(parts):
+            raise shorter[0]
     if chosen() is not None:
         show_messages(found)
         return

@@ -3,8 +3,9 @@
     milepost perf produce orders -n 100000 -s 1024
     milepost perf consume orders -n 100000
 
-A line a second goes to standard error, the result to standard output: rates, and latencies from
-send to receipt (produce) or from publish to here (consume; both clocks must agree).
+A line a second goes to standard error, the result to standard output: rates, and for produce the latency
+from send to receipt. For consume it is the age of a message when it arrives, by both clocks: of messages
+that lay there before, how long ago they were published.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from milepost.cli.groups import Group
 from milepost.cli.latencies import Latencies
 from milepost.cli.messaging import run, together
 from milepost.cli.output import note, show_rows
+from milepost.cli.peek import partitions_of
 from milepost.cli.produce import COMPRESSIONS, Pace, Window, producer_options
-from milepost.cli.quantities import SIZE
+from milepost.cli.quantities import MESSAGE_SIZE, Number
 from milepost.cli.remote import RemoteCommand
 from milepost.errors import Timeout
 
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
     from milepost.client.client import Client
 
 QUANTILES = ("p50", "p95", "p99", "p99.9", "max")
-COLUMNS = ("messages", "seconds", "msg/s", "MB/s", *(f"{one} ms" for one in QUANTILES))
+RATES = ("messages", "seconds", "msg/s", "MB/s")
+COLUMNS = (*RATES, *(f"{one} ms" for one in QUANTILES))
+AGE_COLUMNS = (*RATES, *(f"age {one} ms" for one in QUANTILES))
 INTERVAL_S = 1.0
 IDLE_MS = 10_000
 
@@ -44,7 +48,8 @@ def perf() -> None:
 class Meter:
     """Counts of one run, and of the second that passes."""
 
-    def __init__(self) -> None:
+    def __init__(self, figure: str = "p99") -> None:
+        self._figure = figure
         self.count = 0
         self.size_bytes = 0
         self.latencies = Latencies()
@@ -63,7 +68,8 @@ class Meter:
         now = time.perf_counter()
         self._last = (now, self.count)
         rate = (self.count - before) / max(now - then, 1e-9)
-        return f"{self.count} messages, {rate:,.0f} msg/s, p99 {self.latencies.quantile_ms(0.99):.1f} ms"
+        p99 = self.latencies.quantile_ms(0.99)
+        return f"{self.count} messages, {rate:,.0f} msg/s, {self._figure} {p99:.1f} ms"
 
     def row(self) -> tuple[Any, ...]:
         took = max(self.ended - self.began, 1e-9)
@@ -98,8 +104,8 @@ async def _told(meter: Meter) -> AsyncIterator[None]:
 @perf.command(cls=RemoteCommand, help="Publish as fast as it goes, or at a rate.")
 @click.argument("topic")
 @click.option("-n", "--num-messages", "count", type=click.IntRange(min=1), default=100_000)
-@click.option("-s", "--size", type=SIZE, default="1024", help="Bytes of a message.  [1024]")
-@click.option("-r", "--rate", type=click.FloatRange(min=0), default=0.0, help="Messages a second.")
+@click.option("-s", "--size", type=MESSAGE_SIZE, default="1024", help="Bytes of a message.  [1024]")
+@click.option("-r", "--rate", type=Number(min=0), default=0.0, help="Messages a second.")
 @click.option("--max-outstanding", "outstanding", type=click.IntRange(min=1), default=1000)
 @click.option("-db", "--disable-batching", is_flag=True)
 @click.option("--compression", type=click.Choice(COMPRESSIONS), default="none")
@@ -151,17 +157,22 @@ async def _publish(
 @click.option("-s", "--subscription", help="As this subscription, with acks.")
 @click.option("-q", "--queue-size", type=click.IntRange(min=1), default=1000)
 def consume(topic: str, count: int, subscription: str | None, queue_size: int) -> None:
-    meter = run(_receive(connection().client(topic), topic, count, subscription, queue_size))
-    show_rows(COLUMNS, [meter.row()])
+    where = connection()
+    with where.admin() as admin:
+        names = partitions_of(admin, topic)
+        for name in names:  # a topic that is not there must not be made by looking at it
+            admin.get_subscriptions(name)
+    meter = run(_receive(where.client(topic), names, count, subscription, queue_size))
+    show_rows(AGE_COLUMNS, [meter.row()])
 
 
 async def _receive(
-    client: Client, topic: str, count: int, subscription: str | None, queue_size: int
+    client: Client, names: list[str], count: int, subscription: str | None, queue_size: int
 ) -> Meter:
     from milepost import InitialPosition
     from milepost.positions.ids import EARLIEST
 
-    meter = Meter()
+    meter = Meter("p99 age")
 
     async def receive(name: str) -> None:
         if subscription:
@@ -185,6 +196,5 @@ async def _receive(
                 consumer.acknowledge_nowait(message)
 
     async with client, _told(meter):
-        names = await client.get_topic_partitions(topic)
         await together(*(receive(name) for name in names))
     return meter

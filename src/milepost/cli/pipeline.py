@@ -24,7 +24,8 @@ from milepost.cli.bars import bar
 from milepost.cli.connection import connection
 from milepost.cli.exits import CommandFailed, Exit
 from milepost.cli.output import note, show_rows
-from milepost.cli.quantities import DURATION
+from milepost.cli.peek import partitions_of
+from milepost.cli.quantities import DURATION, Number
 from milepost.cli.quiet import quiet
 from milepost.cli.remote import RemoteCommand
 from milepost.cli.stopping import stopping
@@ -46,8 +47,8 @@ def pipeline() -> None:
     pass
 
 
-def _check_spark() -> None:
-    """Say in one line what is missing for pipelines."""
+def _check_installed() -> None:
+    """Say in one line which package is missing for pipelines."""
     try:
         from milepost.spark.pipelines import tasks  # noqa: F401
     except ImportError as error:
@@ -55,24 +56,28 @@ def _check_spark() -> None:
             f"pipelines need Spark: pip install 'milepost[spark]' ({error.name} is missing)",
             Exit.USAGE,
         ) from None
-    if lack := java.missing():
-        raise CommandFailed(lack, Exit.USAGE)
 
 
 def start_spark(master: str) -> Any:
     """A session, or one line on what is missing."""
-    _check_spark()
+    _check_installed()
+    if lack := java.missing():
+        raise CommandFailed(lack, Exit.USAGE)
     from milepost.spark.pipelines.tasks import session
 
     with quiet():
         return session(master)
 
 
-def _broker(topic: str) -> Connection:
+def _broker(topic: str, *, creates: bool = False) -> Connection:
     """The broker of this command line, as every other command finds it."""
     from milepost.spark.options import Connection
 
-    where = connection().located(topic)
+    given = connection()
+    where = given.located(topic)
+    if given.url is None and not creates:
+        with given.admin() as admin:
+            partitions_of(admin, topic)  # before Spark is started for a topic that is not there
     if where.is_tls or where.user or where.tls_certificate:
         raise CommandFailed(
             f"{where.url}: pipelines do not speak TLS, and know tokens only; name a plain port with --url",
@@ -148,7 +153,7 @@ def archive(
     """Archive what a topic holds into the directory LAKE, as Parquet or as a Delta table.
 
     Run again, it goes on where the lake ends. It can be killed at any moment."""
-    _check_spark()
+    _check_installed()
     from milepost.spark.options import ReadOptions, topic_name
 
     name = topic_name("TOPIC", topic)
@@ -203,7 +208,7 @@ def verify(lake: Path, copy: str | None, master: str) -> None:
     """Compare the directory LAKE with its topic, message by message.
 
     Exit code 7 when anything differs; every difference is a line on standard error."""
-    _check_spark()
+    _check_installed()
     from milepost.spark.options import topic_name
 
     name = None if copy is None else topic_name("--copy", copy)
@@ -238,12 +243,12 @@ def replay(lake: Path, topic: str, name: str, master: str) -> None:
     """Write everything in the directory LAKE to a topic, each partition in its order.
 
     The topic must deduplicate."""
-    _check_spark()
+    _check_installed()
     from milepost.spark.options import topic_name
 
     target = topic_name("TOPIC", topic)
     _lake(lake)
-    broker = _broker(target)
+    broker = _broker(target, creates=True)
     spark = start_spark(master)
     from milepost.spark.pipelines.replay import replay as run
 
@@ -259,7 +264,7 @@ def replay(lake: Path, topic: str, name: str, master: str) -> None:
 )
 @click.option(
     "--every",
-    type=click.FloatRange(min=0.05),
+    type=Number(min=0.05),
     default=RECORD_EVERY_S,
     show_default=True,
     help="Seconds between two looks, with --record.",
@@ -284,9 +289,14 @@ def progress(
     With --record it watches first; Ctrl-C ends that early, and the report is made all the same."""
     if topic is not None and namespace is not None:
         raise click.UsageError("a topic has a namespace already: say --topic or --namespace")
-    if lack := java.missing():
+    _check_installed()
+    from milepost.spark.pipelines.history import files
+
+    if record is None:
+        files(history, "samples")  # none: there is nothing to start Spark for
+    elif lack := java.missing():
         raise CommandFailed(lack, Exit.USAGE)
-    if record is not None:
+    else:
         _record(history, record, every, topic, namespace, group)
     spark = start_spark(master)
     from milepost.spark.pipelines.progress import reduce

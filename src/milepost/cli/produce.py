@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from milepost.cli.connection import connection
+from milepost.cli.input_files import InputFile
 from milepost.cli.lines import Cutter, Line, read_line, repeated
 from milepost.cli.messaging import run
 from milepost.cli.output import note
-from milepost.cli.quantities import Property
+from milepost.cli.quantities import Number, Property
 from milepost.cli.remote import RemoteCommand
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 READ_SIZE_BYTES = 64 * 1024
 PENDING_MAX = 1000
+# Without a receipt for so long, the command says that it waits.
+TELL_AFTER_S = 2.0
 COMPRESSIONS = ("none", "lz4", "zlib", "zstd", "snappy")
 
 
@@ -39,7 +42,7 @@ COMPRESSIONS = ("none", "lz4", "zlib", "zstd", "snappy")
 @click.option(
     "-f",
     "--files",
-    type=click.File("rb"),
+    type=InputFile(),
     multiple=True,
     metavar="FILE",
     help="A file as one message; - is the standard input.",
@@ -53,7 +56,7 @@ COMPRESSIONS = ("none", "lz4", "zlib", "zstd", "snappy")
 @click.option(
     "-J", "--json", "is_json", is_flag=True, help="A line is a JSON object, as consume's."
 )
-@click.option("-r", "--rate", type=click.FloatRange(min=0), default=0.0, help="Messages a second.")
+@click.option("-r", "--rate", type=Number(min=0), default=0.0, help="Messages a second.")
 @click.option("-db", "--disable-batching", is_flag=True)
 @click.option("-c", "--chunking", is_flag=True, help="Cut what is too large into chunks.")
 @click.option("--compression", type=click.Choice(COMPRESSIONS), default="none")
@@ -62,7 +65,7 @@ COMPRESSIONS = ("none", "lz4", "zlib", "zstd", "snappy")
 def produce(
     topic: str,
     messages: tuple[str, ...],
-    files: tuple[BinaryIO, ...],
+    files: tuple[bytes, ...],
     separator: str | None,
     num_produce: int,
     key: str | None,
@@ -79,7 +82,7 @@ def produce(
     def as_line(data: bytes) -> Line:
         line = read_line(data, key_separator=key_separator, is_json=is_json)
         merged = {**dict(properties), **(line.properties or {})}
-        return line._replace(key=line.key or key, properties=merged)
+        return line._replace(key=key if line.key is None else line.key, properties=merged)
 
     source: AsyncIterator[Line]
     if messages or files:
@@ -87,7 +90,7 @@ def produce(
             part for one in messages for part in (one.split(separator) if separator else [one])
         ]
         payloads = [text.encode("utf-8", "surrogateescape") for text in texts]
-        payloads += [file.read() for file in files]
+        payloads += files
         source = _listed(repeated([as_line(data) for data in payloads], num_produce))
     else:
         cut = delimiter.encode().decode("unicode_escape").encode() or b"\n"
@@ -126,6 +129,7 @@ async def publish(
         receipts: asyncio.Queue[Awaitable[MessageId] | None] = asyncio.Queue()
         window = Window(PENDING_MAX)
         printing = asyncio.create_task(_await_receipts(receipts, window, show_ids))
+        telling = asyncio.create_task(_tell_of_waits(window))
         pace = Pace(rate)
         try:
             async for line in lines:
@@ -138,12 +142,30 @@ async def publish(
                     properties=line.properties,
                     partition_key=line.key,
                     event_timestamp=line.event_time,
+                    ordering_key=line.ordering_key,
                 )
                 receipts.put_nowait(sent)
         finally:
             receipts.put_nowait(None)
-            count = await printing
+            try:
+                count = await printing
+            finally:
+                telling.cancel()
         return count
+
+
+async def _tell_of_waits(window: Window) -> None:
+    """Say so when no receipt comes for a while: a full disk or a quota holds messages back."""
+    seen, silent_s = window.answered, 0.0
+    while True:
+        await asyncio.sleep(TELL_AFTER_S)
+        silent_s = 0.0 if window.answered != seen or not window.waiting else silent_s + TELL_AFTER_S
+        seen = window.answered
+        if silent_s:
+            note(
+                f"no receipt for {silent_s:g} s, {window.waiting} messages wait; "
+                "`milepost brokers healthcheck` says how the broker is"
+            )
 
 
 class Window:
@@ -154,6 +176,11 @@ class Window:
         self._size = size
         self._count = 0
         self._room = asyncio.Event()
+        self.answered = 0
+
+    @property
+    def waiting(self) -> int:
+        return self._count
 
     async def enter(self) -> None:
         if self._count >= self._size:
@@ -168,6 +195,7 @@ class Window:
 
     def leave(self) -> None:
         self._count -= 1
+        self.answered += 1
         if self._count <= self._size // 2:
             self._room.set()
 

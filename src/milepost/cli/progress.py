@@ -20,7 +20,9 @@ import click
 from milepost.cli.connection import connection
 from milepost.cli.exits import CommandFailed, Exit
 from milepost.cli.output import chosen, note, show_object, show_rows
+from milepost.cli.quantities import Number
 from milepost.cli.remote import RemoteCommand
+from milepost.positions.verdicts import is_trouble, severity, worst
 
 GROUPS = (
     "group", "topic", "parts", "clients", "backlog", "ready", "inflight", "delayed", "holes",
@@ -32,12 +34,8 @@ PARTS = (
 )  # fmt: skip
 SUMS = ("backlog", "ready", "inflight", "delayed", "holes", "rate_acked")
 
-# From none to most; the last five are trouble.
-VERDICTS = (
-    "CAUGHT_UP", "CONSUMING", "SLOW", "RESET_PENDING", "NO_CONSUMER", "STARVED", "STALLED",
-    "BLOCKED_BY_HOLE", "DAMAGED",
-)  # fmt: skip
-TROUBLE = frozenset(VERDICTS[4:])
+# A message has one index, and a chunked message one for each of its chunks.
+WHAT_IS_COUNTED = "Counts are indexes: a message has one, a chunked message one for each chunk."
 
 Line = dict[str, Any]
 
@@ -46,7 +44,7 @@ Line = dict[str, Any]
 @click.option("-g", "--group", metavar="NAME", help="One group: its partitions and clients.")
 @click.option("-t", "--topic", metavar="TOPIC", help="Of one topic only.")
 @click.option("-n", "--namespace", metavar="TENANT/NAME", help="Of one namespace only.")
-@click.option("--watch", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Again and again.")
+@click.option("--watch", type=Number(min=0.1), metavar="SECONDS", help="Again and again.")
 @click.option("--check", is_flag=True, help="Exit with 9 if a group is in trouble.")
 def progress(
     group: str | None,
@@ -71,7 +69,7 @@ def progress(
             if watch is None:
                 break
             time.sleep(watch)
-    in_trouble = any(line["verdict"] in TROUBLE for line in lines)
+    in_trouble = any(is_trouble(line["verdict"]) for line in lines)
     return Exit.TROUBLE if check and in_trouble else Exit.OK
 
 
@@ -80,6 +78,8 @@ def show(lines: Sequence[Line], group: str | None) -> None:
         show_object(list(lines))
     elif group is None:
         show_rows(GROUPS, group_rows(lines))
+        if chosen() != "csv":
+            note(WHAT_IS_COUNTED)
     else:
         show_rows(PARTS, part_rows(lines))
         if chosen() != "csv":
@@ -95,7 +95,8 @@ def group_rows(lines: Sequence[Line]) -> list[tuple[object, ...]]:
     for (topic, name), parts in groupby(whole, key=_name):
         found = list(parts)
         sums = {column: sum(line[column] for line in found) for column in SUMS}
-        worst = max(found, key=_severity)
+        verdict = worst(line["verdict"] for line in found)
+        reason = next(line["reason"] for line in found if line["verdict"] == verdict)
         rows.append(
             (
                 name,
@@ -105,11 +106,11 @@ def group_rows(lines: Sequence[Line]) -> list[tuple[object, ...]]:
                 *(sums[column] for column in SUMS[:5]),
                 float(sums["rate_acked"]),
                 age(max(line["behind_ms"] for line in found)),
-                worst["verdict"],
-                worst["reason"],
+                verdict,
+                reason,
             )
         )
-    rows.sort(key=lambda row: (-VERDICTS.index(str(row[11])), -int(str(row[4]))))
+    rows.sort(key=lambda row: (-severity(str(row[11])), -int(str(row[4]))))
     return rows
 
 
@@ -147,8 +148,8 @@ def totals(lines: Sequence[Line]) -> list[str]:
         return []
     sums = {column: sum(line[column] for line in whole) for column in SUMS}
     found = [
-        f"backlog {sums['backlog']}: {sums['ready']} ready, {sums['inflight']} inflight, "
-        f"{sums['delayed']} delayed; {sums['rate_acked']:.1f} acked a second"
+        f"backlog {sums['backlog']} indexes: {sums['ready']} ready, {sums['inflight']} inflight, "
+        f"{sums['delayed']} delayed; {sums['rate_acked']:.1f} acked a second. {WHAT_IS_COUNTED}"
     ]
     # What is well needs no words.
     told = [line for line in whole if line["verdict"] != "CAUGHT_UP"]
@@ -187,4 +188,4 @@ def _name(line: Line) -> tuple[str, str]:
 
 
 def _severity(line: Line) -> int:
-    return VERDICTS.index(line["verdict"])
+    return severity(line["verdict"])

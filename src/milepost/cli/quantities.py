@@ -19,6 +19,7 @@ import click
 from milepost.errors import InvalidInput
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "y": 31_536_000}
+MESSAGE_SIZE_MAX = 2**30
 _UNITS_BYTES = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _DURATION = re.compile(r"(-?[0-9]{1,18})([smhdwy]?)", re.IGNORECASE)
 _MOMENT = re.compile(r"@([0-9]{1,18})")
@@ -43,6 +44,14 @@ def size_bytes(text: str) -> int:
     if match is None:
         raise InvalidInput(f"{text!a}: expected a size like 4096, 10M, 16G or 3T")
     return int(match[1]) * _UNITS_BYTES.get(match[2].lower(), 1)
+
+
+def message_size_bytes(text: str) -> int:
+    """The size of a message that this machine can make."""
+    size = size_bytes(text)
+    if not 0 <= size <= MESSAGE_SIZE_MAX:
+        raise InvalidInput(f"{text!a}: expected a size from 0 to 1G")
+    return size
 
 
 def minutes(text: str) -> int:
@@ -109,8 +118,22 @@ class _Read(click.ParamType):  # type: ignore[type-arg]  # not generic before 8.
             self.fail(str(error), param, ctx)
 
 
+class Number(click.FloatRange):
+    """A number that is one: neither endless nor none, and of a size that clocks can count."""
+
+    def __init__(self, min: float, max: float = 1e9) -> None:
+        super().__init__(min=min, max=max)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = super().convert(value, param, ctx)
+        if found != found:
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return found
+
+
 DURATION = _Read("time", duration_s)
 SIZE = _Read("size", size_bytes)
+MESSAGE_SIZE = _Read("size", message_size_bytes)
 MINUTES = _Read("time", minutes)
 MILLISECONDS = _Read("time", milliseconds)
 MEGABYTES = _Read("size", megabytes)

@@ -70,6 +70,8 @@ def told(ctx: click.Context, where: Endpoint, error: Any) -> CommandFailed:
     code = next(
         (code for name, code in codes if isinstance(error, getattr(errors, name))), Exit.FAILED
     )
+    if code in (Exit.AUTH, Exit.CONFLICT) and "does not exist" in error.reason:
+        code = Exit.NOT_FOUND  # Pulsar answers 403 or 412 for a cluster that is not there
     what = ctx.command_path.removeprefix("milepost ")
     objects = [str(ctx.params[name]) for name in _OBJECTS if ctx.params.get(name)]
     line = f"{' '.join([what, *objects])}: {error.reason}"

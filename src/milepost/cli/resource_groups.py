@@ -61,6 +61,8 @@ def create(name: str, **given: int | None) -> None:
 @NAME
 @rates
 def update(name: str, **given: int | None) -> None:
+    with connection().admin() as admin:
+        admin.get_resource_group(name)  # the broker makes what is not there, as Pulsar does
     _put(name, **given)
 
 

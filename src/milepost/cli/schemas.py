@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import IO, Any
+from typing import Any
 
 import click
 
 from milepost.cli.connection import connection
 from milepost.cli.groups import Group
+from milepost.cli.input_files import read_text
 from milepost.cli.output import note, show_object
 from milepost.cli.remote import RemoteCommand
 
@@ -17,7 +18,7 @@ FILE = click.option(
     "--filename",
     "file",
     required=True,
-    type=click.File(encoding="utf-8"),
+    metavar="FILE",
     help='JSON with "type", "schema" and "properties"; - reads the standard input.',
 )
 
@@ -44,7 +45,7 @@ def get(topic: str, version: int | None, all_version: bool) -> None:
 @schemas.command(cls=RemoteCommand, help="Register a schema.")
 @click.argument("topic")
 @FILE
-def upload(topic: str, file: IO[str]) -> None:
+def upload(topic: str, file: str) -> None:
     schema = _read(file)
     with connection().admin() as admin:
         note(f"{topic} has it as version {admin.create_schema(topic, schema)}")
@@ -53,7 +54,7 @@ def upload(topic: str, file: IO[str]) -> None:
 @schemas.command(cls=RemoteCommand, help="Could a schema be registered? Nothing is.")
 @click.argument("topic")
 @FILE
-def compatibility(topic: str, file: IO[str]) -> None:
+def compatibility(topic: str, file: str) -> None:
     schema = _read(file)
     with connection().admin() as admin:
         show_object(admin.get_schema_compatibility(topic, schema))
@@ -64,16 +65,17 @@ def compatibility(topic: str, file: IO[str]) -> None:
 @click.option("-f", "--force", is_flag=True, help="Erase the definitions as well.")
 def delete(topic: str, force: bool) -> None:
     with connection().admin() as admin:
+        admin.get_schema(topic)  # the broker deletes what is not there, as Pulsar does
         admin.delete_schema(topic, force=force)
 
 
-def _read(file: IO[str]) -> dict[str, Any]:
+def _read(file: str) -> dict[str, Any]:
     try:
-        schema = json.load(file)
+        schema = json.loads(read_text(file))
     except (ValueError, RecursionError) as failure:
-        raise click.UsageError(f"{file.name}: not JSON: {failure}") from None
+        raise click.UsageError(f"{file}: not JSON: {failure}") from None
     if not isinstance(schema, dict) or not {"type", "schema"} <= schema.keys():
-        raise click.UsageError(f'{file.name}: a JSON object with "type" and "schema" is expected')
+        raise click.UsageError(f'{file}: a JSON object with "type" and "schema" is expected')
     if not isinstance(schema["schema"], str):
         # A definition is JSON inside a text; written plainly it is as good.
         schema["schema"] = json.dumps(schema["schema"])

@@ -20,7 +20,7 @@ from milepost.broker.setting import HIDDEN, Setting, Value
 from milepost.broker.settings import PULSAR_KEYS, TABLE, Settings
 from milepost.cli import conf_text
 from milepost.cli.connection import OF_THE_COMMAND_LINE
-from milepost.errors import InvalidSetting
+from milepost.errors import InvalidSetting, MissingFile
 
 ENVIRONMENT = "MILEPOST_"
 
@@ -165,6 +165,8 @@ def _known(where: str, key: str) -> Setting:
 def _read(file: Path) -> str:
     try:
         return file.read_text("utf-8")
+    except FileNotFoundError:
+        raise MissingFile(f"{file}: cannot be read: there is no such file") from None
     except OSError as error:
         raise InvalidSetting(f"{file}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:

@@ -85,20 +85,33 @@ def compile_template(text: str) -> Piece:
 
 
 def json_line(message: Message) -> bytes:
-    """A message as one line of JSON, which `milepost produce --json` reads again."""
+    """A message as one line of JSON, which `milepost produce --json` reads again as the same message.
+
+    What is no text is in base64, under a name that says so; null is a value of its own, and no text.
+    """
     document: dict[str, Any] = {
         "topic": message.topic_name(),
         "id": str(message.message_id()),
         "index": message.index(),
-        "key": message.partition_key() or None,
+        **_key(message),
+        **_text_or_bytes("ordering_key", message.ordering_key_bytes()),
         "publish_time": message.publish_timestamp(),
         "event_time": message.event_timestamp(),
         "redelivery_count": message.redelivery_count(),
         "properties": message.properties(),
     }
-    data = message.data()
-    try:
-        document["data"] = data.decode()
-    except UnicodeDecodeError:
-        document["data_base64"] = base64.b64encode(data).decode()
+    document |= _text_or_bytes("data", None if message.has_null_value() else message.data())
     return json.dumps(document, ensure_ascii=False).encode() + b"\n"
+
+
+def _key(message: Message) -> dict[str, str | None]:
+    if message.has_binary_key():
+        return {"key_base64": base64.b64encode(message.key_bytes()).decode()}
+    return {"key": message.partition_key() if message.has_key() else None}
+
+
+def _text_or_bytes(name: str, value: bytes | None) -> dict[str, str | None]:
+    try:
+        return {name: None if value is None else value.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(value or b"").decode()}

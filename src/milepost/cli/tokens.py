@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from milepost.cli.exits import CommandFailed, Exit
+from milepost.cli.input_files import read_text
 from milepost.cli.quantities import duration_s
 from milepost.errors import InvalidInput, NotAuthenticated
 
@@ -207,7 +208,7 @@ def _token(token: str | None, file: Path | None, from_stdin: bool) -> str:
     if from_stdin:
         return sys.stdin.read().strip()
     if file is not None:
-        return file.read_text("utf-8", "replace").strip()
+        return read_text(file).strip()
     if os.environ.get("TOKEN"):
         return os.environ["TOKEN"].strip()
     raise InvalidInput("no token: give it as an argument, by --token-file, --stdin or TOKEN")

@@ -53,7 +53,7 @@ def offload_status(topic: str, wait_complete: bool) -> None:
     with connection().admin() as admin:
         found = admin.get_offload_status(topic)
     if found.get("status") == "ERROR":
-        raise CommandFailed(f"offload of {topic}: {found.get('lastError')}", Exit.FAILED)
+        raise CommandFailed(f"offload of {topic}: {found.get('lastError')}", Exit.USAGE)
     click.echo(f"Offload: {found.get('status')}")
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 import time
-from pathlib import Path
 from typing import Any
 
 import click
 
 from milepost.cli.connection import connection
 from milepost.cli.exits import CommandFailed, Exit
+from milepost.cli.input_files import read_text
 from milepost.cli.losses import ledgers_would_go, topics_would_go
 from milepost.cli.output import note, show_names, show_object, show_pairs, show_rows
 from milepost.cli.quantities import Property
@@ -68,23 +68,34 @@ def list_partitioned_topics(namespace: str, include_system: bool) -> None:
     show_names(found, "topic")
 
 
+DEDUPLICATION = click.option(
+    "--deduplication", is_flag=True, help="Refuse what a producer of that name has sent before."
+)
+
+
 @click.command(cls=RemoteCommand, help="Create a topic without partitions.")
 @TOPIC
 @METADATA
-def create(topic: str, metadata: tuple[tuple[str, str], ...]) -> None:
+@DEDUPLICATION
+def create(topic: str, metadata: tuple[tuple[str, str], ...], deduplication: bool) -> None:
     with connection().admin() as admin:
         admin.create_topic(topic, dict(metadata))
+        if deduplication:
+            admin.set_topic_policy(topic, "deduplicationEnabled", True)
 
 
 @click.command(cls=RemoteCommand, help="Create a topic with partitions.")
 @TOPIC
 @click.option("-p", "--partitions", type=int, required=True, help="How many.")
 @METADATA
+@DEDUPLICATION
 def create_partitioned_topic(
-    topic: str, partitions: int, metadata: tuple[tuple[str, str], ...]
+    topic: str, partitions: int, metadata: tuple[tuple[str, str], ...], deduplication: bool
 ) -> None:
     with connection().admin() as admin:
         admin.create_partitioned_topic(topic, partitions, dict(metadata))
+        if deduplication:
+            admin.set_topic_policy(topic, "deduplicationEnabled", True)
 
 
 @click.command(cls=RemoteCommand, help="Create partitions that a partitioned topic should have.")
@@ -101,6 +112,9 @@ def create_missed_partitions(topic: str) -> None:
 @click.option("-f", "--force", is_flag=True, hidden=True)
 def update_partitioned_topic(topic: str, partitions: int, local_only: bool, force: bool) -> None:
     with connection().admin() as admin:
+        admin.get_partitioned_topic_metadata(
+            topic
+        )  # one that is not there is a conflict, in Pulsar
         admin.update_partitioned_topic(topic, partitions, local_only=local_only, force=force)
 
 
@@ -125,7 +139,7 @@ def delete(
         raise click.UsageError("--regex and --from-file exclude each other")
     with connection().admin() as admin:
         if from_file:
-            lines = Path(topic).read_text("utf-8").splitlines()
+            lines = read_text(topic).splitlines()
             names = [line.strip() for line in lines if line.strip()]
         elif regex:
             namespace = "/".join(topic.partition("://")[2].split("/")[:2])
@@ -348,5 +362,5 @@ def compaction_status(topic: str, wait: bool) -> None:
     }
     status = str(found.get("status"))
     if status not in words:
-        raise CommandFailed(f"compaction of {topic}: {found.get('lastError')}", Exit.FAILED)
+        raise CommandFailed(f"compaction of {topic}: {found.get('lastError')}", Exit.STORAGE)
     click.echo(words[status])

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from milepost.client.service_url import ServiceUrl
-from milepost.errors import InvalidInput, InvalidSetting
+from milepost.errors import InvalidInput, InvalidSetting, MissingFile
 
 if TYPE_CHECKING:
     import ssl
@@ -99,6 +99,8 @@ class Endpoint:
         path = Path(self.token_file)
         try:
             return path.read_text("utf-8").strip()
+        except FileNotFoundError:
+            raise MissingFile(f"token file {path}: there is no such file") from None
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "not text"
             raise InvalidSetting(f"token file {path}: cannot be read: {why}") from None

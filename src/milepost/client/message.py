@@ -151,8 +151,21 @@ class Message:
                 pass
         return own.partition_key.encode()
 
+    def has_key(self) -> bool:
+        """Was a key given? It may be the empty one."""
+        return self._own.HasField("partition_key")
+
+    def has_binary_key(self) -> bool:
+        """Was the key given as bytes? `key_bytes` has them."""
+        return self._own.partition_key_b64_encoded
+
     def ordering_key(self) -> str:
         return self._own.ordering_key.decode(errors="replace")
+
+    def ordering_key_bytes(self) -> bytes | None:
+        """The ordering key as it was given; None if there is none."""
+        own = self._own
+        return own.ordering_key if own.HasField("ordering_key") else None
 
     def publish_timestamp(self) -> int:
         return signed64(self.entry.metadata.publish_time)

@@ -34,6 +34,8 @@ class Outgoing(NamedTuple):
     deliver_at_ms: int | None = None
     replication_clusters: list[str] | None = None
     is_null: bool = False
+    is_binary_key: bool = False
+    """The key is the base64 of bytes."""
 
     @property
     def is_plain(self) -> bool:
@@ -64,6 +66,8 @@ class Outgoing(NamedTuple):
             metadata.properties.add(key=key, value=value)
         if self.partition_key is not None:
             metadata.partition_key = self.partition_key
+            if self.is_binary_key:
+                metadata.partition_key_b64_encoded = True
         if self.ordering_key is not None:
             metadata.ordering_key = self.ordering_key
         if self.event_timestamp is not None:
@@ -72,7 +76,7 @@ class Outgoing(NamedTuple):
             metadata.null_value = True
 
 
-_PLAIN = (None, None, None, None, None, None, False)
+_PLAIN = (None, None, None, None, None, None, False, False)
 
 
 class PendingEntry:

@@ -16,6 +16,7 @@ nothing.
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
 from collections import deque
 from datetime import timedelta
@@ -225,8 +226,8 @@ class Producer:
         self,
         content: Any,
         properties: dict[str, str] | None = None,
-        partition_key: str | None = None,
-        ordering_key: str | None = None,
+        partition_key: str | bytes | None = None,
+        ordering_key: str | bytes | None = None,
         sequence_id: int | None = None,
         replication_clusters: list[str] | None = None,
         disable_replication: bool = False,
@@ -234,7 +235,7 @@ class Producer:
         deliver_at: int | None = None,
         deliver_after: timedelta | None = None,
     ) -> Sent:
-        """Publish a message now; await what it returns for its id."""
+        """Publish a message now; await what it returns for its id. A key of bytes travels as base64."""
         self._check()
         if self._count >= self._options.max_pending_messages:
             raise ProducerQueueIsFull(f"{self._count} messages of {self._topic} wait for a receipt")
@@ -249,12 +250,13 @@ class Producer:
             payload,
             self._next_sequence_id if sequence_id is None else _sequence_id(sequence_id),
             properties,
-            partition_key,
-            None if ordering_key is None else ordering_key.encode(),
+            _key_text(partition_key),
+            ordering_key.encode() if isinstance(ordering_key, str) else ordering_key,
             event_timestamp,
             deliver_at,
             replication_clusters,
             is_null,
+            isinstance(partition_key, bytes),
         )
         sent = self._publish(message)
         self._has_published = True
@@ -435,6 +437,10 @@ class Producer:
             self._fail(entry, Timeout(f"no receipt from {self._topic} in {timeout_s:g} s{why}"))
         if self._pending:
             self._arm_timeout(max(self._pending[0].since_s + timeout_s - now_s, 0.001))
+
+
+def _key_text(key: str | bytes | None) -> str | None:
+    return base64.b64encode(key).decode() if isinstance(key, bytes) else key
 
 
 def _sequence_id(value: int) -> int:

@@ -6,7 +6,7 @@ import ssl
 from dataclasses import dataclass
 
 from milepost.client.auth import Authentication
-from milepost.errors import InvalidInput
+from milepost.errors import InvalidInput, MissingFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,10 @@ class TlsOptions:
                 context.verify_mode = ssl.CERT_NONE
             if certificate is not None:
                 context.load_cert_chain(certificate, key)
+        except FileNotFoundError:
+            raise MissingFile(
+                f"TLS files {self.trust_certs_path}, {certificate}, {key}: one is not there"
+            ) from None
         except (OSError, ssl.SSLError) as error:
             raise InvalidInput(
                 f"TLS files {self.trust_certs_path}, {certificate}, {key}: {error}"

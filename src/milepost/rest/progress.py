@@ -64,6 +64,7 @@ async def get_all_progress(broker: AskedBroker, subscription: OneSubscription = 
 async def get_namespace_progress(
     broker: AskedBroker, name: AskedNamespace, subscription: OneSubscription = None
 ) -> Response:
+    broker.directory.namespace(name)  # one that is not there is a 404
     return await _answer(broker, broker.directory.topics(str(name)), subscription)
 
 

@@ -101,7 +101,7 @@ def test_a_client_conf_of_pulsar(at_home: Path) -> None:
         "/ca.pem",
         True,
     )
-    with pytest.raises(InvalidInput, match="cannot be read"):
+    with pytest.raises(InvalidInput, match="there is no such file"):
         resolve({}, {"PULSAR_CLIENT_CONF": str(at_home / "missing")})
 
 
@@ -109,7 +109,7 @@ def test_a_token_from_a_file(at_home: Path) -> None:
     file = at_home / "token"
     file.write_text("abc\n", "utf-8")
     assert Endpoint(token_file=str(file)).read_token() == "abc"
-    with pytest.raises(InvalidInput, match=r"token file .*missing: cannot be read"):
+    with pytest.raises(InvalidInput, match=r"token file .*missing: there is no such file"):
         Endpoint(token_file=str(at_home / "missing")).read_token()
 
 

@@ -12,6 +12,7 @@ from unit.cli.conftest import Face, Line
 from unit.cli.test_templates import message
 
 from milepost.cli.consume import Left, Printer, Wanted, is_past, print_all, resolve
+from milepost.cli.exits import CommandFailed
 from milepost.cli.places import Kind, Place, parse_place
 from milepost.cli.templates import compile_template
 from milepost.client.endpoint import Endpoint
@@ -36,7 +37,7 @@ AT = {"ledgerId": 3, "entryId": 7, "batchIndex": 2}
         ("latest", (), LATEST),
         ("3:7", (), MessageId(3, 7)),
         ("idx:5", (AT,), MessageId(3, 7, -1, 2)),
-        ("idx:5", (404,), LATEST),
+        ("idx:5", (404, AT, {"index": 4}), LATEST),
         ("@5", (AT,), MessageId(3, 7, -1, 2)),
         ("-10", (AT, {"index": 99}, AT), MessageId(3, 7, -1, 2)),
     ],
@@ -57,8 +58,16 @@ def test_where_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_partition_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    partitions, begins, _ = resolved(monkeypatch, "idx:5", None, {"partitions": 2}, AT, 404)
+    partitions, begins, _ = resolved(
+        monkeypatch, "idx:5", None, {"partitions": 2}, AT, 404, AT, {"index": 2}
+    )
     assert begins == dict(zip(partitions, [MessageId(3, 7, -1, 2), LATEST], strict=True))
+
+
+def test_an_index_that_no_partition_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    short = (404, AT, {"index": 2})
+    with pytest.raises(CommandFailed, match="no index 5; the end is 3"):
+        resolved(monkeypatch, "idx:5", None, {"partitions": 2}, *short, *short)
 
 
 @pytest.mark.parametrize(

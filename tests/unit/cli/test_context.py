@@ -38,7 +38,7 @@ def test_files_are_kept_by_their_whole_path(
 ) -> None:
     (tmp_path / "app.token").write_text("x")
     monkeypatch.chdir(tmp_path)
-    line("context", "add", "a", "--token-file", "app.token", "--tls-key", "~/key.pem")
+    line("context", "add", "a", "--token-file", "app.token", "--tls-cert", "~/key.pem")
     kept = load_contexts().get("a")
     assert kept["token_file"] == str(tmp_path / "app.token")
-    assert kept["tls_key"] == str(Path.home() / "key.pem")
+    assert kept["tls_certificate"] == str(Path.home() / "key.pem")

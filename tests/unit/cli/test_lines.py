@@ -32,6 +32,8 @@ def test_plain_and_with_a_key() -> None:
         (b'{"data": "x"}', Line(b"x", None, {}, None)),
         (b'{"data": {"a": 1}, "key": 7}', Line(b'{"a": 1}', "7", {}, None)),
         (b'{"data_base64": "/w==", "event_time": 5}', Line(b"\xff", None, {}, 5)),
+        (b'{"data": null, "key": null}', Line(None, None, {}, None)),
+        (b'{"data": "null", "ordering_key": "o"}', Line(b"null", None, {}, None, b"o")),
         (b'{"data": "x", "properties": {"a": 1}, "index": 3}', Line(b"x", None, {"a": "1"}, None)),
     ],
 )
@@ -41,7 +43,17 @@ def test_as_json(text: bytes, line: Line) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [b"", b"x", b"[]", b"{}", b'{"data_base64": "?"}', b'{"data": "x", "properties": 1}', b"\xff"],
+    [
+        b"",
+        b"x",
+        b"[]",
+        b"{}",
+        b'{"data_base64": "?"}',
+        b'{"data": "x", "properties": 1}',
+        b"\xff",
+        b'{"data": "x", "properties": {"a": null}}',
+        b'{"key": "x"}',
+    ],
 )
 def test_what_is_no_json_line(text: bytes) -> None:
     with pytest.raises(InvalidInput, match="expected a JSON object"):

@@ -71,7 +71,12 @@ def test_every_line_is_published_with_what_belongs_to_it(
     assert sink.taken[0] == (
         "orders",
         b"x",
-        {"properties": {"a": "b"}, "partition_key": "k", "event_timestamp": None},
+        {
+            "properties": {"a": "b"},
+            "partition_key": "k",
+            "event_timestamp": None,
+            "ordering_key": None,
+        },
     )
     assert capsys.readouterr().out == "3:0:-1\n3:1:-1\n"
 
@@ -120,8 +125,8 @@ def test_options() -> None:
 
 def test_a_file_that_is_not_there(line: Line) -> None:
     line("produce", "orders", "-f", "missing.bin")
-    assert (line.code, line.err.count("\n"), line.asked) == (2, 1, [])
-    assert "'missing.bin': No such file or directory" in line.err
+    assert (line.code, line.err.count("\n"), line.asked) == (5, 1, [])
+    assert "missing.bin: there is no such file" in line.err
 
 
 def test_a_bad_line_is_told_before_anything_is_sent(line: Line) -> None:

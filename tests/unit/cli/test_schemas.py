@@ -48,7 +48,9 @@ def test_files_that_are_no_schema(line: Line, tmp_path: Path, text: str) -> None
 
 
 def test_delete(line: Line) -> None:
-    line("schemas", "delete", "t", answers=({"version": 1},))
-    assert line.asked == [f"DELETE {PATH}/schema?force=false"]
-    line("schemas", "delete", "t", "-f", answers=({"version": -1},))
-    assert line.asked == [f"DELETE {PATH}/schema?force=true"]
+    line("schemas", "delete", "t", answers=({}, {"version": 1}))
+    assert line.asked == [f"GET {PATH}/schema", f"DELETE {PATH}/schema?force=false"]
+    line("schemas", "delete", "t", "-f", answers=({}, {"version": -1}))
+    assert line.asked[-1] == f"DELETE {PATH}/schema?force=true"
+    line("schemas", "delete", "t", answers=(404,))
+    assert (line.code, len(line.asked)) == (5, 1)

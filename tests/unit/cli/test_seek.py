@@ -38,7 +38,7 @@ def test_it_asks_for_this(line: Line, words: tuple[str, ...], body: dict[str, An
 def test_it_says_what_it_did(line: Line) -> None:
     done = {**outcome(note="index 40 is part of a chunked message"), "dry_run": False}
     assert line(*SEEK, "--to", "42", answers=(done,)) == (
-        f"{TOPIC} billing: from index 100 to 40 of [0, 200): 60 delivered again, 0 skipped "
+        f"{TOPIC} billing: from index 100 to 40 of [0, 200): 60 indexes delivered again, 0 skipped "
         "(index 40 is part of a chunked message)\n"
     )
     shown = line(*SEEK, "--to", "42", "-o", "csv", answers=(done,))

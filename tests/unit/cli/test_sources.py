@@ -116,7 +116,7 @@ def test_a_plain_port_without_a_value_is_no_port(write) -> None:
 
 
 def test_a_broker_that_nobody_could_connect_to_is_refused(write) -> None:
-    with pytest.raises(InvalidSetting, match="port and tls_port are -1"):
+    with pytest.raises(InvalidSetting, match="port = -1 and tls_port = -1: one of the two"):
         load(conf=write("broker.conf", "brokerServicePort=\n"))
 
 
@@ -234,7 +234,7 @@ def test_a_conf_file_names_its_line(write) -> None:
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     missing = tmp_path / "none.toml"
-    assert refused(toml=missing) == f"{missing}: cannot be read: No such file or directory"
+    assert refused(toml=missing) == f"{missing}: cannot be read: there is no such file"
     assert refused(conf=tmp_path) == f"{tmp_path}: cannot be read: Is a directory"
     binary = tmp_path / "binary.conf"
     binary.write_bytes(b"a=b\n\xff")

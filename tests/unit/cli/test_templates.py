@@ -16,12 +16,35 @@ from milepost.positions import MessageId
 class Given:
     """A message with known answers."""
 
-    def __init__(self, data: bytes = b"one coffee", index: int | None = 41) -> None:
+    def __init__(
+        self,
+        data: bytes | None = b"one coffee",
+        index: int | None = 41,
+        key: str | bytes | None = "guest",
+        ordering_key: bytes | None = None,
+    ) -> None:
         self._data = data
         self._index = index
+        self._key = key
+        self._ordering_key = ordering_key
+
+    def has_null_value(self) -> bool:
+        return self._data is None
+
+    def has_key(self) -> bool:
+        return self._key is not None
+
+    def has_binary_key(self) -> bool:
+        return isinstance(self._key, bytes)
+
+    def key_bytes(self) -> bytes:
+        return self._key if isinstance(self._key, bytes) else b""
+
+    def ordering_key_bytes(self) -> bytes | None:
+        return self._ordering_key
 
     def data(self) -> bytes:
-        return self._data
+        return self._data or b""
 
     def index(self) -> int | None:
         return self._index
@@ -30,7 +53,7 @@ class Given:
         return MessageId(3, 7, 1, 2)
 
     def partition_key(self) -> str:
-        return "guest"
+        return self._key if isinstance(self._key, str) else ""
 
     def properties(self) -> dict[str, str]:
         return {"a": "ö"}
@@ -87,4 +110,22 @@ def test_a_line_of_json_is_read_again(data: bytes) -> None:
     assert line.count(b"\n") == 1
     document = json.loads(line)
     assert (document["index"], document["id"]) == (41, "3:7:1:2")
-    assert read_line(line, is_json=True) == (data, "guest", {"a": "ö"}, 5)
+    assert read_line(line, is_json=True) == (data, "guest", {"a": "ö"}, 5, None)
+
+
+@pytest.mark.parametrize(
+    ("data", "key", "ordering_key"),
+    [
+        (None, "k", None),
+        (b"", "k", None),
+        (b"null", "k", b"o"),
+        (b"x", None, b"\xff"),
+        (b"x", "", b""),
+        (b"x", b"\x00\xff", None),
+    ],
+)
+def test_null_empty_and_bytes_are_read_again_as_they_were(
+    data: bytes | None, key: str | bytes | None, ordering_key: bytes | None
+) -> None:
+    line = read_line(json_line(message(data, 1, key, ordering_key)), is_json=True)
+    assert (line.data, line.key, line.ordering_key) == (data, key, ordering_key)

@@ -118,7 +118,6 @@ def test_an_audience_is_asked_for(line: Line) -> None:
         (("create", "--subject", "a", "--secret-key", KEY, "-e", "-1d"), "a time to come"),
         (("create", "--subject", "a", "--secret-key", KEY, "-e", "soon"), "expected a time"),
         (("create", "--subject", "a", "--private-key", KEY), "not a private key"),
-        (("create", "--subject", "a", "--secret-key", "/no/such/key"), "cannot be read"),
         (("show",), "no token"),
         (("validate", "x"), "one of --secret-key and --public-key"),
         (("create-secret-key", "-a", "none"), "none"),

@@ -90,7 +90,7 @@ def outcome(**changes: Any) -> dict[str, Any]:
 
 
 DRY = (
-    f"{TOPIC} billing: from index 100 to 40 of [0, 200): 60 delivered again, 0 skipped\n"
+    f"{TOPIC} billing: from index 100 to 40 of [0, 200): 60 indexes delivered again, 0 skipped\n"
     "nothing was changed: this was a dry run\n"
 )
 

@@ -47,9 +47,10 @@ ROWS: list[tuple[str, str, Any]] = [
 
 @pytest.mark.parametrize(("words", "request_line", "body"), ROWS, ids=[row[0][:40] for row in ROWS])
 def test_a_line_asks_this(line: Line, words: str, request_line: str, body: Any) -> None:
-    line("topics", *words.split(), answers=({},))
+    line("topics", *words.split(), answers=({}, {}))
     assert (line.code, line.err) == (0, "")
-    assert line.asked == [request_line]
+    looks = [f"GET {T}/partitions"] if words.startswith("update-part") else []
+    assert line.asked == [*looks, request_line]
     assert line.body == body
 
 
@@ -92,7 +93,7 @@ def test_terminate(line: Line) -> None:
     [
         ("NOT_RUN", f"Compaction has not been run for {TOPIC} since broker startup\n", 0),
         ("SUCCESS", "Compaction was a success\n", 0),
-        ("ERROR", "", 1),
+        ("ERROR", "", 8),
     ],
 )
 def test_compaction_status(line: Line, status: str, shown: str, code: int) -> None:
@@ -121,3 +122,13 @@ def test_what_is_lost_is_named(line: Line) -> None:
         shown = line("topics", "accept-loss", TOPIC, *words, answers=([lost],))
         assert line.asked == [asked]
         assert shown.split()[6:] == ["7", "3", "5", "cut"]
+
+
+def test_a_topic_that_deduplicates_from_its_first_message(line: Line) -> None:
+    line("topics", "create", TOPIC, "--deduplication", answers=({}, {}))
+    assert line.asked == [f"PUT {T}", f"POST {T}/deduplicationEnabled"]
+    assert line.body is True
+    line(
+        "topics", "create-partitioned-topic", TOPIC, "-p", "2", "--deduplication", answers=({}, {})
+    )
+    assert line.asked[-1] == f"POST {T}/deduplicationEnabled"

@@ -12,7 +12,7 @@ from unit.cli.conftest import Face
 
 from milepost.aio import Client
 from milepost.client.endpoint import Endpoint, first_of
-from milepost.errors import InvalidInput, InvalidSetting
+from milepost.errors import InvalidInput, MissingFile
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_who_asks_is_told_to_the_binary_port(tmp_path: Path) -> None:
     assert renewed.data() == b"one"
     file.write_text("two\n", "utf-8")
     assert renewed.data() == b"two"
-    with pytest.raises(InvalidSetting, match=r"token file .*missing: cannot be read"):
+    with pytest.raises(MissingFile, match=r"token file .*missing: there is no such file"):
         Endpoint(token_file=str(tmp_path / "missing")).read_token()
     assert Endpoint(url="pulsar://h:9").client("orders")._options.authentication is None
 

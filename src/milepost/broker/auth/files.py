@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from milepost.broker.auth.keys import Key
-from milepost.errors import InvalidSetting
+from milepost.errors import InvalidSetting, MissingFile
 
 FILE_SIZE_MAX = 16 * 1024 * 1024
 
@@ -73,6 +73,8 @@ def read_file(path: Path) -> bytes:
     try:
         with open(path, "rb") as file:
             data = file.read(FILE_SIZE_MAX + 1)
+    except FileNotFoundError:
+        raise MissingFile(f"{path}: cannot be read: there is no such file") from None
     except OSError as error:
         raise InvalidSetting(f"{path}: cannot be read: {error.strerror}") from None
     if len(data) > FILE_SIZE_MAX:

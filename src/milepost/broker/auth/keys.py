@@ -43,7 +43,13 @@ class Key:
 
 
 def secret_key(secret: bytes) -> Key:
-    """A secret that both sides know."""
+    """A secret that both sides know: any bytes but those of a key pair or a certificate, of which one
+    half is known to everybody."""
+    if _is_half_of_a_pair(secret):
+        raise InvalidInput(
+            "a secret key that is one of a key pair, or a certificate: name it as the private or "
+            "public key, or make a secret with `milepost tokens create-secret-key`"
+        )
     if len(secret) < SECRET_SIZE_MIN:
         raise InvalidInput(
             f"a secret key of {len(secret)} bytes; it takes {SECRET_SIZE_MIN} or more"
@@ -78,6 +84,21 @@ def private_key(data: bytes) -> Key:
         ) from None
     public = loaded.public_key()
     return Key(_algorithms(public), public, loaded)
+
+
+def _is_half_of_a_pair(data: bytes) -> bool:
+    if b"-----BEGIN " in data or data.lstrip().startswith(b"ssh-"):
+        return True
+    for load in (
+        serialization.load_der_public_key,
+        lambda one: serialization.load_der_private_key(one, password=None),
+    ):
+        try:
+            load(data)
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            continue
+        return True
+    return False
 
 
 def _algorithms(public: Any) -> tuple[str, ...]:

@@ -74,13 +74,16 @@ class Security:
         async def nothing_stored(change: object, then: object = None, undo: object = None) -> Any:
             raise AssertionError("a check stores nothing")
 
-        return Security(
+        made = Security(
             settings,
             GrantBook(nothing_stored),
             now_ms=lambda: 0,
             admins_of=lambda tenant: (),
             on_tls_failure=lambda error: None,
-        ).warnings
+        )
+        # Also while authentication is off: a key that cannot be used is better known before.
+        made._token_key()
+        return made.warnings
 
     # -- who ---------------------------------------------------------------------------------------
 

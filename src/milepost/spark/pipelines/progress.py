@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from milepost.positions.verdicts import worst
 from milepost.spark.pipelines.history import files
 from milepost.spark.pipelines.series import eras, held_ages, inflight_ages, latencies
 
@@ -69,7 +70,7 @@ def reduce(spark: SparkSession, directory: Path, *, points_max: int = POINTS_MAX
         )
         at_once = at_once.cache()
         tables = Tables(
-            groups=_rows(_groups(samples, at_once)),
+            groups=[_judged(row) for row in _rows(_groups(samples, at_once))],
             timeline=_rows(_timeline(at_once, first_ms, last_ms, points_max)),
             latency=_rows(_latency(samples)),
             holes=_rows(_holes(samples)),
@@ -82,6 +83,11 @@ def reduce(spark: SparkSession, directory: Path, *, points_max: int = POINTS_MAX
         return tables
     finally:
         samples.unpersist()
+
+
+def _judged(row: dict[str, Any]) -> dict[str, Any]:
+    """A group is as well as its worst partition, as REST and the command line have it."""
+    return {**row, "verdict": worst(row.pop("verdicts"))}
 
 
 def _base() -> Column:
@@ -109,9 +115,15 @@ def _groups(samples: DataFrame, at_once: DataFrame) -> DataFrame:
     states = samples.groupBy(*GROUP).agg(
         F.count_distinct("part_topic").alias("partitions"),
         (F.max("epoch") - F.min("epoch")).alias("resets"),
-        F.max_by("verdict", "at_ms").alias("verdict"),
     )
-    joined = numbers.join(states, list(GROUP))
+    # All verdicts of the last moment: which of them counts is `worst`'s to say.
+    verdicts = (
+        samples.groupBy(*GROUP, "at_ms")
+        .agg(F.collect_set("verdict").alias("verdicts"))
+        .groupBy(*GROUP)
+        .agg(F.max_by("verdicts", "at_ms").alias("verdicts"))
+    )
+    joined = numbers.join(states, list(GROUP)).join(verdicts, list(GROUP))
     return joined.orderBy(F.desc("behind_max_ms"), F.desc("backlog_max"), *GROUP)
 
 
