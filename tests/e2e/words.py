@@ -20,7 +20,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import NamedTuple, Self
 
 import click
@@ -139,7 +139,7 @@ class Desk:
         out, complaint = io.BytesIO(), io.BytesIO()
         streams = [io.TextIOWrapper(one, "utf-8", "backslashreplace") for one in (out, complaint)]
         kept = sys.stdin
-        before = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+        before = signal.signal(signal.SIGALRM, _interrupt)
         signal.setitimer(signal.ITIMER_REAL, patience_s, patience_s)
         try:
             sys.stdin = io.TextIOWrapper(io.BytesIO(b"line\n"), "utf-8")
@@ -247,6 +247,13 @@ def _write_keys(folder: Path) -> None:
     (folder / "public.pem").write_bytes(
         key.public_key().public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo)
     )
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Do what Ctrl-C does now: a loop that runs has put its own handler there."""
+    handler = signal.getsignal(signal.SIGINT)
+    assert callable(handler)
+    handler(signal.SIGINT, frame)
 
 
 def _restore(environ: dict[str, str]) -> None:
