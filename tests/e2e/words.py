@@ -12,6 +12,7 @@ namespace that the lines may name, move and delete.
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 import random
@@ -92,6 +93,8 @@ class Desk:
         _write_keys(folder)
         made = sorted(one.name for one in folder.iterdir())
         self.files = (*made, "missing", str(folder), f"file://{folder}/private.pem")
+        # Loaded beforehand: the broker's start is given a limited time.
+        importlib.import_module("milepost.rest.serve")
         self.broker = self._stack.enter_context(testing.broker(http=True))
         self.admin = self._stack.enter_context(Admin(self.broker.http_url))
         environ = {
