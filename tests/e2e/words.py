@@ -36,6 +36,17 @@ PATIENCE_S = 1.0
 # What the lines delete is made again after so many of them.
 TIDY_EVERY = 25
 
+LOADED = (
+    "milepost.rest.serve",
+    "milepost.client.client",
+    "milepost.broker.auth.security",
+    "milepost.spark.pipelines.archive",
+    "milepost.spark.pipelines.replay",
+    "milepost.spark.pipelines.verify",
+    "milepost.spark.pipelines.progress",
+    "milepost.spark.pipelines.report",
+)
+
 # Started for real they would serve, or start processes of their own: the values are what is tried.
 ENDS = {"serve": ["--check-config"], "standalone": ["--check-config"], "demo": ["surplus"]}
 
@@ -93,8 +104,10 @@ class Desk:
         _write_keys(folder)
         made = sorted(one.name for one in folder.iterdir())
         self.files = (*made, "missing", str(folder), f"file://{folder}/private.pem")
-        # Loaded beforehand: the broker's start is given a limited time.
-        importlib.import_module("milepost.rest.serve")
+        # Loaded beforehand: a line is interrupted after a limited time, and an import that is interrupted
+        # leaves half a module.
+        for name in LOADED:
+            importlib.import_module(name)
         self.broker = self._stack.enter_context(testing.broker(http=True))
         self.admin = self._stack.enter_context(Admin(self.broker.http_url))
         environ = {
