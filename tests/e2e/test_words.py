@@ -59,7 +59,7 @@ def test_random_lines_end_as_their_values_deserve(desk: Desk) -> None:
 )  # fmt: skip
 def test_a_mistake_is_told_as_what_it_is(desk: Desk, line: str, code: Exit, words: str) -> None:
     desk.tidy()
-    ended = desk.run(line.split())
+    ended = desk.run(line.split(), patience_s=60)
     assert (ended.code, ended.complaint.count("\n")) == (code, 1), ended
     assert words in ended.complaint
     assert "administrator" not in ended.complaint
@@ -171,7 +171,7 @@ def test_what_is_missing_is_exit_5_for_every_command(desk: Desk) -> None:
 )  # fmt: skip
 def test_a_part_that_is_missing_is_exit_5(desk: Desk, line: str) -> None:
     desk.tidy()
-    ended = desk.run(line.split())
+    ended = desk.run(line.split(), patience_s=60)
     assert (ended.code, ended.said) == (Exit.NOT_FOUND, ""), ended
     assert "--dry-run" not in ended.complaint
     (position,) = (one["was"] for one in _moves(desk))

@@ -70,8 +70,9 @@ def delete(topic: str, force: bool) -> None:
 
 
 def _read(file: str) -> dict[str, Any]:
+    text = read_text(file)
     try:
-        schema = json.loads(read_text(file))
+        schema = json.loads(text)
     except (ValueError, RecursionError) as failure:
         raise click.UsageError(f"{file}: not JSON: {failure}") from None
     if not isinstance(schema, dict) or not {"type", "schema"} <= schema.keys():
