@@ -143,10 +143,10 @@ def start_index(
         first, end, flags = topic.lookup(ledger_id, entry_id)
     except NotFound:
         return topic.log.index_from(position)
-    if flags & CHUNK:
-        return topic.first_chunk_index(ledger_id, entry_id)
     if whole_entry:
         return first
+    if flags & CHUNK:
+        return topic.first_chunk_index(ledger_id, entry_id)
     if ack_set:
         pending = AckSet.from_message_words(ack_set, end - first).first_pending
         return end if pending is None else first + pending

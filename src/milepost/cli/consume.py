@@ -22,7 +22,7 @@ import click
 from milepost.cli.connection import connection
 from milepost.cli.exits import CommandFailed
 from milepost.cli.messaging import run, together
-from milepost.cli.peek import end_index, index_of, not_there, partitions_of
+from milepost.cli.peek import end_index, first_chunk_id, index_of, not_there, partitions_of
 from milepost.cli.places import Kind, Place, parse_place
 from milepost.cli.remote import RemoteCommand
 from milepost.cli.templates import compile_template, json_line
@@ -166,12 +166,13 @@ def _begin(admin: Admin, topic: str, place: Place) -> MessageId:
         return admin.get_message_id_by_timestamp(topic, place.number)
     index = index_of(admin, topic, place)
     try:
-        return admin.get_message_id_by_index(topic, index, precise=True)
+        at = admin.get_message_id_by_index(topic, index, precise=True)
     except Missing:
         end = end_index(admin, topic)
         if index > end:
             raise not_there(topic, index, end) from None
         return LATEST  # the next that is published
+    return first_chunk_id(admin, topic, at) if at.entry_id >= 0 > at.batch_index else at
 
 
 async def print_all(client: Client, partitions: list[str], wanted: Wanted, out: BinaryIO) -> None:

@@ -123,7 +123,8 @@ def messages_from(admin: Admin, topic: str, place: Place) -> Iterator[StoredMess
         entry = _entry_at(admin, topic, index)
         for one in entry:
             if one.chunk_id and not chunks.knows(one):
-                _look_back(admin, topic, one, chunks)
+                for before in _chunks_before(admin, topic, one):
+                    chunks.add(before)
             whole = chunks.add(one)
             if whole is not None and (whole.index is None or whole.index >= first):
                 yield whole
@@ -147,19 +148,27 @@ def _entry_at(admin: Admin, topic: str, index: int) -> list[StoredMessage]:
                 raise
 
 
-def _look_back(admin: Admin, topic: str, chunk: StoredMessage, chunks: Chunks) -> None:
-    """Find the chunks before one in the middle of its message: other messages may lie between."""
+def first_chunk_id(admin: Admin, topic: str, at: MessageId) -> MessageId:
+    """Where the message begins that an entry is a chunk of; the entry itself, if it is none."""
+    chunk = admin.get_message_by_id(topic, at.ledger_id, at.entry_id)[0]
+    if not chunk.chunk_id:
+        return at
+    before = _chunks_before(admin, topic, chunk)
+    return before[0].message_id if len(before) == chunk.chunk_id else at
+
+
+def _chunks_before(admin: Admin, topic: str, chunk: StoredMessage) -> list[StoredMessage]:
+    """The chunks before one in the middle of its message, in order: other messages may lie between."""
     index = chunk.index
     before: list[StoredMessage] = []
     while index and len(before) < chunk.chunk_id:
         index -= 1
         entry = _entry_at(admin, topic, index)
         if entry[-1].index is None or entry[-1].index < index:
-            return  # it has expired
+            break  # it has expired
         before += [one for one in entry if one.chunk_uuid == chunk.chunk_uuid]
         index = entry[0].index
-    for one in reversed(before):
-        chunks.add(one)
+    return before[::-1]
 
 
 class Chunks:

@@ -195,3 +195,22 @@ def test_a_subscription_begins_where_it_stands(line: Line) -> None:
 def test_lines_that_make_no_sense(line: Line, words: tuple[str, ...]) -> None:
     line("consume", "orders", *words)
     assert (line.code, line.asked, line.err.count("\n")) == (2, [], 1)
+
+
+def test_an_index_within_a_chunked_message_begins_with_its_first_chunk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def chunk(number: int) -> tuple[dict[str, str], bytes]:
+        headers = {
+            "x-pulsar-message-id": f"3:{number}",
+            "x-pulsar-broker-entry-metadata-index": f"{number}",
+            "x-pulsar-uuid": "u",
+            "x-pulsar-chunk-id": f"{number - 5}",
+            "x-pulsar-num-chunks-from-msg": "3",
+        }
+        return headers, b""
+
+    at = [{"ledgerId": 3, "entryId": number} for number in range(8)]
+    answers = (at[7], chunk(7), at[6], chunk(6), at[5], chunk(5))
+    _, begins, _ = resolved(monkeypatch, "index:7", None, NONE, *answers)
+    assert begins == {TOPIC: MessageId(3, 5)}
