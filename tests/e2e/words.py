@@ -268,7 +268,8 @@ def _write_keys(folder: Path) -> None:
 def _interrupt(number: int, frame: FrameType | None) -> None:
     """Do what Ctrl-C does now: a loop that runs has put its own handler there."""
     handler = signal.getsignal(signal.SIGINT)
-    assert callable(handler)
+    if not callable(handler):  # between two loops it may be the C library's
+        raise KeyboardInterrupt
     handler(signal.SIGINT, frame)
 
 
