@@ -190,8 +190,9 @@ def path(root: str, *parts: object) -> str:
     Servers take `..` for the folder above: revoking the rights of such a role would delete a topic.
     """
     for part in parts:
-        if str(part) in ("", ".", ".."):
-            raise InvalidInput(f"{str(part)!a} cannot be part of a path")
+        text = str(part)
+        if not text.strip("/") or any(one in (".", "..") for one in text.split("/")):
+            raise InvalidInput(f"{text!a} cannot be part of a path")
     return "/".join(["", root, *(quote(str(part), safe="") for part in parts)])
 
 

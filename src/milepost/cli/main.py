@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from typing import Any
 
 import click
@@ -135,6 +134,8 @@ def _run(args: list[str]) -> int:
         return Exit.CLOSED_PIPE
     except Exception as error:
         if os.environ.get("MILEPOST_DEBUG"):
+            import traceback  # costs more than a command's help, and is mostly not needed
+
             traceback.print_exc()
         return _fail(*explain(error))
     return result if isinstance(result, int) else Exit.OK

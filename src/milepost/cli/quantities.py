@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -91,6 +90,8 @@ def time_ms(text: str, *, now_ms: int) -> int:
         seconds = int(match[1]) * 3600 + int(match[2]) * 60 + int(match[3] or 0)
         today_ms = now_ms - now_ms % _DAY_MS + seconds * 1000
         return today_ms if today_ms <= now_ms else today_ms - _DAY_MS
+    from datetime import UTC, datetime  # not for every command's start
+
     try:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:

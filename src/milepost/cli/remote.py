@@ -58,6 +58,8 @@ def told(ctx: click.Context, where: Endpoint, error: Any) -> CommandFailed:
     """A refusal in one line, with the exit code that goes with it."""
     codes: list[tuple[str, Exit]] = [
         ("Unreachable", Exit.CONNECT),
+        # Something answers that is not a broker, or not the one that was meant.
+        ("BadAnswer", Exit.CONNECT),
         ("Unauthorized", Exit.AUTH),
         ("Forbidden", Exit.AUTH),
         ("Missing", Exit.NOT_FOUND),

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from milepost.client.service_url import ServiceUrl
 from milepost.errors import InvalidInput, InvalidSetting, MissingFile
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from milepost.admin import Admin, Credentials, Tls
     from milepost.client.auth import Authentication
     from milepost.client.client import Client
+    from milepost.client.service_url import ServiceUrl
     from milepost.client.tls import TlsOptions
 
 HTTP_URL_DEFAULT: Final = "http://localhost:8080"
@@ -61,7 +61,7 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         if self.url is not None:
-            ServiceUrl.parse(self.url)
+            _parsed(self.url)
         if self.admin_url is not None:
             from milepost.admin.transport import parse_origins
 
@@ -73,7 +73,7 @@ class Endpoint:
     def is_tls(self) -> bool:
         """Must the binary port speak TLS? As the URL says; without one, as the HTTP port does."""
         if self.url is not None:
-            return ServiceUrl.parse(self.url).is_tls
+            return _parsed(self.url).is_tls
         return self.http_url.startswith("https:")
 
     @property
@@ -83,7 +83,7 @@ class Endpoint:
             return self.admin_url
         if self.url is None:
             return HTTP_URL_DEFAULT
-        known = ServiceUrl.parse(self.url)
+        known = _parsed(self.url)
         scheme, port = ("https", HTTPS_PORT) if known.is_tls else ("http", HTTP_PORT)
         hosts = (f"[{host}]" if ":" in host else host for host, _ in known.hosts)
         return f"{scheme}://" + ",".join(f"{host}:{port}" for host in hosts)
@@ -197,6 +197,12 @@ class Endpoint:
             tls_private_key_file_path=self.tls_key or self.tls_certificate,
             **options,
         )
+
+
+def _parsed(url: str) -> ServiceUrl:
+    from milepost.client.service_url import ServiceUrl  # not for a command's help
+
+    return ServiceUrl.parse(url)
 
 
 NAMES: Final = tuple(one.name for one in fields(Endpoint))
