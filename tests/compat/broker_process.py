@@ -14,6 +14,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -34,6 +35,8 @@ class BrokerProcess:
         self.settings = settings
         self.flags: list[str] = []
         """More of the command line, such as a conf file."""
+        self.descriptors: int | None = None
+        """How many the process may have."""
         self.port = 0
         self.http_port = 0
         self.tls_port = self.https_port = -1
@@ -67,11 +70,17 @@ class BrokerProcess:
         for name, value in self.settings.items():
             command += ["--set", f"{name}={_written(value)}"]
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+            self._process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, preexec_fn=self._limit
+            )
         self._await_announcement()
         ready = json.loads(self._ready_file.read_text())
         self.port, self.http_port = ready["port"], ready["http_port"]
         self.tls_port, self.https_port = ready["tls_port"], ready["https_port"]
+
+    def _limit(self) -> None:
+        if self.descriptors is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (self.descriptors, self.descriptors))
 
     def kill(self) -> None:
         """`kill -9`: nothing is flushed, nobody is told."""

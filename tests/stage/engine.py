@@ -38,12 +38,20 @@ class HandEngine:
         self.is_closed = False
         self.checkpoint_failure: str | None = None
         self.checkpoint_failures = 0
+        self.failure: str | None = None
         self._loop = asyncio.get_running_loop()
         self._changes: deque[_CatalogCall] = deque()
         self._reads: deque[asyncio.Future[None]] = deque()
         self._around: Callable[[Callable[[], None]], None] = lambda tell: tell()
 
     # -- what a broker needs -----------------------------------------------------------------------
+
+    def watch(
+        self,
+        on_error: Callable[[str, BaseException], None] | None = None,
+        on_fatal: Callable[[str], None] | None = None,
+    ) -> None:
+        """Nothing breaks down here."""
 
     def answer_within(self, around: Callable[[Callable[[], None]], None]) -> None:
         self._around = around

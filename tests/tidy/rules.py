@@ -97,6 +97,7 @@ HARMLESS = {
 # Who may open files beside the seam, and why.
 OPENS_FILES = {
     "storage/files.py": "the seam itself",
+    "storage/descriptors.py": "holds descriptors ready for the seam",
     "storage/sqlite_catalog.py": "SQLite opens its own database",
     "storage/engine.py": "makes the data directory, before there is a seam to go through",
     "storage/lock.py": "the lock on the data directory is held by the open file itself",

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from milepost import __version__
@@ -16,6 +17,7 @@ from milepost.broker import membership, opening, volatile
 from milepost.broker.access import ProducerAccess
 from milepost.broker.admissions import Admissions
 from milepost.broker.broadcast import BROADCAST, BroadcastGroup, MemberSubscription
+from milepost.broker.connection_limits import ConnectionLimits
 from milepost.broker.consumer import Consumer
 from milepost.broker.counters import Counters
 from milepost.broker.directory import Directory, fetch_topic
@@ -70,13 +72,19 @@ class Broker:
         self.counters = Counters()
         self.server_version = f"Milepost-{__version__}"
         self.sessions: set[Session] = set()
+        self.connections = ConnectionLimits(lambda: self.settings)
         self.topics: dict[str, Topic] = {}
         self.host, self.port, self.http_port = settings.host, settings.port, settings.http_port
         self.tls_port, self.https_port = settings.tls_port, settings.https_port
         self.read_entries_max = settings.dispatch_read_entries
         self.read_size_max = settings.dispatch_read_size
-        self.reads, self.rates, self.round = RecentReads(engine), RateBoard(), Round()
+        self.reads, self.rates, self.round = (
+            RecentReads(engine),
+            RateBoard(),
+            Round(self.unexpected),
+        )
         engine.answer_within(self.round.during)
+        engine.watch(on_error=self.unexpected)
         self.opening: dict[str, asyncio.Future[Topic]] = {}
         """Topics that are being opened, or closed (upkeep.py): a client that wants one waits."""
         self.directory = Directory(
@@ -146,7 +154,24 @@ class Broker:
         """Run something to its end, also when the caller is gone."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.unexpected("task", error)
+
+    def unexpected(self, place: str, error: BaseException) -> None:
+        """An error that no code foresaw has cost nothing beside the step that met it."""
+        self.counters.unexpected_errors[place] += 1
+        logger.error("contained, in %s: %s: %s", place, type(error).__name__, error, exc_info=error)
+
+    def attempt(self, place: str, work: Callable[[], object]) -> None:
+        """Do one of many things; if it breaks down, the others are done all the same."""
+        try:
+            work()
+        except Exception as error:
+            self.unexpected(place, error)
 
     def _tick(self) -> None:
         self._ticker = self._loop.call_later(TICK_S, self._tick)
@@ -155,18 +180,27 @@ class Broker:
         if keep_alive:
             self._last_keep_alive = now
         for session in list(self.sessions):
-            session.tick(keep_alive=keep_alive)
-        self.guard.tick(now)
-        self.pressure.resume_reading()
-        self.pressure.end_stalled()
-        self.steward.tick(self.clock.wall_ms())
-        for topic in self.topics.values():
-            for subscription in topic.subscriptions.values():
-                for part in subscription.parts():
-                    sample(part, int(now * 1000))
-                if isinstance(subscription, BroadcastGroup):
-                    membership.tick(self, subscription)
-        self.rates.tick(now, self.topics.values())
+            self.attempt("session", partial(session.tick, keep_alive=keep_alive))
+        for place, work in (
+            ("guard", partial(self.guard.tick, now)),
+            ("pressure", self.pressure.resume_reading),
+            ("pressure", self.pressure.end_stalled),
+            ("steward", partial(self.steward.tick, self.clock.wall_ms())),
+            ("rates", lambda: self.rates.tick(now, self.topics.values())),
+            ("tick", partial(self._drop_idle, now)),
+        ):
+            self.attempt(place, work)
+        for topic in list(self.topics.values()):
+            for subscription in list(topic.subscriptions.values()):
+                self.attempt("progress", partial(self._tick_subscription, subscription, now))
+
+    def _tick_subscription(self, subscription: Subscription, now: float) -> None:
+        for part in subscription.parts():
+            sample(part, int(now * 1000))
+        if isinstance(subscription, BroadcastGroup):
+            membership.tick(self, subscription)
+
+    def _drop_idle(self, now: float) -> None:
         for idle in volatile.idle(self.topics.values()):
             idle.is_closed = True  # for who is on its way to it
             del self.topics[str(idle.name)]

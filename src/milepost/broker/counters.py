@@ -51,6 +51,10 @@ class Counters:
     frames_refused: Reasons = _by_reason("Frames that were not the protocol; each cost its peer.")
     lookups: int = _count("Lookups answered, over the wire and over HTTP.")
 
+    unexpected_errors: Reasons = _by_reason(
+        "Errors that no code foresaw, by where they were contained: each is a bug worth reporting."
+    )
+
     # Rights.
     authentications_refused: Reasons = _by_reason("Credentials that did not hold.")
     authentications_renewed: int = _count("Credentials that a connected client has renewed.")

@@ -76,6 +76,8 @@ class Health:
 
     async def _check(self) -> None:
         broker = self._broker
+        if broker.engine.failure is not None:
+            raise PersistenceError(broker.engine.failure)
         if broker.engine.checkpoint_failure is not None and broker.pressure.is_high:
             raise PersistenceError(
                 "no producer is heard: memory is full of what cannot be stored: "

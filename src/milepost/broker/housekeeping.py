@@ -63,7 +63,7 @@ class Housekeeping:
     def _begin(self, work: Callable[[], None], interval_s: float) -> None:
         def due() -> None:
             self._timers[work] = self._loop.call_later(interval_s, due)
-            work()
+            self._broker.attempt("housekeeping", work)
 
         self._timers[work] = self._loop.call_later(interval_s, due)
 
@@ -83,6 +83,8 @@ class Housekeeping:
                 work(topic, now_ms)
             except (MilepostError, OSError) as error:
                 logger.warning("%s is left alone this time: %s", topic, error)
+            except Exception as error:
+                self._broker.unexpected("housekeeping", error)
 
     # -- expiry ------------------------------------------------------------------------------------
 

@@ -25,7 +25,9 @@ class Flushable(Protocol):
 
 
 class Round:
-    def __init__(self) -> None:
+    def __init__(self, on_error: Callable[[str, BaseException], None]) -> None:
+        """`on_error` is told of a feed, session or work that broke down: the others go on."""
+        self._on_error = on_error
         self._loop = asyncio.get_running_loop()
         # A round is on its way. Invariant: true if anybody waits for one.
         self._is_due = False
@@ -79,25 +81,24 @@ class Round:
         # A feed that is not done asks again: others have their turn before that.
         feeds, self._feeds = self._feeds, deque()
         works, self._afterwards = self._afterwards, deque()
-        try:
-            while feeds:
-                feeds.popleft()()
-            self._flush_all()
-            if works:
-                while works:
-                    works.popleft()()
-                self._flush_all()
-        finally:  # behind one that broke down
-            for feed in feeds:
-                self.feed(feed)
+        for feed in feeds:
+            try:
+                feed()
+            except Exception as error:
+                self._on_error("feed", error)
+        self._flush_all()
+        if works:
             for work in works:
-                self.afterwards(work)
+                try:
+                    work()
+                except Exception as error:
+                    self._on_error("receipts", error)
+            self._flush_all()
 
     def _flush_all(self) -> None:
         sessions, self._sessions = self._sessions, []
-        try:
-            while sessions:
+        while sessions:
+            try:
                 sessions.pop().flush()
-        finally:
-            for session in sessions:
-                self.flush(session)
+            except Exception as error:
+                self._on_error("flush", error)

@@ -8,7 +8,6 @@ import logging
 import os
 import socket
 import ssl
-from collections import Counter
 from collections.abc import Sequence
 from typing import cast
 
@@ -51,7 +50,6 @@ class Connection(asyncio.Protocol):
             broker.counters.connections_refused[refusal] += 1
             self._transport.abort()
             return
-        self._server.connections[self._host] += 1
         self._server.open.add(self)
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
@@ -73,7 +71,12 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._session is not None:
-            self._session.receive(data)
+            try:
+                self._session.receive(data)
+            except Exception as error:
+                # Of what it has obeyed half of what came, nobody can tell the rest.
+                self._server.broker.unexpected("connection", error)
+                self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._session is not None:
@@ -154,8 +157,6 @@ class RunningBroker:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self.connections: Counter[str] = Counter()
-        """How many each host has."""
         self.open: set[Connection] = set()
         self._servers: list[asyncio.Server] = []
 
@@ -188,24 +189,13 @@ class RunningBroker:
         return bound
 
     def refusal(self, host: str) -> str | None:
-        """Why one more connection from a host is too many."""
-        if self.broker.is_closing:
-            return "closing"
-        settings = self.broker.settings
-        if settings.max_connections and len(self.broker.sessions) >= settings.max_connections:
-            return "max_connections"
-        per_ip = settings.max_connections_per_ip
-        if per_ip and self.connections[host] >= per_ip:
-            return "max_connections_per_ip"
-        return None
+        """Why one more connection from a host is too many; None if it is counted."""
+        return "closing" if self.broker.is_closing else self.broker.connections.enter(host)
 
     def forget(self, connection: Connection) -> None:
         """A connection is gone."""
-        host = connection.host
         self.open.discard(connection)
-        self.connections[host] -= 1
-        if not self.connections[host]:
-            del self.connections[host]
+        self.broker.connections.leave(connection.host)
 
     async def close(self) -> None:
         """Accept nothing more, drain, and give the data directory back."""

@@ -22,8 +22,10 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -33,8 +35,10 @@ import click
 from milepost import __version__
 from milepost.broker.settings import Settings
 from milepost.cli.exits import CommandFailed, Exit
+from milepost.storage import descriptors
 
 if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
     from milepost.broker.server import RunningBroker
     from milepost.rest.serve import HttpServer
 
@@ -60,6 +64,8 @@ def run(settings: Settings, *, ready_file: Path | None = None) -> None:
     """Start, say so, wait for a signal, stop. Errors of the start are raised."""
     gc.disable()  # a start makes much and drops little: looking through it is a quarter of its time
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    descriptors.raise_limit()
+    descriptors.SPARE.hold(descriptors.SPARE_COUNT)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_run(settings, ready_file))
@@ -104,6 +110,9 @@ async def _run(settings: Settings, ready_file: Path | None) -> None:
     if hasattr(signal, "SIGQUIT"):
         faulthandler.register(signal.SIGQUIT)
     broker, took_ms = await _start_broker(settings)
+    broker.broker.engine.watch(on_fatal=_give_up)
+    threading.excepthook = _thread_ended
+    asyncio.get_running_loop().set_exception_handler(partial(_contained, broker.broker))
     try:
         http = await _start_http(settings, broker)
         try:
@@ -119,6 +128,34 @@ async def _run(settings: Settings, ready_file: Path | None) -> None:
         await _drain(settings.shutdown_timeout_s, broker.close(), stop.hurried)
         if ready_file is not None:
             ready_file.unlink(missing_ok=True)
+
+
+def _give_up(reason: str) -> None:
+    """End the process at once: what it would answer from now on could not be relied upon.
+
+    Nothing is lost by that: what was answered is on disk, and the next start recovers.
+    """
+    logger.critical("exiting: %s", reason)
+    logging.shutdown()
+    sys.stderr.write(f"milepost: {reason}\n")
+    sys.stderr.flush()
+    os._exit(Exit.FAILED)
+
+
+def _thread_ended(args: threading.ExceptHookArgs) -> None:
+    """A thread that the broker relies on has ended by an error."""
+    name = "?" if args.thread is None else args.thread.name
+    logger.critical("thread %s has ended", name, exc_info=args.exc_value)
+    _give_up(f"thread {name} has ended: {args.exc_type.__name__}: {args.exc_value}")
+
+
+def _contained(broker: Broker, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """The loop went on behind an error of a callback or task."""
+    error = context.get("exception")
+    if isinstance(error, Exception):
+        broker.unexpected("loop", error)
+    else:
+        loop.default_exception_handler(context)
 
 
 async def _start_broker(settings: Settings) -> tuple[RunningBroker, float]:

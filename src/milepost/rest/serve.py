@@ -52,11 +52,56 @@ class _Protocol(HttpToolsProtocol):
     is answered where it is read (`express.py`)."""
 
     express: Express
+    broker: Broker
 
+    # The address under which the connection is counted; None: it was refused.
+    _host: str | None = None
+    # Ends the connection if the request that is awaited does not come.
+    _deadline: asyncio.TimerHandle | None = None
     _head_size = 0
     _is_in_head = True
     # The request that is being read has its answer.
     _is_answered = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        host = str((transport.get_extra_info("peername") or ("?",))[0])
+        refusal = self.broker.connections.enter(host)
+        if refusal is not None:
+            self.broker.counters.connections_refused[refusal] += 1
+            transport.abort()
+            return
+        self._host = host
+        self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._expected()
+        if self._host is not None:
+            self.broker.connections.leave(self._host)
+            self._host = None
+
+    def _expect(self) -> None:
+        """The head of a request has to come in time."""
+        self._expected()
+        self._deadline = self.loop.call_later(
+            self.broker.settings.handshake_timeout_s, self._too_late
+        )
+
+    def _expected(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _too_late(self) -> None:
+        self._deadline = None
+        if not self.transport.is_closing():
+            self.broker.counters.connections_closed["handshake_timeout"] += 1
+            self.transport.close()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._expect()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -68,6 +113,7 @@ class _Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
+        self._expected()
         self._is_answered = self._answers_at_once()
         if not self._is_answered:
             super().on_headers_complete()
@@ -170,11 +216,11 @@ async def start_http(broker: Broker, host: str, port: int) -> HttpServer:
         if port >= 0:
             sockets = await _bind(host, port)
             broker.http_port = sockets[0].getsockname()[1]
-            await http.start(_Server(_config(app)), sockets)
+            await http.start(_Server(_config(app, broker)), sockets)
         if broker.settings.https_port >= 0:
             sockets = await _bind(host, broker.settings.https_port)
             broker.https_port = sockets[0].getsockname()[1]
-            config = _config(app, _TlsProtocol)
+            config = _config(app, broker, _TlsProtocol)
             config.load()
             config.ssl = broker.guard.security.tls
             await http.start(_Server(config), sockets)
@@ -184,9 +230,9 @@ async def start_http(broker: Broker, host: str, port: int) -> HttpServer:
     return http
 
 
-def _config(app: FastAPI, base: type[_Protocol] = _Protocol) -> uvicorn.Config:
+def _config(app: FastAPI, broker: Broker, base: type[_Protocol] = _Protocol) -> uvicorn.Config:
     # Of a class of its own: the server makes protocols, and knows nothing to give them.
-    protocol = type(base.__name__, (base,), {"express": Express(app)})
+    protocol = type(base.__name__, (base,), {"express": Express(app), "broker": broker})
     return uvicorn.Config(
         app,
         log_config=None,

@@ -15,14 +15,23 @@ the journal's runway (runway.py) is laid in time, by a thread that has nothing e
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 
 from milepost.clock import Clock
 from milepost.storage.journal import Commit, Journal
 from milepost.storage.shortcut import Shortcut
+
+logger = logging.getLogger(__name__)
+
+
+def told(place: str, error: BaseException) -> None:
+    """Log an error that no code foresaw and that cost nothing beside itself."""
+    logger.error("contained, in %s: %s: %s", place, type(error).__name__, error, exc_info=error)
 
 
 class Committer:
@@ -46,6 +55,12 @@ class Committer:
         self._loop = asyncio.get_running_loop()
         self.around: Callable[[Callable[[], None]], None] = lambda tell: tell()
         """Called with what tells submitters how their group went, which it has to do."""
+        self.on_error: Callable[[str, BaseException], None] = told
+        """Called with the place and an error that no code foresaw, which cost nothing else."""
+        self.on_fatal: Callable[[str], None] = lambda reason: None
+        """Called when the journal cannot go on in this process, with the reason."""
+        self.failure: str | None = None
+        """Why nothing is committed any more."""
         self._is_scheduled = False
         # The thread has the turn. Invariant: written on the loop only.
         self._is_away = False
@@ -76,7 +91,12 @@ class Committer:
         count, size = journal.load()
         if self._shortcut.allows(now, clock.thread_cpu(), count, size) and journal.is_plain:
             before = journal.commits
-            commits = journal.commit()
+            try:
+                commits = journal.commit()
+            except BaseException as error:
+                self._is_away = True  # for ever
+                self._break(error)
+                return
             journal.commits_on_loop += journal.commits - before
             ended = clock.monotonic()
             self._shortcut.took(ended, ended - now, on_loop=True, count=count)
@@ -91,6 +111,8 @@ class Committer:
                 self._shortcut.close(ended)
         try:
             self.around(partial(self._journal.finish, commits))
+        except Exception as error:  # of one submitter: the others were told
+            self.on_error("commit", error)
         finally:
             if self._journal.is_waiting:
                 self._look()
@@ -105,13 +127,24 @@ class Committer:
             is_last = False
             while not is_last:
                 began = self._clock.monotonic()
-                commits = self._journal.commit()
+                try:
+                    commits = self._journal.commit()
+                except BaseException as error:
+                    with suppress(RuntimeError):
+                        self._loop.call_soon_threadsafe(self._break, error)
+                    return
                 ended = self._clock.monotonic()
                 is_last = not self._journal.is_waiting
                 try:
                     self._loop.call_soon_threadsafe(self._came_back, commits, began, ended, is_last)
                 except RuntimeError:  # the loop is gone: no caller is left to be told
                     return
+
+    def _break(self, error: BaseException) -> None:
+        """What was being committed may be on disk or not: only a start can tell."""
+        self.failure = f"the journal cannot go on: {type(error).__name__}: {error}"
+        logger.critical(self.failure, exc_info=error)
+        self.on_fatal(self.failure)
 
     def _came_back(
         self, commits: Sequence[Commit], began: float, ended: float, is_last: bool

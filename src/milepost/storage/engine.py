@@ -21,7 +21,7 @@ from milepost.clock import Clock
 from milepost.errors import PersistenceError
 from milepost.storage.catalog import Catalog, TopicRow
 from milepost.storage.checkpoint import Checkpoint
-from milepost.storage.committer import Committer
+from milepost.storage.committer import Committer, told
 from milepost.storage.entry import Entry
 from milepost.storage.files import RealFiles
 from milepost.storage.ledger import ReadPlan
@@ -88,6 +88,9 @@ class StorageEngine:
             target=self._serve_catalog, name="catalog", daemon=True
         )
         self._catalog_thread.start()
+        self._failure: str | None = None
+        self._on_fatal: Callable[[str], None] = lambda reason: None
+        self._on_error: Callable[[str, BaseException], None] = told
         self.committer = Committer(
             store.journal,
             store.clock,
@@ -97,6 +100,25 @@ class StorageEngine:
         )
 
     # -- the journal -------------------------------------------------------------------------------
+
+    @property
+    def failure(self) -> str | None:
+        """Why the storage cannot go on in this process; None while it can."""
+        return self.committer.failure or self._failure
+
+    def watch(
+        self,
+        on_error: Callable[[str, BaseException], None] | None = None,
+        on_fatal: Callable[[str], None] | None = None,
+    ) -> None:
+        """Tell of errors that no code foresaw: with their place if they cost nothing else, or with the
+        reason why the storage cannot go on."""
+        if on_error is not None:
+            self._on_error = self.committer.on_error = on_error
+        if on_fatal is not None:
+            self._on_fatal = self.committer.on_fatal = on_fatal
+            if self.failure is not None:
+                on_fatal(self.failure)
 
     def _committed(self) -> None:
         if self.store.checkpoint_is_due:
@@ -108,10 +130,19 @@ class StorageEngine:
 
     def _aside(self, work: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # the threads are gone, the last commits go without
-            self._file_threads.submit(work)
+            self._file_threads.submit(self._laid, work)
+
+    def _laid(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._on_error, "runway", error)
 
     async def flush(self) -> None:
         """Return when everything submitted so far is durable."""
+        if self.failure is not None:
+            raise PersistenceError(self.failure)
         done = self._loop.create_future()
 
         def rolled(error: PersistenceError | None) -> None:
@@ -130,6 +161,8 @@ class StorageEngine:
         undo: Callable[[], None] | None = None,
     ) -> T:
         """Run `change` in a transaction of its own; durable when this returns (`ChangeCatalog`)."""
+        if self._failure is not None:
+            raise PersistenceError(self._failure)
         call = _CatalogCall(change, self._loop.create_future(), then, undo)
         self._catalog_queue.put(call)
         result: T = await call.future
@@ -144,7 +177,23 @@ class StorageEngine:
                     self._catalog_queue.put(None)
                     break
                 calls.append(more)
-            self._change_catalog(calls)
+            try:
+                self._change_catalog(calls)
+            except BaseException as error:
+                with suppress(RuntimeError):
+                    self._loop.call_soon_threadsafe(self._break, calls, error)
+                return
+
+    def _break(self, calls: list[_CatalogCall], error: BaseException) -> None:
+        """Without the catalog's thread no request would be answered again."""
+        reason = self._give_up("the catalog cannot go on", error)
+        _settle([(call, None, PersistenceError(reason)) for call in calls])
+
+    def _give_up(self, what: str, error: BaseException) -> str:
+        self._failure = f"{what}: {type(error).__name__}: {error}"
+        logger.critical(self._failure, exc_info=error)
+        self._on_fatal(self._failure)
+        return self._failure
 
     def _change_catalog(self, calls: list[_CatalogCall]) -> None:
         catalog = self.store.catalog
@@ -247,6 +296,8 @@ class StorageEngine:
             self._start_checkpoint()
 
     def _start_checkpoint(self) -> None:
+        if self.failure is not None:
+            return
         if self._retry is None and (self._checkpoint is None or self._checkpoint.done()):
             self._checkpoint = self._loop.create_task(self._try_checkpoint())
 
@@ -303,7 +354,12 @@ class StorageEngine:
         except BaseException as error:
             store.finish_checkpoint(plan, error)
             raise
-        store.finish_checkpoint(plan, None)
+        try:
+            store.finish_checkpoint(plan, None)
+        except Exception as error:
+            # Trying it again would cut ledgers that the catalog counts on now.
+            self._give_up("a checkpoint is recorded and cannot be finished", error)
+            raise
         return plan
 
     async def close(self) -> None:
@@ -313,6 +369,8 @@ class StorageEngine:
         if self._retry is not None:
             self._retry.cancel()
         try:
+            if self.failure is not None:
+                raise PersistenceError(self.failure)
             await self.flush()
             if self._changes:
                 await asyncio.wait(self._changes)

@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from milepost.storage.descriptors import SPARE
+
 Buffer = bytes | bytearray | memoryview
 
 # The kernel takes at most this many buffers in one vectored write (IOV_MAX on Linux).
@@ -136,17 +138,17 @@ class RealFiles:
 
     def create(self, path: str) -> RealAppendFile:
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
-        return RealAppendFile(path, os.open(self._at(path), flags, 0o600), 0)
+        return RealAppendFile(path, SPARE.open(self._at(path), flags, 0o600), 0)
 
     def open_append(self, path: str, size: int) -> RealAppendFile:
-        fd = os.open(self._at(path), os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = SPARE.open(self._at(path), os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         if os.fstat(fd).st_size != size:
             os.ftruncate(fd, size)
         return RealAppendFile(path, fd, size)
 
     def lay(self, path: str, first: int, end: int) -> None:
         flags = os.O_WRONLY | os.O_DSYNC | os.O_CLOEXEC | os.O_NOFOLLOW
-        fd = os.open(self._at(path), flags)
+        fd = SPARE.open(self._at(path), flags)
         try:
             while first < end:
                 first += os.pwrite(fd, bytes(end - first), first)
@@ -154,7 +156,7 @@ class RealFiles:
             os.close(fd)
 
     def read(self, path: str, offset: int, size: int) -> bytes:
-        fd = os.open(self._at(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = SPARE.open(self._at(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
             data = os.pread(fd, size, offset)
             # One call gives at most 2 GiB; fewer bytes than asked for must mean the end of the file.
@@ -189,7 +191,7 @@ class RealFiles:
         os.rename(self._at(old), self._at(new))
 
     def sync_dir(self, folder: str) -> None:
-        fd = os.open(self._at(folder), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = SPARE.open(self._at(folder), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
         finally:

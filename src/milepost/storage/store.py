@@ -491,6 +491,8 @@ class Store:
                 ledger.flushed(flush, self.files)
                 self._tail.keep(ledger, [len(block) for block in flush.blocks])
             except Exception as failure:
+                if ledger.stored is not flush.row:
+                    raise  # it would write again from where the catalog no longer expects it
                 checkpoint.held_ledgers[ledger_id] = f"{type(failure).__name__}: {failure}"
                 continue
             if not ledger.is_dirty:

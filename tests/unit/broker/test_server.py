@@ -89,7 +89,7 @@ def test_bytes_go_in_and_out(make_stage: MakeStage) -> None:
     assert session.unsent_size() == 77
     connection.connection_lost(None)
     assert stage.broker.sessions == set()
-    assert running.connections == {}
+    assert running.broker.connections.hosts == {}
     # What comes late finds nobody, and does no harm.
     connection.data_received(hello())
     connection.pause_writing()
@@ -162,10 +162,10 @@ def test_there_may_be_so_many(
 def test_hosts_that_are_gone_are_forgotten(stage: Stage) -> None:
     running = RunningBroker(stage.broker)
     made = [connect(stage, running, Wire(host))[0] for host in "aab"]
-    assert running.connections == {"a": 2, "b": 1}
+    assert running.broker.connections.hosts == {"a": 2, "b": 1}
     for connection in made:
         connection.connection_lost(None)
-    assert running.connections == {}
+    assert running.broker.connections.hosts == {}
 
 
 def test_it_listens_and_ends(tmp_path: Path) -> None:
