@@ -53,16 +53,18 @@ class MemberSubscription(Subscription):
     """The progress of one member."""
 
     def __init__(
-        self, group: BroadcastGroup, member: str, left_ms: int | None, **fields: Any
+        self, group: BroadcastGroup, member: str, away_ms: int | None, **fields: Any
     ) -> None:
-        """`left_ms` None: it was connected when that was stored last."""
+        """`away_ms`: for how long it has been away; None: it was connected when that was stored last."""
         super().__init__(group.topic, group.name, limits=group.limits, **fields)
         self.group = group
         self.member = member
-        self.left_ms = group.now_ms() if left_ms is None else left_ms
-        """When it was last connected, if it is not now. Of one that a restart has cut off, when its
-        topic was opened again: before that it could not come."""
-        self.is_noted = left_ms is None
+        self.left_ms = group.now_ms() - (away_ms or 0)
+        """When it was last connected, if it is not now, by a clock that does not jump. While its topic
+        was not open no time has passed: it could not come."""
+        self.noted_away_ms = away_ms or 0
+        """For how long it is stored to have been away."""
+        self.is_noted = away_ms is None
         """It is stored that it is connected."""
 
     @property
@@ -73,8 +75,12 @@ class MemberSubscription(Subscription):
         return self.member
 
     def doc(self) -> dict[str, Any]:
-        left_ms = None if self.consumers else self.left_ms
-        return {"group": self.name, "member": self.member, "left_ms": left_ms}
+        return {"group": self.name, "member": self.member, "away_ms": self.away_ms}
+
+    @property
+    def away_ms(self) -> int | None:
+        """For how long it has been away, as far as its group was open; None: it is connected."""
+        return None if self.consumers else self.group.now_ms() - self.left_ms
 
     def as_member(self) -> Member:
         position = self.cursor.mark_delete_index + 1
@@ -135,7 +141,7 @@ class BroadcastGroup(Subscription):
     def __init__(self, *args: Any, start: Start, now_ms: Callable[[], int], **fields: Any) -> None:
         super().__init__(*args, **fields)
         self.start = start
-        self.now_ms = now_ms
+        self.now_ms = now_ms  # by a clock that does not jump
         self.members: dict[str, MemberSubscription] = {}
         self.schedule: Callable[[Callable[[], None]], object] = lambda work: work()
         """Run something when the loop comes round."""

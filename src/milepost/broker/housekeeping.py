@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-# Clocks that drift apart by less are one time.
-IDLE_SLACK_S = 5.0
+# How often it is stored for how long a subscription has been idle, until it is deleted.
+IDLE_PARTS = 10
 
 
 class Housekeeping:
@@ -197,9 +197,9 @@ class Housekeeping:
     # -- idle subscriptions ------------------------------------------------------------------------
 
     def drop_idle(self) -> None:
-        """Measured from when one was first seen idle, by a clock that does not jump. That time is
-        stored, so that a restart, or an unload, does not begin it anew; but what was found idle then
-        is looked at twice before it goes, as its consumers may be on their way."""
+        """Measured while it is seen idle, by a clock that does not jump. How long that was is stored
+        now and then, so that a restart, or an unload, does not begin it anew; but what was found idle
+        then is looked at twice before it goes, as its consumers may be on their way."""
         now = self._broker.clock.monotonic()
         idle: dict[Subscription, tuple[tuple[int, ...], float]] = {}
         changed: list[Subscription] = []
@@ -209,8 +209,8 @@ class Housekeeping:
                 if not one.is_durable:
                     continue
                 if one.consumers:
-                    if one.idle_since_ms is not None:
-                        one.idle_since_ms = None
+                    if one.idle_ms is not None:
+                        one.idle_ms = None
                         changed.append(one)
                     continue
                 seen = _trace(one)
@@ -220,29 +220,22 @@ class Housekeeping:
                     if now - idle[one][1] >= expires_s:
                         self._broker.spawn(self._drop_subscription(one))
                 else:
-                    idle[one] = (seen, now - self._idle_s(one))
-                self._note_idle(one, now - idle[one][1], changed)
+                    idle[one] = (seen, now - (one.idle_ms or 0) / 1000)
+                idle_ms = int((now - idle[one][1]) * 1000)
+                step_ms = expires_s * 1000 // IDLE_PARTS
+                known = one.idle_ms
+                if known is None or not known <= idle_ms < known + step_ms:
+                    one.idle_ms = idle_ms
+                    changed.append(one)
         self._idle = idle
         if changed:
             self._broker.spawn(self._save_idle(changed))
-
-    def _idle_s(self, one: Subscription) -> float:
-        """For how long it was idle before this process, or this opening of it, saw it so."""
-        if one.idle_since_ms is None:
-            return 0.0
-        return max(self._broker.clock.wall_ms() - one.idle_since_ms, 0) / 1000
-
-    def _note_idle(self, one: Subscription, idle_s: float, changed: list[Subscription]) -> None:
-        """Since when, by the wall clock: written once, and again when somebody was here meanwhile."""
-        if one.idle_since_ms is None or self._idle_s(one) > idle_s + IDLE_SLACK_S:
-            one.idle_since_ms = self._broker.clock.wall_ms() - int(idle_s * 1000)
-            changed.append(one)
 
     async def _save_idle(self, subscriptions: list[Subscription]) -> None:
         try:
             await state_docs.save(self._broker.engine, subscriptions)
         except MilepostError as error:
-            logger.warning("since when subscriptions are idle could not be stored: %s", error)
+            logger.warning("for how long subscriptions are idle could not be stored: %s", error)
 
     async def _drop_subscription(self, subscription: Subscription) -> None:
         if subscription.consumers:

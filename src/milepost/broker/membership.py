@@ -1,9 +1,10 @@
 """Membership: members of broadcast groups come, are remembered, and are forgotten. The durable half.
 
 A member is a state of its own in the catalog, beside its group's; both are made before the SUBSCRIBE that
-asked for them is answered. That a member is connected is stored when it comes, and when it left when it
-leaves: so one that a crash cuts off is not taken for one that left long ago. `tick` forgets those that did; a
-group itself is deleted as any subscription is, with its members.
+asked for them is answered. That a member is connected is stored when it comes, and for how long it has been
+away now and then: so one that a crash cuts off is not taken for one that left long ago, and a wall clock that
+jumps makes nobody older. `tick` forgets those that were away for long; a group itself is deleted as any
+subscription is, with its members.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.broker.topic import Topic
 
+# How often it is stored for how long a member has been away, until it is forgotten.
+NOTED_PARTS = 10
+
 
 async def join(broker: Broker, group: BroadcastGroup, name: str) -> MemberSubscription:
     """The member of this name: where it was, or, for a stranger, where the group starts those."""
@@ -48,7 +52,7 @@ async def join(broker: Broker, group: BroadcastGroup, name: str) -> MemberSubscr
     cursor = Cursor(log.first_index, log.end_index, at=at)
     data = snapshot.encode(cursor)
     sequence = broker.store.journal.last_sequence
-    doc = {"group": group.name, "member": name, "left_ms": None}
+    doc = {"group": group.name, "member": name, "away_ms": None}
 
     def create(catalog: Catalog) -> StateRow:
         if catalog.state_by_id(group_id) is None:
@@ -97,6 +101,7 @@ def note(broker: Broker, member: MemberSubscription) -> None:
     state_id, doc = member.state_id, member.doc()
     assert state_id is not None
     member.is_noted = bool(member.consumers)
+    member.noted_away_ms = member.away_ms or 0
 
     def save(catalog: Catalog) -> None:
         if catalog.state_by_id(state_id) is not None:
@@ -139,14 +144,16 @@ async def forget(broker: Broker, member: MemberSubscription) -> None:
 def tick(broker: Broker, group: BroadcastGroup) -> None:
     """Now and then: the group follows its members, and forgets those that are gone."""
     group.settle()
-    for member in group.members.values():
-        if member.is_noted is not bool(
-            member.consumers
-        ):  # cut off, or what was to be stored was not
-            note(broker, member)
     after_ms = int(broker.settings.broadcast_member_expiry_s * 1000)
+    for member in group.members.values():
+        # Cut off, or what was to be stored was not; or a good part of its time has passed.
+        away_ms = member.away_ms or 0
+        if member.is_noted is not bool(member.consumers) or (
+            away_ms - member.noted_away_ms >= max(after_ms // NOTED_PARTS, 1000)
+        ):
+            note(broker, member)
     members = [member.as_member() for member in group.members.values()]
-    for name in expired(members, broker.clock.wall_ms(), after_ms):
+    for name in expired(members, group.now_ms(), after_ms):
         broker.spawn(_forget_quietly(broker, group.members[name]))
 
 

@@ -121,7 +121,11 @@ def open_subscription(
     if broadcast is None:
         subscription = Subscription(topic, state.name, cursor, **fields)
     else:
-        start, now_ms = Start(broadcast["start"]), broker.clock.wall_ms
+        start = Start(broadcast["start"])
+
+        def now_ms() -> int:
+            return int(broker.clock.monotonic() * 1000)
+
         subscription = BroadcastGroup(
             topic, state.name, cursor, start=start, now_ms=now_ms, **fields
         )
@@ -136,9 +140,11 @@ def open_member(
     group = topic.subscriptions[state.doc["group"]]
     assert isinstance(group, BroadcastGroup), f"{state} is a member of {group}"
     cursor = open_cursor(broker, topic, state, stored, made=made)
-    name, left_ms = state.doc["member"], state.doc["left_ms"]
+    name, away_ms = state.doc["member"], state.doc.get("away_ms")
+    if state.doc.get("left_ms") is not None:  # as it was stored once, by the wall clock
+        away_ms = 0
     member = MemberSubscription(
-        group, name, left_ms, cursor=cursor, state_id=state.state_id, journal=broker.store
+        group, name, away_ms, cursor=cursor, state_id=state.state_id, journal=broker.store
     )
     group.members[name] = member
     connect(broker, member)

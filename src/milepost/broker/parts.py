@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 # Keys of the document.
-REPLICATED, IDLE_SINCE_MS = "replicated", "idle_since_ms"
+REPLICATED, IDLE_MS = "replicated", "idle_ms"
 
 
 class NewSubscription(NamedTuple):
@@ -38,22 +38,22 @@ class Parts:
     resets: ResetHistory
     is_replicated: bool = False
     """Whether an operator asked that other clusters know of it; only stored."""
-    idle_since_ms: int | None = None
-    """Since when it has had no consumer, as far as has been seen and stored; None while it has one."""
+    idle_ms: int | None = None
+    """For how long no consumer has used it, as far as was seen and stored; None while one does."""
 
     def doc(self) -> dict[str, Any]:
         """What the catalog keeps of it beside the cursor."""
         doc: dict[str, Any] = {"properties": self.properties, "resets": self.resets.to_doc()}
         if self.is_replicated:
             doc[REPLICATED] = True
-        if self.idle_since_ms is not None:
-            doc[IDLE_SINCE_MS] = self.idle_since_ms
+        if self.idle_ms is not None:
+            doc[IDLE_MS] = self.idle_ms
         return doc
 
     def recall(self, doc: Mapping[str, Any]) -> None:
         """Take from a document what was not given when it was made."""
         self.is_replicated = bool(doc.get(REPLICATED, False))
-        self.idle_since_ms = doc.get(IDLE_SINCE_MS)
+        self.idle_ms = doc.get(IDLE_MS)
 
     def parts(self: Subscription) -> Sequence[Subscription]:  # type: ignore[misc]
         """Itself, and the members of a group: all that have a cursor."""

@@ -92,6 +92,22 @@ def test_the_time_of_leaving_survives_a_restart(stage: Stage) -> None:
     assert positions(again) == {}
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_wall_clock_that_jumps_makes_no_member_older(stage: Stage, restarts: bool) -> None:
+    one = join(stage, "a")
+    publish(stage, 0, 3)
+    acked(stage, one, 2)
+    one.hang_up()
+    stage.turn()
+    stage.clock.jump(30 * 24 * 3600 * 1000)
+    if restarts:
+        stage = stage.restarted()
+    stage.topic()
+    days(stage, 0.4)
+    assert positions(stage) == {"a": 2}
+    assert got(join(stage, "a")) == ["2"]
+
+
 def test_how_long_is_a_setting(make_stage: Any) -> None:
     stage = make_stage(broadcast_member_expiry_s=10)
     join(stage, "a").hang_up()
