@@ -317,7 +317,7 @@ class CursorMachine(RuleBasedStateMachine):
                 assert set(members) <= expected
             else:
                 assert not found.is_full
-                shown = {index for index in members if found.is_pending(span.batch_index_of(index))}
+                shown = {index for index in members if found.is_pending(index - span.first_index)}
                 assert shown == expected & set(members)
 
     @rule(first=index_numbers)

@@ -62,8 +62,6 @@ def test_runs_are_the_set_and_as_few_as_can_be(pending: AckSet, first_index: int
         assert members(runs) == expected
         assert all(first < end for first, end in runs)
         assert all(one[1] < other[0] for one, other in pairwise(runs))
-    runs = pending.pending_runs(first_index)
-    assert AckSet.from_pending_runs(runs, pending.size, first_index) == pending
 
 
 @given(ack_sets())

@@ -19,7 +19,6 @@ def test_a_span_is_the_list_of_its_indexes(span: Span) -> None:
         indexes[-1],
     )
     assert [span.index_of(place) for place in range(span.count)] == indexes
-    assert [span.batch_index_of(index) for index in indexes] == list(range(span.count))
     assert all(index in span for index in indexes)
     assert indexes[0] - 1 not in span
     assert span.end_index not in span

@@ -149,10 +149,6 @@ class ProducerAccess(Generic[P]):
         """Has it the topic for itself?"""
         return self._alone is not None and self._alone == producer
 
-    @property
-    def waiting_count(self) -> int:
-        return len(self._waiting)
-
     def check(self) -> None:
         """Assert every `Invariant:` above."""
         assert self._alone is None or not self._shared, (self._alone, self._shared)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import logging
 import os
 import socket
 import ssl
@@ -21,8 +20,6 @@ from milepost.storage.engine import StorageEngine, open_store
 from milepost.storage.files import BUFFERS_PER_WRITE_MAX
 from milepost.storage.log import RollPolicy
 from milepost.storage.shortcut import Shortcut
-
-logger = logging.getLogger(__name__)
 
 BACKLOG = 4096
 # How long a closing broker waits for peers to take what was written for them.

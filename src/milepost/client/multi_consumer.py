@@ -29,8 +29,6 @@ from milepost.errors import (
 )
 from milepost.positions import EARLIEST, LATEST, MessageId, TopicName
 
-Discover = Callable[["MultiConsumer"], Awaitable[None]]
-
 
 class MultiConsumer(Receiving):
     def __init__(self, shown: str, options: ConsumerOptions) -> None:

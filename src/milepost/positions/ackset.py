@@ -22,7 +22,7 @@ so that a missing word means *acked*. What *no words at all* means depends on th
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from milepost.errors import InvalidAckSet
@@ -67,22 +67,6 @@ class AckSet:
     def from_message_words(cls, words: Sequence[int], size: int) -> AckSet:
         """The set a MESSAGE or a SEEK carries: no words say that nothing is acked."""
         return cls(_bits(words, size) if words else -1, size)
-
-    @classmethod
-    def from_pending_runs(
-        cls, runs: Iterable[tuple[int, int]], size: int, first_index: int = 0
-    ) -> AckSet:
-        """From half-open runs, counted from `first_index`: the inverse of `pending_runs`."""
-        _check_size(size)
-        bits = 0
-        end_index = first_index + size
-        for first, end in runs:
-            if not first_index <= first < end <= end_index:
-                raise InvalidAckSet(
-                    f"run [{first}, {end}) in a batch that holds [{first_index}, {end_index})"
-                )
-            bits |= ((1 << (end - first)) - 1) << (first - first_index)
-        return cls(bits, size)
 
     def to_ack_words(self) -> list[int]:
         """Words for an ACK or for storage; none when all is acked."""

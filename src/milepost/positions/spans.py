@@ -60,12 +60,6 @@ class Span(_Fields):
             raise InvalidRange(f"batch index {batch_index} in a batch of {self[1]}")
         return self[0] + batch_index
 
-    def batch_index_of(self, index: int) -> int:
-        """The place in the batch of the message with this index."""
-        if index not in self:
-            raise InvalidRange(f"index {index} in an entry that holds {self}")
-        return index - self[0]
-
     def __contains__(self, index: object) -> bool:
         return isinstance(index, int) and 0 <= index - self[0] < self[1]
 

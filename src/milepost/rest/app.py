@@ -8,7 +8,6 @@ resource is a new file with a `router` and one more line in `RESOURCES`.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
@@ -63,7 +62,6 @@ from milepost.rest.shortcut import Shortcut
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
 
-logger = logging.getLogger(__name__)
 
 RESOURCES = (
     lookup,

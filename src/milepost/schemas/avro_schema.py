@@ -22,7 +22,6 @@ from typing import Any, Final
 from milepost.errors import InvalidSchema
 
 PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
-NAMED: Final = ("record", "enum", "fixed")
 
 # Nodes that one definition may have: more than any class has fields, and little work to compare.
 NODES_MAX: Final = 20_000

@@ -39,7 +39,6 @@ BATCH = 2  # the metadata says num_messages_in_batch, be it 1
 CHUNK = 4  # one chunk of a larger message
 LAST_CHUNK = 8  # … and its last one
 DELAYED = 16  # the metadata says when it is to be delivered
-FLAGS_USER = MARKER | BATCH | CHUNK | LAST_CHUNK | DELAYED
 
 # A smaller payload is copied when it is decoded: that is cheaper than a view of it.
 _COPY_SIZE_MAX = 4096

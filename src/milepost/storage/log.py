@@ -175,13 +175,6 @@ class Log:
                 return Position(ledger.ledger_id, ledger.entries - 1)
         return None
 
-    def first_position(self) -> Position | None:
-        """The oldest retained entry; None in a log that holds nothing."""
-        for ledger in self._ledgers:
-            if ledger.entries:
-                return Position(ledger.ledger_id, 0)
-        return None
-
     # -- appending ---------------------------------------------------------------------------------
 
     def append(self, items: Sequence[NewEntry], now_ms: int, done: Done) -> Block:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -236,25 +236,20 @@ class Mileposts:
 
     def entry_with(self, relative_index: int) -> int:
         """The entry that holds an index (given relative to the ledger's first)."""
-        return self._find(relative_index, _INDEX, self._last_indexes, before=True)
+        return self._find(relative_index, _INDEX, self._last_indexes)
 
     def first_entry_from(self, relative_time: int) -> int:
         """The first entry not older than a time; `count` if all are."""
-        return self._find(relative_time, _TIME, self._times, before=True)
+        return self._find(relative_time, _TIME, self._times)
 
-    def first_entry_after(self, relative_time: int) -> int:
-        """The first entry younger than a time; `count` if none is."""
-        return self._find(relative_time, _TIME, self._times, before=False)
-
-    def _find(self, value: int, column: int, tail: array[int], *, before: bool) -> int:
-        bisect = bisect_left if before else bisect_right
+    def _find(self, value: int, column: int, tail: array[int]) -> int:
         last = self._mapped_last[column]
-        if self._mapped_count and (value < last or (before and value == last)):
+        if self._mapped_count and value <= last:
             # The fence in front of the value begins the page that has it, or that it follows.
-            page = max(bisect(self._fences[column], value) - 1, 0)
+            page = max(bisect_left(self._fences[column], value) - 1, 0)
             words, first = self._page_of(page * ROWS_PER_PAGE)
-            return first + bisect(words[column::4], value)
-        return self._mapped_count + bisect(tail, value)
+            return first + bisect_left(words[column::4], value)
+        return self._mapped_count + bisect_left(tail, value)
 
     def _page_of(self, entry_id: int) -> tuple[memoryview, int]:
         """The page with an entry's row, as words, and the number of its first row."""

@@ -114,13 +114,6 @@ def lookup_connect(
     return _lookup(request_id, pb.CommandLookupTopicResponse.Connect, url, url_tls, True, via_proxy)
 
 
-def lookup_redirect(request_id: int, url: str, url_tls: str = "", *, authoritative: bool) -> bytes:
-    """LOOKUP_RESPONSE: ask that broker."""
-    return _lookup(
-        request_id, pb.CommandLookupTopicResponse.Redirect, url, url_tls, authoritative, False
-    )
-
-
 def topics(
     request_id: int,
     names: Iterable[str],

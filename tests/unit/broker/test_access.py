@@ -102,7 +102,6 @@ def test_those_who_wait_come_in_their_order_one_at_a_time() -> None:
     access.admit("a", EXCLUSIVE)
     for name in "bcd":
         access.admit(name, WAIT)
-    assert access.waiting_count == 3
     assert access.leave("c") == []
     assert [(a.producer, a.epoch) for a in access.leave("a")] == [("b", 1)]
     assert [(a.producer, a.epoch) for a in access.leave("b")] == [("d", 2)]
@@ -120,7 +119,6 @@ def test_fencing_puts_everybody_out() -> None:
     assert admission.to_close == ("a", "b")
     assert admission.to_refuse == ("w",)
     assert access.is_alone("f")
-    assert access.waiting_count == 0
     # The closing of those put out is reported later, and promotes nobody.
     assert [access.leave(name) for name in "abw"] == [[], [], []]
     assert access.is_alone("f")
@@ -195,7 +193,6 @@ def test_a_claim_in_line_is_void_once_somebody_else_had_the_topic() -> None:
     assert (first.producer, first.epoch) == ("b", 1)
     assert second.producer == "a"
     assert refusal(second) is ProducerFenced
-    assert access.waiting_count == 0
     access.check()
 
 
@@ -276,6 +273,5 @@ def test_nobody_believes_to_be_alone_who_is_not(script: list[tuple]) -> None:
         access.check()
         assert len(alone) + bool(sharing) <= 1
         assert not waiting or alone or sharing, "they wait for nobody"
-        assert access.waiting_count == len(waiting)
         assert all(name in access for name in sharing | waiting | alone.keys())
         assert all(access.is_alone(name) for name in alone)

@@ -126,18 +126,6 @@ def test_full_and_empty_have_one_run_or_none() -> None:
         assert (empty.pending_runs(), empty.acked_runs()) == ([], [(0, size)])
 
 
-def test_runs_make_a_set_again() -> None:
-    pending = acked(10, 0, 1, 4, 9)
-    assert AckSet.from_pending_runs(pending.pending_runs(50), 10, first_index=50) == pending
-    assert AckSet.from_pending_runs([], 10) == AckSet.empty(10)
-
-
-@pytest.mark.parametrize("run", [(0, 0), (3, 2), (-1, 2), (4, 6), (0, 2**62)])
-def test_runs_outside_the_batch_are_refused(run: tuple[int, int]) -> None:
-    with pytest.raises(InvalidAckSet, match=r"in a batch that holds \[0, 5\)"):
-        AckSet.from_pending_runs([run], 5)
-
-
 @pytest.mark.parametrize("size", [0, -1, BATCH_SIZE_MAX + 1, 2**62])
 def test_sizes_of_no_batch_are_refused(size: int) -> None:
     for make in (
@@ -145,7 +133,6 @@ def test_sizes_of_no_batch_are_refused(size: int) -> None:
         AckSet.empty,
         lambda size: AckSet.from_ack_words([1], size),
         lambda size: AckSet.from_message_words([], size),
-        lambda size: AckSet.from_pending_runs([(0, size)], size),
     ):
         with pytest.raises(InvalidAckSet, match=f"a batch of {size} messages"):
             make(size)

@@ -25,22 +25,15 @@ def test_the_broker_entry_index_is_that_of_the_last_message() -> None:
     assert Span.from_last(7, 4) == Span(4, 4)
 
 
-def test_index_and_batch_index_are_two_names_of_one_place() -> None:
+def test_a_place_in_the_batch_has_an_index() -> None:
     span = Span(10, 5)
     assert [span.index_of(place) for place in range(5)] == [10, 11, 12, 13, 14]
-    assert [span.batch_index_of(index) for index in range(10, 15)] == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("batch_index", [-1, 5, 2**31 - 1])
 def test_a_place_outside_the_batch_has_no_index(batch_index: int) -> None:
     with pytest.raises(InvalidRange, match=f"batch index {batch_index} in a batch of 5"):
         Span(10, 5).index_of(batch_index)
-
-
-@pytest.mark.parametrize("index", [-1, 9, 15])
-def test_an_index_outside_the_span_has_no_place(index: int) -> None:
-    with pytest.raises(InvalidRange, match=rf"index {index} in an entry that holds \[10, 15\)"):
-        Span(10, 5).batch_index_of(index)
 
 
 @pytest.mark.parametrize(

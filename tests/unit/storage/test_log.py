@@ -200,7 +200,6 @@ class TestRefusals:
         bench.owner.refuse()
         assert (bench.log.ledgers, bench.log.end_index) == ([], 0)
         assert bench.stored(1).ledger_id == 2
-        assert bench.log.first_position() == Position(2, 0)
 
     def test_a_refused_roll_rolls_later(self, bench: Bench) -> None:
         bench.stored(1)
@@ -344,16 +343,15 @@ class TestLookingUp:
         }  # fmt: skip
         assert {p: full.index_from(Position(*p)) for p in found} == found
 
-    def test_first_and_last_positions_skip_empty_ledgers(self, bench: Bench, full: Log) -> None:
-        assert full.first_position() == Position(1, 0)
+    def test_the_last_position_skips_empty_ledgers(self, bench: Bench, full: Log) -> None:
         full.roll(bench.now_ms, bench.answers.append)
         bench.owner.answer()
         assert full.last_position() == Position(3, 1)
         assert (full.entry_count, full.size_bytes > 4 * 64) == (4, True)
 
-    def test_an_empty_log_has_no_positions(self) -> None:
+    def test_an_empty_log_has_no_position(self) -> None:
         log = Bench().log
-        assert (log.first_position(), log.last_position()) == (None, None)
+        assert log.last_position() is None
         assert (log.first_index, log.end_index, log.last_timestamp_ms) == (0, 0, 0)
         assert log.index_from(Position(3, 3)) == 0
         assert log.index_at(NOW_MS) == 0

@@ -100,17 +100,6 @@ FLAGS = pb.FeatureFlags(supports_topic_watchers=True)
             ),
         ),
         (
-            replies.lookup_redirect(7, "pulsar://h:1", "pulsar+ssl://h:2", authoritative=True),
-            pb.CommandLookupTopicResponse(
-                request_id=7,
-                response=pb.CommandLookupTopicResponse.Redirect,
-                brokerServiceUrl="pulsar://h:1",
-                brokerServiceUrlTls="pulsar+ssl://h:2",
-                authoritative=True,
-                proxy_through_service_url=False,
-            ),
-        ),
-        (
             replies.topics(7, ["a", "b"], filtered=True, topics_hash="h", changed=True),
             pb.CommandGetTopicsOfNamespaceResponse(
                 request_id=7, topics=["a", "b"], filtered=True, topics_hash="h", changed=True

@@ -90,9 +90,6 @@ class Authorizer:
             )
         return self._role_may(identity.role, operation, target)
 
-    def is_superuser(self, role: str) -> bool:
-        return role in self.superusers
-
     def _role_may(self, role: str, operation: Operation, target: Target) -> bool:
         if role in self.superusers:
             return True
