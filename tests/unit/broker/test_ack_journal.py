@@ -165,3 +165,12 @@ def test_a_refused_seek_makes_acks_wait_too(bench: Bench) -> None:
     bench.journal.answer()
     bench.ack(name="caught up")
     assert bench.answers[-1] == ("caught up", None)
+
+
+@pytest.mark.parametrize("ranges", [[(3, 4), (3, 8)], [(3, 8), (3, 4)], [(3, 5), (3, 8), (3, 4)]])
+def test_of_acks_that_begin_alike_the_longest_is_journalled(ranges: list[tuple[int, int]]) -> None:
+    bench = Bench()
+    for one in ranges:
+        bench.ack(one)
+    bench.acks.flush(0)
+    assert bench.journal.answer() == AckFact(0, IndexRanges([(3, 8)]))

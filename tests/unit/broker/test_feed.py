@@ -244,3 +244,16 @@ def test_entries_that_go_out_one_by_one_are_few_in_a_turn(stage: Stage) -> None:
         stage.loop.run_forever()
         turns.append(len(got(consumer)))
     assert max(turns) <= SINGLES_MAX
+
+
+def test_a_read_from_before_a_seek_was_not_offered_in_vain(disk: Stage) -> None:
+    """The demand after the seek may be the very same one: it is read again, and delivered."""
+    subscription = stored(disk, 3)
+    disk.engine.holds_reads = True
+    consumer = disk.consumer(subscription, epoch=0, permits=3)
+    assert disk.engine.reads_held == 1
+    subscription.seek_in_place(consumer, 0, 1, lambda error: None)
+    disk.flow(consumer, 3)
+    disk.engine.holds_reads = False
+    disk.turn()
+    assert got(consumer) == ["0", "1", "2"]

@@ -14,7 +14,7 @@ from milepost.broker.consumer import PERMITS_MAX
 from milepost.broker.dispatch import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
 from milepost.broker.subscription import Subscription
 from milepost.errors import ConsumerBusy, LedgerNotFound
-from milepost.wire.events import WireId
+from milepost.wire.events import Ack, WireId
 from milepost.wire.metadata import split_broker_entry
 
 MakeStage = Callable[..., Stage]
@@ -524,3 +524,18 @@ def test_it_says_who_it_is(stage: Stage) -> None:
     subscription = filled(stage)
     assert "s of persistent://public/default/t" in repr(subscription)
     assert "c of s" in repr(stage.consumer(subscription))
+
+
+def test_acks_of_one_turn_that_begin_alike_all_survive_a_kill(stage: Stage) -> None:
+    """Of a batch the first message, then all: five answered acks, none of them forgotten."""
+    topic = stage.topic()
+    consumer = stage.consumer(stage.subscription(topic), permits=5)
+    stage.publish(stage.producer(topic), batch(0, 5))
+    answers: list[Any] = []
+    for words in ((-2,), (-4,), ()):
+        ack = Ack(consumer.consumer_id, False, [WireId(1, 0, ack_set=words)], 1)
+        consumer.subscription.ack(consumer, ack, answers.append)
+    stage.turn()
+    assert answers == [None] * 3
+    again = stage.restarted()
+    assert again.topic().subscriptions["s"].cursor.counts().acked == 5

@@ -394,3 +394,17 @@ def test_who_is_here(stage: Stage, topic: Topic, producer: Producer) -> None:
     assert topic.peers() == {producer.peer, peer}
     consumer.subscription.remove_consumer(consumer)
     assert topic.peers() == {producer.peer, peer}
+
+
+def test_a_chunk_behind_a_batch_of_the_same_read_is_found_by_its_own_index(
+    stage: Stage, topic: Topic, producer: Producer
+) -> None:
+    """Its index counts the messages before it, not the entries; also for a process that has only the
+    disk."""
+    stage.publish(producer, batch(1, 3), chunk(2, 0, 2), batch(3, 4), chunk(2, 1, 2))
+    last = topic.log.locate(8).position
+    assert topic.chunk_indexes(*last) == (3, 8)
+    assert topic.first_chunk_index(*last) == 3
+    again = stage.restarted().topic()
+    assert again.chunk_indexes(*last) == (3, 8)
+    assert again.first_chunk_index(*last) == 3

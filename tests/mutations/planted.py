@@ -1,0 +1,184 @@
+"""Bugs to plant: one small change of the sources each, and the tests that have to notice it.
+
+Each line of text must be there exactly once, so that a list that is out of date says so.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Bug(NamedTuple):
+    path: str
+    right: str
+    wrong: str
+    tests: str
+
+
+_B, _C, _S = "src/milepost/broker/", "src/milepost/cursor/", "src/milepost/storage/"
+_P, _W = "src/milepost/positions/", "src/milepost/wire/"
+_CURSOR = "tests/unit/cursor tests/property/test_cursor.py"
+_LOG = "tests/unit/storage/test_log.py tests/crash/test_containment.py"
+_RECOVERY = "tests/unit/storage/test_recovery.py tests/crash/test_containment.py"
+_ACKS = "tests/unit/broker/test_ack_journal.py tests/unit/broker/test_subscription.py"
+_ADDRESSES = "tests/unit/broker/test_addresses.py"
+
+BUGS = (
+    # Acks on their way to the journal.
+    Bug(_B + "ack_journal.py", "self._ranges += ranges\n", "self._ranges = [*ranges]\n", _ACKS),
+    Bug(
+        _B + "ack_journal.py",
+        "ranges, self._ranges = self._ranges, []",
+        "ranges, self._ranges = sorted(dict(sorted(self._ranges, reverse=True)).items()), []",
+        _ACKS,
+    ),
+    Bug(
+        _B + "ack_journal.py", "self.is_behind = error is not None", "self.is_behind = False", _ACKS
+    ),
+    Bug(
+        _B + "ack_journal.py",
+        "if self._ranges or self._waiting or self.is_behind:",
+        "if self._ranges or self.is_behind:",
+        _ACKS,
+    ),
+    Bug(
+        _B + "ack_journal.py",
+        "if not ranges and not self.is_behind:",
+        "if not ranges:",
+        _ACKS,
+    ),
+    # Addresses.
+    Bug(_B + "addresses.py", "    while flags & MARKER:", "    if flags & MARKER:", _ADDRESSES),
+    Bug(
+        _B + "addresses.py",
+        "if 0 <= batch_index < end - first:",
+        "if 0 <= batch_index <= end - first:",
+        _ADDRESSES,
+    ),
+    Bug(
+        _B + "addresses.py",
+        "return end if pending is None else first + pending\n\n\ndef released",
+        "return end\n\n\ndef released",
+        _ADDRESSES,
+    ),
+    Bug(
+        _B + "addresses.py",
+        "        if topic.has_trimmed(ledger_id):\n            return []",
+        "        if not topic.has_trimmed(ledger_id):\n            return []",
+        _ADDRESSES,
+    ),
+    Bug(
+        _B + "topic.py",
+        "sum(item[1] for item in items)",
+        "len(items)",
+        "tests/unit/broker/test_topic.py",
+    ),
+    Bug(
+        _B + "feed.py",
+        "            if epoch == self._subscription.cursor.epoch:\n                self._in_vain = demand",
+        "            self._in_vain = demand",
+        "tests/unit/broker/test_feed.py",
+    ),
+    # Slices.
+    Bug(
+        _W + "ack_slices.py",
+        "BATCH_SIZE_MAX if is_last else at * 64",
+        "at * 64",
+        "tests/unit/wire/test_ack_slices.py",
+    ),
+    Bug(
+        _W + "ack_slices.py",
+        "window = (first * 64,",
+        "window = (at * 64,",
+        "tests/unit/wire/test_ack_slices.py",
+    ),
+    Bug(
+        _W + "ack_slices.py",
+        "one & two for one, two",
+        "one | two for one, two",
+        "tests/unit/wire/test_ack_slices.py",
+    ),
+    Bug(
+        _W + "shape.py",
+        "payload_min = -(-payload_min //",
+        "payload_min = (payload_min //",
+        "tests/unit/wire/test_shape.py",
+    ),
+    # Storage.
+    Bug(_S + "log.py", "<= RELATIVE_INDEX_MAX\n", "<= 2 * RELATIVE_INDEX_MAX\n", _LOG),
+    Bug(
+        _S + "log.py",
+        "            self._must_roll = True\n            return",
+        "            return",
+        _LOG,
+    ),
+    Bug(
+        _S + "log.py",
+        "time_ms = now_ms if now_ms > last_time_ms else last_time_ms",
+        "time_ms = now_ms",
+        _LOG,
+    ),
+    Bug(
+        _S + "log.py",
+        "while at < len(self._ledgers) - 1 and",
+        "while at < len(self._ledgers) and",
+        _LOG,
+    ),
+    Bug(
+        _S + "log.py",
+        "self._ledgers[at].end_index <= before_index",
+        "self._ledgers[at].end_index < before_index",
+        _LOG,
+    ),
+    Bug(
+        _S + "ledger.py",
+        "if last_indexes[0] < self.end_index:",
+        "if last_indexes[0] + 1 < self.end_index:",
+        _RECOVERY,
+    ),
+    Bug(_S + "recovery.py", "self._refuse_topic(topic_id, reason)\n\n", "pass\n\n", _RECOVERY),
+    Bug(
+        _S + "recovery.py",
+        "if record.sequence <= self._folded[state_id]:",
+        "if record.sequence < self._folded[state_id]:",
+        "tests/crash/test_folded_facts.py tests/unit/storage/test_recovery.py",
+    ),
+    Bug(
+        _S + "recovery.py",
+        "found.next_sequence = record.sequence + 1",
+        "found.next_sequence = record.sequence",
+        _RECOVERY,
+    ),
+    Bug(
+        _S + "mileposts.py",
+        "first = max(entry_id - entry_id % ROWS_PER_PAGE - 1, 0)",
+        "first = max(entry_id - entry_id % ROWS_PER_PAGE, 0)",
+        "tests/unit/storage/test_mileposts.py tests/property/test_storage_lookup.py",
+    ),
+    Bug(
+        _S + "mileposts.py",
+        "page = max(bisect(self._fences[column], value) - 1, 0)",
+        "page = max(bisect(self._fences[column], value) - 2, 0)",
+        "tests/unit/storage/test_mileposts.py tests/property/test_storage_lookup.py",
+    ),
+    Bug(
+        _S + "entry.py",
+        "            index += count\n",
+        "            index += 1\n",
+        "tests/unit/storage/test_entry.py",
+    ),
+    # Values that cursors are made of.
+    Bug(
+        _P + "ackset.py",
+        "(self.bits & -self.bits).bit_length() - 1",
+        "self.bits.bit_length() - 1",
+        _ADDRESSES,
+    ),
+    Bug(
+        _C + "facts.py",
+        "if not first < end <= INDEX_MAX:",
+        "if not first <= end <= INDEX_MAX:",
+        _CURSOR,
+    ),
+    Bug(_C + "snapshot.py", "set_count < 3 or at != len(body)", "set_count < 3", _CURSOR),
+)
