@@ -17,7 +17,7 @@ QUICK := tests/unit tests/property tests/scenarios tests/pips tests/test_tidy.py
 # As pytest, but what fails beside other work is judged alone.
 JUDGE := $(BIN)/python tests/judge.py -q --durations=15
 
-.PHONY: help setup run demo check test fuzz words bench campaign clients suites pipelines docs format lock clean
+.PHONY: help setup run demo check test fuzz words bench campaign mutations clients suites pipelines docs format lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -72,6 +72,9 @@ pipelines: $(READY) ## the Spark pipelines end to end: needs Java 17
 campaign: $(READY) ## the crash and kill campaigns at length (an hour or more)
 	MILEPOST_CAMPAIGN=long $(BIN)/python -m pytest -q -n $(JOBS) tests/crash tests/compat/test_kill_under_load.py --timeout 7200
 	MILEPOST_CAMPAIGN=long $(BIN)/python -m pytest -q tests/spark/test_campaign.py tests/spark/test_cluster.py --timeout 7200
+
+mutations: $(READY) ## plant bugs one at a time and see which ones the tests notice (half an hour)
+	$(BIN)/python tests/mutations/run.py
 
 docs: $(READY) ## make the generated pages again
 	$(BIN)/milepost config reference > docs/configuration.md
