@@ -10,22 +10,28 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from milepost.errors import PersistenceError
 from milepost.storage.catalog import TopicRow
 from milepost.storage.checkpoint import Checkpoint
 from milepost.storage.engine import _CatalogCall
 from milepost.storage.entry import Entry
+from milepost.storage.files import Files
 from milepost.storage.ledger import ReadPlan
 from milepost.storage.log import Log
 from milepost.storage.loss import Loss
+from milepost.storage.paging import LoopDisk, LoopFiles
 from milepost.storage.store import Store
 
+T = TypeVar("T")
 
-class HandEngine:
+
+class HandEngine(LoopDisk):
     def __init__(self, store: Store) -> None:
         self.store = store
+        self._files = store.files
+        self._loop_files = store.files = LoopFiles(store.files)
         self.on_checkpoint: Callable[[], None] = lambda: None
         self.holds_journal = False
         """Nothing becomes durable."""
@@ -78,11 +84,19 @@ class HandEngine:
 
     async def read(self, plan: ReadPlan) -> list[Entry]:
         if plan.data is None:
-            gate: asyncio.Future[None] = self._loop.create_future()
-            self._reads.append(gate)
-            self.reads_held += 1
-            await gate
-        return plan.perform(self.store.files)
+            return await self.perform(plan.perform)
+        return plan.perform(self._files)
+
+    @property
+    def loop_files(self) -> LoopFiles:
+        return self._loop_files
+
+    async def perform(self, work: Callable[[Files], T]) -> T:
+        gate: asyncio.Future[None] = self._loop.create_future()
+        self._reads.append(gate)
+        self.reads_held += 1
+        await gate
+        return work(self._files)
 
     async def checkpoint(self) -> None:
         planned: asyncio.Future[Checkpoint | PersistenceError] = self._loop.create_future()

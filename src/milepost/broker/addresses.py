@@ -14,6 +14,7 @@ from milepost.positions.ackset import AckSet
 from milepost.positions.ids import EARLIEST, LATEST, Position
 from milepost.positions.ranges import Range
 from milepost.storage.entry import BATCH, CHUNK, LAST_CHUNK, MARKER
+from milepost.storage.paging import NotInMemory
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.ack_slices import ACKED_RANGES_MAX
 from milepost.wire.events import WireId
@@ -36,14 +37,19 @@ def acked(
     """
     ranges: list[Range] = []
     failure: MilepostError | None = None
+    missing: list[NotInMemory] = []
     for message_id in ids:
         try:
             found = acked_ranges(topic, message_id, batch_index_ack=batch_index_ack, window=window)
             _check_count(len(ranges) + len(found))
+        except NotInMemory as one:
+            missing.append(one)
         except MilepostError as error:
             failure = error
         else:
             ranges += found
+    if missing:
+        raise NotInMemory.all_of(missing)
     return ranges, failure
 
 
@@ -111,12 +117,18 @@ def acked_end(topic: Topic, message_id: WireId, *, batch_index_ack: bool) -> int
 def released_ranges(topic: Topic, ids: Iterable[WireId]) -> list[Range]:
     """What to bring back when these ids are to be redelivered: whole entries."""
     ranges: list[Range] = []
+    missing: list[NotInMemory] = []
     for message_id in ids:
         try:
             first, end, _ = topic.lookup(message_id.ledger_id, message_id.entry_id)
+        except NotInMemory as one:
+            missing.append(one)
         except NotFound:
             continue  # trimmed meanwhile: nothing to bring back
-        ranges.append((first, end))
+        else:
+            ranges.append((first, end))
+    if missing:
+        raise NotInMemory.all_of(missing)
     return ranges
 
 

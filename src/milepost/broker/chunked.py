@@ -124,7 +124,18 @@ class _Message:
 class ChunkedMessages:
     """The newest message of each uuid, and where the chunks of whole ones lie."""
 
-    __slots__ = ("_by_producer", "_finished", "_messages_max", "_now_s", "_unfinished", "_wholes")
+    __slots__ = (
+        "_by_producer",
+        "_finished",
+        "_messages_max",
+        "_now_s",
+        "_unfinished",
+        "_wholes",
+        "is_recalled",
+    )
+
+    # Are the chunks known that an earlier process stored last?
+    is_recalled: bool
 
     # By uuid; the one without a new chunk for longest first.  Invariant: at most `_messages_max` each,
     # and no uuid in both.
@@ -147,6 +158,7 @@ class ChunkedMessages:
         self._finished = OrderedDict()
         self._by_producer = Counter()
         self._wholes = OrderedDict()
+        self.is_recalled = False
 
     @property
     def unfinished_count(self) -> int:

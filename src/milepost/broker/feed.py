@@ -22,6 +22,7 @@ from milepost.errors import NotFound
 from milepost.positions.ranges import Range
 from milepost.storage.entry import Entry
 from milepost.storage.ledger import ReadPlan
+from milepost.storage.paging import LoopDisk, NotInMemory
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +37,9 @@ class Reading(Protocol):
     read_size_max: int
     reads: RecentReads
     round: Round
+
+    @property
+    def engine(self) -> LoopDisk: ...
 
     def perform(self, plan: ReadPlan) -> list[Entry]: ...
 
@@ -109,14 +113,19 @@ class Feed:
                     reading.reads.keep(log, entries)
             if not entries:
                 try:
-                    plan = log.plan_read_from(
-                        index, end_index, entries_max=entries_max, size_max=size_max
-                    )
+                    with reading.engine.loop_files.strictly():
+                        plan = log.plan_read_from(
+                            index, end_index, entries_max=entries_max, size_max=size_max
+                        )
                     if plan.data is None:
                         self._is_reading = True
                         reading.spawn(self._read(plan, subscription.cursor.epoch, demand))
                         return
                     entries = reading.perform(plan)
+                except NotInMemory as missing:
+                    self._is_reading = True
+                    reading.spawn(self._bring(missing, index))
+                    return
                 except UNREADABLE as error:
                     self._skip(index, error)
                     continue
@@ -140,6 +149,16 @@ class Feed:
             if epoch == self._subscription.cursor.epoch:
                 self._in_vain = demand
             self._subscription.offer(entries, epoch)
+        finally:
+            self._is_reading = False
+            self._go_on()
+
+    async def _bring(self, missing: NotInMemory, index: int) -> None:
+        """What says where entries lie was not in memory."""
+        try:
+            await missing.bring(self._reading.engine)
+        except UNREADABLE as error:
+            self._skip(index, error)
         finally:
             self._is_reading = False
             self._go_on()

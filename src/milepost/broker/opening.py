@@ -43,6 +43,7 @@ async def open_states(
     """All that a topic has beside its log."""
     dedup: tuple[StateRow, Snapshot] | None = None
     members: list[tuple[StateRow, Snapshot]] = []
+    await topic.log.prepare(broker.engine)
     try:
         for state, stored in states:
             if state.kind == CURSOR_STATE:

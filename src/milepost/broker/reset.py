@@ -340,7 +340,7 @@ async def reset(
         one or _newcomer(broker, topic, subscription)
         for topic, one in zip(topics, known, strict=True)
     ]
-    moves = decide(judged, reset)
+    moves = await broker.engine.look(lambda: decide(judged, reset))
     if reset.dry_run:
         return [
             move._replace(note=_note(move, one)) for move, one in zip(moves, known, strict=True)
@@ -353,7 +353,7 @@ async def reset(
         known = [topic.subscriptions.get(subscription) for topic in topics]
         found = _check_there(topics, known, subscription)
         there = [one for one in found if one not in made]
-        moved = decide(there, reset)
+        moved = await broker.engine.look(lambda: decide(there, reset))
         # Nothing has paused since it was decided: it still holds.
         done = perform(broker, there, moved, asked=str(reset), by=by)
     except BaseException:

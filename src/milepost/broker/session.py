@@ -20,11 +20,12 @@ from milepost.broker.handlers import HANDLERS
 from milepost.broker.peer import Buffer
 from milepost.broker.producer import Producer
 from milepost.broker.reset import obeyed
-from milepost.errors import MilepostError, NotAllowed
+from milepost.errors import MilepostError, NotAllowed, PersistenceError
+from milepost.storage.paging import LOOKS_MAX, NotInMemory
 from milepost.wire import replies
 from milepost.wire.ack_slices import distinct
 from milepost.wire.encode import ack_response
-from milepost.wire.events import Ack, Command, Fault, Flow, Sends, WireId
+from milepost.wire.events import Ack, Command, Fault, Flow, Sends, ServerEvent, WireId
 from milepost.wire.protocol import ServerProtocol, State
 
 if TYPE_CHECKING:
@@ -103,6 +104,12 @@ class Session:
         # Requests that are being answered; when they are too many nothing is read until half of them are.
         self._commands = 0
         self._is_crowded = False
+        # Events that wait for the disk, the first of them for what is being brought; None: none do. Bytes
+        # that came nevertheless are kept behind them.
+        self._unheard: Sequence[ServerEvent] | None = None
+        self._late = b""
+        # How often the first of them had to wait.
+        self._brought = 0
         # There is more to be heard, and a call on its way for it.
         self._goes_on = False
         self.named: set[WireId] = set()
@@ -133,18 +140,27 @@ class Session:
 
     def receive(self, data: bytes) -> None:
         """Bytes from the client: handle all that they mean, then send what there is to be sent."""
+        if self._unheard is not None:
+            self._late += data
+            return
+        self._hear(self.protocol.receive(data))
+
+    def _hear(self, events: Sequence[ServerEvent], *, waits: bool = True) -> None:
+        """Obey events in order. Where one needs what is on disk only, it and those behind it wait until
+        that was brought; unless nothing may wait any more."""
         before = self._pending_publishes
-        for event in self.protocol.receive(data):
-            if isinstance(event, Sends):
-                self._sends(event)
-            elif isinstance(event, Ack):
-                self._ack(event)
-            elif isinstance(event, Flow):
-                self._flow(event)
-            elif isinstance(event, Command):
-                self._command(event)
-            else:
-                self._fault(event)
+        files, obeyed_count = self.broker.engine.loop_files, 0
+        files.is_strict = waits
+        try:
+            for event in events:
+                self._obey(event)
+                obeyed_count += 1
+        except NotInMemory as missing:
+            self._unheard = events[obeyed_count:]
+            self.hold()
+            self.broker.spawn(self._bring(missing))
+        finally:
+            files.is_strict = False
         pending = self._pending_publishes
         if pending > before and (
             pending >= self._pending_publishes_max or self.broker.pressure.is_high
@@ -152,21 +168,65 @@ class Session:
             # Whoever sends faster than the disk takes it waits in its own socket, not in our memory.
             self._pause()
         self.flush()
-        if self.protocol.has_more and not self._goes_on:
+        if self.protocol.has_more and not self._goes_on and self._unheard is None:
             self._goes_on = True
             self.hold()
             self._loop.call_soon(self._go_on)
+
+    def _obey(self, event: ServerEvent) -> None:
+        if isinstance(event, Sends):
+            self._sends(event)
+        elif isinstance(event, Ack):
+            self._ack(event)
+        elif isinstance(event, Flow):
+            self._flow(event)
+        elif isinstance(event, Command):
+            self._command(event)
+        else:
+            self._fault(event)
+
+    async def _bring(self, missing: NotInMemory) -> None:
+        """Bring what an event needs, then go on with it. If it cannot be brought, the event finds out
+        why by itself."""
+        waits = True
+        self._brought += 1
+        try:
+            await missing.bring(self.broker.engine)
+        except (MilepostError, OSError):
+            waits = False
+        self._hear_unheard(waits=waits and self._brought < LOOKS_MAX)
+
+    def _hear_unheard(self, *, waits: bool) -> None:
+        """Go on with the event that had to wait, and with what came behind it."""
+        events, self._unheard = self._unheard, None
+        if events is None:
+            return  # the broker stops, and has not waited
+        self._hear(events[:1], waits=waits)
+        if self._unheard is None:
+            self._brought = 0
+            self._hear(events[1:])
+        else:
+            self._unheard = events
+        self.release()
+        if self._unheard is None:
+            late, self._late = self._late, b""
+            if late or self.protocol.has_more:
+                self.receive(late)
+            if self._is_gone and not self.protocol.has_more and self._unheard is None:
+                self._end()
 
     def _go_on(self) -> None:
         """Hear the next part of what was received."""
         self._goes_on = False
         self.receive(b"")
         self.release()
-        if self._is_gone and not self.protocol.has_more:
+        if self._is_gone and not self.protocol.has_more and self._unheard is None:
             self._end()
 
     def hear_all(self) -> None:
         """Hear in one go what is left of what was received: nobody's turn comes after this."""
+        while self._unheard is not None and not self.is_closed:
+            self._hear_unheard(waits=False)
         while self.protocol.has_more and not self.is_closed:
             self.receive(b"")
 
@@ -183,7 +243,15 @@ class Session:
             return
         self._pending_publishes += len(event.sends)
         topic = producer.topic
-        publication = topic.publish(producer, event.sends)
+        try:
+            publication = topic.publish(producer, event.sends)
+        except NotInMemory:
+            self._pending_publishes -= len(event.sends)
+            raise
+        except OSError as error:  # of the disk: what chunks go on with cannot be read
+            self._pending_publishes -= len(event.sends)
+            self.fail(f"SEND for {producer}: {error}")
+            return
         if topic.throttle is not None:
             topic.throttle.published(self, publication.count, publication.size_bytes)
         if topic.group_throttle is not None:
@@ -258,7 +326,15 @@ class Session:
             return
         if len(ack.ids) > 1:
             ack = ack._replace(ids=distinct(ack.ids))
-        consumer.subscription.ack(consumer, ack, done)
+        try:
+            consumer.subscription.ack(consumer, ack, done)
+        except NotInMemory:
+            # It will come again, and is one ack.
+            self._ack_failures = failures
+            self.broker.counters.acks -= not ack.goes_on
+            raise
+        except OSError as error:  # of the disk: what the ids mean cannot be read
+            done(PersistenceError(str(error)))
 
     def _flow(self, flow: Flow) -> None:
         consumer = self.consumers.get(flow.consumer_id)
@@ -280,6 +356,8 @@ class Session:
         try:
             self.broker.guard.check_command(self, handler.needs, command.message)
             work = handler.handle(self, command.message)
+        except NotInMemory:
+            raise
         except Exception as error:
             self._failed(command, error)
             return
@@ -430,7 +508,7 @@ class Session:
         had been received."""
         if self.is_closed or self._is_gone:
             return
-        if self.protocol.has_more:
+        if self.protocol.has_more or self._unheard is not None:
             self._is_gone = True
             self.is_writable = False  # dispatch passes it by
         else:

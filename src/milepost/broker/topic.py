@@ -11,6 +11,7 @@ journal calls back on the same loop. Addresses are resolved here, once: ledger a
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
@@ -46,6 +47,7 @@ from milepost.positions.ranges import Range, joined
 from milepost.storage.catalog import TopicRow
 from milepost.storage.entry import BATCH, CHUNK, DELAYED, LAST_CHUNK, MARKER, Block, NewEntry
 from milepost.storage.log import Log
+from milepost.storage.paging import NotInMemory, at_once
 from milepost.wire import replies
 from milepost.wire.encode import block_receipts, send_receipts
 from milepost.wire.events import PLAIN, ChunkInfo, Send
@@ -106,7 +108,10 @@ class Topic:
         self.opened_ms = now_ms()
         self.recovered_end = log.end_index
         """Where the log ended then: entries below may have been delivered by an earlier process."""
-        self._is_recalled = False
+        # Of a new topic there is nothing to recall.
+        self.chunked.is_recalled = log.end_index == log.first_index
+        # Where the messages begin of which a chunk was asked for.
+        self._first_chunks: OrderedDict[Position, int] = OrderedDict()
         # The last failures of the journal that chunks, and sequence ids, were told of.
         self._chunks_refused = self._ids_refused = -1
         self.messages_in = 0
@@ -160,6 +165,11 @@ class Topic:
 
     def publish(self, producer: Producer, sends: Sequence[Send]) -> Publication:
         """Judge and number the sends, and send them to the journal as one block."""
+        if not self.chunked.is_recalled and self._needs_recall(sends):
+            recall = partial(chunk_search.recall, self.log, self.recovered_end, self.chunked)
+            if self.log.must_wait:
+                raise NotInMemory(recall)
+            at_once(recall(self.log.here))
         publication = Publication(producer)
         answers = publication.answers
         items: list[NewEntry] = []
@@ -281,10 +291,6 @@ class Topic:
         )
 
     def _judge(self, send: Send, producer: Producer, chunk: ChunkInfo | None) -> Verdict:
-        if chunk is not None and not chunk.is_first and not self.chunked.knows(chunk):
-            if not self._is_recalled:
-                chunk_search.recall(self.log, self.recovered_end, self.chunked)
-            self._is_recalled = True
         if self.dedup is not None and not send.traits.is_marker:
             return self.dedup.judge(
                 producer.name, send.sequence_id, send.highest_sequence_id, chunk
@@ -434,10 +440,14 @@ class Topic:
 
     def chunk_indexes(self, ledger_id: int, entry_id: int) -> tuple[int, ...]:
         """The indexes of all chunks of the message whose last chunk lies there, in order."""
-        indexes = self.chunked.indexes_of(self.lookup(ledger_id, entry_id)[0])
+        last_index = self.lookup(ledger_id, entry_id)[0]
+        indexes = self.chunked.indexes_of(last_index)
         if indexes is None:
-            indexes = chunk_search.message_indexes(self.log, Position(ledger_id, entry_id))
-            self.chunked.found_whole(indexes)
+            position = Position(ledger_id, entry_id)
+            bring = partial(chunk_search.find_whole, self.log, self.chunked, position)
+            if self.log.must_wait:
+                raise NotInMemory(bring)
+            indexes = at_once(bring(self.log.here))
         return indexes
 
     def chunk_ranges(self, ledger_id: int, entry_id: int) -> list[Range]:
@@ -446,7 +456,24 @@ class Topic:
 
     def first_chunk_index(self, ledger_id: int, entry_id: int) -> int:
         """Where the chunked message begins whose chunk lies there."""
-        return chunk_search.first_chunk_index(self.log, Position(ledger_id, entry_id))
+        position = Position(ledger_id, entry_id)
+        index = self._first_chunks.get(position)
+        if index is None:
+            bring = partial(chunk_search.find_first, self.log, self._first_chunks, position)
+            if self.log.must_wait:
+                raise NotInMemory(bring)
+            index = at_once(bring(self.log.here))
+        return index
+
+    def _needs_recall(self, sends: Sequence[Send]) -> bool:
+        """Does one of the sends go on with a message that is not remembered?"""
+        for send in sends:
+            if send.traits is PLAIN or send.traits.is_batch:
+                continue
+            chunk = send.traits.chunk
+            if chunk is not None and not chunk.is_first and not self.chunked.knows(chunk):
+                return True
+        return False
 
     # -- addresses ---------------------------------------------------------------------------------
 

@@ -23,11 +23,12 @@ from milepost.storage.catalog import Catalog, TopicRow
 from milepost.storage.checkpoint import Checkpoint
 from milepost.storage.committer import Committer, told
 from milepost.storage.entry import Entry
-from milepost.storage.files import RealFiles
+from milepost.storage.files import Files, RealFiles
 from milepost.storage.ledger import ReadPlan
 from milepost.storage.lock import DirectoryLock
 from milepost.storage.log import Log
 from milepost.storage.loss import Loss
+from milepost.storage.paging import LoopDisk, LoopFiles
 from milepost.storage.shortcut import Shortcut
 from milepost.storage.sqlite_catalog import FILE as CATALOG_FILE
 from milepost.storage.sqlite_catalog import SqliteCatalog
@@ -59,7 +60,7 @@ def open_store(root: Path, clock: Clock, **options: Any) -> tuple[Store, Directo
         raise
 
 
-class StorageEngine:
+class StorageEngine(LoopDisk):
     """A store, its threads, and the loop they report to. Made and used on that loop."""
 
     def __init__(
@@ -67,6 +68,8 @@ class StorageEngine:
     ) -> None:
         """`shortcut` says when the loop may commit by itself."""
         self.store = store
+        self._files = store.files
+        self._loop_files = store.files = LoopFiles(store.files)
         self._lock = lock
         self._loop = asyncio.get_running_loop()
         self._file_threads = ThreadPoolExecutor(FILE_THREADS, thread_name_prefix="files")
@@ -219,8 +222,15 @@ class StorageEngine:
     async def read(self, plan: ReadPlan) -> list[Entry]:
         """Perform a read; at once if the bytes are in memory."""
         if plan.data is not None:
-            return plan.perform(self.store.files)
-        return await self._loop.run_in_executor(self._file_threads, plan.perform, self.store.files)
+            return plan.perform(self._files)
+        return await self.perform(plan.perform)
+
+    @property
+    def loop_files(self) -> LoopFiles:
+        return self._loop_files
+
+    async def perform(self, work: Callable[[Files], T]) -> T:
+        return await self._loop.run_in_executor(self._file_threads, work, self._files)
 
     async def trim(self, log: Log, before_index: int) -> int:
         """Drop ledgers that lie wholly before an index; returns how many."""
@@ -333,7 +343,7 @@ class StorageEngine:
             raise
         self.checkpoint_failure = None
         self.on_checkpoint()
-        await self._loop.run_in_executor(self._file_threads, plan.drop_journal, self.store.files)
+        await self.perform(plan.drop_journal)
         if plan.losses:
             self._retry_after(0)  # they are recorded now: what is lost can be filled up
         elif plan.keeps_journal:
@@ -349,7 +359,7 @@ class StorageEngine:
         try:
             # Before a file is touched: is the outcome of the last one certain?
             await self.catalog(lambda catalog: None)
-            await self._loop.run_in_executor(self._file_threads, plan.flush, store.files)
+            await self.perform(plan.flush)
             await self.catalog(plan.record)
         except BaseException as error:
             store.finish_checkpoint(plan, error)

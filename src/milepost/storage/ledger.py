@@ -25,8 +25,10 @@ from milepost.positions.spans import Span
 from milepost.storage.entry import Block, Entry, decode_entries
 from milepost.storage.files import Files
 from milepost.storage.header import HEADER_SIZE, LEDGER, MILEPOSTS, FileHeader
+from milepost.storage.heads import HEAD_SIZE, HeadPlace, HeadsPlan
 from milepost.storage.loss import Loss, Shortage
 from milepost.storage.mileposts import ROW_SIZE, FileBytes, Mileposts
+from milepost.storage.paging import Disk, NotInMemory, must_wait
 from milepost.storage.rebuild import rebuild
 from milepost.storage.stretch import Stretch
 
@@ -153,8 +155,23 @@ class Ledger:
     def mileposts(self, files: Files) -> Mileposts:
         """The rows, checked on first use and made again from the ledger if they are not intact."""
         if self._mileposts is None:
-            self._mileposts = self._load_mileposts(files)
+            if must_wait(files):
+                raise NotInMemory(lambda disk: self._bring_mileposts(disk, files))
+            self._keep_mileposts(*self._load_mileposts(files), files)
+        assert self._mileposts is not None
         return self._mileposts
+
+    async def _bring_mileposts(self, disk: Disk, files: Files) -> None:
+        found = await disk.perform(self._load_mileposts)
+        if self._mileposts is None:  # else they were brought for another step meanwhile
+            self._keep_mileposts(*found, files)
+
+    def _keep_mileposts(self, mileposts: Mileposts, is_rebuilt: bool, files: Files) -> None:
+        self._mileposts = mileposts
+        if is_rebuilt:
+            self._rows_stored = 0
+        else:
+            mileposts.reopen(FileBytes(files, mileposts_path(self.ledger_id)))
 
     def span(self, entry_id: int, files: Files) -> Span:
         rows = self.mileposts(files).rows(max(entry_id - 1, 0), entry_id + 1)
@@ -180,21 +197,21 @@ class Ledger:
         first, base = self.first_index + before + 1, self.first_index
         return Stretch(self.ledger_id, entry_id, first, base, last_indexes, flags)
 
-    def _load_mileposts(self, files: Files) -> Mileposts:
+    def _load_mileposts(self, files: Files) -> tuple[Mileposts, bool]:
+        """The rows that are stored, and whether they had to be made again."""
         self._check_header(files)
         stored, path = self.stored, mileposts_path(self.ledger_id)
         mileposts = Mileposts()
         try:
             FileHeader.decode(files.read(path, 0, HEADER_SIZE), path, MILEPOSTS)
             if mileposts.load(FileBytes(files, path), stored.entries, stored.mileposts_crc):
-                return mileposts
+                return mileposts, False
         except UnknownFormat:
             raise
         except (OSError, CorruptData):
             pass  # missing, short or damaged
         logger.info("%s: missing or not intact, it is made again from the ledger", path)
-        self._rows_stored = 0
-        return rebuild(files, ledger_path(self.ledger_id), stored)
+        return rebuild(files, ledger_path(self.ledger_id), stored), True
 
     def _check_header(self, files: Files) -> None:
         """Refuse a ledger file of another format, or of another ledger. A header that is merely
@@ -234,6 +251,17 @@ class Ledger:
             offsets, last_indexes = offsets[:count], last_indexes[:count]
         data = self._in_memory(start, end)
         return ReadPlan(self, entry_id, offsets, last_indexes, start, end, data)
+
+    def plan_heads(self, entry_ids: Sequence[int], files: Files) -> HeadsPlan:
+        """The heads of some entries, in order."""
+        places: list[HeadPlace] = []
+        for entry_id in entry_ids:
+            row = self.mileposts(files).row(entry_id)
+            end = self.offset_of(entry_id + 1, files)
+            data = self._in_memory(row.offset, min(end, row.offset + HEAD_SIZE))
+            last_index = self.first_index + row.last_index
+            places.append(HeadPlace(entry_id, last_index, row.offset, end, data))
+        return HeadsPlan(self, ledger_path(self.ledger_id), places)
 
     def newest(self, index: int, *, entries_max: int, size_max: int) -> list[Entry]:
         """The entries of the newest block, if that begins with this index and is no more than that:

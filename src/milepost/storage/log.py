@@ -33,9 +33,11 @@ from milepost.positions.spans import Span
 from milepost.storage.entry import Block, Entry, NewEntry
 from milepost.storage.files import Files
 from milepost.storage.header import HEADER_SIZE
+from milepost.storage.heads import HeadsPlan
 from milepost.storage.journal import Done
 from milepost.storage.ledger import Ledger, LedgerRow, ReadPlan
 from milepost.storage.mileposts import OFFSET_MAX, RELATIVE_INDEX_MAX, RELATIVE_TIME_MAX
+from milepost.storage.paging import Disk, Here, must_wait
 from milepost.storage.records import ENTRIES, LEDGER, LEDGER_BODY
 from milepost.storage.stretch import Stretch
 
@@ -157,6 +159,8 @@ class Log:
             return 0
         at = bisect_right(self._first_indexes, index) - 1
         ledger, files = self._ledgers[at], self._owner.files
+        if index == ledger.first_index:
+            return sum(one.size_bytes - HEADER_SIZE for one in self._ledgers[at:])
         size = ledger.size_bytes - ledger.offset_of(ledger.entry_with(index, files), files)
         return size + sum(one.size_bytes - HEADER_SIZE for one in self._ledgers[at + 1 :])
 
@@ -475,6 +479,35 @@ class Log:
             end_id = ledger.entry_with(end_index - 1, files) + 1
         end_id = min(end_id, entry_id + entries_max)
         return ledger.plan_read(entry_id, end_id, size_max, files)
+
+    @property
+    def must_wait(self) -> bool:
+        """Must a step that finds something missing say so, and not read it?"""
+        return must_wait(self._owner.files)
+
+    @property
+    def here(self) -> Here:
+        """Its files, read at once."""
+        return Here(self._owner.files)
+
+    async def prepare(self, disk: Disk) -> None:
+        """Bring what appending needs: it cannot wait."""
+        if self._ledgers:
+            await disk.look(lambda: self._ledgers[-1].mileposts(self._owner.files))
+
+    def plan_heads(self, position: Position, flag: int, count_max: int) -> HeadsPlan:
+        """The heads of the entry at a position and of those shortly before it, in its ledger, that
+        have a flag."""
+        ledger = self._ledger(position.ledger_id)
+        if ledger is None or not 0 <= position.entry_id < ledger.entries:
+            raise LedgerNotFound(f"{self.name} holds no entry {position}")
+        files = self._owner.files
+        first = max(position.entry_id - count_max, 0)
+        _, flags = ledger.mileposts(files).columns(first, position.entry_id + 1)
+        wanted = [entry_id for entry_id, one in enumerate(flags, first) if one & flag]
+        if not flags[-1] & flag:
+            wanted.append(position.entry_id)
+        return ledger.plan_heads(wanted, files)
 
     def read(self, position: Position, **limits: int) -> list[Entry]:
         """Plan and perform in one: for tools and tests, where blocking is fine."""

@@ -297,6 +297,11 @@ class Mileposts:
         for tail in (self._offsets, self._last_indexes, self._times, self._flags):
             del tail[:drop]
 
+    def reopen(self, file: Bytes) -> None:
+        """Read the rows that are stored in another way from now on."""
+        if self._file is not None:
+            self._file = file
+
     def load(self, file: Bytes, count: int, crc: int) -> bool:
         """Use a file of `count` rows; False, and nothing changed, if its checksum does not match."""
         assert self.count == 0

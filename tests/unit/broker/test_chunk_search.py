@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 from stage.frames import chunk, message
@@ -11,10 +12,21 @@ from stage.stage import Stage
 
 from milepost.broker import chunk_search
 from milepost.broker.chunked import ChunkedMessages
+from milepost.broker.topic import Topic
 from milepost.positions.ids import Position
+from milepost.storage.entry import LAST_CHUNK
+from milepost.storage.heads import HEAD_SIZE
+from milepost.storage.log import Log
+from milepost.storage.paging import Disk, at_once
+from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import ChunkInfo
 
 MakeStage = Callable[..., Stage]
+Search = Callable[[Log, Position, Disk], Coroutine[Any, Any, Any]]
+
+
+def found(search: Search, topic: Topic, position: Position) -> Any:
+    return at_once(search(topic.log, position, topic.log.here))
 
 
 def test_a_message_is_found_from_its_last_chunk(stage: Stage) -> None:
@@ -29,9 +41,9 @@ def test_a_message_is_found_from_its_last_chunk(stage: Stage) -> None:
     stage.engine.holds_journal = False
     stage.turn()
     last = topic.log.locate(5).position
-    assert chunk_search.message_indexes(topic.log, last) == (0, 2, 5)
+    assert found(chunk_search.message_indexes, topic, last) == (0, 2, 5)
     for index in (0, 2, 5):
-        assert chunk_search.first_chunk_index(topic.log, topic.log.locate(index).position) == 0
+        assert found(chunk_search.first_chunk_index, topic, topic.log.locate(index).position) == 0
 
 
 @pytest.mark.parametrize("ledger_entries_max", [1, 2, 1000])
@@ -44,7 +56,7 @@ def test_it_is_found_across_ledgers_and_a_restart(
         stage.publish(producer, frame)
     topic = stage.restarted().topic()
     assert topic.chunk_indexes(*topic.log.locate(3).position) == (0, 2, 3)
-    assert topic.chunk_ranges(*topic.log.locate(3).position) == [(0, 1), (2, 3), (3, 4)]
+    assert topic.chunk_ranges(*topic.log.locate(3).position) == [(0, 1), (2, 4)]
 
 
 def test_an_orphan_is_on_its_own(stage: Stage) -> None:
@@ -52,8 +64,8 @@ def test_an_orphan_is_on_its_own(stage: Stage) -> None:
     stage.publish(stage.producer(topic), chunk(1, 1, 3), chunk(2, 2, 3))
     for entry_id in (0, 1):
         position = Position(topic.log.ledgers[0].ledger_id, entry_id)
-        assert chunk_search.message_indexes(topic.log, position) == (entry_id,)
-        assert chunk_search.first_chunk_index(topic.log, position) == entry_id
+        assert found(chunk_search.message_indexes, topic, position) == (entry_id,)
+        assert found(chunk_search.first_chunk_index, topic, position) == entry_id
 
 
 @pytest.mark.parametrize("resent_from", [2, 1, 3])
@@ -103,14 +115,13 @@ def test_only_so_much_is_read(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> 
     def known(**limits: int) -> list[int]:
         for name, limit in limits.items():
             monkeypatch.setattr(chunk_search, name, limit)
-        chunked = ChunkedMessages()
-        chunk_search.recall(topic.log, topic.log.end_index, chunked)
+        chunked, log = ChunkedMessages(), topic.log
+        at_once(chunk_search.recall(log, log.end_index, chunked, log.here))
         monkeypatch.undo()
         return [n for n in range(5) if chunked.knows(ChunkInfo(f"p-{n}", 1, 2, 20))]
 
     assert known() == [0, 1, 2, 3, 4]
     assert known(RECALL_ENTRIES_MAX=4) == [3, 4]
-    assert known(RECALL_SIZE_MAX=1) == [4]
 
 
 def test_only_what_was_there_before_is_recalled(stage: Stage) -> None:
@@ -120,6 +131,17 @@ def test_only_what_was_there_before_is_recalled(stage: Stage) -> None:
     end_index = topic.log.end_index
     stage.publish(producer, chunk(2, 0, 2))
     chunked = ChunkedMessages()
-    chunk_search.recall(topic.log, end_index, chunked)
+    at_once(chunk_search.recall(topic.log, end_index, chunked, topic.log.here))
     assert chunked.knows(ChunkInfo("p-1", 1, 2, 20))
     assert not chunked.knows(ChunkInfo("p-2", 1, 2, 20))
+
+
+def test_metadata_longer_than_a_head_is_read_whole(make_stage: MakeStage) -> None:
+    stage = make_stage(tail_size=0)
+    long = [pb.KeyValue(key="k", value="v" * 2 * HEAD_SIZE)]
+    stage.publish(stage.producer(stage.topic()), chunk(7, 0, 2, properties=long))
+    stage = stage.restarted(checkpoint=True)
+    topic = stage.topic()
+    stage.publish(stage.producer(topic), chunk(7, 1, 2))
+    assert topic.chunk_indexes(*topic.log.locate(1).position) == (0, 1)
+    assert topic.log.locate(1).flags & LAST_CHUNK

@@ -24,5 +24,5 @@ async def message_id_by_index(session: Session, command: pb.CommandGetMessageIdB
     with the earliest id, one that points to a marker with the message behind it, one that is negative or
     not published yet is refused."""
     topic = await session.broker.topic(TopicName.parse(command.topic), create=False)
-    found = id_at(topic, signed64(command.index))
+    found = await session.broker.engine.look(lambda: id_at(topic, signed64(command.index)))
     session.write((replies.message_id_by_index(command.request_id, found),))

@@ -8,6 +8,7 @@ from milepost.broker.auth.operations import Operation
 from milepost.broker.consumer import NO_EPOCH
 from milepost.broker.handlers.registry import Work, handles
 from milepost.positions import signed64
+from milepost.storage.paging import NotInMemory
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.commands import Kind
 from milepost.wire.events import WireId
@@ -36,5 +37,9 @@ def redeliver(session: Session, command: pb.CommandRedeliverUnacknowledgedMessag
             if session.protocol.part and not (ids and names_them):
                 return None
         epoch = signed64(command.consumer_epoch) if command.HasField("consumer_epoch") else NO_EPOCH
-        consumer.subscription.redeliver(consumer, ids, epoch)
+        try:
+            consumer.subscription.redeliver(consumer, ids, epoch)
+        except NotInMemory:
+            session.named.difference_update(ids)  # it will come again
+            raise
     return None

@@ -196,7 +196,10 @@ async def _plain(
             raise NotAllowed(f"subscription {name} of {topic.name} is {kind}")
         return found
     if not command.durable or not topic.name.is_persistent:
-        reader = broker.create_reader(topic, name, _reader_start(session, topic, command))
+        start = await broker.engine.look(lambda: _reader_start(session, topic, command))
+        if (found := topic.subscriptions.get(name)) is not None:
+            return found  # another one was first meanwhile
+        reader = broker.create_reader(topic, name, start)
         if any(item.key == EVERY_CHUNK and item.value == "true" for item in command.metadata):
             reader.gate = OpenGate(reader.cursor)
         return reader
@@ -204,9 +207,8 @@ async def _plain(
         raise SubscriptionNotFound(f"subscription {name} of {topic.name} does not exist")
     properties = {item.key: item.value for item in command.subscription_properties}
     try:
-        return await broker.create_subscription(
-            topic, name, _initial_index(session, topic, command), properties, broadcast=broadcast
-        )
+        start = await broker.engine.look(lambda: _initial_index(session, topic, command))
+        return await broker.create_subscription(topic, name, start, properties, broadcast=broadcast)
     except AlreadyExists:  # two consumers at once: the other one was first
         if name not in topic.subscriptions:
             raise ServiceNotReady(f"subscription {name} of {topic.name} is being deleted") from None
