@@ -158,16 +158,23 @@ async def _publish(
 @click.option("-q", "--queue-size", type=click.IntRange(min=1), default=1000)
 def consume(topic: str, count: int, subscription: str | None, queue_size: int) -> None:
     where = connection()
-    with where.admin() as admin:
-        names = partitions_of(admin, topic)
-        for name in names:  # a topic that is not there must not be made by looking at it
-            admin.get_subscriptions(name)
-    meter = run(_receive(where.client(topic), names, count, subscription, queue_size))
+    names: list[str] = []
+    if where.admin_url is not None or where.url is None:
+        with where.admin() as admin:
+            names = partitions_of(admin, topic)
+            for name in names:  # a topic that is not there must not be made by looking at it
+                admin.get_subscriptions(name)
+    meter = run(_receive(where.client(topic), topic, names, count, subscription, queue_size))
     show_rows(AGE_COLUMNS, [meter.row()])
 
 
 async def _receive(
-    client: Client, names: list[str], count: int, subscription: str | None, queue_size: int
+    client: Client,
+    topic: str,
+    names: list[str],
+    count: int,
+    subscription: str | None,
+    queue_size: int,
 ) -> Meter:
     from milepost import InitialPosition
     from milepost.positions.ids import EARLIEST
@@ -196,5 +203,6 @@ async def _receive(
                 consumer.acknowledge_nowait(message)
 
     async with client, _told(meter):
-        await together(*(receive(name) for name in names))
+        found = names or await client.get_topic_partitions(topic)
+        await together(*(receive(name) for name in found))
     return meter
