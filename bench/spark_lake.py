@@ -20,9 +20,10 @@ from pyspark.sql import SparkSession
 import milepost.spark
 from bench import Result, at_least, at_most
 from bench.load.target import Target
-from bench.spark_live import KAFKA_COLUMNS, TOPIC, fill, noop
+from bench.spark_live import KAFKA_COLUMNS, TOPIC, Receipts, fill, noop
+from milepost.client.endpoint import Endpoint
 from milepost.spark.link import Link
-from milepost.spark.options import Connection, read_options
+from milepost.spark.options import read_options
 from milepost.spark.pipelines.archive import archive
 from milepost.spark.pipelines.lakes import open_lake
 from milepost.wire import pulsar_pb2 as pb
@@ -42,9 +43,9 @@ import sys
 from pathlib import Path
 from milepost.spark.fetch import fetch
 from milepost.spark.offsets import Slice
-from milepost.spark.options import Connection
+from milepost.client.endpoint import Endpoint
 url, topic, end = sys.argv[1:]
-for batch in fetch(Connection(url), Slice(topic, 0, int(end)), ("index", "value")):
+for batch in fetch(Endpoint(url=url), Slice(topic, 0, int(end)), ("index", "value")):
     del batch
 status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
 print(status["VmHWM"].split()[0])
@@ -96,9 +97,10 @@ def lakes(spark: SparkSession, target: Target) -> Iterator[Result]:
 
 def memory(target: Target) -> Iterator[Result]:
     payload = bytes(CHUNK_SIZE)
-    with Link.open(Connection(target.url), CHUNKED_TOPIC) as link:
+    with Link.open(Endpoint(url=target.url), CHUNKED_TOPIC) as link:
         producer_id = link.next_id()
         link.ask(pb.CommandProducer(topic=CHUNKED_TOPIC, producer_id=producer_id))
+        receipts = Receipts(link, producer_id)
         for number in range(MANY * CHUNKS):
             metadata = pb.MessageMetadata(
                 producer_name="bench",
@@ -112,8 +114,8 @@ def memory(target: Target) -> Iterator[Result]:
             frame = send_frame(
                 producer_id, number // CHUNKS, metadata.SerializeToString(), payload, num_messages=1
             )
-            link.write(b"".join(frame))
-            link.hear_all(30.0)
+            link.write(*frame)
+            receipts.wait(number + 1)
     few, many = (
         int(
             subprocess.run(

@@ -33,11 +33,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 import milepost.spark
 from bench import Result, at_least, at_most
 from bench.load.target import Target, started
+from milepost.client.endpoint import Endpoint
 from milepost.spark.columns import COLUMNS, ddl
 from milepost.spark.fetch import BrokerFeed, fetch
 from milepost.spark.link import Link
 from milepost.spark.offsets import Slice
-from milepost.spark.options import Connection
 from milepost.wire import SingleMessage, join_batch
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.encode import send_frame
@@ -82,13 +82,37 @@ class HeldReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         first, end = partition.value
         columns = self._options["columns"].split(",")
-        connection = Connection(self._options["serviceurl"])
+        connection = Endpoint(url=self._options["serviceurl"])
         part = Slice(TOPIC, first, min(first + 40_000, end))
         *_, batch = fetch(connection, part, columns)
         left = end - first
         while left > 0:
             yield batch.slice(0, min(left, batch.num_rows))
             left -= batch.num_rows
+
+
+class Receipts:
+    """Counts what a producer on a link is told."""
+
+    def __init__(self, link: Link, producer_id: int) -> None:
+        self._link = link
+        self._count = 0
+        link.connection.producers[producer_id] = self
+
+    def wait(self, count: int) -> None:
+        """Until there are so many."""
+        while self._count < count:
+            self._link.wait(30.0)
+
+    def receipt(self, receipt: object) -> None:
+        self._count += 1
+        self._link.heard()
+
+    def send_error(self, error: object) -> None:
+        raise RuntimeError(f"not stored: {error}")
+
+    def detached(self, connection: object, reason: Exception, url: str | None) -> None:
+        """The link was closed, or nothing more will be counted."""
 
 
 def fill(url: str, messages: int = MESSAGES, topic: str = TOPIC) -> None:
@@ -99,10 +123,10 @@ def fill(url: str, messages: int = MESSAGES, topic: str = TOPIC) -> None:
         for at in range(BATCH)
     ]
     payload = join_batch(singles)
-    with Link.open(Connection(url), topic) as link:
+    with Link.open(Endpoint(url=url), topic) as link:
         producer_id = link.next_id()
         link.ask(pb.CommandProducer(topic=topic, producer_id=producer_id, producer_name="bench"))
-        unanswered = 0
+        receipts = Receipts(link, producer_id)
         for number in range(messages // BATCH):
             metadata = pb.MessageMetadata(
                 producer_name="bench",
@@ -117,17 +141,17 @@ def fill(url: str, messages: int = MESSAGES, topic: str = TOPIC) -> None:
                 payload,
                 num_messages=BATCH,
             )
-            link.write(b"".join(frame))
-            unanswered += 1
-            while unanswered > (50 if number < messages // BATCH - 1 else 0):
-                unanswered -= len(link.hear_all(30.0))
+            link.write(*frame)
+            receipts.wait(number - 50)
+        receipts.wait(messages // BATCH)
 
 
 def fill_singles(url: str) -> None:
     """The same messages, each on its own."""
-    with Link.open(Connection(url), SINGLES_TOPIC) as link:
+    with Link.open(Endpoint(url=url), SINGLES_TOPIC) as link:
         producer_id = link.next_id()
         link.ask(pb.CommandProducer(topic=SINGLES_TOPIC, producer_id=producer_id))
+        receipts = Receipts(link, producer_id)
         for first in range(0, SINGLES, BATCH):
             frames = []
             for number in range(first, first + BATCH):
@@ -138,10 +162,8 @@ def fill_singles(url: str) -> None:
                     partition_key=f"key-{number % 50}",
                 ).SerializeToString()
                 frames += send_frame(producer_id, number, metadata, bytes(100), num_messages=1)
-            link.write(b"".join(frames))
-            unanswered = BATCH
-            while unanswered:
-                unanswered -= len(link.hear_all(30.0))
+            link.write(*frames)
+            receipts.wait(first + BATCH)
 
 
 def own_cpu() -> float:
@@ -170,7 +192,7 @@ def tree_cpu(pid: int) -> float:
 
 
 def layers(target: Target) -> Iterator[Result]:
-    connection = Connection(target.url)
+    connection = Endpoint(url=target.url)
 
     def entries() -> int:
         feed = BrokerFeed(connection, TOPIC)

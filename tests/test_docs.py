@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tidy import snippets
 
 from milepost import errors
 from milepost.cli import manual
@@ -137,6 +138,30 @@ def test_every_page_is_in_the_index() -> None:
     assert missing == []
 
 
+# Blocks of code.
+
+
+@pytest.mark.parametrize("name", pages())
+def test_every_block_of_a_page_is_run_by_a_test_or_says_why_not(name: str) -> None:
+    for block in snippets.blocks(name, page(name)):
+        assert (block.test is None) != (block.reason is None), (
+            f"{name}: {block.text[:60]!r}: name the test that runs it in tests/tidy/snippets.py"
+        )
+        if block.test is not None:
+            assert Path(name).name in page(block.test), f"{block.test} does not read {name}"
+
+
+@pytest.mark.parametrize("table", [snippets.RUN, snippets.SHOWN])
+def test_every_block_that_is_named_is_there(table: dict[str, dict[str, str]]) -> None:
+    stale = [
+        f"{name}: {start}"
+        for name, starts in table.items()
+        for start in starts
+        if not any(one.text.startswith(start) for one in snippets.blocks(name, page(name)))
+    ]
+    assert stale == []
+
+
 # Pages that are made.
 
 
@@ -155,4 +180,7 @@ def test_helpers_see_what_is_there() -> None:
     assert code_blocks("make believe `make x`\n```sh\nmake y\n```\n").count("make") == 2
     assert {"docs/errors.md", "docs/ethos.md", "SECURITY.md"} <= set(pages())
     assert {"run", "check"} <= targets()
+    found = snippets.blocks("docs/x.md", "a\n```sh\nls\n```\n- b\n\n  ```python\n  x = 1\n  ```\n")
+    assert [(one.kind, one.text) for one in found] == [("sh", "ls"), ("python", "x = 1")]
+    assert found[0].test is found[0].reason is None
     assert "DiskFull" in error_classes()

@@ -83,6 +83,11 @@ def test_progress_and_the_admin_client(serving: Serving) -> None:
     nowhere = move.replace("by=-100", "by=0")  # there is nothing to go back to
     assert python(opened + nowhere) == "0 0 [0, 0, 0, 0]\n"
 
+    (member,) = blocks("progress.md", "python")
+    connected = f"import pulsar\nclient = pulsar.Client({serving.ready['pulsar_url']!r})\n"
+    python(connected + member + "client.close()")
+    assert "cache-7" in milepost(url, "progress", "-g", "caches", "-o", "json")
+
     milepost(url, "produce", "orders", "-m", "x")
     (block,) = [one for one in blocks("progress.md", "sh") if "milepost progress" in one]
     lines = [shlex.split(line, comments=True)[1:] for line in block.splitlines()]

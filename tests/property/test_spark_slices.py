@@ -15,28 +15,33 @@ from hypothesis import strategies as st
 from stage.made import batch, chunk, entry, single
 
 from milepost.spark import fetch
-from milepost.spark.entries import RawEntry
-from milepost.spark.fetch import last_index_of, slice_batches
+from milepost.spark.blocks import Block
+from milepost.spark.entries import RawEntry, last_index, read_entry
+from milepost.spark.fetch import slice_batches
 from milepost.spark.offsets import Slice
 
 TOPIC = "persistent://public/default/t"
 
 
+def last_index_of(one: RawEntry) -> int:
+    return last_index(read_entry(one), one)
+
+
 class ListFeed:
-    """A log in memory, served in lists of two entries. The end is given with the last entry."""
+    """A log in memory, served in blocks of two entries. The end is given with the last entry."""
 
     def __init__(self, log: list[RawEntry], counts: list[int]) -> None:
         self._log = log
         self._counts = counts
 
-    def entries(self, first_index: int, end_index: int) -> Iterator[list[RawEntry]]:
+    def entries(self, first_index: int, end_index: int) -> Iterator[Block]:
         held = [
             one
             for one, count in zip(self._log, self._counts, strict=True)
             if last_index_of(one) >= first_index and last_index_of(one) - count + 1 < end_index
         ]
         for at in range(0, len(held), 2):
-            yield held[at : at + 2]
+            yield Block.of(held[at : at + 2])
 
 
 @st.composite

@@ -19,9 +19,10 @@ from pyspark.sql import DataFrameReader, SparkSession
 from pyspark.sql.streaming import DataStreamReader
 
 import milepost.spark
+from milepost.client.endpoint import Endpoint
 from milepost.spark.fetch import fetch
 from milepost.spark.offsets import Slice
-from milepost.spark.options import Connection, read_options
+from milepost.spark.options import read_options
 from milepost.spark.survey import Survey
 
 SOURCES = Path(milepost.__file__).parent.parent
@@ -130,7 +131,7 @@ def values_of(url: str, topic: str) -> list[bytes]:
         end = survey.ends()[topic]
     finally:
         survey.close()
-    batches = fetch(Connection(url), Slice(topic, 0, end), ("value",)) if end else ()
+    batches = fetch(Endpoint(url=url), Slice(topic, 0, end), ("value",)) if end else ()
     return [value for batch in batches for value in batch["value"].to_pylist()]
 
 

@@ -13,11 +13,13 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from tidy.snippets import blocks
 
 import milepost.spark
 from milepost.spark.options import read_options
 from milepost.spark.pipelines.archive import archive
-from milepost.spark.pipelines.verify import verify
+from milepost.spark.pipelines.replay import replay
+from milepost.spark.pipelines.verify import verify, verify_copy
 
 SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -45,10 +47,19 @@ def session(master: str, executor_path: str | None) -> SparkSession:
 
 def count(spark: SparkSession, ship: str | None = None, **options: Any) -> dict[str, Any]:
     if ship is not None:
-        spark.sparkContext.addPyFile(ship)
-        milepost.spark.register(spark)  # Spark ships what it knew of when a source was registered
+        exec(
+            _shipping().replace('"milepost.zip"', repr(ship)),
+            {"spark": spark, "milepost": milepost},
+        )
     frame = spark.read.format("milepost").options(**options).load()
     return {"count": frame.count(), "package": milepost.__file__}
+
+
+def _shipping() -> str:
+    """How docs/spark.md gives the wheel to executors."""
+    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text("utf-8")
+    (found,) = [one.text for one in blocks("docs/spark.md", page) if "addPyFile" in one.text]
+    return found
 
 
 def copy(
@@ -75,7 +86,33 @@ def lake(spark: SparkSession, directory: str, kind: str, **options: Any) -> dict
     }
 
 
-JOBS = {"count": count, "copy": copy, "lake": lake}
+def whole_way(spark: SparkSession, directory: str, rows: int, **options: Any) -> dict[str, Any]:
+    """Everything that talks to a broker, with the same options: sink, source, stream, the pipelines."""
+    topic = options.pop("topic")
+    made = spark.range(0, rows, 1, 2).selectExpr("id", "CAST(id AS STRING) AS value")
+    once = {"delivery": "exactlyOnce", "producerPrefix": "whole", "uniqueKey": "id"}
+    write = milepost.spark.arrange(made, "id", tasks=2).write.format("milepost")
+    write.options(**options, **once, topic=topic).mode("append").save()
+    read = spark.read.format("milepost").options(**options, topic=topic, minPartitions=2).load()
+    stream = {**options, "topic": topic, "subscription": "s", "maxMessagesPerTrigger": rows // 2}
+    target = {**options, "topic": f"{topic}-streamed", "delivery": "exactlyOnce"}
+    checkpoint = f"{directory}/checkpoint"
+    found = {
+        "read": read.count(),
+        "streamed": copy(spark, stream, {**target, "checkpointLocation": checkpoint})["rows"],
+    }
+    given = read_options({**options, "topic": topic})
+    copied = f"{given.topics[0]}-replayed"
+    place = Path(directory, "lake")
+    return found | {
+        "archived": archive(spark, given, place).messages,
+        "verified": verify(spark, given.connection, place).messages,
+        "replayed": replay(spark, given.connection, place, copied, name="r").sent,
+        "problems": verify_copy(spark, given.connection, place, copied).problems,
+    }
+
+
+JOBS = {"count": count, "copy": copy, "lake": lake, "whole_way": whole_way}
 
 
 def main() -> None:

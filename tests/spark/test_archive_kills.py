@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from milepost.spark.options import Connection, ReadOptions
+from milepost.client.endpoint import Endpoint
+from milepost.spark.options import ReadOptions
 from milepost.spark.pipelines.archive import archive
 from milepost.spark.pipelines.lakes import open_lake
 from milepost.spark.pipelines.verify import verify
@@ -69,7 +70,7 @@ def test_every_message_is_archived_once(
             stop.wait(random.uniform(0.0, 1.5))
             os.killpg(running.pid, signal.SIGKILL)
         reached = sum(open_lake(tmp_path).end.values())
-    options = ReadOptions(Connection(broker.url), topics=(topic,))
+    options = ReadOptions(Endpoint(url=broker.url), topics=(topic,))
     archive(spark, options, tmp_path)
-    found = verify(spark, Connection(broker.url), tmp_path)
+    found = verify(spark, Endpoint(url=broker.url), tmp_path)
     assert (found.messages, found.problems) == (len(publisher.values), [])

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameReader
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from milepost.spark.columns import COLUMNS, arrow_schema
+from milepost.spark.columns import COLUMNS, USUAL, arrow_schema
 
 Reading = Callable[..., DataFrameReader]
 
@@ -24,7 +24,8 @@ def test_a_topic_is_a_table(reading: Reading, publisher: Any, topic: str) -> Non
     publisher.singles(5)
     publisher.chunked(150_000)
     publisher.batches(3, of=10)
-    frame = reading().load()
+    assert reading().load().columns == list(USUAL)
+    frame = reading(columns="all").load()
     assert frame.columns == list(COLUMNS)
     rows = frame.orderBy("index").collect()
     assert [bytes(row.value) for row in rows] == publisher.values
@@ -42,7 +43,7 @@ def test_a_topic_is_a_table(reading: Reading, publisher: Any, topic: str) -> Non
 
 def test_the_arrow_schema_is_exactly_what_spark_derives(reading: Reading, publisher: Any) -> None:
     publisher.singles(1)
-    schema = reading().load().schema
+    schema = reading(columns="all").load().schema
     assert to_arrow_schema(schema, timezone="UTC") == arrow_schema()
 
 
@@ -63,7 +64,7 @@ def test_ranges_are_half_open(reading: Reading, publisher: Any, topic: str) -> N
     by_topic = f'{{"{topic}": 28}}'
     assert values(reading(startingIndex=by_topic).load()) == expected[28:]
     assert values(reading(startingIndex=30).load()) == []
-    row = reading().load().where("index = 12").first()
+    row = reading(columns="all").load().where("index = 12").first()
     from milepost.positions import MessageId
 
     message_id = MessageId.deserialize(bytes(row.message_id))

@@ -48,6 +48,7 @@ def test_executors_without_the_module_say_which_and_take_the_wheel(
     topic: str,
     tmp_path: Path,
 ) -> None:
+    """The wheel is given to them as docs/spark.md says."""
     publisher.batches(10, of=10)
     count = {"job": "count", "serviceUrl": broker.url, "topic": topic}
     jobs = [count, {**count, "ship": str(archive)}]

@@ -39,11 +39,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming import DataStreamReader
 
 import pyspark_milepost
+from milepost.client.endpoint import Endpoint
 from milepost.spark import sink
 from milepost.spark.columns import COLUMNS, arrow_schema
 from milepost.spark.fetch import fetch
 from milepost.spark.offsets import Slice
-from milepost.spark.options import Connection
 from milepost.spark.source import MilepostSource, TopicStreamReader
 from spark.test_stream import PATIENCE_S, Sink, wait_until
 
@@ -234,7 +234,7 @@ def test_every_batch_has_the_schema_of_the_first(publisher: Any, broker: Any, to
     publisher.singles(3)
     publisher.chunked(150_000)
     columns = ("value", "index", "properties", "first_chunk_id")
-    found = list(fetch(Connection(broker.url), Slice(topic, 0, 30 + 3 + 3 + 3), columns))
+    found = list(fetch(Endpoint(url=broker.url), Slice(topic, 0, 30 + 3 + 3 + 3), columns))
     assert sum(len(batch) for batch in found) == len(publisher.values)
     assert all(batch.schema == arrow_schema(columns) for batch in found)
 

@@ -9,10 +9,11 @@ import pulsar
 import pytest
 from compat.broker_process import BrokerProcess
 
+from milepost.client.endpoint import Endpoint
 from milepost.errors import DataLoss
 from milepost.spark.fetch import fetch
 from milepost.spark.offsets import Slice
-from milepost.spark.options import Connection, read_options
+from milepost.spark.options import read_options
 from milepost.spark.survey import Survey
 from spark.conftest import MESSAGE_SIZE_MAX
 
@@ -36,7 +37,7 @@ def drop(broker: BrokerProcess, method: str, how: str) -> None:
     assert status in (200, 204), said
 
 
-def indexes(connection: Connection, first: int, end: int, **more: bool) -> list[int]:
+def indexes(connection: Endpoint, first: int, end: int, **more: bool) -> list[int]:
     found = fetch(connection, Slice(TOPIC, first, end), ("index",), **more)
     return [index for batch in found for index in batch["index"].to_pylist()]
 
@@ -48,7 +49,7 @@ def indexes(connection: Connection, first: int, end: int, **more: bool) -> list[
 def test_a_range_that_was_trimmed_is_named_exactly(
     lossy: BrokerProcess, method: str, how: str, first: int
 ) -> None:
-    connection = Connection(lossy.url, timeout_s=10)
+    connection = Endpoint(url=lossy.url, timeout_s=10)
     drop(lossy, method, how)
     survey = Survey(read_options({"topic": TOPIC, "serviceUrl": lossy.url, "timeout": "10s"}))
     assert (survey.firsts(), survey.ends()) == ({TOPIC: first}, {TOPIC: 35})
@@ -59,7 +60,7 @@ def test_a_range_that_was_trimmed_is_named_exactly(
 
 
 def test_a_topic_that_is_gone_is_lost_as_a_whole(lossy: BrokerProcess) -> None:
-    connection = Connection(lossy.url, timeout_s=10)
+    connection = Endpoint(url=lossy.url, timeout_s=10)
     assert indexes(connection, 3, 5) == [3, 4]
     status, said = lossy.rest("DELETE", f"/admin/v2/{TOPIC.replace('://', '/')}?force=true")
     assert status == 204, said

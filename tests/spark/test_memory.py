@@ -19,10 +19,10 @@ import sys
 from pathlib import Path
 from milepost.spark.fetch import fetch
 from milepost.spark.offsets import Slice
-from milepost.spark.options import Connection
+from milepost.client.endpoint import Endpoint
 url, topic, end = sys.argv[1:]
 found = 0
-for batch in fetch(Connection(url), Slice(topic, 0, int(end)), ("index", "value")):
+for batch in fetch(Endpoint(url=url), Slice(topic, 0, int(end)), ("index", "value")):
     found += batch["value"].nbytes
     del batch
 status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())

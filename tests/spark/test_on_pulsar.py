@@ -22,9 +22,10 @@ from pulsar.schema import AvroSchema
 from pyspark.sql import SparkSession
 
 import milepost.spark
+from milepost.client.endpoint import Endpoint
 from milepost.spark.fetch import fetch
 from milepost.spark.offsets import Slice
-from milepost.spark.options import Connection, ReadOptions, read_options
+from milepost.spark.options import ReadOptions, read_options
 from milepost.spark.pin import Pin
 from milepost.spark.pipelines.archive import archive
 from milepost.spark.pipelines.lakes import KINDS
@@ -74,7 +75,7 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReadOptions]:
             process.stdout.close()
 
 
-def rows(connection: Connection, first: int, end: int) -> list[tuple[int, int]]:
+def rows(connection: Endpoint, first: int, end: int) -> list[tuple[int, int]]:
     return [
         (index, len(value))
         for batch in fetch(connection, Slice(TOPIC, first, end), ("index", "value"))

@@ -17,8 +17,9 @@ from pyspark.sql import SparkSession
 
 import milepost.spark
 from milepost.admin import Admin
+from milepost.client.endpoint import Endpoint
 from milepost.errors import MilepostError
-from milepost.spark.options import Connection, ReadOptions
+from milepost.spark.options import ReadOptions
 from milepost.spark.pipelines import archive as archiving
 from milepost.spark.pipelines.archive import archive
 from milepost.spark.pipelines.lake import Lake
@@ -37,7 +38,7 @@ class Event(pulsar.schema.Record):  # type: ignore[misc]
 
 
 def options(broker: Any, topic: str, **more: Any) -> ReadOptions:
-    return ReadOptions(Connection(broker.url), topics=(topic,), **more)
+    return ReadOptions(Endpoint(url=broker.url), topics=(topic,), **more)
 
 
 def markers(broker: Any, topic: str, count: int) -> None:
@@ -79,7 +80,7 @@ def test_a_topic_goes_to_a_lake_and_back(
     tmp_path: Path,
     kind: str,
 ) -> None:
-    connection = Connection(broker.url)
+    connection = Endpoint(url=broker.url)
     publisher.batches(25, of=10)
     publisher.chunked(150_000)
     events(publisher, client, topic, 3)
@@ -133,7 +134,7 @@ def test_an_archive_that_is_killed_at_any_step_did_that_step_or_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    connection = Connection(broker.url)
+    connection = Endpoint(url=broker.url)
     reading = options(broker, topic, slice_max=5, partitions_min=2)
     publisher.batches(20, of=10)
 
@@ -193,7 +194,7 @@ def test_an_archive_goes_on_until_it_is_stopped(
     assert (done.messages, done.end) == (12, {topic: 12})
     assert done.steps >= 3
     assert done.merged >= 3
-    assert verify(spark, Connection(broker.url), tmp_path)[::2] == (12, [])
+    assert verify(spark, Endpoint(url=broker.url), tmp_path)[::2] == (12, [])
     with Admin(f"http://127.0.0.1:{broker.http_port}") as admin:
         (line,) = admin.get_progress(topic, subscription="archive")
     assert (line["backlog"], line["mark_delete_index"]) == (0, 11)

@@ -13,8 +13,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import milepost.spark
+from milepost.client.endpoint import Endpoint
 from milepost.errors import MilepostError
-from milepost.spark.options import Connection, ReadOptions
+from milepost.spark.options import ReadOptions
 from milepost.spark.pipelines.archive import Archived, archive
 from milepost.spark.pipelines.lakes import open_lake
 from milepost.spark.pipelines.replay import replay
@@ -35,7 +36,7 @@ NEWEST: dict[str, Any] = {
 class Archivist:
     def __init__(self, spark: SparkSession, broker: Any, topic: str, lake: Path) -> None:
         self.spark, self.topic, self.lake = spark, topic, lake
-        self.connection = Connection(broker.url)
+        self.connection = Endpoint(url=broker.url)
 
     def go_on(self, **how: Any) -> Archived:
         options = ReadOptions(self.connection, topics=(self.topic,))

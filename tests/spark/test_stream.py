@@ -27,7 +27,7 @@ class Sink:
         self.batches: dict[int, list[tuple[str, int, bytes]]] = {}
         self.fails_at: int | None = None
 
-    def run(self, frame: DataFrame, **options: Any) -> StreamingQuery:
+    def run(self, frame: DataFrame, **trigger: Any) -> StreamingQuery:
         def take(batch: DataFrame, batch_id: int) -> None:
             rows = [
                 (row.topic, row["index"], bytes(row.value))
@@ -40,7 +40,7 @@ class Sink:
         query = (
             frame.writeStream.foreachBatch(take)
             .option("checkpointLocation", self.checkpoint)
-            .trigger(availableNow=True)
+            .trigger(**(trigger or {"availableNow": True}))
             .start()
         )
         assert query.awaitTermination(PATIENCE_S)
@@ -153,17 +153,36 @@ def backlog(broker: Any, topic: str, subscription: str) -> int:
     return int(line["backlog"])
 
 
-def test_progress_is_written_back_and_the_last_batch_by_the_listener(
-    streaming: Streaming, publisher: Any, sink: Sink, spark: SparkSession, broker: Any, topic: str
+def test_a_query_that_ran_to_its_end_leaves_no_backlog(
+    streaming: Streaming, publisher: Any, sink: Sink, broker: Any, topic: str
 ) -> None:
     publisher.batches(20, of=10)
     frame = streaming(subscription="etl", maxMessagesPerTrigger=7).load()
     sink.run(frame)
-    # Spark tells a source of a batch when it makes the next: the last one it never tells.
-    assert backlog(broker, topic, "etl") == 20 - 14
+    assert backlog(broker, topic, "etl") == 0
+    # A batch that failed is not done, whatever was read for it.
+    publisher.batches(10, of=10)
+    sink.fails_at = 4
+    with pytest.raises(StreamingQueryException, match="as it was told"):
+        sink.run(frame)
+    assert backlog(broker, topic, "etl") == 3
+    sink.fails_at = None
+    sink.run(frame)
+    assert backlog(broker, topic, "etl") == 0
+    assert sink.values == publisher.values
+
+
+def test_the_one_batch_of_a_query_is_written_by_the_listener(
+    streaming: Streaming, publisher: Any, sink: Sink, spark: SparkSession, broker: Any, topic: str
+) -> None:
+    publisher.batches(20, of=10)
+    frame = streaming(subscription="etl").load()
+    sink.run(frame, once=True)
+    # Spark does not look for another batch, and tells nothing of this one.
+    assert backlog(broker, topic, "etl") == 20
     milepost.spark.follow(spark, serviceUrl=broker.url, subscription="etl")
     publisher.batches(3, of=10)
-    sink.run(frame)
+    sink.run(frame, once=True)
     wait_until(lambda: backlog(broker, topic, "etl") == 0)
     assert sink.values == publisher.values
 

@@ -106,6 +106,7 @@ OPENS_FILES = {
     "client/endpoint.py": "reads the token that a user keeps in a file",
     "client/key_reader.py": "reads the keys that a user's messages are encrypted with",
     "cli/": "reads and writes the user's own files",
+    "spark/launcher.py": "a script that Spark runs, in a directory that is made for it",
     "spark/pipelines/": "lakes, histories and reports are the user's own directories, and no broker's",
 }
 # fmt: off

@@ -117,11 +117,12 @@ def _work(ready: dict[str, Any], pulsar: ModuleType, history: Path) -> int:
 
 
 def _archive(spark: Any, ready: dict[str, Any], lake: Path, published: int, number: int) -> None:
-    from milepost.spark.options import Connection, ReadOptions
+    from milepost.client.endpoint import Endpoint
+    from milepost.spark.options import ReadOptions
     from milepost.spark.pipelines.archive import archive
     from milepost.spark.pipelines.verify import verify
 
-    connection = Connection(ready["pulsar_url"])
+    connection = Endpoint(url=ready["pulsar_url"])
     done = archive(spark, ReadOptions(connection, topics=(TOPIC,)), lake)
     expect("messages archived", published, done.messages)
     told(f"{done.messages:,} messages in {done.files} files, indexes 0 to {done.end[TOPIC] - 1:,}.")

@@ -14,6 +14,7 @@ names it.
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,9 +30,9 @@ from milepost.cli.quantities import DURATION, Number
 from milepost.cli.quiet import quiet
 from milepost.cli.remote import RemoteCommand
 from milepost.cli.stopping import stopping
+from milepost.client.endpoint import FILES, Endpoint
 
 if TYPE_CHECKING:
-    from milepost.spark.options import Connection
     from milepost.spark.pipelines.lakes import AnyLake
 
 LAKE = click.Path(file_okay=False, path_type=Path)
@@ -69,23 +70,20 @@ def start_spark(master: str) -> Any:
         return session(master)
 
 
-def _broker(topic: str, *, creates: bool = False) -> Connection:
+def _broker(topic: str, *, creates: bool = False) -> Endpoint:
     """The broker of this command line, as every other command finds it."""
-    from milepost.spark.options import Connection
-
     given = connection()
     where = given.located(topic)
     if given.url is None and not creates:
         with given.admin() as admin:
             partitions_of(admin, topic)  # before Spark is started for a topic that is not there
-    if where.is_tls or where.user or where.tls_certificate:
-        raise CommandFailed(
-            f"{where.url}: pipelines do not speak TLS, and know tokens only; name a plain port with --url",
-            Exit.USAGE,
-        )
-    return Connection(
-        service_url=str(where.url), admin_url=where.http_url, token=where.read_token()
-    )
+    # Executors run in directories of their own.
+    files: dict[str, Any] = {
+        name: str(Path(path).absolute())
+        for name in FILES
+        if (path := getattr(where, name)) is not None
+    }
+    return replace(where, admin_url=where.http_url, **files)
 
 
 def _lake(directory: Path) -> AnyLake:
@@ -242,7 +240,8 @@ def verify(lake: Path, copy: str | None, master: str) -> None:
 def replay(lake: Path, topic: str, name: str, master: str) -> None:
     """Write everything in the directory LAKE to a topic, each partition in its order.
 
-    The topic must deduplicate."""
+    A topic that does not exist is made, with deduplication and the partitions of LAKE; one that exists
+    must have both. Nothing is written before that is known."""
     _check_installed()
     from milepost.spark.options import topic_name
 

@@ -33,6 +33,7 @@ from milepost.wire import (
     Fault,
     Kind,
     Receipt,
+    RunReader,
     State,
     encode_command,
 )
@@ -85,9 +86,12 @@ class WatcherEnd(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    def __init__(self, url: str, authentication: Authentication) -> None:
+    def __init__(
+        self, url: str, authentication: Authentication, read_run: RunReader | None = None
+    ) -> None:
+        """`read_run` takes messages before they become deliveries, many at once."""
         self.url = url
-        self.protocol = ClientProtocol()
+        self.protocol = ClientProtocol(read_run=read_run)
         # By the ids that this side gave them.
         self.producers: dict[int, ProducerEnd] = {}
         self.consumers: dict[int, ConsumerEnd] = {}
@@ -149,10 +153,9 @@ class Connection(asyncio.Protocol):
 
     def close(self, reason: MilepostError | None = None, *, at_once: bool = False) -> None:
         """End it now. Everyone on it is told `reason`. `at_once`: without the good-byes of TLS."""
-        if self.error is not None:
-            return
-        self._flush()
-        self._end(reason or ConnectError(f"the connection to {self.url} was closed"))
+        if self.error is None:
+            self._flush()
+            self._end(reason or ConnectError(f"the connection to {self.url} was closed"))
         if at_once and self._transport is not None:
             self._transport.abort()
 

@@ -39,6 +39,8 @@ TIMEOUT_S: Final = 60.0
 # Values that say where the broker is, and who asks. Each group belongs together.
 ADDRESSES: Final = ("admin_url", "url")
 CREDENTIALS: Final = ("token", "token_file", "user", "password")
+# Values that are paths.
+FILES: Final = ("token_file", "tls_trust_certs", "tls_certificate", "tls_key")
 
 
 @dataclass(frozen=True)

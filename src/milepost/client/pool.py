@@ -20,6 +20,7 @@ from milepost.client.connection import Connection
 from milepost.client.service_url import ServiceUrl
 from milepost.client.tls import TlsOptions
 from milepost.errors import AlreadyClosed, ConnectError, MilepostError
+from milepost.wire import RunReader
 
 # (where the socket goes, the broker behind the proxy if there is one)
 Key = tuple[str, str | None]
@@ -34,8 +35,15 @@ GOOD_BYE_S: Final = 1.0
 
 class ConnectionPool:
     def __init__(
-        self, authentication: Authentication, tls: TlsOptions, connect_timeout_s: float
+        self,
+        authentication: Authentication,
+        tls: TlsOptions,
+        connect_timeout_s: float,
+        *,
+        read_run: RunReader | None = None,
     ) -> None:
+        """`read_run` takes the messages of every connection, many at once."""
+        self._read_run = read_run
         self._authentication = authentication
         self._tls = tls
         self._connect_timeout_s = connect_timeout_s
@@ -135,7 +143,7 @@ class ConnectionPool:
         try:
             async with asyncio.timeout(self._connect_timeout_s):
                 _, made = await loop.create_connection(
-                    lambda: Connection(shown, self._authentication),
+                    lambda: Connection(shown, self._authentication, self._read_run),
                     host,
                     port,
                     ssl=context,
@@ -144,10 +152,12 @@ class ConnectionPool:
         except TimeoutError:
             raise ConnectError(f"{shown} did not answer in {self._connect_timeout_s:g} s") from None
         except OSError as error:
-            raise ConnectError(f"{shown}: {error}") from error
+            # A port without TLS hangs up without a word.
+            silent = "the connection was closed" + (" during the TLS handshake" if context else "")
+            raise ConnectError(f"{shown}: {str(error) or silent}") from error
         try:
             await made.handshake(self._connect_timeout_s, behind_proxy)
         except BaseException:
-            made.close()
+            made.close(at_once=True)
             raise
         return made

@@ -25,12 +25,15 @@ PUSH_DOWN_CONF: Final = "spark.sql.python.filterPushdown.enabled"
 def register(spark: SparkSession, *, push_filters: bool = False) -> None:
     """Make `format("milepost")` known to a session, which finds it by itself where the wheel is installed.
 
+    Registered so on a `local` master, its queries start in less than half the time (launcher.py).
     `push_filters` lets Spark offer filters to Python sources, which it does not by default; the
     source takes them with its option `pushFilters`.
     """
+    from milepost.spark.launcher import installed_pyspark
     from milepost.spark.source import MilepostSource
 
-    spark.dataSource.register(MilepostSource)
+    with installed_pyspark(spark):
+        spark.dataSource.register(MilepostSource)
     if push_filters:
         spark.conf.set(PUSH_DOWN_CONF, "true")
 

@@ -69,6 +69,19 @@ _TYPES: Final = {
 }
 COLUMNS: Final = tuple(_TYPES)
 assert Row._fields == COLUMNS
+# What a read has that names no columns: the message and its position. The rest is asked for.
+USUAL: Final = (
+    "topic",
+    "partition",
+    "index",
+    "key",
+    "value",
+    "properties",
+    "publish_time",
+    "event_time",
+)
+ALL: Final = ("all",)
+"""The option `columns` that asks for every column."""
 # Beside them where values are decoded and bad ones kept (`mode=permissive`): their bytes, and what is wrong.
 CORRUPT: Final = "_corrupt"
 CORRUPT_REASON: Final = "_corrupt_reason"

@@ -25,6 +25,7 @@ import pyarrow as pa
 from milepost.errors import Undecodable
 from milepost.positions.names import TopicName
 from milepost.spark import scan
+from milepost.spark.blocks import Block
 from milepost.spark.chunks import Chunk, SliceChunks, is_chunk
 from milepost.spark.columns import COLUMNS, Row, arrow_schema, to_batch
 from milepost.spark.entries import (
@@ -47,6 +48,9 @@ _ID_SIZE_MAX: Final = 40
 _PAIR_SIZE_MIN: Final = 6
 # An array is kept as it was written if so much of its room is filled; otherwise what is written is copied.
 _KEPT_SHARE: Final = 0.75
+# Checksums of so many bytes are computed by compiled code: a call of the library takes longer than the bytes.
+COMPILED_CHECK_SIZE: Final = 2048
+_TABLE: Final = scan.checksum_table()
 # SingleMessageMetadata, its size in front of it: what a message of a batch takes at least.
 _SINGLE_SIZE_MIN: Final = 6
 
@@ -89,19 +93,30 @@ class Decoder:
     def batches(
         self, entries: Sequence[RawEntry], first_index: int, end_index: int
     ) -> Iterator[pa.RecordBatch]:
+        """The messages of entries, as `block_batches` has them."""
+        return self.block_batches([Block.of(entries)], first_index, end_index)
+
+    def block_batches(
+        self, blocks: Sequence[Block], first_index: int, end_index: int
+    ) -> Iterator[pa.RecordBatch]:
         """The messages of the entries that lie in the range, in order, none of them empty batches.
         One call is done before the next: they share the room."""
-        data, bounds = self._bytes(entries)
-        while entries:
-            batch, taken = self._compiled(entries, data, bounds, first_index, end_index)
+        if not blocks:
+            return
+        block = blocks[0] if len(blocks) == 1 else self._together(blocks)
+        data = np.frombuffer(block.data, np.uint8)
+        # As an array of bytes is: or the loops would be compiled a second time for it.
+        data.flags.writeable = False
+        while len(block):
+            batch, taken = self._compiled(block, data, first_index, end_index)
             if batch is not None and batch.num_rows:
                 yield batch
-            if taken < len(entries):
-                rows = self._plain(entries[taken], first_index, end_index)
+            if taken < len(block):
+                rows = self._plain(block[taken], first_index, end_index)
                 if rows:
                     yield to_batch(rows, self.columns)
                 taken += 1
-            entries, bounds = entries[taken:], bounds[taken:]
+            block = block.part(taken, len(block))
 
     def _plain(self, entry: RawEntry, first_index: int, end_index: int) -> list[Row]:
         """What is unusual: chunks, markers, and entries that the compiled reader does not take."""
@@ -116,37 +131,43 @@ class Decoder:
         return [chunked_row(self.topic, self.partition, *whole)]
 
     def _compiled(
-        self, entries: Sequence[RawEntry], data: Any, bounds: Any, first_index: int, end_index: int
+        self, block: Block, data: Any, first_index: int, end_index: int
     ) -> tuple[pa.RecordBatch | None, int]:
         """A batch of the first entries, and how many they are."""
-        heads = np.empty((len(entries), Field.COUNT_OF), np.int64)
-        unusual = scan.scan_entries(data, bounds, heads)
-        count = len(entries) if unusual == scan.DONE else int(unusual)
-        count = _fitting(heads[:count], bounds)
+        heads = np.empty((len(block), Field.COUNT_OF), np.int64)
+        unusual = scan.scan_entries(data, block.begins, block.ends, heads)
+        count = len(block) if unusual == scan.DONE else int(unusual)
+        count = _fitting(heads[:count], block)
         heads = heads[:count]
         if not count:
             return None, 0
-        _check(entries[:count], heads, bounds)
-        payloads = _payloads(entries[:count], data, heads)
-        size = int(bounds[count] - bounds[0])
-        return self._rows(entries[:count], size, data, payloads, heads, first_index, end_index)
+        block = block.part(0, count)
+        _check(block, data, heads)
+        payloads = _payloads(block, data, heads)
+        return self._rows(block, data, payloads, heads, first_index, end_index)
 
-    def _bytes(self, entries: Sequence[RawEntry]) -> tuple[Any, Any]:
-        """All of them one behind the other, and where each begins. Gone with the next group."""
+    def _together(self, blocks: Sequence[Block]) -> Block:
+        """Blocks one behind the other. Gone with the next group."""
         joined = self._joined
         joined.seek(0)
-        joined.writelines([entry.data for entry in entries])
-        data = np.frombuffer(joined.getbuffer(), np.uint8, joined.tell())
-        # As an array of bytes is: or the loops would be compiled a second time for it.
-        data.flags.writeable = False
-        bounds = np.zeros(len(entries) + 1, np.int64)
-        np.cumsum([len(entry.data) for entry in entries], out=bounds[1:])
-        return data, bounds
+        before = []
+        for one in blocks:
+            # Of a large block that only a part is wanted of, only that part is taken.
+            first, end = int(one.begins[0]), int(one.ends[-1])
+            before.append(joined.tell() - first)
+            joined.write(memoryview(one.data)[first:end])
+        data = joined.getbuffer()[: joined.tell()]
+        return Block(
+            data,
+            np.concatenate([one.ledger_ids for one in blocks]),
+            np.concatenate([one.entry_ids for one in blocks]),
+            np.concatenate([one.begins + at for one, at in zip(blocks, before, strict=True)]),
+            np.concatenate([one.ends + at for one, at in zip(blocks, before, strict=True)]),
+        )
 
     def _rows(
         self,
-        entries: Sequence[RawEntry],
-        size: int,
+        block: Block,
         data: Any,
         payloads: Any,
         heads: Any,
@@ -158,11 +179,10 @@ class Decoder:
         stated = np.maximum(heads[:, Field.BATCH], 1)
         counts = np.minimum(stated, sizes // _SINGLE_SIZE_MIN + 1)
         rows_max = int(counts.sum())
-        place = np.empty((len(entries), 2), np.int64)
-        # Column by column: a pair an entry would be an object an entry, and those are slow.
-        place[:, 0] = [entry.ledger_id for entry in entries]
-        place[:, 1] = [entry.entry_id for entry in entries]
-        bytes_max = size + int(sizes.sum())
+        place = np.empty((len(block), 2), np.int64)
+        place[:, 0] = block.ledger_ids
+        place[:, 1] = block.entry_ids
+        bytes_max = block.size + int(sizes.sum())
         numbers = np.empty((len(_NUMBERS), rows_max), np.int64)
         flags = self._room.of("flags", len(_FLAGS) * rows_max).reshape(len(_FLAGS), rows_max)
         ends = np.empty((len(_TEXTS), rows_max + 1), np.int32)
@@ -199,7 +219,7 @@ class Decoder:
             pair_ends,
             texts,
         )
-        taken = len(entries) if unusual == scan.DONE else int(unusual)
+        taken = len(block) if unusual == scan.DONE else int(unusual)
         arrays = [
             self._array(name, int(rows), numbers, flags.view(np.bool_), ends, pair_ends, texts)
             for name in self.columns
@@ -263,28 +283,29 @@ def _bytes_array(kind: pa.DataType, rows: int, ends: Any, data: Any, nulls: Any)
     return pa.Array.from_buffers(kind, rows, [nulls, pa.py_buffer(ends), pa.py_buffer(written)])
 
 
-def _fitting(heads: Any, bounds: Any) -> int:
+def _fitting(heads: Any, block: Block) -> int:
     """How many entries from the first on stay below what one array may hold; one may be unusual."""
     repeated = np.maximum(heads[:, Field.PRODUCER_SIZE], heads[:, Field.SCHEMA_SIZE])
-    sizes = np.diff(bounds[: len(heads) + 1])
+    sizes = block.ends[: len(heads)] - block.begins[: len(heads)]
     payloads = np.maximum(sizes, np.minimum(heads[:, Field.UNCOMPRESSED_SIZE], 1 << 32))
     rows = np.minimum(np.maximum(heads[:, Field.BATCH], 1), payloads // _SINGLE_SIZE_MIN + 1)
     largest = np.maximum(sizes + payloads, rows * np.maximum(repeated, _ID_SIZE_MAX))
     return int(np.searchsorted(np.cumsum(largest), ARRAY_SIZE_MAX, "right"))
 
 
-def _check(entries: Sequence[RawEntry], heads: Any, bounds: Any) -> None:
+def _check(block: Block, data: Any, heads: Any) -> None:
     """Compare the checksums."""
-    starts = (heads[:, Field.CHECKED_AT] - bounds[: len(entries)]).tolist()
-    checked = (heads[:, Field.CHECKED_AT] >= 0).tolist()
-    for entry, begin, is_checked, stated in zip(
-        entries, starts, checked, heads[:, Field.CHECKSUM].tolist(), strict=True
-    ):
-        if is_checked and crc32c(entry.data[begin:]) != stated:
-            raise Undecodable(f"entry {entry.place}: its checksum is not {stated:#010x}")
+    wrong = np.empty(len(block), np.uint8)
+    scan.scan_checksums(data, block.ends, heads, COMPILED_CHECK_SIZE, _TABLE, wrong)
+    view = memoryview(block.data)
+    for number in np.flatnonzero(wrong).tolist():
+        checked = view[heads[number, Field.CHECKED_AT] : block.ends[number]]
+        stated = int(heads[number, Field.CHECKSUM])
+        if wrong[number] == 1 or crc32c(bytes(checked)) != stated:
+            raise Undecodable(f"entry {block[number].place}: its checksum is not {stated:#010x}")
 
 
-def _payloads(entries: Sequence[RawEntry], data: Any, heads: Any) -> Any:
+def _payloads(block: Block, data: Any, heads: Any) -> Any:
     """Where the payloads lie when they are decompressed; `heads` is changed to say so."""
     compressed = np.flatnonzero(heads[:, Field.COMPRESSION])
     if not len(compressed):
@@ -297,7 +318,7 @@ def _payloads(entries: Sequence[RawEntry], data: Any, heads: Any) -> Any:
             int(head[Field.COMPRESSION]),
             int(head[Field.UNCOMPRESSED_SIZE]),
             memoryview(payload),
-            entries[number],
+            block[number],
         )
         parts.append(np.frombuffer(found, np.uint8))
         head[Field.PAYLOAD_AT] = end

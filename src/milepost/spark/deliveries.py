@@ -5,21 +5,19 @@ reading each in Python takes longer than decoding and handing over what is in it
 the front of what was received, up to the first that is not a plain MESSAGE or is not whole; the protocol
 reads that one and what lies behind it, and says what is wrong. The loop never does.
 
-    link = TaskLink.open(connection, topic)
+    link = TaskLink.open(endpoint, topic)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import repeat
-from typing import Any, ClassVar, Final, cast
+from itertools import pairwise
+from typing import Final
 
 import numpy as np
 
+from milepost.spark.blocks import Block
 from milepost.spark.link import Link
-from milepost.spark.machine import compiled, signed32, size32, varint
-from milepost.wire.events import ClientEvent, Delivery
-from milepost.wire.protocol import ClientProtocol, State
+from milepost.spark.machine import compiled, size32, varint
 
 # With fewer bytes the loop is not worth its call.
 RECEIVED_MIN: Final = 4096
@@ -27,34 +25,28 @@ RECEIVED_MIN: Final = 4096
 FRAME_SIZE_MIN: Final = 40
 
 # Columns of what the loop finds.
-_CONSUMER, _LEDGER, _ENTRY, _PARTITION, _REDELIVERIES, _EPOCH, _BEGIN, _END = range(8)
-_COLUMNS: Final = 8
-
-
-class TaskProtocol(ClientProtocol):
-    """A client's end that mostly hears messages."""
-
-    def _take_run(self, data: bytes, events: list[ClientEvent]) -> int:
-        if len(data) < RECEIVED_MIN or self.state is not State.READY:
-            return 0
-        found = np.empty((_COLUMNS, len(data) // FRAME_SIZE_MIN + 1), np.int64)
-        count, at = scan_messages(np.frombuffer(data, np.uint8), self._frame_max, found)
-        columns = found[:, :count].tolist()
-        entries = [
-            data[begin:end] for begin, end in zip(columns[_BEGIN], columns[_END], strict=True)
-        ]
-        fields = (*columns[: _REDELIVERIES + 1], repeat(()), columns[_EPOCH], entries)
-        events.extend(map(_delivery, zip(*fields, strict=False)))
-        return int(at)
-
-
-_delivery = cast("Callable[[tuple[Any, ...]], Delivery]", Delivery._make)
+_CONSUMER, _LEDGER, _ENTRY, _BEGIN, _END = range(5)
+_COLUMNS: Final = 5
 
 
 class TaskLink(Link):
     """A link that mostly hears messages."""
 
-    protocol_kind: ClassVar[type[ClientProtocol]] = TaskProtocol
+    def read_run(self, data: bytes, frame_max: int) -> int:
+        if len(data) < RECEIVED_MIN:
+            return 0
+        found = np.empty((_COLUMNS, len(data) // FRAME_SIZE_MIN + 1), np.int64)
+        count, at = scan_messages(np.frombuffer(data, np.uint8), frame_max, found)
+        found = found[:, :count]
+        consumers = found[_CONSUMER]
+        block = Block(data, *found[_LEDGER:])
+        # A link has one reading at work, nearly always.
+        changes = np.flatnonzero(np.diff(consumers)) + 1
+        for first, end in pairwise((0, *changes.tolist(), count)):
+            reading = self.readings.get(int(consumers[first])) if end > first else None
+            if reading is not None:
+                reading.run(block if end - first == count else block.part(first, end))
+        return int(at)
 
 
 @compiled
@@ -87,29 +79,18 @@ def scan_messages(data, frame_max, found):
         if here < 0 or here >= id_end or data[here] != 16:
             break
         entry, here = varint(data, here + 1, id_end)
-        partition = np.int64(-1)
         if 0 <= here < id_end and data[here] == 24:
-            partition, here = varint(data, here + 1, id_end)
-            partition = signed32(partition)
+            _, here = varint(data, here + 1, id_end)  # the partition
         if here != id_end:
             break
-        redeliveries = np.int64(0)
-        epoch = np.int64(-1)
+        # Redeliveries and the epoch say nothing to a reader.
         while 0 <= here < command_end and (data[here] == 24 or data[here] == 40):
-            tag = data[here]
-            value, here = varint(data, here + 1, command_end)
-            if tag == 24:
-                redeliveries = value & 0xFFFFFFFF
-            else:
-                epoch = value
+            _, here = varint(data, here + 1, command_end)
         if here != command_end:
             break
         found[_CONSUMER, count] = consumer
         found[_LEDGER, count] = ledger
         found[_ENTRY, count] = entry
-        found[_PARTITION, count] = partition
-        found[_REDELIVERIES, count] = redeliveries
-        found[_EPOCH, count] = epoch
         found[_BEGIN, count] = command_end
         found[_END, count] = frame_end
         count += 1

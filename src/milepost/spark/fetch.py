@@ -14,9 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
+import numpy as np
 import pyarrow as pa
 
+from milepost.client.endpoint import Endpoint
 from milepost.errors import DataLoss, NotFound, ServiceNotReady
+from milepost.spark.blocks import Block, joined
 from milepost.spark.chunks import Chunk, SliceChunks
 from milepost.spark.columns import COLUMNS
 from milepost.spark.decode import Decoder
@@ -24,7 +27,6 @@ from milepost.spark.deliveries import TaskLink
 from milepost.spark.entries import RawEntry, last_index, read_entry
 from milepost.spark.link import Reading
 from milepost.spark.offsets import Slice
-from milepost.spark.options import Connection
 from milepost.spark.patience import AWAY, Patience
 from milepost.spark.places import Places
 from milepost.wire.metadata import message_count
@@ -32,9 +34,6 @@ from milepost.wire.metadata import message_count
 # Entries are decoded in groups: large enough to cost little each, small enough for an executor's memory.
 GROUP_SIZE_MAX: Final = 4 << 20
 GROUP_MESSAGES_MAX: Final = 32_768
-# How many messages a group has is counted behind each entry, but for small ones: behind so many of them.
-SMALL_ENTRY_SIZE: Final = 4096
-SMALL_ENTRIES: Final = 16
 # The first group is small, so that whoever wants ten rows need not wait for thousands.
 FIRST_GROUP_SIZE: Final = 128 << 10
 
@@ -49,8 +48,8 @@ LOOK_BACK_FIRST: Final = 256
 class Feed(Protocol):
     """Where entries come from, in the order of the log."""
 
-    def entries(self, first_index: int, end_index: int) -> Iterator[list[RawEntry]]:
-        """The entries that hold the range, in lists as they come."""
+    def entries(self, first_index: int, end_index: int) -> Iterator[Block]:
+        """The entries that hold the range, in blocks as they come."""
         ...
 
 
@@ -58,29 +57,27 @@ class BrokerFeed:
     """Entries of one partition. Each range has a connection of its own: what one has in flight never
     piles up while another is read."""
 
-    def __init__(
-        self, connection: Connection, topic: str, *, fail_on_data_loss: bool = True
-    ) -> None:
+    def __init__(self, connection: Endpoint, topic: str, *, fail_on_data_loss: bool = True) -> None:
         self._connection = connection
         self._topic = topic
         self._fail_on_data_loss = fail_on_data_loss
 
-    def entries(self, first_index: int, end_index: int) -> Iterator[list[RawEntry]]:
+    def entries(self, first_index: int, end_index: int) -> Iterator[Block]:
         """A connection that breaks is opened again and goes on where it was."""
         at, patience = first_index, Patience(self._connection.timeout_s)
         while at < end_index:
             try:
-                for found in self._attempt(at, end_index):
+                for found, last in self._attempt(at, end_index):
                     yield found
-                    if found:
-                        at = last_index_of(found[-1]) + 1
-                        patience.restart()
+                    at = last + 1
+                    patience.restart()
                 return
             except AWAY:
                 if not patience.wait():
                     raise
 
-    def _attempt(self, first_index: int, end_index: int) -> Iterator[list[RawEntry]]:
+    def _attempt(self, first_index: int, end_index: int) -> Iterator[tuple[Block, int]]:
+        """Blocks, and the last index of each."""
         with TaskLink.open(self._connection, self._topic) as link:
             try:
                 start = Places(link, self._topic).id_at(first_index)
@@ -90,14 +87,14 @@ class BrokerFeed:
                 return
             yield from self._read(reading, first_index, end_index)
 
-    def _read(self, reading: Reading, first_index: int, end_index: int) -> Iterator[list[RawEntry]]:
+    def _read(
+        self, reading: Reading, first_index: int, end_index: int
+    ) -> Iterator[tuple[Block, int]]:
         reading.allow(end_index - first_index)
         is_first = True
         quiet_s = 0.0
         while True:
-            found = [
-                RawEntry(one.ledger_id, one.entry_id, one.entry) for one in reading.entries(QUIET_S)
-            ]
+            found = joined(reading.arrived(QUIET_S))
             if not found:
                 quiet_s += QUIET_S
                 if reading.last_id()[0] < 0:
@@ -113,23 +110,30 @@ class BrokerFeed:
             quiet_s = 0.0
             if is_first:
                 is_first = False
-                first = self._first_index_of(found[0])
-                if first > first_index and Places(reading.link, self._topic).is_trimmed(
-                    first_index
-                ):
-                    self._lost(first_index, min(first, end_index), "trimmed by retention")
-                elif first < first_index:
-                    # Neighbours before the range took permits that were meant for it.
-                    reading.allow(first_index - first)
-            last = last_index_of(found[-1])
-            if last < end_index - 1:
-                yield found
-                continue
-            yield [one for one in found if self._begins_before(one, end_index)]
-            return
+                self._check_first(reading, found[0][0], first_index, end_index)
+            for block in found:
+                lasts = block.last_indexes()
+                if lasts[-1] < end_index - 1:
+                    yield block, int(lasts[-1])
+                    continue
+                # The entry that reaches the end is wanted if it begins before it.
+                count = int(np.searchsorted(lasts, end_index))
+                if count < len(block) and self._first_index_of(block[count]) < end_index:
+                    count += 1
+                if count:
+                    yield block.part(0, count), int(lasts[count - 1])
+                return
 
-    def _begins_before(self, entry: RawEntry, end_index: int) -> bool:
-        return last_index_of(entry) < end_index or self._first_index_of(entry) < end_index
+    def _check_first(
+        self, reading: Reading, entry: RawEntry, first_index: int, end_index: int
+    ) -> None:
+        """Say what is lost if the first entry begins behind the range; allow more if it begins before."""
+        first = self._first_index_of(entry)
+        if first > first_index and Places(reading.link, self._topic).is_trimmed(first_index):
+            self._lost(first_index, min(first, end_index), "trimmed by retention")
+        elif first < first_index:
+            # Neighbours before the range took permits that were meant for it.
+            reading.allow(first_index - first)
 
     def _first_index_of(self, entry: RawEntry) -> int:
         parts = read_entry(entry)
@@ -143,26 +147,6 @@ class BrokerFeed:
             )
 
 
-def last_index_of(entry: RawEntry) -> int:
-    """The index of an entry's last message, from its first bytes."""
-    data = entry.data
-    # Magic, size, then the two fields as brokers write them; anything else takes the long way.
-    if data[:2] == b"\x0e\x02" and data[6] == 0x08:
-        at = 7
-        while data[at] > 127:
-            at += 1
-        at += 1
-        if data[at] == 0x10:
-            index = shift = 0
-            while True:
-                at += 1
-                index |= (data[at] & 127) << shift
-                if data[at] < 128:
-                    return index
-                shift += 7
-    return last_index(read_entry(entry), entry)
-
-
 def slice_batches(
     feed: Feed, part: Slice, columns: Sequence[str] = COLUMNS
 ) -> Iterator[pa.RecordBatch]:
@@ -172,20 +156,26 @@ def slice_batches(
         return chunks_before(feed, part.first_index, uuid)
 
     decoder = Decoder(part.topic, columns, SliceChunks(look_back))
-    group: list[RawEntry] = []
+    group: list[Block] = []
     size, size_max, begun = 0, FIRST_GROUP_SIZE, part.first_index
-    for entries in feed.entries(part.first_index, part.end_index):
-        for entry in entries:
-            group.append(entry)
-            entry_size = len(entry.data)
-            size += entry_size
-            # Small entries hold few messages, and there are many of them: they are looked at now and then.
-            is_due = entry_size >= SMALL_ENTRY_SIZE or not len(group) % SMALL_ENTRIES
-            if size >= size_max or (is_due and last_index_of(entry) - begun >= GROUP_MESSAGES_MAX):
-                yield from decoder.batches(group, part.first_index, part.end_index)
-                begun = last_index_of(entry)
-                group, size, size_max = [], 0, GROUP_SIZE_MAX
-    yield from decoder.batches(group, part.first_index, part.end_index)
+    for block in feed.entries(part.first_index, part.end_index):
+        for one, last in _pieces(block):
+            group.append(one)
+            size += one.size
+            if size >= size_max or last - begun >= GROUP_MESSAGES_MAX:
+                yield from decoder.block_batches(group, part.first_index, part.end_index)
+                group, size, size_max, begun = [], 0, GROUP_SIZE_MAX, last
+    yield from decoder.block_batches(group, part.first_index, part.end_index)
+
+
+def _pieces(block: Block) -> Iterator[tuple[Block, int]]:
+    """A block in pieces of few enough messages, and the last index of each piece."""
+    lasts = block.last_indexes()
+    at = 0
+    while at < len(block):
+        end = max(int(np.searchsorted(lasts, lasts[at] + GROUP_MESSAGES_MAX)), at + 1)
+        yield (block if end - at == len(block) else block.part(at, end)), int(lasts[end - 1])
+        at = end
 
 
 def chunks_before(feed: Feed, index: int, uuid: str) -> list[Chunk]:
@@ -196,9 +186,9 @@ def chunks_before(feed: Feed, index: int, uuid: str) -> list[Chunk]:
         begin = max(index - reach, 0)
         here = [
             chunk
-            for entries in feed.entries(begin, end)
-            for entry in entries
-            if begin <= last_index_of(entry) < end and (chunk := _chunk_of(entry, uuid)) is not None
+            for block in feed.entries(begin, end)
+            for entry, last in zip(block, block.last_indexes().tolist(), strict=True)
+            if begin <= last < end and (chunk := _chunk_of(entry, uuid)) is not None
         ]
         found = here + found
         firsts = [at for at, one in enumerate(here) if one.parts.metadata.chunk_id == 0]
@@ -218,7 +208,7 @@ def _chunk_of(entry: RawEntry, uuid: str) -> Chunk | None:
 
 
 def fetch(
-    connection: Connection,
+    connection: Endpoint,
     part: Slice,
     columns: Sequence[str] = COLUMNS,
     *,

@@ -1,91 +1,82 @@
-"""A link: one blocking connection to a broker, for tasks that read or write and nothing else.
+"""A link: the client's connection to a broker, served by the thread that asks, for tasks without a loop.
 
-A Spark task has no event loop and wants none: it asks, waits, and reads entries as fast as the socket gives
-them. A link is that and no more: requests one at a time, deliveries in between kept for who reads them,
-PING answered, a time limit on every answer. Bytes are `milepost.wire`'s; nothing is retried here, since
-Spark tries tasks again.
+A Spark task reads or writes and does nothing beside it, so it needs no thread for its connection: while it
+waits for an answer or for entries it serves the connection itself, and while it does not wait nothing is
+read, which holds the broker back. Lookup, TLS, credentials and the handshake are the client's
+(`milepost.client`). Nothing is retried here, since Spark tries tasks again.
 
-    with Link.open(Connection("pulsar://localhost:6650"), topic) as link:
+    with Link.open(Endpoint(url="pulsar://localhost:6650"), topic) as link:
         link.ask(pb.CommandPartitionedTopicMetadata(topic=topic, metadata_auto_creation_enabled=False))
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import socket
 import uuid
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Any, ClassVar, Final, Self
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from google.protobuf.message import Message
 
-from milepost.client.refusals import refusal, refusal_of
-from milepost.errors import ConnectError, ServiceNotReady
+from milepost.client.connection import Connection
+from milepost.client.endpoint import Endpoint
+from milepost.client.lookup import Lookup
+from milepost.client.pool import ConnectionPool
+from milepost.errors import ConnectError, MilepostError, Timeout
 from milepost.positions import signed64, unsigned64
-from milepost.spark.options import Connection
+from milepost.spark.entries import RawEntry
+from milepost.wire import Buffer, Delivery, RunReader
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.events import Command, Delivery, Fault, Receipt
-from milepost.wire.peer import PROTOCOL_VERSION
-from milepost.wire.protocol import ClientProtocol, State
+from milepost.wire.extensions import EVERY_CHUNK, extension
 
-PORT_DEFAULT: Final = 6650
-RECEIVE_SIZE: Final = 1 << 20
-REDIRECTS_MAX: Final = 10
+if TYPE_CHECKING:
+    from milepost.spark.blocks import Block
 
-_CLIENT_VERSION: Final = "Milepost-Spark"
+T = TypeVar("T")
 
-Heard = Delivery | Receipt | Message
+SERVICE_URL_DEFAULT: Final = "pulsar://localhost:6650"
+TURNS_TO_CLOSE: Final = 3
 
 
 class Link:
     """Not for several threads. A link that failed is closed, and closed it stays."""
 
-    protocol_kind: ClassVar[type[ClientProtocol]] = ClientProtocol
+    read_run: RunReader | None = None
+    """Reads the messages of all readings by the thousand, if there is one (deliveries.py)."""
 
-    def __init__(self, connection: Connection, url: str) -> None:
-        self.connection = connection
-        self.url = url
-        self._protocol = self.protocol_kind()
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.url = endpoint.url or SERVICE_URL_DEFAULT
+        # By the id of their consumer.
+        self.readings: dict[int, Reading] = {}
+        # The standard loop: it reads what has come before it looks at the time, so that a connection that
+        # was left alone for long is not taken for a dead one.
+        self._loop = asyncio.SelectorEventLoop()
+        # A notebook's thread has a loop at work already: there another thread serves the link's.
+        self._thread = ThreadPoolExecutor(1) if _has_loop() else None
+        self._pool: ConnectionPool | None = None
+        self._connection: Connection | None = None
         self._ids = itertools.count(1)
-        # What came while something else was waited for, in order.
-        self._arrived: list[Heard] = []
-        address = urlsplit(url)
-        try:
-            self._socket = socket.create_connection(
-                (address.hostname or "", address.port or PORT_DEFAULT), connection.timeout_s
-            )
-        except (OSError, ValueError) as error:
-            raise ConnectError(f"no broker answers at {url}: {error}") from None
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        try:
-            self._shake_hands()
-        except BaseException:
-            self.close()
-            raise
+        self._is_waiting = False
+        self._is_closed = False
 
     @classmethod
-    def open(cls, connection: Connection, topic: str | None = None) -> Self:
+    def open(cls, endpoint: Endpoint, topic: str | None = None) -> Self:
         """A link to the broker that serves a topic, or to any."""
-        link = cls(connection, connection.service_url)
-        if topic is None:
-            return link
-        authoritative = False
-        for _ in range(REDIRECTS_MAX):
-            try:
-                answer = link.ask(pb.CommandLookupTopic(topic=topic, authoritative=authoritative))
-            except BaseException:
-                link.close()
-                raise
-            authoritative = answer.authoritative
-            url = answer.brokerServiceUrl
-            if not answer.proxy_through_service_url and _place(url) != _place(link.url):
-                link.close()
-                link = cls(connection, url)
-            if answer.response == pb.CommandLookupTopicResponse.Connect:
-                return link
-        link.close()
-        raise ServiceNotReady(f"{topic}: redirected more than {REDIRECTS_MAX} times")
+        link = cls(endpoint)
+        try:
+            link._run(link._connect(topic))
+        except ConnectError as error:
+            link.close()
+            raise ConnectError(f"no broker answers at {link.url}: {error}") from None
+        except BaseException:
+            link.close()
+            raise
+        return link
 
     def __enter__(self) -> Self:
         return self
@@ -99,116 +90,107 @@ class Link:
         self.close()
 
     @property
+    def connection(self) -> Connection:
+        assert self._connection is not None, "the link is not open"
+        return self._connection
+
+    @property
     def is_open(self) -> bool:
-        return self._protocol.state is State.READY
+        return not self._is_closed and self.connection.is_open
 
     @property
     def message_size_max(self) -> int:
-        return self._protocol.max_message_size
+        return self.connection.max_message_size
 
     @property
     def finds_indexes(self) -> bool:
-        """Is it Milepost, which may be asked for an index here? Others tell it over HTTP."""
-        peer = self._protocol.peer
+        """Whether it is Milepost, which may be asked for an index here. Others tell it over HTTP."""
+        peer = self.connection.protocol.peer
         return peer is not None and peer.finds_indexes
 
     def close(self) -> None:
-        self._protocol.close()
-        self._socket.close()
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._pool is not None:
+            self._pool.shut(at_once=True)
+        self._run(_ended())
+        self._loop.close()
+        if self._thread is not None:
+            self._thread.shutdown()
 
     def next_id(self) -> int:
-        """A number for a request, a consumer or a producer of this link."""
+        """A number for a consumer or a producer of this link."""
         return next(self._ids)
 
     def ask(self, command: Any) -> Any:
         """Send a request and wait for its answer; a refusal is raised."""
-        command.request_id = self.next_id()
-        self.send(command)
-        looked_at = len(self._arrived)
-        while True:
-            for at in range(looked_at, len(self._arrived)):
-                heard: Any = self._arrived[at]
-                if getattr(heard, "request_id", None) == command.request_id:
-                    del self._arrived[at]
-                    self._raise_refusal(heard)
-                    return heard
-            looked_at = len(self._arrived)
-            if not self._receive(self.connection.timeout_s):
-                name = type(command).__name__.removeprefix("Command")
-                raise self._broken(
-                    f"{self.url} did not answer {name} within {self.connection.timeout_s:g} s"
-                )
+        try:
+            return self._run(self.connection.request(command, self.endpoint.timeout_s))
+        except Timeout as error:
+            self.close()
+            raise ConnectError(str(error)) from None
 
     def send(self, command: Message) -> None:
-        self._protocol.send(command)
-        self.flush()
+        self.connection.send(command)
 
-    def write(self, data: bytes) -> None:
-        """Send whole frames."""
-        self._protocol.write(data)
-        self.flush()
+    def write(self, *frames: Buffer) -> None:
+        """Send whole frames, and hear what has come."""
+        self.connection.write(*frames)
+        self._loop.call_soon(self._loop.stop)
+        self._serve(self._loop.run_forever)
 
-    def hear_all(self, timeout_s: float) -> list[Heard]:
-        """Everything that came unasked, after waiting for something; empty if nothing does in time."""
-        if not self._arrived:
-            self._receive(timeout_s)
-        found, self._arrived = self._arrived, []
-        return found
-
-    def flush(self) -> None:
+    def wait(self, timeout_s: float) -> None:
+        """Serve the connection until something has been heard, or the time is over."""
+        timer = self._loop.call_later(timeout_s, self._loop.stop)
+        self._is_waiting = True
         try:
-            for data in self._protocol.data_to_send():
-                self._socket.settimeout(self.connection.timeout_s)
-                self._socket.sendall(data)
-        except OSError as error:
-            raise self._broken(f"the connection to {self.url} broke: {error}") from None
+            self._serve(self._loop.run_forever)
+        finally:
+            self._is_waiting = False
+            timer.cancel()
 
-    def _receive(self, timeout_s: float) -> bool:
-        """Read from the socket until something came; False if nothing does in time."""
-        while True:
-            self._socket.settimeout(timeout_s)
-            try:
-                data = self._socket.recv(RECEIVE_SIZE)
-            except TimeoutError:
-                return False
-            except OSError as error:
-                raise self._broken(f"the connection to {self.url} broke: {error}") from None
-            if not data:
-                raise self._broken(f"{self.url} closed the connection")
-            events = self._protocol.receive(data)
-            self.flush()  # a PONG, perhaps
-            for event in events:
-                if isinstance(event, Fault):
-                    raise self._broken(f"{self.url} does not speak the protocol: {event.error}")
-                self._arrived.append(event.message if isinstance(event, Command) else event)
-            if events:
-                return True
+    def heard(self) -> None:
+        """End the wait: called by what the connection tells something."""
+        if self._is_waiting:
+            self._loop.stop()
 
-    def _broken(self, why: str) -> ConnectError:
-        self.close()
-        return ConnectError(why)
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._serve(lambda: self._loop.run_until_complete(work))
 
-    def _raise_refusal(self, answer: Message) -> None:
-        error = refusal_of(answer)
-        if error is not None:
-            raise error
+    def _serve(self, run: Callable[[], T]) -> T:
+        return run() if self._thread is None else self._thread.submit(run).result()
 
-    def _shake_hands(self) -> None:
-        connect = pb.CommandConnect(
-            client_version=_CLIENT_VERSION,
-            protocol_version=PROTOCOL_VERSION,
-            feature_flags=pb.FeatureFlags(supports_broker_entry_metadata=True),
+    async def _connect(self, topic: str | None) -> None:
+        endpoint = self.endpoint
+        self._pool = ConnectionPool(
+            endpoint.authentication(),
+            endpoint.tls_options(),
+            endpoint.timeout_s,
+            read_run=self.read_run,
         )
-        if self.connection.token is not None:
-            connect.auth_method_name = "token"
-            connect.auth_data = self.connection.token.encode()
-        self._protocol.connect(connect)
-        self.flush()
-        heard = self.hear_all(self.connection.timeout_s)
-        if not heard:
-            raise self._broken(f"{self.url} did not answer CONNECT")
-        if isinstance(heard[0], pb.CommandError):
-            raise refusal(heard[0].error, f"{self.url} refuses: {heard[0].message}")
+        lookup = Lookup(self._pool, self.url, timeout_s=endpoint.timeout_s)
+        if topic is None:
+            self._connection = await lookup.service()
+        else:
+            self._connection = await lookup.connect(await lookup.broker_of(topic))
+
+
+def _has_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+async def _ended() -> None:
+    """Let what was cancelled end, and what was aborted close its socket."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    await asyncio.gather(*others, return_exceptions=True)
+    # TLS closes in one turn of the loop, the socket below it in the next.
+    for _ in range(TURNS_TO_CLOSE):
+        await asyncio.sleep(0)
 
 
 class Reading:
@@ -219,6 +201,12 @@ class Reading:
         self.link = link
         self.topic = topic
         self.consumer_id = link.next_id()
+        # What came and was not taken yet, in order.
+        self._arrived: list[RawEntry | Block] = []
+        # Why nothing more comes; None while something may.
+        self._error: MilepostError | None = None
+        link.connection.consumers[self.consumer_id] = self
+        link.readings[self.consumer_id] = self
         command = pb.CommandSubscribe(
             topic=topic,
             subscription=reader_name(),
@@ -229,7 +217,7 @@ class Reading:
             initialPosition=pb.CommandSubscribe.Earliest,
             force_topic_creation=False,
             start_message_id=start or earliest(),
-            metadata=[pb.KeyValue(key=EVERY_CHUNK, value="true")],
+            metadata=[extension(EVERY_CHUNK)],
         )
         link.ask(command)
 
@@ -261,28 +249,50 @@ class Reading:
         acked = answer.consumer_mark_delete_position
         return signed64(acked.ledgerId), signed64(acked.entryId)
 
-    def entries(self, timeout_s: float) -> list[Delivery]:
-        """Entries that came, after waiting for some; empty if none do in time."""
-        found = []
-        for heard in self.link.hear_all(timeout_s):
-            if isinstance(heard, Delivery):
-                if heard.consumer_id == self.consumer_id:
-                    found.append(heard)
-            elif isinstance(heard, pb.CommandCloseConsumer):
-                if heard.consumer_id == self.consumer_id:
-                    raise ServiceNotReady(f"the broker closed the reader of {self.topic}")
-            elif isinstance(heard, pb.CommandError):
-                raise refusal(heard.error, heard.message)
+    def first_entry(self, timeout_s: float) -> RawEntry | None:
+        """The first entry that comes; None if none does in time."""
+        for found in self.arrived(timeout_s):
+            return found if isinstance(found, RawEntry) else found[0]
+        return None
+
+    def arrived(self, timeout_s: float) -> list[RawEntry | Block]:
+        """What came, after waiting for something; empty if nothing does in time."""
+        if not self._arrived and self._error is None:
+            self.link.wait(timeout_s)
+        if not self._arrived and self._error is not None:
+            raise self._error
+        found, self._arrived = self._arrived, []
         return found
 
     def close(self) -> None:
         if self.link.is_open:
+            self.link.connection.consumers.pop(self.consumer_id, None)
+            self.link.readings.pop(self.consumer_id, None)
             self.link.ask(pb.CommandCloseConsumer(consumer_id=self.consumer_id))
 
+    # What the connection tells.
 
-# Milepost delivers chunks of whole messages only, in the order of those; who reads a part of a topic must
-# see every chunk where it lies. A consumer says so in its metadata. Apache Pulsar always does it.
-EVERY_CHUNK: Final = "milepost.every-chunk"
+    def message(self, delivery: Delivery) -> None:
+        self._arrived.append(RawEntry(delivery.ledger_id, delivery.entry_id, delivery.entry))
+        self.link.heard()
+
+    def run(self, block: Block) -> None:
+        """Many messages at once."""
+        self._arrived.append(block)
+        self.link.heard()
+
+    def active_changed(self, is_active: bool) -> None:
+        pass
+
+    def end_of_topic(self) -> None:
+        pass
+
+    def reset(self, told: pb.CommandSeek) -> None:
+        pass
+
+    def detached(self, connection: Connection, reason: MilepostError, url: str | None) -> None:
+        self._error = reason
+        self.link.heard()
 
 
 def reader_name() -> str:
@@ -293,8 +303,3 @@ def reader_name() -> str:
 
 def earliest() -> pb.MessageIdData:
     return pb.MessageIdData(ledgerId=unsigned64(-1), entryId=unsigned64(-1))
-
-
-def _place(url: str) -> tuple[str, int]:
-    address = urlsplit(url)
-    return address.hostname or "", address.port or PORT_DEFAULT

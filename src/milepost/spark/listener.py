@@ -4,7 +4,7 @@ Spark tells a source that a batch is done while it makes the next one, so of the
 hears. A listener hears of every batch. It speaks once, when the query has ended: until then the query itself
 holds the subscription.
 
-    spark.streams.addListener(ProgressListener(Connection(url, admin_url), "etl"))
+    spark.streams.addListener(ProgressListener(Endpoint(url=url), "etl"))
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from milepost.client.endpoint import Endpoint
 from milepost.errors import InvalidCheckpoint, MilepostError
 from milepost.spark.offsets import Offsets, from_json
-from milepost.spark.options import Connection
 from milepost.spark.pin import Pin
 
 logger = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 class ProgressListener(StreamingQueryListener):
     """For the queries of one subscription."""
 
-    def __init__(self, connection: Connection, subscription: str) -> None:
+    def __init__(self, connection: Endpoint, subscription: str) -> None:
         self._connection = connection
         self._subscription = subscription
         # By run, what its last batch ended at.

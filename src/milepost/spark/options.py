@@ -16,19 +16,26 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
+from milepost.client.endpoint import Endpoint
 from milepost.errors import InvalidInput, InvalidMessageId, InvalidOption
 from milepost.positions.ids import MessageId
 from milepost.positions.names import TopicName
 
+if TYPE_CHECKING:
+    from milepost.admin import Admin
+
 T = TypeVar("T")
 
 SERVICE_URL_DEFAULT: Final = "pulsar://localhost:6650"
+# How long one answer may take before the task fails, and Spark tries again.
+TIMEOUT_S: Final = 30.0
 
 Kind = Literal["earliest", "latest", "index", "timestamp", "message_id", "subscription"]
 
@@ -60,18 +67,6 @@ FROM_EARLIEST: Final = Bounds(EARLIEST)
 TO_LATEST: Final = Bounds(LATEST)
 
 
-@dataclass(frozen=True)
-class Connection:
-    """How the broker is reached."""
-
-    service_url: str = SERVICE_URL_DEFAULT
-    admin_url: str | None = None
-    """Needed with Apache Pulsar, to find an index: PIP-415's route. Milepost is asked on the wire."""
-    token: str | None = None
-    timeout_s: float = 30.0
-    """How long one answer may take before the task fails, and Spark tries again."""
-
-
 class TopicsPattern(NamedTuple):
     """Topics by a regular expression over the full names of one namespace."""
 
@@ -87,7 +82,8 @@ class TopicsPattern(NamedTuple):
 class ReadOptions:
     """What to read, how much at a time, and as which columns."""
 
-    connection: Connection
+    connection: Endpoint
+    """How the broker is reached, and who asks."""
     topics: tuple[str, ...] = ()
     """Full names, each a topic or one partition."""
     topics_pattern: TopicsPattern | None = None
@@ -108,7 +104,7 @@ class ReadOptions:
     slice_max: int | None = None
     """Messages of a task, at most."""
     columns: tuple[str, ...] | None = None
-    """None: all of them."""
+    """None: the usual ones (columns.USUAL)."""
     decode: str = "raw"
     permissive: bool = False
     """A value that cannot be decoded becomes a row with its bytes in `_corrupt`, not an error."""
@@ -126,7 +122,8 @@ class ReadOptions:
 class WriteOptions:
     """Where to write, and what is promised."""
 
-    connection: Connection
+    connection: Endpoint
+    """How the broker is reached, and who asks."""
     topic: str
     delivery: str = "atLeastOnce"
     unique_key: str | None = None
@@ -188,9 +185,15 @@ def _text(name: str, text: str) -> str:
     return text
 
 
+def _file(name: str, text: str) -> str:
+    """A path as executors take it, which run in directories of their own."""
+    return os.path.abspath(_text(name, text))
+
+
 def _url(*schemes: str) -> Callable[[str, str], str]:
     def parse(name: str, text: str) -> str:
-        if not re.fullmatch(rf"(?:{'|'.join(schemes)})://[^/\s]+/?", text):
+        known = "|".join(map(re.escape, schemes))
+        if not re.fullmatch(rf"(?:{known})://[^/\s]+/?", text):
             raise _bad(name, text, " or ".join(f"{scheme}://host:port" for scheme in schemes))
         return text.rstrip("/")
 
@@ -309,11 +312,20 @@ class Option(NamedTuple):
 
 
 _CONNECTION: Final = {
-    "serviceUrl": Option("service_url", _url("pulsar"), "the broker"),
+    "serviceUrl": Option(
+        "url", _url("pulsar", "pulsar+ssl"), "the broker; with TLS, pulsar+ssl://"
+    ),
     "adminUrl": Option(
         "admin_url", _url("http", "https"), "its HTTP side; needed with Apache Pulsar"
     ),
     "token": Option("token", _text, "a JSON web token"),
+    "tokenFile": Option("token_file", _file, "a file with the token, on every node"),
+    "user": Option("user", _text, "a user's name, with a password"),
+    "password": Option("password", _text, "the password of the user"),
+    "tlsTrustCertsFilePath": Option("tls_trust_certs", _file, "authorities to trust, as PEM"),
+    "tlsCertificateFilePath": Option("tls_certificate", _file, "a certificate of your own"),
+    "tlsKeyFilePath": Option("tls_key", _file, "the key of that certificate"),
+    "tlsAllowInsecureConnection": Option("tls_allow_insecure", _flag, "trust any certificate"),
     "timeout": Option("timeout_s", _duration, "how long an answer may take"),
 }
 READ: Final = {
@@ -329,7 +341,7 @@ READ: Final = {
     "maxTriggerDelay": Option("delay_max_s", _duration, "but no longer than this"),
     "minPartitions": Option("partitions_min", _integer(1), "tasks, at least"),
     "maxMessagesPerPartition": Option("slice_max", _integer(1), "messages of a task, at most"),
-    "columns": Option("columns", _columns, "which columns, and in which order"),
+    "columns": Option("columns", _columns, "which columns, and in which order; all"),
     "decode": Option(
         "decode",
         _choice("raw", "schema", "json", "avro", "protobuf"),
@@ -392,9 +404,27 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     return WriteOptions(_connection(values), **values)
 
 
-def _connection(values: dict[str, Any]) -> Connection:
+def _connection(values: dict[str, Any]) -> Endpoint:
     fields = [option.field for option in _CONNECTION.values()]
-    return Connection(**{field: values.pop(field) for field in fields if field in values})
+    given: dict[str, Any] = {"url": SERVICE_URL_DEFAULT, "timeout_s": TIMEOUT_S}
+    given |= {field: values.pop(field) for field in fields if field in values}
+    if "password" in given and "user" not in given:
+        raise InvalidOption("option password needs option user, which is missing")
+    kinds = [one for one in ("token", "token_file", "user") if one in given]
+    if len(kinds) > 1:
+        names = [name for name, option in _CONNECTION.items() if option.field in kinds]
+        raise InvalidOption(f"options {' and '.join(names)} each say who asks: give one")
+    try:
+        return Endpoint(**given)
+    except InvalidInput as error:
+        raise InvalidOption(str(error)) from None
+
+
+def admin_of(endpoint: Endpoint) -> Admin:
+    """The broker's HTTP side; `InvalidOption` if it is not known."""
+    if endpoint.admin_url is None:
+        raise InvalidOption(f"option adminUrl is missing: {endpoint.url} tells this over HTTP only")
+    return endpoint.admin()
 
 
 def _parsed(given: Mapping[str, str], table: Mapping[str, Option]) -> dict[str, Any]:

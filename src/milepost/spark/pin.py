@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from milepost.client.endpoint import Endpoint
 from milepost.errors import ConsumerBusy, NotFound
 from milepost.positions.ackset import AckSet
 from milepost.positions.ids import MessageId, signed64
 from milepost.spark.link import Link
-from milepost.spark.options import Connection
 from milepost.spark.patience import patiently
 from milepost.spark.places import Places
 from milepost.wire import pulsar_pb2 as pb
@@ -28,7 +28,7 @@ from milepost.wire import pulsar_pb2 as pb
 class _Hold:
     """One partition."""
 
-    def __init__(self, connection: Connection, topic: str, name: str, at_end: bool) -> None:
+    def __init__(self, connection: Endpoint, topic: str, name: str, at_end: bool) -> None:
         self.link = Link.open(connection, topic)
         self.places = Places(self.link, topic)
         self.consumer_id = self.link.next_id()
@@ -79,7 +79,7 @@ class _Hold:
 
 
 class Pin:
-    def __init__(self, connection: Connection, name: str) -> None:
+    def __init__(self, connection: Endpoint, name: str) -> None:
         self._connection = connection
         self._name = name
         self._holds: dict[str, _Hold] = {}

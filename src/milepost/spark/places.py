@@ -10,18 +10,15 @@ everything else is found by looking at entries, which carry the index of their l
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
-from milepost.errors import InvalidOption, NotFound, TopicNotFound
+from milepost.errors import NotFound, ServiceNotReady, TopicNotFound
 from milepost.positions.ids import EARLIEST, MessageId, signed64
 from milepost.spark.entries import RawEntry, last_index, read_entry
 from milepost.spark.link import Link, Reading, earliest
-from milepost.spark.options import Bound
+from milepost.spark.options import Bound, admin_of
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.metadata import message_count
-
-if TYPE_CHECKING:
-    from milepost.admin import Admin
 
 
 class Places:
@@ -122,7 +119,7 @@ class Places:
             return MessageId(signed64(found.ledgerId), signed64(found.entryId))
         from milepost.admin import Missing
 
-        with self._admin() as admin:
+        with admin_of(self._link.endpoint) as admin:
             try:
                 return admin.get_message_id_by_index(self._topic, index)
             except Missing:
@@ -150,7 +147,7 @@ class Places:
             return self._sought_index(time_ms)
         from milepost.admin import Missing
 
-        with self._admin() as admin:
+        with admin_of(self._link.endpoint) as admin:
             try:
                 found = admin.get_message_id_by_timestamp(self._topic, time_ms)
             except Missing:
@@ -169,10 +166,12 @@ class Places:
             if last[0] < 0 or reading.acked_position() >= last:
                 return self.end_index()
             reading.allow(1)
-            (found, *_) = reading.entries(self._link.connection.timeout_s)
+            found = reading.first_entry(self._link.endpoint.timeout_s)
         finally:
             reading.close()
-        return _span(RawEntry(found.ledger_id, found.entry_id, found.entry))[0]
+        if found is None:
+            raise ServiceNotReady(f"{self._topic}: no message came behind the time {time_ms}")
+        return _span(found)[0]
 
     def _subscription_index(self, name: str) -> int:
         """Behind what a durable subscription has acked without a gap."""
@@ -203,22 +202,9 @@ class Places:
             if last[0] < 0 or (_is_address(start) and (start.ledgerId, start.entryId) > last):
                 return None
             reading.allow(1)
-            found = reading.entries(self._link.connection.timeout_s)
+            return reading.first_entry(self._link.endpoint.timeout_s)
         finally:
             reading.close()
-        return RawEntry(found[0].ledger_id, found[0].entry_id, found[0].entry) if found else None
-
-    def _admin(self) -> Admin:
-        # Milepost's planning process never needs it, and would wait for its imports.
-        from milepost.admin import Admin, Credentials
-
-        connection = self._link.connection
-        if connection.admin_url is None:
-            raise InvalidOption(
-                f"option adminUrl is missing: {connection.service_url} tells indexes over HTTP only"
-            )
-        credentials = Credentials(token=connection.token) if connection.token else None
-        return Admin(connection.admin_url, credentials=credentials, timeout_s=connection.timeout_s)
 
 
 def _data(message_id: MessageId) -> pb.MessageIdData:

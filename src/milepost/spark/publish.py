@@ -16,18 +16,20 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final, NamedTuple
 
+from milepost.client import connection as client
+from milepost.client.endpoint import Endpoint
 from milepost.client.refusals import refusal
 from milepost.client.schemas import schema_message
 from milepost.clock import SystemClock
-from milepost.errors import ConnectError, NotAllowed, Timeout
+from milepost.errors import ConnectError, MilepostError, Timeout
 from milepost.schemas.types import SchemaInfo
 from milepost.spark.link import Link
-from milepost.spark.options import Connection
 from milepost.wire import SingleMessage, join_batch
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.compression import compress
 from milepost.wire.encode import send_frame
 from milepost.wire.events import Receipt
+from milepost.wire.extensions import NEEDS_DEDUPLICATION, extension
 
 COMPRESSIONS: Final = {
     "none": pb.NONE, "lz4": pb.LZ4, "zlib": pb.ZLIB, "zstd": pb.ZSTD, "snappy": pb.SNAPPY,
@@ -55,15 +57,18 @@ class Outgoing(NamedTuple):
 class Publisher:
     def __init__(
         self,
-        connection: Connection,
+        connection: Endpoint,
         topic: str,
         name: str | None = None,
         *,
         compression: str = "lz4",
         batch_messages_max: int = 1_000,
         schema: SchemaInfo | None = None,
+        needs_deduplication: bool = False,
     ) -> None:
-        """`schema` is registered, or found among the topic's; messages say which version of it they are."""
+        """`schema` is registered, or found among the topic's; messages say which version of it they are.
+        `needs_deduplication`: `NotAllowed` where the topic does not deduplicate, if the broker is
+        Milepost (target_topic.py asks others)."""
         self.topic = topic
         self._connection = connection
         self._compression = COMPRESSIONS[compression]
@@ -73,6 +78,10 @@ class Publisher:
         self._producer_id = self._link.next_id()
         # Sends without a receipt.
         self._unanswered = 0
+        self.name: str = name or ""
+        # What ended it; None while it works.
+        self._error: MilepostError | None = None
+        self._link.connection.producers[self._producer_id] = self
         command = pb.CommandProducer(
             topic=topic,
             producer_id=self._producer_id,
@@ -80,6 +89,8 @@ class Publisher:
         )
         if name is not None:
             command.producer_name = name
+        if needs_deduplication:
+            command.metadata.append(extension(NEEDS_DEDUPLICATION))
         if schema is not None:
             command.schema.CopyFrom(schema_message(schema))
         try:
@@ -87,10 +98,14 @@ class Publisher:
         except BaseException:
             self._link.close()
             raise
-        self.name: str = answer.producer_name
+        self.name = answer.producer_name
         self._schema_version = bytes(answer.schema_version) if schema is not None else b""
         self.last_sequence_id: int = answer.last_sequence_id
         """The highest that the broker has of this name; -1 if none."""
+
+    @property
+    def is_milepost(self) -> bool:
+        return self._link.finds_indexes
 
     def __enter__(self) -> Publisher:
         return self
@@ -197,41 +212,39 @@ class Publisher:
             payload,
             **more,
         )
-        self._link.write(b"".join(frame))
         self._unanswered += 1
+        self._link.write(*frame)
         while self._unanswered > UNANSWERED_MAX:
             self._hear()
 
     def _hear(self) -> None:
-        heard = self._link.hear_all(self._connection.timeout_s)
-        if not heard:
+        """Wait for a receipt."""
+        before = self._unanswered
+        if self._error is None:
+            self._link.wait(self._connection.timeout_s)
+        if self._error is not None:
+            raise self._error
+        if self._unanswered == before:
             raise Timeout(
                 f"{self.topic}: no receipt within {self._connection.timeout_s:g} s; what was sent may "
                 "be stored"
             )
-        for one in heard:
-            if isinstance(one, Receipt):
-                self._unanswered -= 1
-            elif isinstance(one, pb.CommandSendError):
-                raise refusal(one.error, f"{self.topic}: {one.message}")
-            elif isinstance(one, pb.CommandCloseProducer):
-                raise ConnectError(f"{self.topic}: the broker closed producer {self.name}")
 
+    # What the connection tells.
 
-def check_deduplication(
-    connection: Connection,
-    topic: str,
-    name: str,
-    sequence_id: int,
-    schema: SchemaInfo | None = None,
-) -> None:
-    """Does the topic remember what it was sent? `name` has just sent `sequence_id`, and has closed."""
-    with Publisher(connection, topic, name, schema=schema) as publisher:
-        if publisher.last_sequence_id < sequence_id:
-            raise NotAllowed(
-                f"{topic} does not deduplicate, so a retry would write twice: switch deduplication on "
-                "for it, or use delivery=atLeastOnce"
-            )
+    def receipt(self, receipt: Receipt) -> None:
+        self._unanswered -= 1
+        self._link.heard()
+
+    def send_error(self, error: pb.CommandSendError) -> None:
+        self._error = refusal(error.error, f"{self.topic}: {error.message}")
+        self._link.heard()
+
+    def detached(
+        self, connection: client.Connection, reason: MilepostError, url: str | None
+    ) -> None:
+        self._error = ConnectError(f"{self.topic}: producer {self.name}: {reason}")
+        self._link.heard()
 
 
 def _single(one: Outgoing) -> SingleMessage:

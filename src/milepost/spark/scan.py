@@ -8,7 +8,7 @@ It never decides what is right: bytes that it does not take (`UNUSUAL`) are read
 in entries.py, which takes them or says what is wrong. It reads nothing beyond the bytes it is given.
 
     head, rows = np.empty((1, Field.COUNT_OF), np.int64), Rows.room_for(...)
-    scan_entries(data, bounds, head)
+    scan_entries(data, begins, ends, head)
     scan_rows(data, data, head, ..., rows)
 """
 
@@ -138,12 +138,12 @@ def _metadata(data, at, end, row):
 
 
 @compiled
-def scan_entries(data, bounds, heads):
+def scan_entries(data, begins, ends, heads):
     """Read what stands before each payload, up to the first entry that is not taken: that is special, or
-    not as clients write it. Entry n is `data[bounds[n]:bounds[n + 1]]`."""
-    for number in range(len(bounds) - 1):
-        at = bounds[number]
-        end = bounds[number + 1]
+    not as clients write it. Entry n is `data[begins[n]:ends[n]]`."""
+    for number in range(len(begins)):
+        at = begins[number]
+        end = ends[number]
         row = heads[number]
         if end - at < 6 or data[at] != 0x0E or data[at + 1] != 0x02:
             return number
@@ -182,6 +182,77 @@ def scan_entries(data, bounds, heads):
         if not _metadata(data, at + 4, metadata_end, row) or row[_SPECIAL]:
             return number
     return DONE
+
+
+@compiled
+def scan_last_indexes(data, begins, ends, found):
+    """The index of each entry's last message, from its first bytes; -1 where they are not as brokers
+    write them: magic, size, then the two fields."""
+    for number in range(len(begins)):
+        at = begins[number]
+        end = ends[number]
+        found[number] = -1
+        if end - at < 10 or data[at] != 0x0E or data[at + 1] != 0x02 or data[at + 6] != 8:
+            continue
+        _, at = varint(data, at + 7, end)
+        if at < 0 or at >= end or data[at] != 16:
+            continue
+        index, at = varint(data, at + 1, end)
+        if at >= 0:
+            found[number] = index
+
+
+@compiled
+def scan_checksums(data, ends, heads, size_max, table, wrong):
+    """Say of each entry that has a checksum whether it is another; 2 for one that is longer than
+    `size_max`, which is compared by a library. `table` is `checksum_table()`."""
+    for number in range(len(heads)):
+        at = heads[number, _CHECKED_AT]
+        end = ends[number]
+        wrong[number] = 0
+        if at < 0:
+            continue
+        if end - at > size_max:
+            wrong[number] = 2
+            continue
+        crc = np.uint32(0xFFFFFFFF)
+        while end - at >= 8:
+            low = crc ^ (
+                np.uint32(data[at])
+                | np.uint32(data[at + 1]) << np.uint32(8)
+                | np.uint32(data[at + 2]) << np.uint32(16)
+                | np.uint32(data[at + 3]) << np.uint32(24)
+            )
+            crc = (
+                table[7, low & np.uint32(255)]
+                ^ table[6, (low >> np.uint32(8)) & np.uint32(255)]
+                ^ table[5, (low >> np.uint32(16)) & np.uint32(255)]
+                ^ table[4, low >> np.uint32(24)]
+                ^ table[3, data[at + 4]]
+                ^ table[2, data[at + 5]]
+                ^ table[1, data[at + 6]]
+                ^ table[0, data[at + 7]]
+            )
+            at += 8
+        while at < end:
+            crc = table[0, (crc ^ np.uint32(data[at])) & np.uint32(255)] ^ (crc >> np.uint32(8))
+            at += 1
+        if (crc ^ np.uint32(0xFFFFFFFF)) != np.uint32(heads[number, _CHECKSUM]):
+            wrong[number] = 1
+
+
+def checksum_table():
+    """CRC-32C of one byte, followed by none to seven zeros: eight bytes are looked up at once."""
+    table = np.zeros((8, 256), np.uint32)
+    for byte in range(256):
+        crc = byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+        table[0, byte] = crc
+    for row in range(1, 8):
+        before = table[row - 1]
+        table[row] = table[0][before & 255] ^ (before >> 8)
+    return table
 
 
 # What the metadata of one message says in a bit.

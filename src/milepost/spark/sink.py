@@ -42,9 +42,10 @@ from milepost.spark.keyed import KEY_TYPES, buckets, check_replay, number
 from milepost.spark.offsets import BLOCK_MESSAGES
 from milepost.spark.options import WriteOptions
 from milepost.spark.patience import AWAY, patiently
-from milepost.spark.publish import Outgoing, Publisher, check_deduplication
+from milepost.spark.publish import Outgoing, Publisher
 from milepost.spark.survey import partitions_of
 from milepost.spark.target import find_target
+from milepost.spark.target_topic import ready_target
 from milepost.wire import murmur3_32
 
 # What Spark gives a task to know its query and batch by; not documented, so their absence is an error.
@@ -106,6 +107,10 @@ class _Writes:
                 raise InvalidOption(
                     f"column {name} is {types[name]}, it must be {' or '.join(allowed)}"
                 )
+        self._check_name()
+        if options.delivery == "exactlyOnce":
+            # Asked when the query is planned: a refusal in a task would come behind the first rows.
+            ready_target(options.connection, options.topic, schema=self._schema)
 
     @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
@@ -202,14 +207,9 @@ class _Writes:
         check: Callable[[int], None] = lambda last: None,
     ) -> None:
         """Send what the target does not have yet. `check` is told the newest number that it has."""
-        connection = self._options.connection
         with self._publisher(target, name) as publisher:
             check(publisher.last_sequence_id)
-            is_new = publisher.last_sequence_id < 0
             publisher.send(messages)
-        if is_new:
-            last, schema = messages[-1].sequence_id, self._schema
-            check_deduplication(connection, target, name, last, schema)
 
     @property
     def _schema(self) -> SchemaInfo | None:
@@ -244,6 +244,7 @@ class _Writes:
                 compression=options.compression,
                 batch_messages_max=options.batch_messages_max,
                 schema=self._schema,
+                needs_deduplication=name is not None,
             )
 
         try:
@@ -254,6 +255,9 @@ class _Writes:
                 f"another task writes as {name}: exactly once needs one task for a block of the source or a "
                 f"bucket of keys, and one query under a name ({error})"
             ) from None
+
+    def _check_name(self) -> None:
+        """Refuse a write that cannot be named, where it has to be."""
 
     def _query(self) -> str:
         raise NotImplementedError
@@ -304,12 +308,15 @@ class TopicStreamWriter(_Writes, DataSourceStreamArrowWriter):
 class TopicWriter(_Writes, DataSourceArrowWriter):
     """`write.format("milepost")`."""
 
-    def _query(self) -> str:
-        if self._options.producer_prefix is None:
+    def _check_name(self) -> None:
+        if self._options.delivery == "exactlyOnce" and self._options.producer_prefix is None:
             raise InvalidOption(
                 "option producerPrefix is missing: a batch has no query to be named by, so say what "
                 "names it for good; writing again under the same name writes nothing twice"
             )
+
+    def _query(self) -> str:
+        assert self._options.producer_prefix is not None, "checked when the query was planned"
         return self._options.producer_prefix
 
     def _batch_id(self) -> int:

@@ -39,7 +39,7 @@ from milepost.clock import SystemClock
 from milepost.errors import InvalidOption, InvalidRange, NotAllowed
 from milepost.positions.names import TopicName
 from milepost.spark.border import plainly
-from milepost.spark.columns import check_columns, ddl
+from milepost.spark.columns import ddl
 from milepost.spark.offsets import (
     BLOCK_MESSAGES,
     Offsets,
@@ -55,7 +55,7 @@ from milepost.spark.options import ReadOptions, WriteOptions, read_options, writ
 from milepost.spark.pin import Pin
 from milepost.spark.pushdown import Predicates, taken
 from milepost.spark.survey import Survey
-from milepost.spark.wanted import Wanted, declared_value, known_columns, wanted
+from milepost.spark.wanted import Wanted, declared_value, loaded_columns, wanted
 
 # A task for less is more trouble than help, unless more tasks are asked for.
 SLICE_MESSAGES_MIN: Final = 10_000
@@ -75,9 +75,8 @@ class MilepostSource(DataSource):
     @plainly
     def schema(self) -> str:
         options = read_options(_given(self.options))
-        known = known_columns(options)
         value = "BINARY" if options.decode == "raw" else declared_value(options)
-        return ddl(check_columns(options.columns or known, known), value=value)
+        return ddl(loaded_columns(options), value=value)
 
     @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -273,6 +272,9 @@ class TopicStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailable
                 for topic in end:
                     self._pin.hold(topic)
             self._is_resumed = True
+        # Spark goes on from where its checkpoint ends: what lies before is done. It asks so behind the last
+        # batch too, of which it never calls `commit`.
+        self._advance(begin)
         everything = isinstance(limit, ReadAllAvailable)
         if not everything and self._target is None and self._holds_back(count(begin, end)):
             return begin
@@ -294,8 +296,12 @@ class TopicStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailable
 
     @plainly
     def commit(self, end: dict[str, int]) -> None:
+        self._advance(checked(end))
+
+    def _advance(self, end: Offsets) -> None:
+        """Show that everything below is done."""
         if self._pin is not None:
-            self._pin.advance(checked(end))
+            self._pin.advance(end)
 
     def _holds_back(self, available: int) -> bool:
         options = self._options

@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from milepost.client.endpoint import Endpoint
 from milepost.errors import TopicNotFound
 from milepost.positions.names import TopicName
 from milepost.spark.link import Link, Reading
 from milepost.spark.offsets import Offsets, canonical
-from milepost.spark.options import Bounds, Connection, ReadOptions
+from milepost.spark.options import Bounds, ReadOptions
 from milepost.spark.patience import patiently
 from milepost.spark.places import Places
 from milepost.wire import pulsar_pb2 as pb
@@ -29,7 +30,7 @@ T = TypeVar("T")
 class Watch:
     """One partition, with a reader that only asks for the end."""
 
-    def __init__(self, connection: Connection, topic: str) -> None:
+    def __init__(self, connection: Endpoint, topic: str) -> None:
         self.topic = topic
         self.link = Link.open(connection, topic)
         self.places = Places(self.link, topic)
@@ -142,7 +143,7 @@ def _partitions(link: Link, topic: str, *, make: bool = False) -> list[str]:
     return [name.partition_name(number).text for number in range(answer.partitions)]
 
 
-def partitions_of(connection: Connection, topic: str, *, make: bool = False) -> list[str]:
+def partitions_of(connection: Endpoint, topic: str, *, make: bool = False) -> list[str]:
     """The partitions of one topic, by full name; itself if it has none. `make`: it is to be written, and
     is made as a producer's would be."""
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from milepost.client.endpoint import Endpoint
 from milepost.client.schemas import schema_info
 from milepost.errors import InvalidOption, NotFound
 from milepost.positions.names import TopicName
 from milepost.schemas.types import SchemaInfo, SchemaType, version_bytes
 from milepost.spark.link import Link
-from milepost.spark.options import Connection, ReadOptions
+from milepost.spark.options import ReadOptions
 from milepost.spark.patience import patiently
 from milepost.spark.survey import Survey
 from milepost.wire import pulsar_pb2 as pb
@@ -66,7 +67,7 @@ def reader_schema(options: ReadOptions) -> TopicSchema:
     return found or TopicSchema(NO_SCHEMA, b"")
 
 
-def schema_of(connection: Connection, topic: str, version: bytes | None) -> TopicSchema | None:
+def schema_of(connection: Endpoint, topic: str, version: bytes | None) -> TopicSchema | None:
     """The newest schema of a topic, or that of a version; None if there is none."""
 
     def attempt() -> TopicSchema | None:
@@ -86,7 +87,7 @@ def schema_of(connection: Connection, topic: str, version: bytes | None) -> Topi
 class Writers:
     """The schemas that wrote the messages of one partition, each asked for once."""
 
-    def __init__(self, connection: Connection, topic: str, reader: TopicSchema) -> None:
+    def __init__(self, connection: Endpoint, topic: str, reader: TopicSchema) -> None:
         self._connection = connection
         self._topic = TopicName.parse(topic).base.text
         # Messages without a version were written with no schema, or with the first: by the reader's then.

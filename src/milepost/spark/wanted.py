@@ -19,9 +19,18 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
+from milepost.client.endpoint import Endpoint
 from milepost.errors import InvalidOption
-from milepost.spark.columns import COLUMNS, CORRUPT, CORRUPT_REASON, check_columns, simple_type
-from milepost.spark.options import Connection, ReadOptions
+from milepost.spark.columns import (
+    ALL,
+    COLUMNS,
+    CORRUPT,
+    CORRUPT_REASON,
+    USUAL,
+    check_columns,
+    simple_type,
+)
+from milepost.spark.options import ReadOptions
 
 if TYPE_CHECKING:
     from milepost.spark.typed import Typing
@@ -44,7 +53,7 @@ class Wanted:
         return needed(self.columns)
 
     def shown(
-        self, connection: Connection, topic: str, batches: Iterable[pa.RecordBatch]
+        self, connection: Endpoint, topic: str, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
         """Batches as Spark wants them."""
         if self.typing is None:
@@ -61,6 +70,15 @@ class Wanted:
 def known_columns(options: ReadOptions) -> tuple[str, ...]:
     keeps_bad = options.permissive and options.decode != "raw"
     return (*COLUMNS, CORRUPT, CORRUPT_REASON) if keeps_bad else COLUMNS
+
+
+def loaded_columns(options: ReadOptions) -> tuple[str, ...]:
+    """The columns that a frame is loaded with."""
+    known = known_columns(options)
+    if options.columns == ALL:
+        return known
+    usual = tuple(name for name in known if name in USUAL or name not in COLUMNS)
+    return check_columns(options.columns or usual, known)
 
 
 def declared_value(options: ReadOptions) -> str:

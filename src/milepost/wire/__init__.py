@@ -67,7 +67,7 @@ from milepost.wire.metadata import (
 )
 from milepost.wire.murmur import SLOT_COUNT, key_slot, murmur3_32
 from milepost.wire.peer import PROTOCOL_VERSION, Peer
-from milepost.wire.protocol import ClientProtocol, ServerProtocol, State
+from milepost.wire.protocol import ClientProtocol, RunReader, ServerProtocol, State
 from milepost.wire.reasons import Reason
 from milepost.wire.replies import UNSOLICITED, ServerError, refusal
 
@@ -75,6 +75,7 @@ __all__ = [
     # the two ends of a connection
     "ServerProtocol",
     "ClientProtocol",
+    "RunReader",
     "State",
     "Peer",
     "PROTOCOL_VERSION",

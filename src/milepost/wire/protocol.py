@@ -28,7 +28,7 @@ a backlog is being written to it would give the connection up.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Final
 
@@ -99,6 +99,12 @@ DEFAULT_FLAGS: Final = pb.FeatureFlags(
     supports_topic_watchers=True,
     supports_message_index=True,
 )
+
+
+RunReader = Callable[[bytes, int], int]
+"""Takes whole MESSAGE frames at the front of what was received, none larger than the second argument, and
+returns where the first begins that it leaves. It keeps what it takes: there are no events of it. For who
+reads many at once."""
 
 
 class State(Enum):
@@ -377,8 +383,11 @@ class ServerProtocol(Connection):
 class ClientProtocol(Connection):
     """The client's end."""
 
-    def __init__(self, *, frame_max: int = CLIENT_FRAME_MAX) -> None:
+    def __init__(
+        self, *, frame_max: int = CLIENT_FRAME_MAX, read_run: RunReader | None = None
+    ) -> None:
         super().__init__(frame_max)
+        self._read_run = read_run
         # What the broker takes; what it does not announce is what C++ assumes then.
         self.max_message_size = MESSAGE_SIZE_MAX_DEFAULT - FRAME_PADDING
 
@@ -400,7 +409,9 @@ class ClientProtocol(Connection):
         data = self._unfinished.join(data)
         if not data:
             return events
-        at = self._take_run(data, events)
+        at = 0
+        if self._read_run is not None and self.state is State.READY:
+            at = self._read_run(data, self._frame_max)
         try:
             while (bounds := frame_bounds(data, at, self._frame_max)) is not None:
                 command_end, end = bounds
@@ -413,10 +424,6 @@ class ClientProtocol(Connection):
         if at:
             self.heard = True
         return events
-
-    def _take_run(self, data: bytes, events: list[ClientEvent]) -> int:
-        """The frames at the front, for who has a way to read many at once; where they end."""
-        return 0
 
     def _take(
         self, data: bytes, at: int, command_end: int, end: int, events: list[ClientEvent]

@@ -1,15 +1,17 @@
-"""Messages by the thousand: the same events as one by one, whatever else comes between."""
+"""Messages by the thousand: the same entries as one by one, whatever else comes between."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+from stage.runs import Heard
 
 from milepost.spark import deliveries
-from milepost.spark.deliveries import TaskProtocol
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.encode import MessageEncoder
-from milepost.wire.events import Command, Delivery
-from milepost.wire.replies import connected, reply
+from milepost.wire.events import Command
+from milepost.wire.replies import reply
 
 ENTRY = b"x" * 60
 
@@ -19,47 +21,55 @@ def _few_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliveries, "RECEIVED_MIN", 0)
 
 
-def ready() -> TaskProtocol:
-    protocol = TaskProtocol()
-    protocol.connect(pb.CommandConnect(client_version="t", protocol_version=21))
-    protocol.receive(connected("s", 21, 5 << 20, pb.FeatureFlags()))
-    return protocol
+@pytest.fixture
+def heard() -> Iterator[Heard]:
+    with Heard() as made:
+        yield made
 
 
 def message(number: int, **more: int) -> bytes:
     return MessageEncoder(3).head(7, number, len(ENTRY), **more) + ENTRY  # type: ignore[arg-type]
 
 
-def test_many_at_once() -> None:
-    found = ready().receive(b"".join(message(number) for number in range(300)))
-    assert found == [Delivery(3, 7, number, -1, 0, (), -1, ENTRY) for number in range(300)]
+def test_many_at_once(heard: Heard) -> None:
+    heard.receive(b"".join(message(number) for number in range(300)))
+    assert heard.found == [(3, 7, number, ENTRY) for number in range(300)]
+    assert heard.blocks == 1
 
 
-def test_all_that_a_message_may_say() -> None:
+def test_all_that_a_message_may_say(heard: Heard) -> None:
     head = MessageEncoder(300, partition=5).head(2**40, 2**33, len(ENTRY), 2, (), 9)
-    (found,) = ready().receive(head + ENTRY)
-    assert found == Delivery(300, 2**40, 2**33, 5, 2, (), 9, ENTRY)
+    heard.receive(head + ENTRY)
+    assert (heard.found, heard.blocks) == ([(300, 2**40, 2**33, ENTRY)], 1)
 
 
-def test_what_is_no_plain_message_is_read_where_it_stands() -> None:
+def test_readings_of_one_link_get_their_own(heard: Heard) -> None:
+    other = MessageEncoder(4).head(7, 9, len(ENTRY)) + ENTRY
+    heard.receive(message(0) + message(1) + other + message(2))
+    assert [one[:3] for one in heard.found] == [(3, 7, 0), (3, 7, 1), (4, 7, 9), (3, 7, 2)]
+    assert heard.blocks == 3
+
+
+def test_what_is_no_plain_message_is_read_where_it_stands(heard: Heard) -> None:
     success = reply(pb.CommandSuccess(request_id=4))
     partly_acked = MessageEncoder(3).head(7, 1, len(ENTRY), 0, (28, -1)) + ENTRY
-    protocol = ready()
-    found = protocol.receive(message(0) + partly_acked + success + message(2))
-    assert [one[2] for one in found if isinstance(one, Delivery)] == [0, 1, 2]
-    assert isinstance(found[2], Command)
-    assert found[1] == Delivery(3, 7, 1, -1, 0, (28, -1), -1, ENTRY)
+    heard.receive(message(0) + partly_acked + success + message(2))
+    first, second, third, last = heard.found
+    assert isinstance(third, Command)
+    assert [first, second, last] == [(3, 7, number, ENTRY) for number in range(3)]
+    assert heard.blocks == 1
 
 
-def test_a_frame_that_is_not_whole_waits_for_the_rest() -> None:
-    protocol, data = ready(), message(0) + message(1)
-    assert protocol.receive(data[:-1]) == [Delivery(3, 7, 0, -1, 0, (), -1, ENTRY)]
-    assert protocol.receive(data[-1:]) == [Delivery(3, 7, 1, -1, 0, (), -1, ENTRY)]
-    assert protocol.heard
+def test_a_frame_that_is_not_whole_waits_for_the_rest(heard: Heard) -> None:
+    data = message(0) + message(1)
+    heard.receive(data[:-1])
+    assert heard.found == [(3, 7, 0, ENTRY)]
+    heard.receive(data[-1:])
+    assert heard.found == [(3, 7, 0, ENTRY), (3, 7, 1, ENTRY)]
+    assert heard.protocol.heard
 
 
-def test_little_is_not_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_little_is_not_worth_it(monkeypatch: pytest.MonkeyPatch, heard: Heard) -> None:
     monkeypatch.setattr(deliveries, "RECEIVED_MIN", 1 << 20)
-    protocol = ready()
-    assert protocol._take_run(message(0), []) == 0
-    assert len(protocol.receive(message(0))) == 1
+    heard.receive(message(0))
+    assert (heard.found, heard.blocks) == ([(3, 7, 0, ENTRY)], 0)

@@ -33,7 +33,7 @@ def test_defaults_are_those_of_somebody_who_wants_everything_once() -> None:
     assert options.topics == (EVENTS,)
     assert (options.starting, options.ending) == (Bounds(EARLIEST), Bounds(LATEST))
     assert options.fail_on_data_loss
-    assert options.connection.service_url == "pulsar://localhost:6650"
+    assert options.connection.url == "pulsar://localhost:6650"
     assert (options.messages_max, options.columns, options.decode) == (None, None, "raw")
 
 

@@ -14,12 +14,19 @@ from milepost.broker.handlers.schema import schema_of
 from milepost.broker.labels import check_label
 from milepost.broker.producer import Producer
 from milepost.broker.topic import Topic
-from milepost.errors import AlreadyExists, EncryptionRequired, ProducerBusy, ServiceNotReady
+from milepost.errors import (
+    AlreadyExists,
+    EncryptionRequired,
+    NotAllowed,
+    ProducerBusy,
+    ServiceNotReady,
+)
 from milepost.positions import signed64
 from milepost.positions.names import TopicName
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
 from milepost.wire.commands import Kind
+from milepost.wire.extensions import NEEDS_DEDUPLICATION, asks
 
 if TYPE_CHECKING:
     from milepost.broker.session import Session
@@ -33,8 +40,9 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
     `initial_subscription_name` is created at the earliest message before the first publish.
     `last_sequence_id` is known where deduplication is on. A `schema` is registered, or found among the
     topic's, before anything else happens, and its version answered; one that cannot be read, or that the
-    strategy refuses, is `IncompatibleSchema`. Encryption is the clients' own; where a namespace requires
-    it, one that is not `encrypted` is a `MetadataError`."""
+    strategy refuses, is `IncompatibleSchema`. A producer with `milepost.needs-deduplication` in its metadata
+    is refused with `NotAllowed` where the topic does not deduplicate. Encryption is the clients' own; where a
+    namespace requires it, one that is not `encrypted` is a `MetadataError`."""
     broker = session.broker
     producer_id = signed64(command.producer_id)
     key = ("producer", producer_id)
@@ -58,6 +66,7 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
         if past_quota is not None:
             raise past_quota
         _check_encryption(topic, command)
+        _check_deduplication(topic, command)
         schema_version = await broker.schemas.admit_producer(topic.name, schema_of(command))
         if initial and initial not in topic.subscriptions:
             with suppress(AlreadyExists):  # two producers at once: the other one was first
@@ -70,6 +79,7 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
         _make_way(session, made)  # another producer may have come meanwhile
         topic.check_published_to()
         _check_encryption(topic, command)
+        _check_deduplication(topic, command)
         # From here on nothing waits until the producer is in.
         admission = _admit(session, command, made)
         made.waiting_request_id = command.request_id
@@ -88,6 +98,14 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
 def _check_encryption(topic: Topic, command: pb.CommandProducer) -> None:
     if topic.policies.encryption_required and not command.encrypted:
         raise EncryptionRequired(f"encryption is required in {topic.name}")
+
+
+def _check_deduplication(topic: Topic, command: pb.CommandProducer) -> None:
+    if topic.dedup is None and asks(command, NEEDS_DEDUPLICATION):
+        raise NotAllowed(
+            f"{topic.name} does not deduplicate, and the producer needs it: switch deduplication on "
+            f"(milepost topics set-deduplication -e {topic.name.base.text})"
+        )
 
 
 def _answer_again(session: Session, current: Producer, request_id: int) -> None:

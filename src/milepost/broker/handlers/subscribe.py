@@ -37,13 +37,12 @@ from milepost.positions.names import TopicName
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
 from milepost.wire.commands import Kind
+from milepost.wire.extensions import EVERY_CHUNK, asks
 
 if TYPE_CHECKING:
     from milepost.broker.session import Session
 
 PRIORITY_MAX = 2**16
-# In a reader's metadata: it puts chunked messages together itself, as one of a slice of a topic must.
-EVERY_CHUNK = "milepost.every-chunk"
 # Those with one active consumer.
 _READ_COMPACTED = (pb.CommandSubscribe.Exclusive, pb.CommandSubscribe.Failover)
 
@@ -200,7 +199,7 @@ async def _plain(
         if (found := topic.subscriptions.get(name)) is not None:
             return found  # another one was first meanwhile
         reader = broker.create_reader(topic, name, start)
-        if any(item.key == EVERY_CHUNK and item.value == "true" for item in command.metadata):
+        if asks(command, EVERY_CHUNK):
             reader.gate = OpenGate(reader.cursor)
         return reader
     if not topic.policies.auto_subscriptions:

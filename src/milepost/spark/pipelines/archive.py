@@ -19,11 +19,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from milepost.client.endpoint import Endpoint
 from milepost.errors import IncompatibleSchema, InvalidCheckpoint, InvalidOption
 from milepost.spark.columns import COLUMNS, CORRUPT_REASON
 from milepost.spark.fetch import fetch
 from milepost.spark.offsets import Offsets, Slice, admit, check_resume, count, slices
-from milepost.spark.options import Connection, ReadOptions
+from milepost.spark.options import ReadOptions
 from milepost.spark.pin import Pin
 from milepost.spark.pipelines.lake import Lake, LakeFile
 from milepost.spark.pipelines.lakes import AnyLake, open_lake
@@ -123,7 +124,7 @@ class Archiving:
         write = partial(
             _write,
             options.connection,
-            str(self.lake.directory),
+            str(self.lake.directory.absolute()),
             columns,
             fail_on_data_loss=options.fail_on_data_loss,
         )
@@ -219,7 +220,7 @@ def archive(
 
 
 def _write(
-    connection: Connection,
+    connection: Endpoint,
     directory: str,
     columns: SchemaColumns | None,
     part: Slice,

@@ -170,7 +170,7 @@ def write(folder: Path, schema: pa.Schema, rows: Iterable[Line]) -> None:
 
 def files(directory: Path, kind: str) -> list[str]:
     """The files of a history; `NotFound` if there is no sample."""
-    found = sorted(str(path) for path in (directory / kind).glob("*.parquet"))
+    found = sorted(str(path.absolute()) for path in (directory / kind).glob("*.parquet"))
     if not found and kind == "samples":
         raise NotFound(f"{directory} has no samples: record some first")
     return found

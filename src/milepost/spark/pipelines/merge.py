@@ -60,7 +60,9 @@ def merge(
         return (DeltaLake.load(lake.directory, lake.end) if gone else lake), gone
     runs = plan(lake.files, files_min=files_min)
     if runs:
-        made = run(spark, runs, partial(combine, str(lake.directory), lake_schema(lake.decoded)))
+        made = run(
+            spark, runs, partial(combine, str(lake.directory.absolute()), lake_schema(lake.decoded))
+        )
         old = {one.path for files in runs for one in files}
         kept = [one for one in lake.files if one.path not in old]
         lake = lake.rebase([*kept, *made])

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from milepost.errors import CorruptData
 from milepost.spark.columns import arrow_schema
 
 BATCH_MESSAGES: Final = 10_000
@@ -59,6 +60,16 @@ def read_part(directory: str, part: Part, columns: Sequence[str]) -> Iterator[pa
     found = ds.dataset(paths, schema=arrow_schema(), format="parquet")
     rows = found.to_table(names, filter=mine).sort_by("index").select(list(columns)).cast(schema)
     yield from rows.combine_chunks().to_batches(BATCH_MESSAGES)
+
+
+def check_part(directory: str, part: Part) -> None:
+    """Raise `CorruptData` unless every file of a part is there and its footer can be read."""
+    for path in part.paths:
+        try:
+            with pq.ParquetFile(f"{directory}/{path}"):
+                pass
+        except (OSError, pa.ArrowException) as error:
+            raise CorruptData(f"{path} of {part.topic} cannot be read: {error}") from None
 
 
 def read_file(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -1,8 +1,9 @@
 """`replay`: a lake into a topic, exactly once, each partition in its order.
 
 One task a partition, one producer that is named by the replay and numbered by the archived index: a
-replay that is killed and run again under the same name adds what is missing. Deduplication must be on
-for the topic.
+replay that is killed and run again under the same name adds what is missing. A topic that is missing is made
+with deduplication and as many partitions as the lake has; one that is there must have both. Every file and
+every partition of the topic is asked before the first message is sent.
 
     replay(spark, connection, Path("lake"), "copy", name="march")
 """
@@ -13,16 +14,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import pyarrow as pa
+
+from milepost.client.endpoint import Endpoint
 from milepost.positions.names import TopicName
-from milepost.spark.options import Connection
 from milepost.spark.pipelines.lakes import open_lake
-from milepost.spark.pipelines.parts import Part, read_part
+from milepost.spark.pipelines.parts import Part, check_part, read_part
 from milepost.spark.pipelines.tasks import Watcher, run
-from milepost.spark.publish import Outgoing, Publisher, check_deduplication
-from milepost.spark.survey import partitions_of
+from milepost.spark.publish import Outgoing, Publisher
+from milepost.spark.target_topic import ready_target
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 COLUMNS = ("index", "key", "value", "properties", "event_time")
@@ -45,7 +47,7 @@ class Route(NamedTuple):
 
 def replay(
     spark: SparkSession,
-    connection: Connection,
+    connection: Endpoint,
     directory: Path,
     topic: str,
     *,
@@ -54,42 +56,32 @@ def replay(
 ) -> Replayed:
     """Write everything that a lake has to a topic. `on_done` hears of partitions."""
     lake = open_lake(directory)
-    targets = partitions_of(connection, topic, make=True)
+    sources = sorted(lake.end, key=lambda name: TopicName.parse(name).partition)
     parts = sorted(lake.parts, key=lambda one: one.first_index)
+    for one in parts:
+        check_part(str(directory.absolute()), one)
+    is_partitioned = any(TopicName.parse(one).partition >= 0 for one in sources)
+    partitions = len(sources) if is_partitioned else 0
+    targets = ready_target(connection, topic, partitions=partitions)
     routes = [
-        Route(
-            source,
-            targets[max(TopicName.parse(source).partition, 0) % len(targets)],
-            [one for one in parts if one.topic == source],
-        )
-        for source in lake.end
+        Route(source, target, [one for one in parts if one.topic == source])
+        for source, target in zip(sources, targets, strict=True)
     ]
-    found = run(spark, routes, partial(_send, connection, str(directory), name), on_done=on_done)
+    found = run(
+        spark, routes, partial(_send, connection, str(directory.absolute()), name), on_done=on_done
+    )
     return Replayed(sum(all_ for all_, _ in found), sum(sent for _, sent in found))
 
 
-def _send(connection: Connection, directory: str, name: str, route: Route) -> tuple[int, int]:
+def _send(connection: Endpoint, directory: str, name: str, route: Route) -> tuple[int, int]:
     producer = f"{name}/{route.source}"
     rows = sent = 0
-    is_checked = False
-    publisher = Publisher(connection, route.target, producer)
-    try:
+    with Publisher(connection, route.target, producer, needs_deduplication=True) as publisher:
         for part in route.parts:
             for batch in read_part(directory, part, COLUMNS):
                 messages = _messages(batch)
                 rows += len(messages)
                 sent += publisher.send(messages)
-                if sent and not is_checked:
-                    # Before much is written: a topic that forgets would be written twice one day.
-                    publisher.__exit__(None, None, None)
-                    last = messages[-1].sequence_id
-                    check_deduplication(connection, route.target, producer, last)
-                    publisher = Publisher(connection, route.target, producer)
-                    is_checked = True
-    except BaseException as error:
-        publisher.__exit__(type(error), error, None)
-        raise
-    publisher.__exit__(None, None, None)
     return rows, sent
 
 

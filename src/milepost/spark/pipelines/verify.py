@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
+from milepost.client.endpoint import Endpoint
 from milepost.errors import CorruptData, MilepostError
 from milepost.positions.names import TopicName
 from milepost.spark.columns import COLUMNS
 from milepost.spark.fetch import fetch
 from milepost.spark.offsets import Slice
-from milepost.spark.options import Connection
 from milepost.spark.pipelines.comparison import PROBLEMS_MAX, differences
 from milepost.spark.pipelines.lakes import open_lake
 from milepost.spark.pipelines.parts import Part, read_part
@@ -52,7 +52,7 @@ class Pair(NamedTuple):
 
 def verify(
     spark: SparkSession,
-    connection: Connection,
+    connection: Endpoint,
     directory: Path,
     *,
     on_done: Watcher | None = None,
@@ -62,13 +62,13 @@ def verify(
         lake = open_lake(directory)
     except CorruptData as error:
         return Verified(0, 0, [str(error)])
-    compare = partial(_compare, connection, str(directory))
+    compare = partial(_compare, connection, str(directory.absolute()))
     return _verified(len(lake.files), run(spark, lake.parts, compare, on_done=on_done))
 
 
 def verify_copy(
     spark: SparkSession,
-    connection: Connection,
+    connection: Endpoint,
     directory: Path,
     topic: str,
     *,
@@ -90,7 +90,7 @@ def verify_copy(
         Pair(source, target, [one for one in parts if one.topic == source])
         for source, target in zip(sources, targets, strict=True)
     ]
-    compare = partial(_compare_copy, connection, str(directory))
+    compare = partial(_compare_copy, connection, str(directory.absolute()))
     return _verified(len(lake.files), run(spark, pairs, compare, on_done=on_done))
 
 
@@ -112,7 +112,7 @@ def _archived(directory: str, part: Part, columns: tuple[str, ...]) -> Iterator[
         raise Unreadable(f"{where} cannot be read: {error}") from None
 
 
-def _compare(connection: Connection, directory: str, part: Part) -> tuple[int, list[str]]:
+def _compare(connection: Endpoint, directory: str, part: Part) -> tuple[int, list[str]]:
     counted = 0
 
     def archived() -> Iterator[pa.RecordBatch]:
@@ -136,7 +136,7 @@ def _compare(connection: Connection, directory: str, part: Part) -> tuple[int, l
     return counted, problems
 
 
-def _compare_copy(connection: Connection, directory: str, pair: Pair) -> tuple[int, list[str]]:
+def _compare_copy(connection: Endpoint, directory: str, pair: Pair) -> tuple[int, list[str]]:
     from milepost.spark.link import Link
     from milepost.spark.places import Places
 
