@@ -75,7 +75,10 @@ SHOWN: Final = {
         "milepost ": "the words of a command, made from it and compared with it by test_docs",
         'eval "$(milepost completion': "changes a person's shell; tests/unit/cli/test_completion.py has it",
     },
-    "docs/clients.md": {"$ git clone": "needs two repositories of others"},
+    "docs/clients.md": {
+        "$ git clone": "needs two repositories of others",
+        "$ export MILEPOST_PULSAR_URL": "needs an Apache Pulsar beside it, Go, Java and Maven",
+    },
     "docs/format.md": {"lock  ": "a picture of a directory"},
     "docs/migrating.md": {
         "milepost serve --conf": "needs a conf file of another broker; its words are checked by test_pages",
