@@ -53,7 +53,7 @@ def lake(
 
 def is_empty(connection: Endpoint, topic: str) -> bool:
     try:
-        return values_of(connection.service_url, topic) == []
+        return values_of(connection.url or "", topic) == []
     except TopicNotFound:  # a partition that no producer has opened
         return True
 
@@ -130,7 +130,7 @@ def test_the_sink_refuses_before_the_first_row(
         frame.coalesce(1)
         .write.format("milepost")
         .options(
-            serviceUrl=connection.service_url,
+            serviceUrl=connection.url or "",
             topic=copy,
             delivery="exactlyOnce",
             producerPrefix="p",
@@ -153,7 +153,7 @@ def test_the_sink_makes_a_target_that_deduplicates(
         (
             frame.write.format("milepost")
             .options(
-                serviceUrl=connection.service_url,
+                serviceUrl=connection.url or "",
                 adminUrl=connection.admin_url,
                 topic=copy,
                 delivery="exactlyOnce",
@@ -162,7 +162,7 @@ def test_the_sink_makes_a_target_that_deduplicates(
             .mode("append")
             .save()
         )
-    assert values_of(connection.service_url, copy) == publisher.values
+    assert values_of(connection.url or "", copy) == publisher.values
 
 
 def test_a_batch_without_a_name_is_refused_when_it_is_planned(
