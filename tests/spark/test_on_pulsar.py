@@ -85,9 +85,7 @@ def rows(connection: Endpoint, first: int, end: int) -> list[tuple[int, int]]:
 
 def test_a_topic_of_pulsar_is_read_by_index(options: ReadOptions) -> None:
     connection = options.connection
-    client = pulsar.Client(
-        connection.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    )
+    client = pulsar.Client(connection.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     batched = client.create_producer(
         TOPIC, batching_enabled=True, batching_max_messages=100, block_if_queue_full=True
     )
@@ -134,16 +132,14 @@ def test_source_sink_and_pipelines_run_on_pulsar(
         headers={"Content-Type": "application/json"},
     )
     urllib.request.urlopen(request, timeout=30).close()
-    client = pulsar.Client(
-        connection.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    )
+    client = pulsar.Client(connection.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     publisher = Publisher(client, topic)
     publisher.batches(250, of=100)
     publisher.chunked(6_000_000)
     publisher.singles(5)
     client.close()
 
-    where = {"serviceUrl": connection.service_url, "adminUrl": connection.admin_url}
+    where = {"serviceUrl": connection.url, "adminUrl": connection.admin_url}
 
     def values(name: str) -> list[bytes]:
         frame = spark.read.format("milepost").options(**where, topic=name, minPartitions=3).load()
@@ -180,14 +176,12 @@ def test_source_sink_and_pipelines_run_on_pulsar(
 def test_schemas_work_on_pulsar(spark: SparkSession, options: ReadOptions, tmp_path: Path) -> None:
     connection = options.connection
     topic = "persistent://public/default/spark-typed"
-    where = {"serviceUrl": connection.service_url, "adminUrl": connection.admin_url}
+    where = {"serviceUrl": connection.url, "adminUrl": connection.admin_url}
     given = {"type": "AVRO", "schema": json.dumps(Older.schema())}
     frame = spark.createDataFrame([("a", 1), (None, 2)], "name STRING, number INT").coalesce(1)
     write = frame.write.format("milepost").options(**where, topic=topic).mode("append")
     write.option("targetSchema", json.dumps(given)).save()
-    client = pulsar.Client(
-        connection.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    )
+    client = pulsar.Client(connection.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     schema = AvroSchema(Older)
     consumer = client.subscribe(
         topic, "s", schema=schema, initial_position=pulsar.InitialPosition.Earliest

@@ -43,7 +43,7 @@ class Archivist:
         return archive(self.spark, options, self.lake, **how)
 
     def table(self, *columns: str, **options: Any) -> list[tuple[Any, ...]]:
-        given = {"serviceUrl": self.connection.service_url, **options}
+        given = {"serviceUrl": self.connection.url, **options}
         frame = milepost.spark.table(self.spark, self.topic, self.lake, **given)
         return [tuple(row) for row in frame.orderBy("index").select(*columns).collect()]
 
