@@ -36,7 +36,7 @@ run: $(READY) ## the broker on pulsar://localhost:6650, data in ./data
 	$(BIN)/milepost serve --data $(DATA)
 
 demo: $(READY) ## a short tour that explains itself
-	$(BIN)/python -m milepost.cli.demo
+	$(BIN)/python -m milepost.cli.tour.demo
 
 format: $(READY) ## rewrite the sources in the house format
 	$(BIN)/ruff format .
@@ -78,7 +78,7 @@ mutations: $(READY) ## plant bugs one at a time and see which ones the tests not
 
 docs: $(READY) ## make the generated pages again
 	$(BIN)/milepost config reference > docs/configuration.md
-	$(BIN)/python -m milepost.broker.handlers.reference > docs/wire.md
+	$(BIN)/python -m milepost.broker.connection.handlers.reference > docs/wire.md
 	$(BIN)/python -m milepost.rest.reference > docs/rest.md
 	$(BIN)/python -m milepost.cli.manual > docs/cli.md
 	$(BIN)/python -m milepost.broker.policies.reference > docs/policies.md

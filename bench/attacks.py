@@ -27,8 +27,8 @@ from bench.load.workloads import Load
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.batches import SingleMessage, join_batch
 from milepost.wire.commands import Kind
-from milepost.wire.encode import send_frame
 from milepost.wire.replies import reply
+from milepost.wire.scanners.encode import send_frame
 
 GROWTH_MAX = 3.0
 ROUNDS, ROUNDS_FULL = 4, 16

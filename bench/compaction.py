@@ -28,7 +28,7 @@ from bench.load.target import started
 from bench.load.workloads import Load
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.batches import SingleMessage, join_batch
-from milepost.wire.encode import send_frame
+from milepost.wire.scanners.encode import send_frame
 
 MESSAGES = 1_000_000
 KEYS = 100_000

@@ -19,11 +19,11 @@ from pathlib import Path
 
 from bench import Result
 from milepost.broker.broker import Broker
-from milepost.broker.consumer import Consumer
-from milepost.broker.dispatch import SHARED
+from milepost.broker.dispatch.consumer import Consumer
+from milepost.broker.dispatch.dispatchers import SHARED
 from milepost.broker.peer import Buffer
-from milepost.broker.producer import Producer
-from milepost.broker.settings import Settings
+from milepost.broker.settings.settings import Settings
+from milepost.broker.topic.producer import Producer
 from milepost.clock import SystemClock
 from milepost.cursor.cursor import Cursor
 from milepost.positions.names import TopicName

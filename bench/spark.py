@@ -19,13 +19,13 @@ import bench
 from bench import Result, at_least
 from milepost.schemas import avro
 from milepost.schemas.types import SchemaInfo, SchemaType
-from milepost.spark.columns import COLUMNS
-from milepost.spark.decode import Decoder
-from milepost.spark.entries import RawEntry
-from milepost.spark.values import codec_of
+from milepost.spark.reading.decode import Decoder
+from milepost.spark.reading.entries import RawEntry
+from milepost.spark.values.columns import COLUMNS
+from milepost.spark.values.values import codec_of
 from milepost.wire import SingleMessage, encode_broker_entry, join_batch
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.encode import encode_entry_head
+from milepost.wire.scanners.encode import encode_entry_head
 
 BATCH = 1_000
 BATCHES = 32

@@ -21,13 +21,13 @@ import milepost.spark
 from bench import Result, at_least, at_most
 from bench.load.target import Target
 from bench.spark_live import KAFKA_COLUMNS, TOPIC, Receipts, fill, noop
-from milepost.client.endpoint import Endpoint
-from milepost.spark.link import Link
+from milepost.client.connection.endpoint import Endpoint
 from milepost.spark.options import read_options
 from milepost.spark.pipelines.archive import archive
-from milepost.spark.pipelines.lakes import open_lake
+from milepost.spark.pipelines.lake.lakes import open_lake
+from milepost.spark.reading.link import Link
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.encode import send_frame
+from milepost.wire.scanners.encode import send_frame
 
 ROUNDS = 3
 MESSAGES = 1_000_000
@@ -41,9 +41,9 @@ FEW, MANY = 5, 60
 _READ = """
 import sys
 from pathlib import Path
-from milepost.spark.fetch import fetch
+from milepost.spark.reading.fetch import fetch
 from milepost.spark.offsets import Slice
-from milepost.client.endpoint import Endpoint
+from milepost.client.connection.endpoint import Endpoint
 url, topic, end = sys.argv[1:]
 for batch in fetch(Endpoint(url=url), Slice(topic, 0, int(end)), ("index", "value")):
     del batch

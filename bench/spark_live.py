@@ -33,14 +33,14 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 import milepost.spark
 from bench import Result, at_least, at_most
 from bench.load.target import Target, started
-from milepost.client.endpoint import Endpoint
-from milepost.spark.columns import COLUMNS, ddl
-from milepost.spark.fetch import BrokerFeed, fetch
-from milepost.spark.link import Link
+from milepost.client.connection.endpoint import Endpoint
 from milepost.spark.offsets import Slice
+from milepost.spark.reading.fetch import BrokerFeed, fetch
+from milepost.spark.reading.link import Link
+from milepost.spark.values.columns import COLUMNS, ddl
 from milepost.wire import SingleMessage, join_batch
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.encode import send_frame
+from milepost.wire.scanners.encode import send_frame
 
 TOPIC = "persistent://public/default/bench"
 BATCH = 1_000

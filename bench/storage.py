@@ -32,12 +32,12 @@ import uvloop
 from bench import Result, at_least, at_most
 from milepost.clock import SystemClock
 from milepost.cursor.facts import encode_ack_range
+from milepost.storage.catalog.sqlite_catalog import FILE as CATALOG_FILE
+from milepost.storage.catalog.sqlite_catalog import SqliteCatalog
 from milepost.storage.engine import StorageEngine, open_store
-from milepost.storage.entry import BATCH, NewEntry
 from milepost.storage.files import AppendFile, Buffer, RealFiles
-from milepost.storage.log import Log
-from milepost.storage.sqlite_catalog import FILE as CATALOG_FILE
-from milepost.storage.sqlite_catalog import SqliteCatalog
+from milepost.storage.ledgers.entry import BATCH, NewEntry
+from milepost.storage.ledgers.log import Log
 from milepost.storage.store import JOURNAL_SIZE_DEFAULT, Store
 
 MIB = 1024 * 1024

@@ -31,9 +31,9 @@ from milepost.wire import (
     replies,
     send_frame,
     send_receipts,
-    send_scan,
 )
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.scanners import send_scan
 
 COUNT = 1_000
 RUNS = 40

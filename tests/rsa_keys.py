@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from milepost.client.key_reader import CryptoKeyReader
+from milepost.client.messages.key_reader import CryptoKeyReader
 from milepost.errors import CryptoError
 
 

@@ -6,7 +6,7 @@ import time
 
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.batches import SingleMessage, join_batch
-from milepost.wire.encode import send_frame
+from milepost.wire.scanners.encode import send_frame
 
 
 def unbatched(

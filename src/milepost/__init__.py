@@ -14,25 +14,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from milepost import aio as asyncio
     from milepost import exceptions, schema
-    from milepost.client.auth import (
+    from milepost.client.connection.auth import (
         Authentication,
         AuthenticationBasic,
         AuthenticationTLS,
         AuthenticationToken,
-    )
-    from milepost.client.encryption import (
-        EncryptionContext,
-        EncryptionKey,
-    )
-    from milepost.client.key_reader import (
-        CryptoKeyReader,
     )
     from milepost.client.loggers import (
         ConsoleLogger,
         FileLogger,
         LoggerLevel,
     )
-    from milepost.client.message import (
+    from milepost.client.messages.encryption import (
+        EncryptionContext,
+        EncryptionKey,
+    )
+    from milepost.client.messages.key_reader import (
+        CryptoKeyReader,
+    )
+    from milepost.client.messages.message import (
         Message,
     )
     from milepost.client.policies import (
@@ -129,23 +129,23 @@ if TYPE_CHECKING:
 
 # Which module has which names.
 _HOMES = {
-    "client.auth": (
+    "client.connection.auth": (
         "Authentication",
         "AuthenticationBasic",
         "AuthenticationTLS",
         "AuthenticationToken",
     ),
-    "client.encryption": (
+    "client.messages.encryption": (
         "EncryptionContext",
         "EncryptionKey",
     ),
-    "client.key_reader": ("CryptoKeyReader",),
+    "client.messages.key_reader": ("CryptoKeyReader",),
     "client.loggers": (
         "ConsoleLogger",
         "FileLogger",
         "LoggerLevel",
     ),
-    "client.message": ("Message",),
+    "client.messages.message": ("Message",),
     "client.policies": (
         "BatchingType",
         "CompressionType",

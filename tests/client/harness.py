@@ -20,7 +20,7 @@ import pytest
 
 import milepost.testing
 from milepost.aio import Client
-from milepost.client.service_url import ServiceUrl
+from milepost.client.connection.service_url import ServiceUrl
 from milepost.positions import TopicName
 from milepost.testing.broker import BrokerForTest
 

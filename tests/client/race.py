@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from milepost.aio import Client
-from milepost.broker.reset import Reset, Target, reset
+from milepost.broker.operations.reset import Reset, Target, reset
 from milepost.client.policies import ConsumerType, InitialPosition
 from milepost.errors import MilepostError
 from milepost.positions import TopicName

@@ -11,11 +11,11 @@ import asyncio
 from typing import Any
 
 from milepost.aio import Client
-from milepost.broker.listener import stop_listening
+from milepost.broker.connection.listener import stop_listening
 from milepost.errors import PersistenceError
 from milepost.wire import Command, MessageEncoder, Sends, ServerProtocol, replies
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.encode import encode_entry_head
+from milepost.wire.scanners.encode import encode_entry_head
 
 
 class Stub(asyncio.Protocol):

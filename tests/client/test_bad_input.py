@@ -19,7 +19,7 @@ import milepost.testing
 from client.harness import check_backlog
 from milepost import errors
 from milepost.aio import Client
-from milepost.broker.listener import stop_listening
+from milepost.broker.connection.listener import stop_listening
 from milepost.client.policies import ConsumerType
 from milepost.positions import MessageId
 from milepost.testing.proxy import Proxy

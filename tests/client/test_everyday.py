@@ -15,7 +15,7 @@ import milepost.testing
 from client.stub import scripted
 from milepost import errors
 from milepost.aio import Client
-from milepost.client import link
+from milepost.client.connection import link
 from milepost.positions import TopicName
 
 LOGGER = "milepost.client"

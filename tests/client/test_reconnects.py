@@ -13,7 +13,7 @@ from client.harness import PULSAR_ADMIN_URL
 from client.stub import scripted
 from milepost import errors
 from milepost.aio import Client
-from milepost.broker.reset import Reset, Target, reset
+from milepost.broker.operations.reset import Reset, Target, reset
 from milepost.client.policies import ConsumerType, ProducerAccessMode
 from milepost.positions import MessageId, TopicName
 from milepost.testing.broker import BrokerForTest

@@ -16,7 +16,11 @@ from stage.security import SECURED, token
 import milepost.testing
 from milepost import errors
 from milepost.aio import Client
-from milepost.client.auth import AuthenticationBasic, AuthenticationTLS, AuthenticationToken
+from milepost.client.connection.auth import (
+    AuthenticationBasic,
+    AuthenticationTLS,
+    AuthenticationToken,
+)
 from milepost.testing.broker import BrokerForTest
 
 

@@ -23,7 +23,7 @@ from compat.talk import RECEIVE_MS
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import Receipt
 from milepost.wire.frames import crc32c
-from milepost.wire.varint import encode_varint
+from milepost.wire.scanners.varint import encode_varint
 
 MIB = 1024 * 1024
 HANDSHAKE_TIMEOUT_S = 0.5

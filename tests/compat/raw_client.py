@@ -21,9 +21,9 @@ from google.protobuf.message import Message
 from milepost.positions import signed64
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.commands import Kind
-from milepost.wire.encode import send_frame
 from milepost.wire.events import Command, Delivery, Receipt
 from milepost.wire.protocol import ClientProtocol
+from milepost.wire.scanners.encode import send_frame
 
 T = TypeVar("T")
 

@@ -35,7 +35,7 @@ from compat.line import ANSWER_S, CONNECT, Line, framed
 
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.frames import command_frame
-from milepost.wire.varint import encode_varint
+from milepost.wire.scanners.varint import encode_varint
 
 __all__ = ["SETTINGS", "everyone_else_is_served", "neighbour"]
 

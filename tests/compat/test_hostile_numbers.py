@@ -9,7 +9,7 @@ from compat.broker_process import BrokerProcess
 from compat.hostile import entry_of, opened, publish, send
 from compat.line import Line
 
-from milepost.cli.verify import check
+from milepost.cli.server.verify import check
 from milepost.wire import pulsar_pb2 as pb
 
 TOPIC = "persistent://public/default/lied-to"

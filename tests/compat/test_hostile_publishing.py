@@ -26,7 +26,7 @@ from compat.line import Line
 
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import Receipt
-from milepost.wire.varint import encode_varint
+from milepost.wire.scanners.varint import encode_varint
 
 __all__ = ["SETTINGS", "everyone_else_is_served", "neighbour"]
 

@@ -37,7 +37,7 @@ from crash.conftest import KEY as SUMMARY
 
 from milepost.clock import SystemClock
 from milepost.storage.engine import open_store
-from milepost.storage.log import Log
+from milepost.storage.ledgers.log import Log
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.batches import split_batch
 from milepost.wire.chunks import ChunkAssembler, Whole

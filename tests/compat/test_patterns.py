@@ -11,7 +11,7 @@ from compat.broker_process import BrokerProcess
 from compat.raw_client import RawClient
 from compat.talk import RECEIVE_MS, send_all
 
-from milepost.broker.watchers import topics_hash
+from milepost.broker.directory.topic_watchers import topics_hash
 from milepost.wire import pulsar_pb2 as pb
 
 # The wheel takes `pattern_auto_discovery_period` and does not pass it on: it looks once a minute.

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pulsar
 import pytest
 
-from milepost.broker.listener import stop_listening
+from milepost.broker.connection.listener import stop_listening
 from milepost.wire import (
     PLAIN,
     Ack,
@@ -39,7 +39,7 @@ from milepost.wire import (
     sticky_key,
 )
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.send_scan import scan_sends
+from milepost.wire.scanners.send_scan import scan_sends
 
 MAX_MESSAGE_SIZE = 20_000
 LEDGER = 7

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 from milepost.errors import IndexNotFound
 from milepost.positions.ids import Position
-from milepost.storage.log import Log
+from milepost.storage.ledgers.log import Log
 
 Event = tuple[Any, ...]
 

@@ -26,11 +26,11 @@ from milepost.cursor import facts, snapshot
 from milepost.cursor.cursor import Cursor
 from milepost.errors import PersistenceError
 from milepost.positions.ranges import IndexRanges
-from milepost.storage.catalog import Snapshot, TopicRow
+from milepost.storage.catalog.catalog import Snapshot, TopicRow
 from milepost.storage.engine import StorageEngine, open_store
-from milepost.storage.entry import BATCH, NewEntry
-from milepost.storage.log import Log, RollPolicy
-from milepost.storage.shortcut import Shortcut
+from milepost.storage.journal.loop_commit import Shortcut
+from milepost.storage.ledgers.entry import BATCH, NewEntry
+from milepost.storage.ledgers.log import Log, RollPolicy
 
 
 class _Always(Shortcut):

@@ -22,13 +22,13 @@ from milepost.cursor.cursor import Cursor
 from milepost.errors import OutcomeUnknown, PersistenceError
 from milepost.positions.ackset import AckSet
 from milepost.positions.ids import Position
-from milepost.storage.catalog import Snapshot, TopicRow
+from milepost.storage.catalog.catalog import Snapshot, TopicRow
+from milepost.storage.catalog.sqlite_catalog import SqliteCatalog
 from milepost.storage.checkpoint import Checkpoint
-from milepost.storage.entry import BATCH, Block, NewEntry
-from milepost.storage.journal import Commit
-from milepost.storage.log import Log, RollPolicy
-from milepost.storage.runway import INTERVAL_S
-from milepost.storage.sqlite_catalog import SqliteCatalog
+from milepost.storage.journal.journal import Commit
+from milepost.storage.journal.runway import INTERVAL_S
+from milepost.storage.ledgers.entry import BATCH, Block, NewEntry
+from milepost.storage.ledgers.log import Log, RollPolicy
 from milepost.storage.store import Store
 from milepost.testing import Image, ManualClock, MemoryFiles
 

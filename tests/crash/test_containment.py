@@ -7,11 +7,11 @@ import errno
 import pytest
 
 from milepost.errors import CorruptData, NotAllowed, PersistenceError
-from milepost.storage.entry import Block, NewEntry
-from milepost.storage.log import Log
-from milepost.storage.records import ENTRIES, FACT, FACTS, LEDGER, LEDGER_BODY, encode_parts
-from milepost.storage.records import Part as FactPart
-from milepost.storage.sqlite_catalog import SqliteCatalog
+from milepost.storage.catalog.sqlite_catalog import SqliteCatalog
+from milepost.storage.journal.records import ENTRIES, FACT, FACTS, LEDGER, LEDGER_BODY, encode_parts
+from milepost.storage.journal.records import Part as FactPart
+from milepost.storage.ledgers.entry import Block, NewEntry
+from milepost.storage.ledgers.log import Log
 from milepost.storage.store import Store
 from milepost.testing.clock import ManualClock
 from milepost.testing.files import MemoryFiles

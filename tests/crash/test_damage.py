@@ -30,11 +30,11 @@ from crash.campaign import LONG, scaled
 from crash.checker import Fate, History, Publish
 from crash.machine import Machine
 from milepost.errors import CorruptData, LedgerNotFound, UnknownFormat
-from milepost.storage.entry import decode_entries
+from milepost.storage.catalog.sqlite_catalog import SqliteCatalog
 from milepost.storage.header import HEADER_SIZE
-from milepost.storage.journal import file_name
-from milepost.storage.records import ENTRIES, FACT, LEDGER, Record, scan, seed_of
-from milepost.storage.sqlite_catalog import SqliteCatalog
+from milepost.storage.journal.journal import file_name
+from milepost.storage.journal.records import ENTRIES, FACT, LEDGER, Record, scan, seed_of
+from milepost.storage.ledgers.entry import decode_entries
 from milepost.testing import MemoryFiles
 from milepost.testing.damage import copy_block, cut, flip_bit, swap_blocks, zero
 from milepost.testing.trace import Mark

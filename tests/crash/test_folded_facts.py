@@ -8,9 +8,9 @@ holds sequences the journal never saw.
 from __future__ import annotations
 
 from milepost.errors import PersistenceError
-from milepost.storage.catalog import Snapshot
+from milepost.storage.catalog.catalog import Snapshot
+from milepost.storage.catalog.sqlite_catalog import SqliteCatalog
 from milepost.storage.checkpoint import Checkpoint
-from milepost.storage.sqlite_catalog import SqliteCatalog
 from milepost.storage.store import Store
 from milepost.testing.clock import ManualClock
 from milepost.testing.files import MemoryFiles

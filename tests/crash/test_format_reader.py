@@ -30,14 +30,14 @@ from crash.format_reader import (
 from milepost.cursor import facts, snapshot
 from milepost.cursor.cursor import Cursor
 from milepost.positions.ranges import IndexRanges
-from milepost.storage import records
-from milepost.storage.catalog import StateRow, TopicRow
-from milepost.storage.entry import BATCH, NewEntry
+from milepost.storage.catalog.catalog import StateRow, TopicRow
+from milepost.storage.catalog.sqlite_catalog import SqliteCatalog
 from milepost.storage.files import Buffer, RealAppendFile, RealFiles
 from milepost.storage.header import HEADER_SIZE
-from milepost.storage.log import RollPolicy
-from milepost.storage.records import FACT, body_crc, encode_header, scan, seed_of
-from milepost.storage.sqlite_catalog import SqliteCatalog
+from milepost.storage.journal import records
+from milepost.storage.journal.records import FACT, body_crc, encode_header, scan, seed_of
+from milepost.storage.ledgers.entry import BATCH, NewEntry
+from milepost.storage.ledgers.log import RollPolicy
 from milepost.storage.store import Store
 from milepost.testing.clock import ManualClock
 

@@ -29,10 +29,10 @@ from milepost.clock import SystemClock
 from milepost.cursor import facts, snapshot
 from milepost.cursor.cursor import Cursor
 from milepost.positions.ids import Position
-from milepost.storage.catalog import Snapshot
+from milepost.storage.catalog.catalog import Snapshot
 from milepost.storage.engine import open_store
+from milepost.storage.ledgers.log import Log
 from milepost.storage.lock import DirectoryLock
-from milepost.storage.log import Log
 from milepost.storage.store import Store
 
 KILLS_PER_DIRECTORY = 13

@@ -22,7 +22,9 @@ from crash.machine import Machine
 from crash.workload import Workload
 from milepost.errors import PersistenceError
 from milepost.positions.ackset import AckSet
-from milepost.storage import checkpoint, entry, journal, ledger, log, records, recovery, store
+from milepost.storage import checkpoint, recovery, store
+from milepost.storage.journal import journal, records
+from milepost.storage.ledgers import entry, ledger, log
 from milepost.testing import MemoryFiles, images
 from milepost.testing.damage import flip_bit
 
@@ -332,7 +334,7 @@ def torn_tail_kept(patch: Patch) -> None:
 
 def tombstones_forgotten(patch: Patch) -> None:
     """What was trimmed or deleted is deleted, and that is that."""
-    from milepost.storage.sqlite_catalog import SqliteCatalog
+    from milepost.storage.catalog.sqlite_catalog import SqliteCatalog
 
     patch.setattr(SqliteCatalog, "_bury", lambda self, *arguments: None)
 

@@ -15,22 +15,22 @@ from typing import Any
 
 import pytest
 
-from milepost.broker import housekeeping
 from milepost.broker.broker import Broker
-from milepost.broker.feed import Feed
-from milepost.broker.guard import Guard
-from milepost.broker.health import Health
-from milepost.broker.pressure import Pressure
-from milepost.broker.rates import RateBoard
-from milepost.broker.settings import Settings
-from milepost.broker.steward import Steward
+from milepost.broker.connection.access_control import Guard
+from milepost.broker.limits.memory import Pressure
+from milepost.broker.metrics.rates import RateBoard
+from milepost.broker.monitoring.self_check import Health
+from milepost.broker.operations import housekeeping
+from milepost.broker.operations.policy_enforcement import Steward
+from milepost.broker.settings.settings import Settings
+from milepost.broker.subscription.read_loop import Feed
 from milepost.clock import SystemClock
 from milepost.errors import PersistenceError
 from milepost.positions.names import TopicName
 from milepost.storage import engine as engine_module
 from milepost.storage.engine import StorageEngine, open_store
-from milepost.storage.journal import Journal
-from milepost.storage.runway import Runway
+from milepost.storage.journal.journal import Journal
+from milepost.storage.journal.runway import Runway
 from milepost.storage.store import Store
 
 NAME = TopicName.parse("persistent://public/default/t")
@@ -226,7 +226,7 @@ PROCESS = """
 import sys
 from milepost.broker.broker import Broker
 from milepost.cli.main import main
-from milepost.storage.journal import Journal
+from milepost.storage.journal.journal import Journal
 
 start = Broker.start
 

@@ -10,8 +10,8 @@ import pytest
 from e2e.conftest import Serving
 from milepost.broker.policies.policy import Level, Policy
 from milepost.broker.policies.table import TABLE
+from milepost.cli.admin.policy_options import OPTIONS, words_of
 from milepost.cli.main import run
-from milepost.cli.policy_options import OPTIONS, words_of
 
 TOPIC = "persistent://public/default/orders"
 TARGETS = {Level.NAMESPACE: ("namespaces", "public/default"), Level.TOPIC: ("topics", TOPIC)}

@@ -15,7 +15,7 @@ import pulsar
 import pytest
 
 from e2e.conftest import Serving
-from milepost.broker.settings import TABLE
+from milepost.broker.settings.settings import TABLE
 
 CONF = Path(__file__).parent / "pulsar_standalone.conf"
 SHIPPED = dict(line.split("=", 1) for line in CONF.read_text("utf-8").splitlines())

@@ -17,7 +17,7 @@ TOUR_SECONDS_MAX = 120  # 30 on an idle machine
 
 def test_the_tour_ends_well_and_explains_itself(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "milepost.cli.demo", "--out", str(tmp_path / "out")],
+        [sys.executable, "-m", "milepost.cli.tour.demo", "--out", str(tmp_path / "out")],
         capture_output=True,
         text=True,
         timeout=TOUR_SECONDS_MAX,

@@ -44,7 +44,7 @@ LOADED = (
     "milepost.spark.pipelines.replay",
     "milepost.spark.pipelines.verify",
     "milepost.spark.pipelines.progress",
-    "milepost.spark.pipelines.report",
+    "milepost.spark.pipelines.report.report",
 )
 
 # Started for real they would serve, or start processes of their own: the values are what is tried.

@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.frames import command_frame
-from milepost.wire.varint import encode_varint
+from milepost.wire.scanners.varint import encode_varint
 
 EDGES = (
     0,

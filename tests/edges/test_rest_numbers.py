@@ -20,12 +20,12 @@ from unit.rest.conftest import Ask, ask
 
 from edges.numbers import EDGES, number_fields, with_number
 from milepost.broker.broker import Broker
-from milepost.broker.dispatch import SHARED
+from milepost.broker.dispatch.dispatchers import SHARED
 from milepost.broker.policies.policy import Policy
 from milepost.broker.policies.table import TABLE
 from milepost.positions.names import TopicName
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.encode import send_frame
+from milepost.wire.scanners.encode import send_frame
 
 __all__ = ["ask"]
 

@@ -9,14 +9,13 @@ from collections.abc import Hashable
 import google_crc32c
 
 from fuzz.harness import Target
-from milepost.broker.dedup import Dedup
+from milepost.broker.topic.dedup import Dedup
 from milepost.cursor import facts, snapshot
 from milepost.cursor.cursor import Cursor
 from milepost.errors import CorruptData
 from milepost.positions.ranges import IndexRanges
-from milepost.storage.entry import BATCH, Block, NewEntry, decode_entries
 from milepost.storage.header import JOURNAL, FileHeader
-from milepost.storage.records import (
+from milepost.storage.journal.records import (
     ENTRIES,
     FACT,
     LEDGER,
@@ -26,6 +25,7 @@ from milepost.storage.records import (
     encode_header,
     scan,
 )
+from milepost.storage.ledgers.entry import BATCH, Block, NewEntry, decode_entries
 
 # -- the disk ----------------------------------------------------------------------------------------
 

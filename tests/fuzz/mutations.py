@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from milepost.wire.varint import encode_varint
+from milepost.wire.scanners.varint import encode_varint
 
 SIZE_MAX = 1 << 16
 

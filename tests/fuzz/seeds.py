@@ -11,12 +11,13 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from milepost.wire import encode, replies
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire import replies
 from milepost.wire.batches import SingleMessage, join_batch
 from milepost.wire.commands import FROM_BROKER, FROM_CLIENT, encode_command
 from milepost.wire.frames import command_frame
 from milepost.wire.metadata import encode_broker_entry
+from milepost.wire.scanners import encode
 
 _SAMPLES: dict[int, object] = {
     FieldDescriptor.TYPE_STRING: "persistent://public/default/t",

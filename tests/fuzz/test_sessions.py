@@ -25,9 +25,9 @@ from milepost.testing.broker import broker
 from milepost.testing.peer import Loopback
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.commands import encode_command
-from milepost.wire.encode import send_frame
 from milepost.wire.events import Delivery, Receipt
 from milepost.wire.frames import command_frame
+from milepost.wire.scanners.encode import send_frame
 
 SECONDS = float(os.environ.get("MILEPOST_FUZZ_SECONDS", "5"))
 SEED = int(os.environ.get("MILEPOST_FUZZ_SEED", "1"))

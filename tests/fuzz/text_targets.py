@@ -6,8 +6,8 @@ from collections.abc import Hashable
 from pathlib import Path
 
 from fuzz.harness import Target
-from milepost.cli.conf_text import conf_lines, toml_lines
-from milepost.cli.sources import load
+from milepost.cli.server.conf_text import conf_lines, toml_lines
+from milepost.cli.server.sources import load
 from milepost.errors import InvalidInput, InvalidSetting
 from milepost.positions.ids import MessageId, Position
 from milepost.positions.names import NamespaceName, TopicName

@@ -13,7 +13,6 @@ from fuzz.harness import Target
 from milepost.errors import InvalidInput, ProtocolError
 from milepost.positions.ackset import AckSet
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.ack_scan import read_ack, scan_ack, scan_flow
 from milepost.wire.batches import join_batch, split_batch
 from milepost.wire.commands import FROM_BROKER, FROM_CLIENT, decode_command, encode_command
 from milepost.wire.events import Command, Fault, Sends
@@ -26,7 +25,8 @@ from milepost.wire.metadata import (
     sticky_key,
 )
 from milepost.wire.protocol import ClientProtocol, ServerProtocol, State
-from milepost.wire.shape import read_shape
+from milepost.wire.scanners.ack_scan import read_ack, scan_ack, scan_flow
+from milepost.wire.scanners.shape import read_shape
 
 # -- the wire ----------------------------------------------------------------------------------------
 

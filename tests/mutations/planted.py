@@ -18,10 +18,13 @@ class Bug(NamedTuple):
 _B, _C, _S = "src/milepost/broker/", "src/milepost/cursor/", "src/milepost/storage/"
 _P, _W = "src/milepost/positions/", "src/milepost/wire/"
 _CURSOR = "tests/unit/cursor tests/property/test_cursor.py"
-_LOG = "tests/unit/storage/test_log.py tests/crash/test_containment.py"
+_LOG = "tests/unit/storage/ledgers/test_log.py tests/crash/test_containment.py"
 _RECOVERY = "tests/unit/storage/test_recovery.py tests/crash/test_containment.py"
-_ACKS = "tests/unit/broker/test_ack_journal.py tests/unit/broker/test_subscription.py"
-_ADDRESSES = "tests/unit/broker/test_addresses.py"
+_ACKS = (
+    "tests/unit/broker/subscription/test_ack_journal.py "
+    "tests/unit/broker/subscription/test_subscription.py"
+)
+_ADDRESSES = "tests/unit/broker/messages/test_addresses.py"
 
 BUGS = (
     # Acks on their way to the journal.
@@ -71,38 +74,38 @@ BUGS = (
         _B + "topic.py",
         "sum(item[1] for item in items)",
         "len(items)",
-        "tests/unit/broker/test_topic.py",
+        "tests/unit/broker/topic/test_topic.py",
     ),
     Bug(
         _B + "feed.py",
         "            if epoch == self._subscription.cursor.epoch:\n                self._in_vain = demand",
         "            self._in_vain = demand",
-        "tests/unit/broker/test_feed.py",
+        "tests/unit/broker/subscription/test_read_loop.py",
     ),
     # Slices.
     Bug(
         _W + "ack_slices.py",
         "BATCH_SIZE_MAX if is_last else at * 64",
         "at * 64",
-        "tests/unit/wire/test_ack_slices.py",
+        "tests/unit/wire/scanners/test_ack_slices.py",
     ),
     Bug(
         _W + "ack_slices.py",
         "window = (first * 64,",
         "window = (at * 64,",
-        "tests/unit/wire/test_ack_slices.py",
+        "tests/unit/wire/scanners/test_ack_slices.py",
     ),
     Bug(
         _W + "ack_slices.py",
         "one & two for one, two",
         "one | two for one, two",
-        "tests/unit/wire/test_ack_slices.py",
+        "tests/unit/wire/scanners/test_ack_slices.py",
     ),
     Bug(
         _W + "shape.py",
         "payload_min = -(-payload_min //",
         "payload_min = (payload_min //",
-        "tests/unit/wire/test_shape.py",
+        "tests/unit/wire/scanners/test_shape.py",
     ),
     # Storage.
     Bug(_S + "log.py", "<= RELATIVE_INDEX_MAX\n", "<= 2 * RELATIVE_INDEX_MAX\n", _LOG),
@@ -153,19 +156,19 @@ BUGS = (
         _S + "mileposts.py",
         "first = max(entry_id - entry_id % ROWS_PER_PAGE - 1, 0)",
         "first = max(entry_id - entry_id % ROWS_PER_PAGE, 0)",
-        "tests/unit/storage/test_mileposts.py tests/property/test_storage_lookup.py",
+        "tests/unit/storage/ledgers/test_mileposts.py tests/property/test_storage_lookup.py",
     ),
     Bug(
         _S + "mileposts.py",
         "page = max(bisect(self._fences[column], value) - 1, 0)",
         "page = max(bisect(self._fences[column], value) - 2, 0)",
-        "tests/unit/storage/test_mileposts.py tests/property/test_storage_lookup.py",
+        "tests/unit/storage/ledgers/test_mileposts.py tests/property/test_storage_lookup.py",
     ),
     Bug(
         _S + "entry.py",
         "            index += count\n",
         "            index += 1\n",
-        "tests/unit/storage/test_entry.py",
+        "tests/unit/storage/ledgers/test_entry.py",
     ),
     # Values that cursors are made of.
     Bug(

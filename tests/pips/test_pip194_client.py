@@ -11,7 +11,7 @@ from client.stub import scripted
 
 import milepost.testing
 from milepost.aio import Client
-from milepost.broker.reset import Reset, Target, reset
+from milepost.broker.operations.reset import Reset, Target, reset
 from milepost.client.policies import ConsumerType, InitialPosition
 from milepost.positions import MessageId, TopicName
 from milepost.testing.broker import BrokerForTest

@@ -27,7 +27,7 @@ from stage.talk import (
     wire_id,
 )
 
-from milepost.broker.settings import PULSAR_KEYS, Settings
+from milepost.broker.settings.settings import PULSAR_KEYS, Settings
 from milepost.wire import pulsar_pb2 as pb
 
 MakeStage = Callable[..., Stage]

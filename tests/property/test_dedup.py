@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from milepost.broker.dedup import Dedup, Verdict
+from milepost.broker.topic.dedup import Dedup, Verdict
 from milepost.errors import CorruptData
 from milepost.wire.events import ChunkInfo
 

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from milepost.broker.keyshared import KeySharedAssignment
+from milepost.broker.dispatch.key_shared import KeySharedAssignment
 from milepost.cursor.cursor import Cursor
 from milepost.positions.spans import Span
 

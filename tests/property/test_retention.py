@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from milepost.broker.operations.retention import Kept, trim_index
 from milepost.broker.policies.effective import Retention
-from milepost.broker.retention import Kept, trim_index
 
 limits = st.none() | st.integers(0, 40)
 

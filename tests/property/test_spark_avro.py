@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from milepost.schemas import avro
 from milepost.schemas.types import SchemaInfo, SchemaType
-from milepost.spark.values import BAD, AvroCodec
+from milepost.spark.values.values import BAD, AvroCodec
 
 FIELDS: dict[str, tuple[Any, pa.DataType, st.SearchStrategy[Any]]] = {
     "b": ("boolean", pa.bool_(), st.booleans()),

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from stage.made import batch, entry, single
 
 from milepost.errors import MilepostError
-from milepost.spark.columns import COLUMNS, to_batch
-from milepost.spark.decode import Decoder
-from milepost.spark.entries import RawEntry, entry_rows
+from milepost.spark.reading.decode import Decoder
+from milepost.spark.reading.entries import RawEntry, entry_rows
+from milepost.spark.values.columns import COLUMNS, to_batch
 
 TOPIC = "persistent://public/default/t-partition-2"
 U64 = st.integers(0, 2**63 - 1)

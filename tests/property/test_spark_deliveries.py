@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stage.runs import Heard
 
-from milepost.spark import deliveries
+from milepost.spark.reading import deliveries
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.encode import MessageEncoder
 from milepost.wire.replies import reply
+from milepost.wire.scanners.encode import MessageEncoder
 
 U64 = st.integers(0, 2**64 - 1)
 entries = st.binary(max_size=40)

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stage.made import batch, chunk, entry, single
 
-from milepost.spark import fetch
-from milepost.spark.blocks import Block
-from milepost.spark.entries import RawEntry, last_index, read_entry
-from milepost.spark.fetch import slice_batches
 from milepost.spark.offsets import Slice
+from milepost.spark.reading import fetch
+from milepost.spark.reading.blocks import Block
+from milepost.spark.reading.entries import RawEntry, last_index, read_entry
+from milepost.spark.reading.fetch import slice_batches
 
 TOPIC = "persistent://public/default/t"
 

@@ -15,9 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from milepost.errors import IndexNotFound, LedgerNotFound, PersistenceError
 from milepost.positions.ids import Position
-from milepost.storage.entry import Block, NewEntry
-from milepost.storage.log import RollPolicy
-from milepost.storage.sqlite_catalog import SqliteCatalog
+from milepost.storage.catalog.sqlite_catalog import SqliteCatalog
+from milepost.storage.ledgers.entry import Block, NewEntry
+from milepost.storage.ledgers.log import RollPolicy
 from milepost.storage.store import Store
 from milepost.testing import ManualClock, MemoryFiles, power_loss
 

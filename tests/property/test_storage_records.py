@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from milepost.errors import CorruptData, UnknownFormat
-from milepost.storage.entry import Block, NewEntry, decode_entries
-from milepost.storage.records import (
+from milepost.storage.journal.records import (
     KINDS,
     RECORD_HEADER_SIZE,
     Record,
@@ -21,6 +20,7 @@ from milepost.storage.records import (
     scan,
     seed_of,
 )
+from milepost.storage.ledgers.entry import Block, NewEntry, decode_entries
 
 SEED = seed_of(bytes(range(16)))
 

@@ -9,16 +9,16 @@ from milepost.positions import unsigned64
 from milepost.testing.strategies import int32s, int64s
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.commands import decode_command, encode_command
-from milepost.wire.encode import (
+from milepost.wire.frames import crc32c
+from milepost.wire.metadata import BrokerEntry, encode_broker_entry, split_broker_entry, split_entry
+from milepost.wire.scanners.encode import (
     MessageEncoder,
     ack_response,
     block_receipts,
     send_frame,
     send_receipts,
 )
-from milepost.wire.frames import crc32c
-from milepost.wire.metadata import BrokerEntry, encode_broker_entry, split_broker_entry, split_entry
-from milepost.wire.varint import encode_varint, read_varint
+from milepost.wire.scanners.varint import encode_varint, read_varint
 
 KIND = pb.BaseCommand
 UINT32 = st.integers(0, 2**32 - 1) | st.integers(0, 300)

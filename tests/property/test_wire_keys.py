@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.batches import SingleMessage, join_batch
-from milepost.wire.keys import NOT_PLAIN, KeyAndEmptiness, plain_batch_keys, plain_entry_key
+from milepost.wire.scanners.keys import (
+    NOT_PLAIN,
+    KeyAndEmptiness,
+    plain_batch_keys,
+    plain_entry_key,
+)
 
 numbers = st.integers(0, (1 << 63) - 1)
 keys = st.text(max_size=200)

@@ -9,11 +9,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.encode import MessageEncoder, send_frame, send_receipt
 from milepost.wire.events import Command, Fault, Sends
 from milepost.wire.frames import FRAME_PADDING
 from milepost.wire.protocol import ClientProtocol, ServerProtocol, State
 from milepost.wire.replies import PING, PONG, UNSOLICITED, close_consumer, reply, success
+from milepost.wire.scanners.encode import MessageEncoder, send_frame, send_receipt
 
 CONNECT = reply(pb.CommandConnect(client_version="c", protocol_version=21))
 CONNECTED = reply(pb.CommandConnected(server_version="s", protocol_version=21))

@@ -16,14 +16,19 @@ from hypothesis import strategies as st
 from milepost.positions import unsigned64
 from milepost.testing.strategies import int32s, int64s
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.ack_scan import read_ack, read_flow, scan_ack, scan_flow
 from milepost.wire.commands import encode_command
-from milepost.wire.encode import encode_entry_head
 from milepost.wire.events import Sends, ServerEvent
 from milepost.wire.frames import HEADER_SIZE, entry_frame
-from milepost.wire.message_scan import read_message, read_receipt, scan_message, scan_receipt
-from milepost.wire.send_scan import read_send, scan_sends
-from milepost.wire.shape import Shape, _judge, _parse, read_rest_shape, read_shape
+from milepost.wire.scanners.ack_scan import read_ack, read_flow, scan_ack, scan_flow
+from milepost.wire.scanners.encode import encode_entry_head
+from milepost.wire.scanners.message_scan import (
+    read_message,
+    read_receipt,
+    scan_message,
+    scan_receipt,
+)
+from milepost.wire.scanners.send_scan import read_send, scan_sends
+from milepost.wire.scanners.shape import Shape, _judge, _parse, read_rest_shape, read_shape
 
 UINT64 = int64s().map(unsigned64)
 ACK_SETS = st.lists(int64s(), max_size=3)

@@ -21,8 +21,8 @@ from typing import Any
 from stage.frames import batch, message
 from stage.stage import TOPIC, Stage
 
-from milepost.broker.progress import progress_of
-from milepost.broker.reset import Move, Reset, Target, reset
+from milepost.broker.monitoring.progress import progress_of
+from milepost.broker.operations.reset import Move, Reset, Target, reset
 from milepost.positions.names import TopicName
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import Delivery

@@ -14,10 +14,10 @@ from stage.frames import message
 from stage.stage import Stage
 from stage.talk import SHARED
 
-from milepost.broker.broadcast import BroadcastGroup
-from milepost.broker.membership import forget
-from milepost.broker.overview import overview
-from milepost.broker.reset import Reset, Target, reset
+from milepost.broker.monitoring.overview import overview
+from milepost.broker.operations.broadcast_members import forget
+from milepost.broker.operations.reset import Reset, Target, reset
+from milepost.broker.subscription.broadcast import BroadcastGroup
 from rip.player import KINDS, Player, indexes_shown
 from rip.race import PLAYERS_MAX
 from rip.test_rip_reset import NAME

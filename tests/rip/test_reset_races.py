@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from milepost.broker import opening
-from milepost.broker.outbox import Outbox
-from milepost.broker.subscription import Subscription
+from milepost.broker import topic_loader
+from milepost.broker.subscription.held_deliveries import Outbox
+from milepost.broker.subscription.subscription import Subscription
 from milepost.cursor.cursor import Cursor
 from milepost.cursor.facts import SeekFact
 from milepost.positions.ranges import IndexRanges
@@ -58,14 +58,14 @@ def _plant_epoch_on_messages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _plant_forgetful_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process before may have delivered counts as never delivered."""
-    real = opening.open_cursor
+    real = topic_loader.open_cursor
 
     def open_cursor(*args: Any, **options: Any) -> Cursor:
         cursor = real(*args, **options)
         cursor.unsure_end = 0
         return cursor
 
-    monkeypatch.setattr(opening, "open_cursor", open_cursor)
+    monkeypatch.setattr(topic_loader, "open_cursor", open_cursor)
 
 
 def _plant_answer_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ PLACES = (
     "rip/test_rip_reset.py",
     "rip/test_reset_races.py",
     "compat/test_resets.py",
-    "unit/broker/test_membership.py",
+    "unit/broker/operations/test_broadcast_members.py",
 )
 # Those that speak of RocketMQ's own protocol are not ours: I27 to I30, and R3, which has a test all the
 # same.

@@ -13,12 +13,12 @@ import pytest
 from stage.stage import Stage
 from stage.talk import SHARED
 
-from milepost.broker.broadcast import BroadcastGroup
-from milepost.broker.overview import overview
-from milepost.broker.progress import Progress, progress_of
-from milepost.broker.subscription import Subscription
-from milepost.broker.upkeep import delete_topic
-from milepost.broker.verdict import Verdict
+from milepost.broker.monitoring.diagnosis import Verdict
+from milepost.broker.monitoring.overview import overview
+from milepost.broker.monitoring.progress import Progress, progress_of
+from milepost.broker.operations.topic_lifecycle import delete_topic
+from milepost.broker.subscription.broadcast import BroadcastGroup
+from milepost.broker.subscription.subscription import Subscription
 from milepost.positions.spans import Span
 from rip.player import KINDS, MILEPOST, OFFICIAL, Player
 from rip.race import STEPS, VERBS, Race

@@ -13,9 +13,9 @@ from stage.frames import batch, message
 from stage.stage import TOPIC, Stage
 from stage.talk import SHARED
 
-from milepost.broker.overview import overview
-from milepost.broker.reset import Move, Reset, Target, reset
-from milepost.broker.subscription import Subscription
+from milepost.broker.monitoring.overview import overview
+from milepost.broker.operations.reset import Move, Reset, Target, reset
+from milepost.broker.subscription.subscription import Subscription
 from milepost.cursor.cursor import Cursor
 from milepost.cursor.facts import AckFact, SeekFact
 from milepost.errors import MilepostError

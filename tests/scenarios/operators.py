@@ -33,16 +33,16 @@ from stage.talk import (
     wire_id,
 )
 
-from milepost.broker import upkeep
-from milepost.broker.broadcast import BroadcastGroup
+from milepost.broker.operations import topic_lifecycle
 from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
-from milepost.broker.subscription import Subscription
-from milepost.broker.topic import Topic
+from milepost.broker.subscription.broadcast import BroadcastGroup
+from milepost.broker.subscription.subscription import Subscription
+from milepost.broker.topic.topic import Topic
 from milepost.errors import MilepostError
 from milepost.positions.ackset import AckSet
 from milepost.positions.ids import Position
-from milepost.storage.entry import BATCH, CHUNK, LAST_CHUNK, MARKER
+from milepost.storage.ledgers.entry import BATCH, CHUNK, LAST_CHUNK, MARKER
 from milepost.testing.peer import Loopback
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import Delivery, Receipt
@@ -214,7 +214,7 @@ class Operators:
     def _unload(self) -> None:
         topic = self.stage.broker.topics.get(TOPIC)
         if topic is not None:
-            self._begin(upkeep.close_topic(self.stage.broker, topic))
+            self._begin(topic_lifecycle.close_topic(self.stage.broker, topic))
 
     def _deduplicate(self) -> None:
         self._set("deduplication", self.random.choice([True, False, None]))

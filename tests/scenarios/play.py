@@ -32,7 +32,7 @@ from typing import Any
 from stage import frames
 from stage.stage import TOPIC, Stage
 
-from milepost.broker.subscription import Subscription
+from milepost.broker.subscription.subscription import Subscription
 from milepost.positions import signed64, unsigned64
 from milepost.positions.ackset import AckSet
 from milepost.positions.ids import EARLIEST, LATEST, Position

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from stage.stage import TOPIC, Stage
 
-from milepost.broker import upkeep
 from milepost.broker.auth.operations import Action
+from milepost.broker.operations import topic_lifecycle
 from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
 from milepost.errors import MilepostError, ServiceNotReady
@@ -65,18 +65,18 @@ def _label(name: TopicName, key: str) -> Request:
 
 async def _delete_topic(stage: Stage) -> None:
     topic = await stage.broker.topic(PLAIN, create=False)
-    await upkeep.delete_topic(stage.broker, topic, force=True)
+    await topic_lifecycle.delete_topic(stage.broker, topic, force=True)
 
 
 async def _described(stage: Stage, **properties: str) -> None:
     topic = await stage.broker.topic(PLAIN, create=False)
     subscription = topic.subscriptions["s"]
-    await upkeep.set_subscription_properties(stage.broker, subscription, properties)
+    await topic_lifecycle.set_subscription_properties(stage.broker, subscription, properties)
 
 
 async def _replicated(stage: Stage) -> None:
     topic = await stage.broker.topic(PLAIN, create=False)
-    await upkeep.set_subscription_replicated(stage.broker, topic.subscriptions["s"], True)
+    await topic_lifecycle.set_subscription_replicated(stage.broker, topic.subscriptions["s"], True)
 
 
 async def _delete_namespace(stage: Stage) -> None:
@@ -102,7 +102,7 @@ FAMILIES: dict[str, dict[str, Request]] = {
         "grow to 4": lambda stage: stage.broker.directory.grow_partitioned(WHOLE, 4),
         "describe": _label(WHOLE, "a"),
         "describe too": _label(WHOLE, "b"),
-        "delete": lambda stage: upkeep.delete_partitioned(stage.broker, WHOLE, force=True),
+        "delete": lambda stage: topic_lifecycle.delete_partitioned(stage.broker, WHOLE, force=True),
         "open": lambda stage: stage.broker.topic(PART),
         "make": lambda stage: stage.broker.directory.create_partitioned(WHOLE, 3),
     },

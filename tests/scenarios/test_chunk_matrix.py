@@ -19,11 +19,11 @@ from stage.assembly import Assembler
 from stage.frames import batch, chunk, message
 from stage.stage import Stage
 
-from milepost.broker import skipping
-from milepost.broker.dispatch import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED, TYPE_NAMES
-from milepost.broker.keyshared import KeySharedAssignment
-from milepost.broker.subscription import Subscription
-from milepost.broker.topic import Topic
+from milepost.broker.dispatch.dispatchers import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED, TYPE_NAMES
+from milepost.broker.dispatch.key_shared import KeySharedAssignment
+from milepost.broker.operations import skipping
+from milepost.broker.subscription.subscription import Subscription
+from milepost.broker.topic.topic import Topic
 from milepost.testing.peer import RecordingPeer
 
 CHUNKS: Final = 4

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from milepost.broker.steward import Steward
-from milepost.broker.topic import Topic
+from milepost.broker.operations.policy_enforcement import Steward
+from milepost.broker.topic.topic import Topic
 from scenarios.operators import first_caught, run_seed
 
 SEEDS, BLOCKS = 120, 4

@@ -19,11 +19,11 @@ from pyspark.sql import DataFrameReader, SparkSession
 from pyspark.sql.streaming import DataStreamReader
 
 import milepost.spark
-from milepost.client.endpoint import Endpoint
-from milepost.spark.fetch import fetch
+from milepost.client.connection.endpoint import Endpoint
 from milepost.spark.offsets import Slice
 from milepost.spark.options import read_options
-from milepost.spark.survey import Survey
+from milepost.spark.reading.fetch import fetch
+from milepost.spark.reading.survey import Survey
 
 SOURCES = Path(milepost.__file__).parent.parent
 JAVA_VERSION_MIN = 17

@@ -16,7 +16,7 @@ import milepost.spark
 from milepost.errors import NotAllowed
 from milepost.spark.options import read_options
 from milepost.spark.pipelines.archive import archive
-from milepost.spark.pipelines.lakes import KINDS
+from milepost.spark.pipelines.lake.lakes import KINDS
 from milepost.spark.pipelines.replay import replay
 from milepost.spark.pipelines.tasks import session
 from milepost.spark.pipelines.verify import verify, verify_copy

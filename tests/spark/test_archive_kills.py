@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from milepost.client.endpoint import Endpoint
+from milepost.client.connection.endpoint import Endpoint
 from milepost.spark.options import ReadOptions
 from milepost.spark.pipelines.archive import archive
-from milepost.spark.pipelines.lakes import open_lake
+from milepost.spark.pipelines.lake.lakes import open_lake
 from milepost.spark.pipelines.verify import verify
 
 RUNS = 10 if os.environ.get("MILEPOST_CAMPAIGN") == "long" else 1

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameReader
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from milepost.spark.columns import COLUMNS, USUAL, arrow_schema
+from milepost.spark.values.columns import COLUMNS, USUAL, arrow_schema
 
 Reading = Callable[..., DataFrameReader]
 

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from milepost.cli import pipeline
 from milepost.cli.exits import Exit
 from milepost.cli.main import run
-from milepost.spark.pipelines.lake import Lake
+from milepost.spark.pipelines.lake.lake import Lake
 
 PATIENCE_S = 200
 

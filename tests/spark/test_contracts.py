@@ -39,12 +39,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming import DataStreamReader
 
 import pyspark_milepost
-from milepost.client.endpoint import Endpoint
-from milepost.spark import sink
-from milepost.spark.columns import COLUMNS, arrow_schema
-from milepost.spark.fetch import fetch
+from milepost.client.connection.endpoint import Endpoint
 from milepost.spark.offsets import Slice
+from milepost.spark.reading.fetch import fetch
 from milepost.spark.source import MilepostSource, TopicStreamReader
+from milepost.spark.values.columns import COLUMNS, arrow_schema
+from milepost.spark.writing import sink
 from spark.test_stream import PATIENCE_S, Sink, wait_until
 
 

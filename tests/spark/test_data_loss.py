@@ -9,12 +9,12 @@ import pulsar
 import pytest
 from compat.broker_process import BrokerProcess
 
-from milepost.client.endpoint import Endpoint
+from milepost.client.connection.endpoint import Endpoint
 from milepost.errors import DataLoss
-from milepost.spark.fetch import fetch
 from milepost.spark.offsets import Slice
 from milepost.spark.options import read_options
-from milepost.spark.survey import Survey
+from milepost.spark.reading.fetch import fetch
+from milepost.spark.reading.survey import Survey
 from spark.conftest import MESSAGE_SIZE_MAX
 
 TOPIC = "persistent://public/default/lossy"

@@ -16,7 +16,7 @@ TOUR_SECONDS_MAX = 280  # two minutes on an idle machine, and less
 def test_the_tour_ends_with_a_picture(spark: SparkSession, tmp_path: Path) -> None:
     # The session is there for its check of Java only: the tour has one of its own.
     done = subprocess.run(
-        [sys.executable, "-m", "milepost.cli.demo", "--out", str(tmp_path / "out")],
+        [sys.executable, "-m", "milepost.cli.tour.demo", "--out", str(tmp_path / "out")],
         capture_output=True,
         text=True,
         timeout=TOUR_SECONDS_MAX,

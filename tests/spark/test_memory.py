@@ -8,7 +8,7 @@ import sys
 from compat.broker_process import BrokerProcess
 
 from milepost.spark.options import read_options
-from milepost.spark.survey import Survey
+from milepost.spark.reading.survey import Survey
 from spark.conftest import Publisher
 
 SIZE = 5 << 20
@@ -17,9 +17,9 @@ FEW, MANY = 2, 14
 READ = """
 import sys
 from pathlib import Path
-from milepost.spark.fetch import fetch
+from milepost.spark.reading.fetch import fetch
 from milepost.spark.offsets import Slice
-from milepost.client.endpoint import Endpoint
+from milepost.client.connection.endpoint import Endpoint
 url, topic, end = sys.argv[1:]
 found = 0
 for batch in fetch(Endpoint(url=url), Slice(topic, 0, int(end)), ("index", "value")):

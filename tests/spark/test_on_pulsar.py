@@ -22,16 +22,16 @@ from pulsar.schema import AvroSchema
 from pyspark.sql import SparkSession
 
 import milepost.spark
-from milepost.client.endpoint import Endpoint
-from milepost.spark.fetch import fetch
+from milepost.client.connection.endpoint import Endpoint
 from milepost.spark.offsets import Slice
 from milepost.spark.options import ReadOptions, read_options
-from milepost.spark.pin import Pin
 from milepost.spark.pipelines.archive import archive
-from milepost.spark.pipelines.lakes import KINDS
+from milepost.spark.pipelines.lake.lakes import KINDS
 from milepost.spark.pipelines.replay import replay
 from milepost.spark.pipelines.verify import verify, verify_copy
-from milepost.spark.survey import Survey
+from milepost.spark.progress_subscription import Pin
+from milepost.spark.reading.fetch import fetch
+from milepost.spark.reading.survey import Survey
 from spark.conftest import Publisher
 from spark.test_values_by_schema import Older
 

@@ -23,7 +23,7 @@ from tidy.snippets import blocks
 from milepost.cli import pipeline
 from milepost.cli.exits import Exit
 from milepost.cli.main import run
-from milepost.spark.pipelines.lake import Lake
+from milepost.spark.pipelines.lake.lake import Lake
 from spark.conftest import MESSAGE_SIZE_MAX, values_of
 
 ROOT = Path(__file__).parents[2]

@@ -17,13 +17,13 @@ from pyspark.sql import SparkSession
 
 import milepost.spark
 from milepost.admin import Admin
-from milepost.client.endpoint import Endpoint
+from milepost.client.connection.endpoint import Endpoint
 from milepost.errors import MilepostError
 from milepost.spark.options import ReadOptions
 from milepost.spark.pipelines import archive as archiving
 from milepost.spark.pipelines.archive import archive
-from milepost.spark.pipelines.lake import Lake
-from milepost.spark.pipelines.lakes import open_lake
+from milepost.spark.pipelines.lake.lake import Lake
+from milepost.spark.pipelines.lake.lakes import open_lake
 from milepost.spark.pipelines.replay import replay
 from milepost.spark.pipelines.verify import verify, verify_copy
 from milepost.wire import pulsar_pb2 as pb

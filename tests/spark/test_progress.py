@@ -13,9 +13,9 @@ import pulsar
 from pyspark.sql import SparkSession
 
 from milepost.admin import Admin
-from milepost.spark.pipelines.history import RESETS, SAMPLES, record, write
 from milepost.spark.pipelines.progress import reduce
-from milepost.spark.pipelines.report import write_report
+from milepost.spark.pipelines.report.history import RESETS, SAMPLES, record, write
+from milepost.spark.pipelines.report.report import write_report
 
 Row = dict[str, Any]
 TOPIC = "persistent://public/default/t"

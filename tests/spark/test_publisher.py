@@ -9,7 +9,7 @@ import pulsar
 from compat.broker_process import BrokerProcess
 
 from milepost.spark.options import read_options
-from milepost.spark.survey import Survey
+from milepost.spark.reading.survey import Survey
 
 
 def test_chunks_are_cut_as_their_own_broker_says(

@@ -13,11 +13,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import milepost.spark
-from milepost.client.endpoint import Endpoint
+from milepost.client.connection.endpoint import Endpoint
 from milepost.errors import MilepostError
 from milepost.spark.options import ReadOptions
 from milepost.spark.pipelines.archive import Archived, archive
-from milepost.spark.pipelines.lakes import open_lake
+from milepost.spark.pipelines.lake.lakes import open_lake
 from milepost.spark.pipelines.replay import replay
 from milepost.spark.pipelines.verify import verify, verify_copy
 from spark.test_values_by_schema import NEWER, Older, send

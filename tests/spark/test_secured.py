@@ -18,11 +18,11 @@ from stage.security import SECURED, token
 from milepost.cli import pipeline
 from milepost.cli.exits import Exit
 from milepost.cli.main import run
-from milepost.client.endpoint import Endpoint
+from milepost.client.connection.endpoint import Endpoint
 from milepost.errors import ConnectError, InvalidInput, NotAuthenticated
-from milepost.spark.link import Link
 from milepost.spark.options import read_options
-from milepost.spark.survey import partitions_of
+from milepost.spark.reading.link import Link
+from milepost.spark.reading.survey import partitions_of
 from spark import program
 from spark.cluster import Cluster, Driver, bare_python, installed, wheel
 from spark.conftest import JAVA_VERSION_MIN, java_version

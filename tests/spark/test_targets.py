@@ -11,10 +11,10 @@ from compat.broker_process import BrokerProcess
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from milepost.client.endpoint import Endpoint
+from milepost.client.connection.endpoint import Endpoint
 from milepost.errors import CorruptData, NotAllowed, TopicNotFound
 from milepost.spark.pipelines.archive import archive
-from milepost.spark.pipelines.lakes import open_lake
+from milepost.spark.pipelines.lake.lakes import open_lake
 from milepost.spark.pipelines.replay import replay
 from milepost.spark.pipelines.verify import verify_copy
 from spark.conftest import values_of

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.streaming import DataStreamReader
 
 import milepost.spark
-from milepost.spark.keyed import bucket_of
+from milepost.spark.writing.keyed import bucket_of
 from spark.faults import Faults, FaultySource
 
 Reading = Callable[..., DataFrameReader]

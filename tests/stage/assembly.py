@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from milepost.broker.consumer import Consumer
+from milepost.broker.dispatch.consumer import Consumer
 from milepost.wire.events import Delivery, WireId
 from milepost.wire.metadata import chunk_info, split_entry
 from stage.heard import deliveries, shown

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from milepost.storage.catalog import ChangeCatalog
+from milepost.storage.catalog.catalog import ChangeCatalog
 
 
 def told(make: Callable[[Callable[[Any], Any]], Coroutine[Any, Any, Any]]) -> ChangeCatalog:

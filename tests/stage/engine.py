@@ -13,15 +13,15 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from milepost.errors import PersistenceError
-from milepost.storage.catalog import TopicRow
+from milepost.storage.catalog.catalog import TopicRow
 from milepost.storage.checkpoint import Checkpoint
 from milepost.storage.engine import _CatalogCall
-from milepost.storage.entry import Entry
 from milepost.storage.files import Files
-from milepost.storage.ledger import ReadPlan
-from milepost.storage.log import Log
-from milepost.storage.loss import Loss
-from milepost.storage.paging import LoopDisk, LoopFiles
+from milepost.storage.ledgers.entry import Entry
+from milepost.storage.ledgers.ledger import ReadPlan
+from milepost.storage.ledgers.log import Log
+from milepost.storage.ledgers.loss import Loss
+from milepost.storage.ledgers.paging import LoopDisk, LoopFiles
 from milepost.storage.store import Store
 
 T = TypeVar("T")

@@ -7,10 +7,10 @@ from typing import Any
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
 from milepost.wire.batches import SingleMessage, join_batch
-from milepost.wire.encode import send_frame
 from milepost.wire.events import Command, Send, Sends
 from milepost.wire.metadata import split_entry
 from milepost.wire.protocol import ServerProtocol
+from milepost.wire.scanners.encode import send_frame
 
 PRODUCER = "p"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from milepost.broker.consumer import Consumer
+from milepost.broker.dispatch.consumer import Consumer
 from milepost.positions.ackset import AckSet
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.batches import split_batch

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from milepost.errors import PersistenceError
 from milepost.storage.header import HEADER_SIZE, JOURNAL, FileHeader
-from milepost.storage.journal import FOLDER, SUFFIX, Journal, file_name
-from milepost.storage.records import FACT, Scan, scan, seed_of
+from milepost.storage.journal.journal import FOLDER, SUFFIX, Journal, file_name
+from milepost.storage.journal.records import FACT, Scan, scan, seed_of
 from milepost.testing import MemoryFiles
 
 INCARNATION = bytes(range(16))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from milepost.spark.entries import RawEntry
+from milepost.spark.reading.entries import RawEntry
 from milepost.wire import SingleMessage, encode_broker_entry, join_batch, split_entry
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.compression import compress
-from milepost.wire.encode import encode_entry_head
+from milepost.wire.scanners.encode import encode_entry_head
 
 NOW = 1_700_000_000_000
 

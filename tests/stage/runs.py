@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Self
 
-from milepost.client.endpoint import Endpoint
-from milepost.spark.blocks import Block
-from milepost.spark.deliveries import TaskLink
+from milepost.client.connection.endpoint import Endpoint
+from milepost.spark.reading.blocks import Block
+from milepost.spark.reading.deliveries import TaskLink
 from milepost.wire import ClientProtocol, Delivery
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.replies import connected

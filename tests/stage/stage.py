@@ -19,18 +19,18 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from milepost.broker.broadcast import BroadcastGroup, MemberSubscription
 from milepost.broker.broker import Broker
-from milepost.broker.consumer import NO_EPOCH, Consumer
-from milepost.broker.dispatch import EXCLUSIVE
-from milepost.broker.producer import Producer
-from milepost.broker.settings import Settings
-from milepost.broker.subscription import Subscription
-from milepost.broker.topic import Publication, Topic
+from milepost.broker.dispatch.consumer import NO_EPOCH, Consumer
+from milepost.broker.dispatch.dispatchers import EXCLUSIVE
+from milepost.broker.settings.settings import Settings
+from milepost.broker.subscription.broadcast import BroadcastGroup, MemberSubscription
+from milepost.broker.subscription.subscription import Subscription
+from milepost.broker.topic.producer import Producer
+from milepost.broker.topic.topic import Publication, Topic
 from milepost.positions.names import TopicName
+from milepost.storage.catalog.sqlite_catalog import SqliteCatalog
 from milepost.storage.engine import StorageEngine
-from milepost.storage.log import RollPolicy
-from milepost.storage.sqlite_catalog import SqliteCatalog
+from milepost.storage.ledgers.log import RollPolicy
 from milepost.storage.store import Store
 from milepost.testing.clock import ManualClock
 from milepost.testing.files import MemoryFiles

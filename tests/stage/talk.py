@@ -6,7 +6,7 @@ import inspect
 import itertools
 from typing import Any
 
-from milepost.broker.handlers import HANDLERS
+from milepost.broker.connection.handlers import HANDLERS
 from milepost.positions import unsigned64
 from milepost.testing.peer import Loopback
 from milepost.wire import pulsar_pb2 as pb

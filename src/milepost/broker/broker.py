@@ -13,32 +13,34 @@ from functools import partial
 from typing import Any
 
 from milepost import __version__
-from milepost.broker import membership, opening, volatile
-from milepost.broker.access import ProducerAccess
-from milepost.broker.admissions import Admissions
-from milepost.broker.broadcast import BROADCAST, BroadcastGroup, MemberSubscription
-from milepost.broker.connection_limits import ConnectionLimits
-from milepost.broker.consumer import Consumer
-from milepost.broker.counters import Counters
-from milepost.broker.directory import Directory, fetch_topic
+from milepost.broker import topic_loader as opening
+from milepost.broker.connection.access_control import Guard
+from milepost.broker.connection.session import Session
+from milepost.broker.directory.directory import Directory, fetch_topic
+from milepost.broker.directory.schema_registry import SchemaRegistry
+from milepost.broker.directory.topic_watchers import TopicWatchers
+from milepost.broker.dispatch.consumer import Consumer
 from milepost.broker.dynamic_settings import DynamicSettings
-from milepost.broker.guard import Guard
-from milepost.broker.housekeeping import Housekeeping
-from milepost.broker.limits import Limits
-from milepost.broker.parts import NewSubscription
-from milepost.broker.pressure import Pressure
-from milepost.broker.progress import sample
-from milepost.broker.rates import RateBoard
-from milepost.broker.recent_reads import RecentReads
-from milepost.broker.round import Round
-from milepost.broker.schemas import SchemaRegistry
-from milepost.broker.session import Session
-from milepost.broker.settings import Settings
-from milepost.broker.steward import Steward
-from milepost.broker.subscription import Subscription
-from milepost.broker.topic import CREATED_MS, Topic
-from milepost.broker.volatile import VolatileTopic
-from milepost.broker.watchers import TopicWatchers
+from milepost.broker.limits.connection_limits import ConnectionLimits
+from milepost.broker.limits.memory import Pressure
+from milepost.broker.limits.subscription_limits import Limits
+from milepost.broker.metrics.counters import Counters
+from milepost.broker.metrics.rates import RateBoard
+from milepost.broker.monitoring.progress import sample
+from milepost.broker.operations import broadcast_members
+from milepost.broker.operations.housekeeping import Housekeeping
+from milepost.broker.operations.policy_enforcement import Steward
+from milepost.broker.settings.settings import Settings
+from milepost.broker.subscription.broadcast import BROADCAST, BroadcastGroup, MemberSubscription
+from milepost.broker.subscription.flush_round import Round
+from milepost.broker.subscription.parts import NewSubscription
+from milepost.broker.subscription.shared_reads import RecentReads
+from milepost.broker.subscription.subscription import Subscription
+from milepost.broker.topic import non_persistent
+from milepost.broker.topic.non_persistent import VolatileTopic
+from milepost.broker.topic.producer_access import ProducerAccess
+from milepost.broker.topic.producer_admission import Admissions
+from milepost.broker.topic.topic import CREATED_MS, Topic
 from milepost.clock import Clock
 from milepost.cursor import snapshot
 from milepost.cursor.cursor import Cursor
@@ -50,10 +52,10 @@ from milepost.errors import (
     TopicNotFound,
 )
 from milepost.positions.names import TopicName
-from milepost.storage.catalog import Catalog, Doc, Snapshot, StateRow
+from milepost.storage.catalog.catalog import Catalog, Doc, Snapshot, StateRow
 from milepost.storage.engine import StorageEngine
-from milepost.storage.entry import Entry
-from milepost.storage.ledger import ReadPlan
+from milepost.storage.ledgers.entry import Entry
+from milepost.storage.ledgers.ledger import ReadPlan
 from milepost.wire import replies
 
 logger = logging.getLogger(__name__)
@@ -198,10 +200,10 @@ class Broker:
         for part in subscription.parts():
             sample(part, int(now * 1000))
         if isinstance(subscription, BroadcastGroup):
-            membership.tick(self, subscription)
+            broadcast_members.tick(self, subscription)
 
     def _drop_idle(self, now: float) -> None:
-        for idle in volatile.idle(self.topics.values()):
+        for idle in non_persistent.idle(self.topics.values()):
             idle.is_closed = True  # for who is on its way to it
             del self.topics[str(idle.name)]
         for subscription, until in list(self._orphans.items()):
@@ -237,7 +239,9 @@ class Broker:
     async def topics_of_namespace(self, namespace: str, mode: str = "PERSISTENT") -> list[str]:
         stored = [] if mode == "NON_PERSISTENT" else self.directory.topics(namespace)
         return (
-            stored if mode == "PERSISTENT" else [*volatile.names(self.topics, namespace), *stored]
+            stored
+            if mode == "PERSISTENT"
+            else [*non_persistent.names(self.topics, namespace), *stored]
         )
 
     def new_producer_name(self) -> str:
@@ -425,7 +429,7 @@ class Broker:
 
         def delete(catalog: Catalog) -> None:
             # A member may be on its way: without its group it would belong to none.
-            late = membership.states_of(catalog, topic, subscription.name)
+            late = broadcast_members.states_of(catalog, topic, subscription.name)
             for state_id in {*state_ids, *late}:
                 catalog.delete_state(state_id, sequence)
 
@@ -453,14 +457,14 @@ class Broker:
             self.drop_reader(subscription)
 
     async def join_group(self, group: BroadcastGroup, member: str) -> MemberSubscription:
-        return await membership.join(self, group, member)
+        return await broadcast_members.join(self, group, member)
 
     async def forget_member(self, member: MemberSubscription) -> None:
-        await membership.forget(self, member)
+        await broadcast_members.forget(self, member)
 
     def note_presence(self, member: MemberSubscription) -> None:
         """A member of a broadcast group has a consumer, or has none any more."""
-        membership.note(self, member)
+        broadcast_members.note(self, member)
 
     def close_consumer(self, consumer: Consumer) -> None:
         """End a consumer from this side; its client subscribes again."""

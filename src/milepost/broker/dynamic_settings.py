@@ -18,11 +18,11 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from milepost.broker import kept_settings
-from milepost.broker.setting import Alias, Setting, Value
-from milepost.broker.settings import TABLE, Settings
+from milepost.broker.settings import kept_settings
+from milepost.broker.settings.setting import Alias, Setting, Value
+from milepost.broker.settings.settings import TABLE, Settings
 from milepost.errors import InvalidSetting, PreconditionFailed
-from milepost.storage.catalog import Catalog, Doc
+from milepost.storage.catalog.catalog import Catalog, Doc
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker

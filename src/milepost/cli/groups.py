@@ -3,7 +3,7 @@
 A table of names is all that help needs. A command's own module (and with it the broker, the HTTP
 client or protobuf) is imported when the command runs.
 
-    topics = LazyGroup("topics", table={"list": Lazy("milepost.cli.topics:list_topics", "…")})
+    topics = LazyGroup("topics", table={"list": Lazy("milepost.cli.admin.topics:list_topics", "…")})
 """
 
 from __future__ import annotations

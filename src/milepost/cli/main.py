@@ -17,46 +17,66 @@ from milepost.cli.exits import Exit, explain, one_line
 from milepost.cli.groups import Lazy, LazyGroup
 
 COMMANDS = {
-    "serve": Lazy("milepost.cli.serve:serve", "Run the broker."),
-    "standalone": Lazy("milepost.cli.serve:serve", "The same, by the name Pulsar has for it."),
-    "topics": Lazy("milepost.cli.topics_group:topics", "Topics, as `pulsar-admin topics`."),
+    "serve": Lazy("milepost.cli.server.serve:serve", "Run the broker."),
+    "standalone": Lazy(
+        "milepost.cli.server.serve:serve", "The same, by the name Pulsar has for it."
+    ),
+    "topics": Lazy("milepost.cli.admin.topics_group:topics", "Topics, as `pulsar-admin topics`."),
     "subscriptions": Lazy(
-        "milepost.cli.subscriptions:subscriptions", "Subscriptions and their progress."
+        "milepost.cli.progress.subscriptions:subscriptions", "Subscriptions and their progress."
     ),
-    "progress": Lazy("milepost.cli.progress:progress", "How far every group is, trouble first."),
-    "topicPolicies": Lazy("milepost.cli.topics_group:topic_policies", "Policies of topics."),
+    "progress": Lazy(
+        "milepost.cli.progress.progress:progress", "How far every group is, trouble first."
+    ),
+    "topicPolicies": Lazy("milepost.cli.admin.topics_group:topic_policies", "Policies of topics."),
     "namespaces": Lazy(
-        "milepost.cli.namespaces_group:namespaces", "Namespaces and their policies."
+        "milepost.cli.admin.namespaces_group:namespaces", "Namespaces and their policies."
     ),
-    "tenants": Lazy("milepost.cli.tenants:tenants", "Tenants."),
-    "schemas": Lazy("milepost.cli.schemas:schemas", "Schemas of topics."),
-    "clusters": Lazy("milepost.cli.tenants:clusters", "Clusters.", is_hidden=True),
+    "tenants": Lazy("milepost.cli.admin.tenants:tenants", "Tenants."),
+    "schemas": Lazy("milepost.cli.admin.schemas:schemas", "Schemas of topics."),
+    "clusters": Lazy("milepost.cli.admin.tenants:clusters", "Clusters.", is_hidden=True),
     "resourcegroups": Lazy(
-        "milepost.cli.resource_groups:resourcegroups", "Rates that topics share.", is_hidden=True
+        "milepost.cli.admin.resource_groups:resourcegroups",
+        "Rates that topics share.",
+        is_hidden=True,
     ),
     "broker-stats": Lazy(
-        "milepost.cli.resource_groups:broker_stats", "The broker's numbers.", is_hidden=True
+        "milepost.cli.admin.resource_groups:broker_stats", "The broker's numbers.", is_hidden=True
     ),
     "non-persistent": Lazy(
-        "milepost.cli.topic_placement:non_persistent", "Non-persistent topics.", is_hidden=True
+        "milepost.cli.admin.topic_placement:non_persistent",
+        "Non-persistent topics.",
+        is_hidden=True,
     ),
-    "brokers": Lazy("milepost.cli.brokers:brokers", "The broker's health, version and settings."),
-    "produce": Lazy("milepost.cli.produce:produce", "Publish arguments, files or lines."),
-    "consume": Lazy("milepost.cli.consume:consume", "Print messages, as a Unix filter likes them."),
-    "peek": Lazy("milepost.cli.peek:peek", "Look at messages without consuming them."),
-    "explain": Lazy("milepost.cli.explain:explain", "Decode an id or an index; say where it lies."),
-    "seek": Lazy("milepost.cli.seek:seek", "Move a subscription, and say what that does."),
-    "perf": Lazy("milepost.cli.perf:perf", "Measure publishing and consuming."),
-    "verify": Lazy("milepost.cli.verify:verify", "Check a data directory, without a broker."),
+    "brokers": Lazy(
+        "milepost.cli.admin.brokers:brokers", "The broker's health, version and settings."
+    ),
+    "produce": Lazy("milepost.cli.messages.produce:produce", "Publish arguments, files or lines."),
+    "consume": Lazy(
+        "milepost.cli.messages.consume:consume", "Print messages, as a Unix filter likes them."
+    ),
+    "peek": Lazy("milepost.cli.messages.peek:peek", "Look at messages without consuming them."),
+    "explain": Lazy(
+        "milepost.cli.progress.explain:explain", "Decode an id or an index; say where it lies."
+    ),
+    "seek": Lazy("milepost.cli.progress.seek:seek", "Move a subscription, and say what that does."),
+    "perf": Lazy("milepost.cli.messages.perf:perf", "Measure publishing and consuming."),
+    "verify": Lazy(
+        "milepost.cli.server.verify:verify", "Check a data directory, without a broker."
+    ),
     "pipeline": Lazy("milepost.cli.pipeline:pipeline", "Topics into lakes and back, by Spark."),
-    "context": Lazy("milepost.cli.context:context", "Names for the brokers that you work with."),
-    "tokens": Lazy("milepost.cli.tokens:tokens", "Keys, and tokens signed with them."),
-    "config": Lazy("milepost.cli.config:config", "Show the settings and where they come from."),
+    "context": Lazy(
+        "milepost.cli.connection.context:context", "Names for the brokers that you work with."
+    ),
+    "tokens": Lazy("milepost.cli.admin.tokens:tokens", "Keys, and tokens signed with them."),
+    "config": Lazy(
+        "milepost.cli.server.config:config", "Show the settings and where they come from."
+    ),
     "admin": Lazy(
-        "milepost.cli.admin_group:admin", "The same as pulsar-admin: exit codes 0 and 1."
+        "milepost.cli.admin.admin_group:admin", "The same as pulsar-admin: exit codes 0 and 1."
     ),
     "completion": Lazy("milepost.cli.completion:completion", "Let a shell complete commands."),
-    "demo": Lazy("milepost.cli.demo:demo", "A short tour: crash the broker, lose nothing."),
+    "demo": Lazy("milepost.cli.tour.demo:demo", "A short tour: crash the broker, lose nothing."),
     "version": Lazy("milepost.cli.version:version", "Print the version."),
 }
 
@@ -71,7 +91,7 @@ class _Root(LazyGroup):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        from milepost.cli.connection import connection_options
+        from milepost.cli.connection.connection import connection_options
         from milepost.cli.output import output_option
 
         self.params += [*connection_options(hidden=False), output_option()]

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import click
 
+from milepost.cli.admin.policy_group import PolicyGroup
 from milepost.cli.main import milepost
-from milepost.cli.policy_group import PolicyGroup
 
 INTRODUCTION = """\
 # Command line

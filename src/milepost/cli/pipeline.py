@@ -22,18 +22,18 @@ import click
 
 from milepost.cli import java
 from milepost.cli.bars import bar
-from milepost.cli.connection import connection
+from milepost.cli.connection.connection import connection
+from milepost.cli.connection.remote import RemoteCommand
 from milepost.cli.exits import CommandFailed, Exit
+from milepost.cli.messages.peek import partitions_of
 from milepost.cli.output import note, show_rows
-from milepost.cli.peek import partitions_of
 from milepost.cli.quantities import DURATION, Number
-from milepost.cli.quiet import quiet
-from milepost.cli.remote import RemoteCommand
-from milepost.cli.stopping import stopping
-from milepost.client.endpoint import FILES, Endpoint
+from milepost.cli.server.stopping import stopping
+from milepost.cli.tour.quiet import quiet
+from milepost.client.connection.endpoint import FILES, Endpoint
 
 if TYPE_CHECKING:
-    from milepost.spark.pipelines.lakes import AnyLake
+    from milepost.spark.pipelines.lake.lakes import AnyLake
 
 LAKE = click.Path(file_okay=False, path_type=Path)
 FOLLOW_EVERY_S = 10
@@ -88,7 +88,7 @@ def _broker(topic: str, *, creates: bool = False) -> Endpoint:
 
 def _lake(directory: Path) -> AnyLake:
     """A lake that something was archived into; exit 5 if there is none."""
-    from milepost.spark.pipelines.lakes import open_lake
+    from milepost.spark.pipelines.lake.lakes import open_lake
 
     found = open_lake(directory)
     if not found.end:
@@ -289,7 +289,7 @@ def progress(
     if topic is not None and namespace is not None:
         raise click.UsageError("a topic has a namespace already: say --topic or --namespace")
     _check_installed()
-    from milepost.spark.pipelines.history import files
+    from milepost.spark.pipelines.report.history import files
 
     if record is None:
         files(history, "samples")  # none: there is nothing to start Spark for
@@ -299,7 +299,7 @@ def progress(
         _record(history, record, every, topic, namespace, group)
     spark = start_spark(master)
     from milepost.spark.pipelines.progress import reduce
-    from milepost.spark.pipelines.report import write_report
+    from milepost.spark.pipelines.report.report import write_report
 
     tables = reduce(spark, history)
     paths = write_report(tables, out or history / "report")
@@ -326,7 +326,7 @@ def _record(
     namespace: str | None,
     group: str | None,
 ) -> None:
-    from milepost.spark.pipelines import history as recording
+    from milepost.spark.pipelines.report import history as recording
 
     with connection().admin() as admin, stopping() as stop, bar("recording") as show:
         recording.record(

@@ -15,20 +15,20 @@ import weakref
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from milepost.client import loggers
-from milepost.client.auth import Authentication
 from milepost.client.client_options import ClientOptions
-from milepost.client.consumers import AnyConsumer, ConsumerMaker
-from milepost.client.context import Context, ForkGuard
-from milepost.client.dead_letters import Encryption
-from milepost.client.lookup import Lookup
+from milepost.client.connection.auth import Authentication
+from milepost.client.connection.context import Context, ForkGuard
+from milepost.client.connection.lookup import Lookup
+from milepost.client.connection.pool import ConnectionPool
+from milepost.client.consuming.consumers import AnyConsumer, ConsumerMaker
+from milepost.client.consuming.dead_letters import Encryption
+from milepost.client.consuming.reader import Reader
+from milepost.client.consuming.table_view import TableView
+from milepost.client.messages.seek_target import Target
 from milepost.client.options import ConsumerOptions, ProducerOptions, ReaderOptions
-from milepost.client.partitioned_producer import PartitionedProducer
-from milepost.client.pool import ConnectionPool
-from milepost.client.producer import Producer
-from milepost.client.reader import Reader
+from milepost.client.producing.partitioned_producer import PartitionedProducer
+from milepost.client.producing.producer import Producer
 from milepost.client.signatures import taking
-from milepost.client.table_view import TableView
-from milepost.client.targets import Target
 from milepost.clock import SystemClock
 from milepost.errors import AlreadyClosed, InvalidInput, NotAllowed
 from milepost.positions import EARLIEST, ChunkMessageId, MessageId, TopicName, signed64

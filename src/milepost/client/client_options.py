@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from dataclasses import KW_ONLY, dataclass
 
-from milepost.client.auth import Authentication
-from milepost.client.backoff import FIRST_S, MAX_S
+from milepost.client.connection.auth import Authentication
+from milepost.client.connection.backoff import FIRST_S, MAX_S
+from milepost.client.connection.service_url import ServiceUrl
+from milepost.client.connection.tls import TlsOptions
 from milepost.client.loggers import ConsoleLogger, FileLogger
 from milepost.client.options import check
-from milepost.client.service_url import ServiceUrl
-from milepost.client.tls import TlsOptions
 from milepost.clock import Clock
 from milepost.errors import InvalidInput
 

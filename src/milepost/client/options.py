@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
-from milepost.client.key_reader import CryptoKeyReader
+from milepost.client.messages.key_reader import CryptoKeyReader
 from milepost.client.policies import (
     BatchingType,
     CompressionType,

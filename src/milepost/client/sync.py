@@ -21,18 +21,18 @@ from datetime import timedelta
 from typing import Any, Self
 
 from milepost.client import client as aio
-from milepost.client.consumer import Acked
-from milepost.client.consumer import Consumer as AsyncConsumer
-from milepost.client.loop_thread import LoopThread
-from milepost.client.message import Message
+from milepost.client.connection.loop_thread import LoopThread
+from milepost.client.consuming.consumer import Acked
+from milepost.client.consuming.consumer import Consumer as AsyncConsumer
+from milepost.client.consuming.reader import Reader as AsyncReader
+from milepost.client.consuming.table_view import TableView as AsyncTableView
+from milepost.client.messages.message import Message
 from milepost.client.options import ConsumerOptions, ProducerOptions, ReaderOptions
-from milepost.client.outgoing import Sent
-from milepost.client.producer import Producer as AsyncProducer
-from milepost.client.reader import Reader as AsyncReader
+from milepost.client.producing.outgoing import Sent
+from milepost.client.producing.producer import Producer as AsyncProducer
 from milepost.client.results import Result, result_of
 from milepost.client.signatures import Facade, blocking, direct, like, on_loop, taking
 from milepost.client.statistics import ConsumerStatistics, ProducerStatistics
-from milepost.client.table_view import TableView as AsyncTableView
 from milepost.errors import AlreadyClosed, MilepostError
 from milepost.positions import MessageId
 

@@ -15,7 +15,7 @@ from fastapi import APIRouter
 
 from milepost.broker.auth.operations import Operation
 from milepost.errors import Absent
-from milepost.rest.permission import needs
+from milepost.rest.route_access import needs
 
 router = APIRouter(tags=["not here"], dependencies=[needs(Operation.IDENTIFIED)])
 

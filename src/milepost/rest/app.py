@@ -18,13 +18,16 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from milepost import __version__
-from milepost.broker.health import Health
+from milepost.broker.monitoring.self_check import Health
 from milepost.errors import MilepostError, NotAuthenticated
-from milepost.rest import (
-    absent,
+from milepost.rest import absent
+from milepost.rest.edge import Edge
+from milepost.rest.hosts import HostRules
+from milepost.rest.metrics import broker_metrics, metrics
+from milepost.rest.request import Elsewhere
+from milepost.rest.resources import (
     backlogs,
     broker_config,
-    broker_metrics,
     broker_stats,
     brokers,
     bundles,
@@ -36,7 +39,6 @@ from milepost.rest import (
     maintenance,
     message_ids,
     messages,
-    metrics,
     namespaces,
     offload,
     older_paths,
@@ -53,10 +55,7 @@ from milepost.rest import (
     topic_permissions,
     topics,
 )
-from milepost.rest.edge import Edge
-from milepost.rest.hosts import HostRules
-from milepost.rest.permission import check_routes
-from milepost.rest.request import Elsewhere
+from milepost.rest.route_access import check_routes
 from milepost.rest.shortcut import Shortcut
 
 if TYPE_CHECKING:

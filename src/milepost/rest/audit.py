@@ -10,7 +10,7 @@ import logging
 
 from fastapi import Request
 
-from milepost.rest.reset import who
+from milepost.rest.resources.reset import who
 
 logger = logging.getLogger("milepost.audit")
 

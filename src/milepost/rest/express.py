@@ -19,10 +19,10 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from milepost.broker.inspection import user_message_at
+from milepost.broker.messages.inspection import user_message_at
 from milepost.errors import IndexNotFound
 from milepost.rest.hosts import HostRules
-from milepost.rest.message_ids import BY_INDEX
+from milepost.rest.resources.message_ids import BY_INDEX
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

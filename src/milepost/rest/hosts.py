@@ -11,8 +11,8 @@ from __future__ import annotations
 import ipaddress
 from urllib.parse import urlsplit
 
-from milepost.broker import listeners
-from milepost.broker.settings import Settings
+from milepost.broker.settings import advertised_listeners
+from milepost.broker.settings.settings import Settings
 
 ANY = "*"
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS", "TRACE"}
@@ -28,7 +28,9 @@ class HostRules:
             "localhost",
             settings.host.lower(),
             settings.advertised_host.lower(),
-            *listeners.host_names(listeners.parse(settings.advertised_listeners)),
+            *advertised_listeners.host_names(
+                advertised_listeners.parse(settings.advertised_listeners)
+            ),
             *named,
         }
 

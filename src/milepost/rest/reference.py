@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 
 from milepost.rest import absent
 from milepost.rest.app import RESOURCES
-from milepost.rest.permission import operation_of
+from milepost.rest.route_access import operation_of
 
 INTRODUCTION = """\
 # REST

@@ -12,8 +12,8 @@ from fastapi import Depends, Query, Request, Response
 from starlette.convertors import Convertor, register_url_convertor
 
 from milepost.broker.broker import Broker
-from milepost.broker.subscription import Subscription
-from milepost.broker.topic import Topic
+from milepost.broker.subscription.subscription import Subscription
+from milepost.broker.topic.topic import Topic
 from milepost.errors import (
     InvalidInput,
     MilepostError,

@@ -22,8 +22,8 @@ from milepost import __version__
 from milepost.broker.auth.certificates import Certificate
 from milepost.rest.app import create_app
 from milepost.rest.express import Express
-from milepost.rest.lookup import http_url, https_url
-from milepost.rest.permission import CERTIFICATE
+from milepost.rest.resources.lookup import http_url, https_url
+from milepost.rest.route_access import CERTIFICATE
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker

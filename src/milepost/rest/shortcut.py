@@ -15,8 +15,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from milepost.broker.auth.operations import Operation
 from milepost.errors import MilepostError
-from milepost.rest.message_ids import BY_INDEX, get_message_id_by_index
-from milepost.rest.permission import Need
+from milepost.rest.resources.message_ids import BY_INDEX, get_message_id_by_index
+from milepost.rest.route_access import Need
 
 _SUFFIX = f"/{BY_INDEX}"
 _PATH = re.compile(

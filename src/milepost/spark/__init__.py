@@ -48,7 +48,7 @@ def arrange(frame: DataFrame, unique_key: str, *, tasks: int | None = None) -> D
 
     from pyspark.sql import functions
 
-    from milepost.spark.keyed import BUCKETS
+    from milepost.spark.writing.keyed import BUCKETS
 
     key = functions.col(unique_key)
     if frame.schema[unique_key].dataType.simpleString() != "binary":
@@ -88,6 +88,6 @@ def table(spark: SparkSession, topic: str, lake: str | Path, **options: Any) -> 
     """
     from pathlib import Path
 
-    from milepost.spark.joined import table as joined
+    from milepost.spark.reading.joined import table as joined
 
     return joined(spark, topic, Path(lake), **options)

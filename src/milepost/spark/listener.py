@@ -14,10 +14,10 @@ from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from milepost.client.endpoint import Endpoint
+from milepost.client.connection.endpoint import Endpoint
 from milepost.errors import InvalidCheckpoint, MilepostError
 from milepost.spark.offsets import Offsets, from_json
-from milepost.spark.pin import Pin
+from milepost.spark.progress_subscription import Pin
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
-from milepost.client.endpoint import Endpoint
+from milepost.client.connection.endpoint import Endpoint
 from milepost.errors import InvalidInput, InvalidMessageId, InvalidOption
 from milepost.positions.ids import MessageId
 from milepost.positions.names import TopicName

@@ -39,7 +39,6 @@ from milepost.clock import SystemClock
 from milepost.errors import InvalidOption, InvalidRange, NotAllowed
 from milepost.positions.names import TopicName
 from milepost.spark.border import plainly
-from milepost.spark.columns import ddl
 from milepost.spark.offsets import (
     BLOCK_MESSAGES,
     Offsets,
@@ -52,10 +51,11 @@ from milepost.spark.offsets import (
     slices,
 )
 from milepost.spark.options import ReadOptions, WriteOptions, read_options, write_options
-from milepost.spark.pin import Pin
-from milepost.spark.pushdown import Predicates, taken
-from milepost.spark.survey import Survey
-from milepost.spark.wanted import Wanted, declared_value, loaded_columns, wanted
+from milepost.spark.progress_subscription import Pin
+from milepost.spark.reading.pushdown import Predicates, taken
+from milepost.spark.reading.survey import Survey
+from milepost.spark.values.columns import ddl
+from milepost.spark.values.query_columns import Wanted, declared_value, loaded_columns, wanted
 
 # A task for less is more trouble than help, unless more tasks are asked for.
 SLICE_MESSAGES_MIN: Final = 10_000
@@ -91,13 +91,13 @@ class MilepostSource(DataSource):
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        from milepost.spark.sink import TopicWriter
+        from milepost.spark.writing.sink import TopicWriter
 
         return TopicWriter(_write_options(self.options, overwrite), schema)
 
     @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        from milepost.spark.sink import TopicStreamWriter
+        from milepost.spark.writing.sink import TopicStreamWriter
 
         return TopicStreamWriter(_write_options(self.options, overwrite), schema)
 
@@ -136,7 +136,7 @@ class _Reads:
 
     @plainly
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        from milepost.spark.fetch import fetch
+        from milepost.spark.reading.fetch import fetch
 
         part = partition.value
         if part is None:

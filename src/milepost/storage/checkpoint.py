@@ -20,13 +20,13 @@ from __future__ import annotations
 import errno
 from typing import NamedTuple
 
-from milepost.storage.catalog import LEDGER_TOMB, Catalog, Snapshot
+from milepost.storage.catalog.catalog import LEDGER_TOMB, Catalog, Snapshot
 from milepost.storage.files import Files
-from milepost.storage.journal import FOLDER as JOURNAL_FOLDER
-from milepost.storage.journal import file_name
-from milepost.storage.ledger import FOLDER as LEDGER_FOLDER
-from milepost.storage.ledger import Flush, Ledger
-from milepost.storage.loss import Loss, Shortage
+from milepost.storage.journal.journal import FOLDER as JOURNAL_FOLDER
+from milepost.storage.journal.journal import file_name
+from milepost.storage.ledgers.ledger import FOLDER as LEDGER_FOLDER
+from milepost.storage.ledgers.ledger import Flush, Ledger
+from milepost.storage.ledgers.loss import Loss, Shortage
 
 # Errors that say nothing about the ledger which met them: they would meet any other.
 _EVERYBODYS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM))

@@ -19,19 +19,19 @@ from typing import Any, TypeVar
 
 from milepost.clock import Clock
 from milepost.errors import PersistenceError
-from milepost.storage.catalog import Catalog, TopicRow
+from milepost.storage.catalog.catalog import Catalog, TopicRow
+from milepost.storage.catalog.sqlite_catalog import FILE as CATALOG_FILE
+from milepost.storage.catalog.sqlite_catalog import SqliteCatalog
 from milepost.storage.checkpoint import Checkpoint
-from milepost.storage.committer import Committer, told
-from milepost.storage.entry import Entry
 from milepost.storage.files import Files, RealFiles
-from milepost.storage.ledger import ReadPlan
+from milepost.storage.journal.committer import Committer, told
+from milepost.storage.journal.loop_commit import Shortcut
+from milepost.storage.ledgers.entry import Entry
+from milepost.storage.ledgers.ledger import ReadPlan
+from milepost.storage.ledgers.log import Log
+from milepost.storage.ledgers.loss import Loss
+from milepost.storage.ledgers.paging import LoopDisk, LoopFiles
 from milepost.storage.lock import DirectoryLock
-from milepost.storage.log import Log
-from milepost.storage.loss import Loss
-from milepost.storage.paging import LoopDisk, LoopFiles
-from milepost.storage.shortcut import Shortcut
-from milepost.storage.sqlite_catalog import FILE as CATALOG_FILE
-from milepost.storage.sqlite_catalog import SqliteCatalog
 from milepost.storage.store import Store
 
 logger = logging.getLogger(__name__)

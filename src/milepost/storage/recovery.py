@@ -20,17 +20,12 @@ from dataclasses import dataclass, field
 
 from milepost.errors import CorruptData, MilepostError
 from milepost.positions.ids import Position
-from milepost.storage.catalog import LEDGER_TOMB, STATE_TOMB, TOPIC_TOMB, Catalog
-from milepost.storage.entry import HEADER_SIZE as ENTRY_HEADER_SIZE
-from milepost.storage.entry import Block, decode_entries
+from milepost.storage.catalog.catalog import LEDGER_TOMB, STATE_TOMB, TOPIC_TOMB, Catalog
 from milepost.storage.files import Files
 from milepost.storage.header import HEADER_SIZE, JOURNAL, FileHeader
-from milepost.storage.journal import FOLDER as JOURNAL_FOLDER
-from milepost.storage.journal import SUFFIX, Carried, file_name
-from milepost.storage.ledger import FOLDER as LEDGER_FOLDER
-from milepost.storage.ledger import Ledger, LedgerRow, ledger_path
-from milepost.storage.log import Log
-from milepost.storage.records import (
+from milepost.storage.journal.journal import FOLDER as JOURNAL_FOLDER
+from milepost.storage.journal.journal import SUFFIX, Carried, file_name
+from milepost.storage.journal.records import (
     ENTRIES,
     FACT,
     FACTS,
@@ -43,7 +38,12 @@ from milepost.storage.records import (
     scan,
     seed_of,
 )
-from milepost.storage.runway import BLOCK_SIZE
+from milepost.storage.journal.runway import BLOCK_SIZE
+from milepost.storage.ledgers.entry import HEADER_SIZE as ENTRY_HEADER_SIZE
+from milepost.storage.ledgers.entry import Block, decode_entries
+from milepost.storage.ledgers.ledger import FOLDER as LEDGER_FOLDER
+from milepost.storage.ledgers.ledger import Ledger, LedgerRow, ledger_path
+from milepost.storage.ledgers.log import Log
 
 logger = logging.getLogger(__name__)
 

@@ -20,19 +20,19 @@ from contextlib import contextmanager
 
 from milepost.clock import Clock
 from milepost.errors import CorruptData, PersistenceError
-from milepost.storage.catalog import Catalog, Snapshot, TopicRow
+from milepost.storage.catalog.catalog import Catalog, Snapshot, TopicRow
 from milepost.storage.checkpoint import Checkpoint
 from milepost.storage.files import Files
-from milepost.storage.journal import FOLDER as JOURNAL_FOLDER
-from milepost.storage.journal import Done, Journal
-from milepost.storage.ledger import FOLDER as LEDGER_FOLDER
-from milepost.storage.ledger import Flush, Ledger, LedgerRow, ledger_path, mileposts_path
-from milepost.storage.log import Log, RollPolicy
-from milepost.storage.loss import Loss, Shortage
-from milepost.storage.records import FACT, FACTS, STATE, Part, encode_parts
+from milepost.storage.journal.journal import FOLDER as JOURNAL_FOLDER
+from milepost.storage.journal.journal import Done, Journal
+from milepost.storage.journal.records import FACT, FACTS, STATE, Part, encode_parts
+from milepost.storage.journal.runway import AHEAD_DEFAULT, PIECE_SIZE
+from milepost.storage.ledgers.ledger import FOLDER as LEDGER_FOLDER
+from milepost.storage.ledgers.ledger import Flush, Ledger, LedgerRow, ledger_path, mileposts_path
+from milepost.storage.ledgers.log import Log, RollPolicy
+from milepost.storage.ledgers.loss import Loss, Shortage
+from milepost.storage.ledgers.tail import TAIL_SIZE_DEFAULT, TailCache
 from milepost.storage.recovery import Recovered, RecoveryReport, recover
-from milepost.storage.runway import AHEAD_DEFAULT, PIECE_SIZE
-from milepost.storage.tail import TAIL_SIZE_DEFAULT, TailCache
 
 # A restart replays at most about this much; a checkpoint is due when the journal has grown by it.
 JOURNAL_SIZE_DEFAULT = 64 * 1024 * 1024

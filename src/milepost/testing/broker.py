@@ -12,8 +12,8 @@ block), on a thread of its own. Either way it is the real one, with a disk, thre
     with milepost.testing.broker(http=True) as running:
         admin = milepost.admin.Admin(running.http_url)
 
-Settings are those of `milepost.broker.settings`. `data` names a directory to be used and kept: a second
-broker on it finds what the first one stored.
+Settings are those of `milepost.broker.settings.settings`. `data` names a directory to be used and kept: a
+second broker on it finds what the first one stored.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from milepost.broker.server import RunningBroker, run_broker
-from milepost.broker.settings import Settings
+from milepost.broker.connection.server import RunningBroker, run_broker
+from milepost.broker.settings.settings import Settings
 from milepost.clock import Clock
 
 if TYPE_CHECKING:

@@ -25,14 +25,14 @@ from google.protobuf.message import Message
 
 from milepost.broker.auth.certificates import Certificate
 from milepost.broker.broker import Broker
+from milepost.broker.connection.session import Session
 from milepost.broker.peer import Buffer
-from milepost.broker.session import Session
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
-from milepost.wire.encode import send_frame
 from milepost.wire.events import Command, Delivery, Fault, Receipt
 from milepost.wire.peer import PROTOCOL_VERSION
 from milepost.wire.protocol import ClientProtocol
+from milepost.wire.scanners.encode import send_frame
 
 T = TypeVar("T")
 

@@ -27,7 +27,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 
-from milepost.broker.listener import stop_listening
+from milepost.broker.connection.listener import stop_listening
 
 # What is read at once, and so what the proxy holds of a paused direction beside TCP's own buffers.
 READ_SIZE = 64 * 1024

@@ -20,19 +20,11 @@ bytes that are there before it is used. Ids are signed everywhere but inside pro
 fields are unsigned (`signed64`, `unsigned64` of `milepost.positions`; `wire_id` for message ids).
 """
 
-from milepost.wire import encode, pulsar_pb2, replies
-from milepost.wire.ack_scan import wire_id
+from milepost.wire import pulsar_pb2, replies
 from milepost.wire.batches import SingleMessage, join_batch, split_batch
 from milepost.wire.chunks import ChunkAssembler, Orphan, Repeated, Waiting, Whole
 from milepost.wire.commands import Kind, encode_command, kind_name, kind_of
 from milepost.wire.compression import compress, decompress
-from milepost.wire.encode import (
-    MessageEncoder,
-    ack_response,
-    send_frame,
-    send_receipt,
-    send_receipts,
-)
 from milepost.wire.events import (
     PLAIN,
     Ack,
@@ -70,6 +62,15 @@ from milepost.wire.peer import PROTOCOL_VERSION, Peer
 from milepost.wire.protocol import ClientProtocol, RunReader, ServerProtocol, State
 from milepost.wire.reasons import Reason
 from milepost.wire.replies import UNSOLICITED, ServerError, refusal
+from milepost.wire.scanners import encode
+from milepost.wire.scanners.ack_scan import wire_id
+from milepost.wire.scanners.encode import (
+    MessageEncoder,
+    ack_response,
+    send_frame,
+    send_receipt,
+    send_receipts,
+)
 
 __all__ = [
     # the two ends of a connection

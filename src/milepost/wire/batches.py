@@ -22,7 +22,7 @@ from google.protobuf.message import DecodeError
 from milepost.errors import ProtocolError
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.reasons import Reason
-from milepost.wire.varint import read_rest
+from milepost.wire.scanners.varint import read_rest
 
 # Tags of SingleMessageMetadata: payload_size and sequence_id.
 _PAYLOAD_SIZE: Final = 3 << 3

@@ -26,7 +26,7 @@ from milepost.errors import ProtocolError
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import Command
 from milepost.wire.reasons import Reason
-from milepost.wire.varint import encode_varint
+from milepost.wire.scanners.varint import encode_varint
 
 Kind = pb.BaseCommand.Type
 

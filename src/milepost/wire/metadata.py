@@ -4,7 +4,7 @@ The broker reads entries here on its rare paths (routing by key, peeking, time o
 reads every entry here. An entry is bytes as they were sent or stored; nothing here writes one anew but
 the broker's own block in front of it (PIP-70, PIP-90), which no checksum covers.
 
-    >>> from milepost.wire.encode import encode_entry_head
+    >>> from milepost.wire.scanners.encode import encode_entry_head
     >>> own = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=0, partition_key="k")
     >>> entry = encode_entry_head(own.SerializeToString(), b"value") + b"value"
     >>> parts = split_entry(encode_broker_entry(timestamp=1700000000000, index=41) + entry)
@@ -26,7 +26,7 @@ from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import ChunkInfo
 from milepost.wire.frames import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC, Buffer, crc32c
 from milepost.wire.reasons import Reason
-from milepost.wire.varint import encode_varint
+from milepost.wire.scanners.varint import encode_varint
 
 _BROKER_ENTRY_MAGIC: Final = BROKER_ENTRY_MAGIC.to_bytes(2, "big")
 _CHECKSUM_MAGIC: Final = CHECKSUM_MAGIC.to_bytes(2, "big")

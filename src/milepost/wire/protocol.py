@@ -12,7 +12,7 @@ and a protocol that is closed. How the bytes were cut on their way changes nothi
 
     any state ── Fault, refuse() or close() ──► CLOSED
 
-All of a session's thinking, as broker/server.py does it:
+All of a session's thinking, as broker/connection/server.py does it:
 
     def data_received(self, data: bytes) -> None:
         for event in self.protocol.receive(data):
@@ -37,8 +37,6 @@ from google.protobuf.message import Message
 from milepost.errors import ProtocolError
 from milepost.positions import signed64
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.ack_scan import read_ack, read_flow, scan_ack, scan_flow
-from milepost.wire.ack_slices import sliced
 from milepost.wire.commands import (
     FROM_BROKER,
     FROM_CLIENT,
@@ -57,9 +55,6 @@ from milepost.wire.frames import (
     Unfinished,
     frame_bounds,
 )
-from milepost.wire.long_command import SIZE_MIN as LONG_SIZE_MIN
-from milepost.wire.long_command import LongCommand
-from milepost.wire.message_scan import read_message, read_receipt, scan_message, scan_receipt
 from milepost.wire.peer import Peer, peer_of
 from milepost.wire.reasons import Reason
 from milepost.wire.replies import (
@@ -72,7 +67,17 @@ from milepost.wire.replies import (
     refusal,
     reply,
 )
-from milepost.wire.send_scan import add_send, read_send, scan_sends
+from milepost.wire.scanners.ack_scan import read_ack, read_flow, scan_ack, scan_flow
+from milepost.wire.scanners.ack_slices import sliced
+from milepost.wire.scanners.long_command import SIZE_MIN as LONG_SIZE_MIN
+from milepost.wire.scanners.long_command import LongCommand
+from milepost.wire.scanners.message_scan import (
+    read_message,
+    read_receipt,
+    scan_message,
+    scan_receipt,
+)
+from milepost.wire.scanners.send_scan import add_send, read_send, scan_sends
 
 # A client's command without an entry; only lists of message ids grow with what a client holds.
 COMMAND_SIZE_MAX: Final = 1024 * 1024

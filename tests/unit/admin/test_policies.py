@@ -7,7 +7,7 @@ from unit.admin.conftest import Played
 from milepost.admin import policies
 from milepost.admin.face import SyncFace
 from milepost.broker.policies.table import TABLE
-from milepost.rest.offload import FIELDS
+from milepost.rest.resources.offload import FIELDS
 
 
 def test_what_is_not_set_is_none() -> None:

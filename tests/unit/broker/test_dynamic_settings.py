@@ -8,8 +8,8 @@ from stage.talk import error_of, produce
 
 from milepost.broker.dynamic_settings import FOLDER, NAME, live_keys, runtime
 from milepost.broker.policies.table import TABLE as POLICIES
-from milepost.broker.setting import HIDDEN
-from milepost.broker.settings import TABLE, Settings
+from milepost.broker.settings.setting import HIDDEN
+from milepost.broker.settings.settings import TABLE, Settings
 from milepost.errors import InvalidSetting, PreconditionFailed
 
 

@@ -13,7 +13,7 @@ from unit.admin.conftest import Played
 from milepost.admin.calls import Calls
 from milepost.admin.face import SyncFace
 from milepost.cli.main import run
-from milepost.client.endpoint import Endpoint
+from milepost.client.connection.endpoint import Endpoint
 
 
 class Face(Calls, SyncFace):

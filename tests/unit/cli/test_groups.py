@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from unit.cli.conftest import Line
 
-from milepost.cli import admin_group, main, topics_group
+from milepost.cli import main
+from milepost.cli.admin import admin_group, topics_group
 from milepost.cli.groups import Lazy, LazyGroup
 
 TABLES = {"milepost": main.COMMANDS, "admin": admin_group.TABLE, "topics": topics_group.TABLE}

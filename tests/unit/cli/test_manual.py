@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from milepost.cli import topics_group
+from milepost.cli.admin import topics_group
 from milepost.cli.exits import Exit
 from milepost.cli.main import COMMANDS
 from milepost.cli.manual import page

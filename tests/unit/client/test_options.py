@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from milepost.client.key_reader import CryptoKeyReader
+from milepost.client.messages.key_reader import CryptoKeyReader
 from milepost.client.options import ConsumerOptions, ProducerOptions, ReaderOptions
 from milepost.client.policies import ConsumerType, PartitionsRoutingMode
 from milepost.errors import InvalidInput

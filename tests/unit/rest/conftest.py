@@ -13,7 +13,7 @@ from stage.http import Answer, Request, Web, call
 from stage.stage import Stage
 
 from milepost.broker.broker import Broker
-from milepost.broker.settings import Settings
+from milepost.broker.settings.settings import Settings
 from milepost.clock import SystemClock
 from milepost.rest.app import create_app
 from milepost.storage.engine import StorageEngine, open_store

@@ -15,7 +15,7 @@ from stage.http import Web
 
 from milepost.rest import absent
 from milepost.rest.app import RESOURCES
-from milepost.rest.permission import operation_of
+from milepost.rest.route_access import operation_of
 
 UPSTREAM = (Path(__file__).parent / "pulsar_routes.txt").read_text("utf-8").splitlines()
 # Parts of paths that are not any text.

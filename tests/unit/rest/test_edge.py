@@ -12,12 +12,12 @@ from stage.frames import message, sends
 from stage.http import Web, call, stream
 
 from milepost.broker.broker import Broker
-from milepost.broker.producer import Producer
+from milepost.broker.topic.producer import Producer
 from milepost.positions.names import TopicName
 from milepost.rest import bodies
 from milepost.rest.app import create_app
 from milepost.rest.bodies import SIZE_MAX
-from milepost.storage.catalog import TopicRow
+from milepost.storage.catalog.catalog import TopicRow
 from milepost.testing.peer import RecordingPeer
 from rest.conftest import Answer, Ask, Request
 

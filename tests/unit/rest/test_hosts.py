@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from milepost.broker.settings import Settings
+from milepost.broker.settings.settings import Settings
 from milepost.rest.hosts import HostRules
 
 

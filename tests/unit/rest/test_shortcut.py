@@ -6,8 +6,8 @@ import pytest
 from stage.frames import batch, message
 from stage.http import Request, Web, call
 
-from milepost.rest.message_ids import get_message_id_by_index, router
-from milepost.rest.permission import operation_of
+from milepost.rest.resources.message_ids import get_message_id_by_index, router
+from milepost.rest.route_access import operation_of
 from milepost.rest.shortcut import _NEED, Shortcut
 
 

@@ -25,7 +25,7 @@ def test_planning_a_stream_imports_nothing_that_only_tasks_need() -> None:
     """Every streaming query starts a process to be planned in, and waits for it."""
     code = (
         "import sys, milepost.spark.source\n"
-        "slow = ('numba', 'pyarrow.compute', 'fastavro', 'milepost.admin', 'milepost.spark.sink')\n"
+        "slow = ('numba', 'pyarrow.compute', 'fastavro', 'milepost.admin', 'milepost.spark.writing.sink')\n"
         "print([name for name in slow if name in sys.modules])"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,8 +9,8 @@ from crash.machine import Machine
 
 from milepost.errors import CorruptData, PersistenceError
 from milepost.positions.ids import Position
-from milepost.storage.entry import NewEntry
-from milepost.storage.ledger import mileposts_path
+from milepost.storage.ledgers.entry import NewEntry
+from milepost.storage.ledgers.ledger import mileposts_path
 from milepost.testing import power_loss
 
 

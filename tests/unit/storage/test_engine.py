@@ -22,14 +22,14 @@ from milepost.errors import (
     TopicNotFound,
 )
 from milepost.storage import engine as engine_module
-from milepost.storage.catalog import Catalog, TopicRow
+from milepost.storage.catalog.catalog import Catalog, TopicRow
+from milepost.storage.catalog.sqlite_catalog import SqliteCatalog
 from milepost.storage.engine import StorageEngine, open_store
-from milepost.storage.entry import NewEntry
-from milepost.storage.journal import file_name
-from milepost.storage.ledger import ledger_path
-from milepost.storage.log import Log, RollPolicy
-from milepost.storage.shortcut import Shortcut
-from milepost.storage.sqlite_catalog import SqliteCatalog
+from milepost.storage.journal.journal import file_name
+from milepost.storage.journal.loop_commit import Shortcut
+from milepost.storage.ledgers.entry import NewEntry
+from milepost.storage.ledgers.ledger import ledger_path
+from milepost.storage.ledgers.log import Log, RollPolicy
 from milepost.storage.store import Store
 from milepost.testing import ManualClock, MemoryFiles
 

@@ -7,7 +7,7 @@ from crash.checker import read_log
 from crash.machine import Machine
 
 from milepost.errors import CorruptData
-from milepost.storage.journal import file_name
+from milepost.storage.journal.journal import file_name
 from milepost.testing import power_loss
 from milepost.testing.damage import flip_bit
 from milepost.testing.trace import Mark

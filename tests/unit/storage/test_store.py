@@ -10,10 +10,10 @@ from crash.checker import read_log
 from crash.machine import Machine
 
 from milepost.errors import CorruptData, PersistenceError, TopicNotFound
-from milepost.storage.catalog import Snapshot
-from milepost.storage.entry import NewEntry
-from milepost.storage.journal import file_name
-from milepost.storage.sqlite_catalog import SqliteCatalog
+from milepost.storage.catalog.catalog import Snapshot
+from milepost.storage.catalog.sqlite_catalog import SqliteCatalog
+from milepost.storage.journal.journal import file_name
+from milepost.storage.ledgers.entry import NewEntry
 from milepost.storage.store import Store
 from milepost.testing import ManualClock, MemoryFiles, power_loss
 from milepost.testing.damage import flip_bit

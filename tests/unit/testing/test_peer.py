@@ -6,13 +6,13 @@ import pytest
 from stage.frames import message, metadata, payload_of
 from stage.stage import TOPIC, Stage
 
+from milepost.broker.connection.session import Transport
 from milepost.broker.peer import Peer
-from milepost.broker.session import Transport
 from milepost.testing import Loopback, RecordingPeer
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
-from milepost.wire.encode import send_receipt
 from milepost.wire.events import Delivery, Receipt
+from milepost.wire.scanners.encode import send_receipt
 
 
 def test_a_recording_peer_keeps_what_it_is_sent() -> None:

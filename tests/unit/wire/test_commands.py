@@ -15,7 +15,7 @@ from milepost.wire.commands import (
     kind_name,
     kind_of,
 )
-from milepost.wire.varint import encode_varint
+from milepost.wire.scanners.varint import encode_varint
 
 SUBSCRIBE = pb.CommandSubscribe(
     topic="persistent://public/default/t",

@@ -6,7 +6,6 @@ import pytest
 
 from milepost.errors import ProtocolError
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.encode import encode_entry_head
 from milepost.wire.metadata import (
     BrokerEntry,
     chunk_info,
@@ -21,6 +20,7 @@ from milepost.wire.metadata import (
     split_entry,
     sticky_key,
 )
+from milepost.wire.scanners.encode import encode_entry_head
 
 
 def metadata(**fields: Any) -> pb.MessageMetadata:

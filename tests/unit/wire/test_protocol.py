@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
-from milepost.wire import ack_slices, long_command, replies
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire import replies
 from milepost.wire.commands import FROM_BROKER, FROM_CLIENT, Kind, decode_command
-from milepost.wire.encode import MessageEncoder, send_frame, send_receipt
 from milepost.wire.events import (
     Ack,
     ClientEvent,
@@ -32,7 +31,9 @@ from milepost.wire.protocol import (
     State,
 )
 from milepost.wire.replies import PING, PONG, reply
-from milepost.wire.varint import encode_varint
+from milepost.wire.scanners import ack_slices, long_command
+from milepost.wire.scanners.encode import MessageEncoder, send_frame, send_receipt
+from milepost.wire.scanners.varint import encode_varint
 
 CONNECT = pb.CommandConnect(
     client_version="Pulsar-CPP-v4.2.0",

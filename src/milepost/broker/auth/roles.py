@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from milepost.broker.labels import check_label
 from milepost.errors import InvalidInput, NotAuthenticated
+from milepost.positions.labels import check_label
 
 # Written `*`: it matches when it ends a granted role, or begins one.
 WILDCARD = "*"

@@ -29,7 +29,7 @@ from milepost.broker.auth.passwords import PasswordTable
 from milepost.broker.auth.roles import Identity, check_role
 from milepost.broker.auth.tls import ListenerContext, TlsFiles
 from milepost.broker.auth.tokens import TokenVerifier
-from milepost.broker.security_settings import SecuritySettings
+from milepost.broker.settings.security_settings import SecuritySettings
 from milepost.errors import InvalidInput, InvalidSetting, NotAuthenticated, NotAuthorized
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from milepost.broker.policies.policy import Values, key_of, merged
 from milepost.broker.policies.shapes import Json
 from milepost.broker.policies.table import POLICIES, SUBSCRIPTION_TYPES
-from milepost.broker.settings import Settings
+from milepost.broker.settings.settings import Settings
 
 HOLD, FAIL, EVICT = "producer_request_hold", "producer_exception", "consumer_backlog_eviction"
 

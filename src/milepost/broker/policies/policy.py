@@ -5,7 +5,7 @@ the broker's settings. A value of one level replaces the whole value of the one 
 inside a value.
 
     >>> from milepost.broker.policies.table import POLICIES
-    >>> from milepost.broker.settings import Settings
+    >>> from milepost.broker.settings.settings import Settings
     >>> ttl, namespace, topic = POLICIES["message_ttl"], {"message_ttl": 60}, {"message_ttl": 5}
     >>> [merged(ttl, Settings(), *levels) for levels in [({}, {}), (namespace, {}), (namespace, topic)]]
     [0, 60, 5]
@@ -22,7 +22,7 @@ from milepost.broker.policies.shapes import Json, Shape
 
 if TYPE_CHECKING:
     # The command line reads the table of policies, and need not load a broker's settings for it.
-    from milepost.broker.settings import Settings
+    from milepost.broker.settings.settings import Settings
 
 Values = Mapping[str, Json]
 """What one namespace or topic has set: policy → value."""

@@ -10,7 +10,7 @@ import sys
 
 from milepost.broker.policies.policy import Policy, Route
 from milepost.broker.policies.table import TABLE
-from milepost.broker.settings import Settings
+from milepost.broker.settings.settings import Settings
 
 INTRODUCTION = """\
 # Policies

@@ -24,7 +24,7 @@ from milepost.broker.policies.shapes import (
     Text,
     Whole,
 )
-from milepost.broker.policy_settings import QUOTA_POLICIES
+from milepost.broker.settings.policy_settings import QUOTA_POLICIES
 
 # Names of subscription types, as `subscriptionTypesEnabled` has them.
 SUBSCRIPTION_TYPES = ("Exclusive", "Shared", "Failover", "Key_Shared")

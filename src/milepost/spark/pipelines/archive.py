@@ -19,28 +19,28 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from milepost.client.endpoint import Endpoint
+from milepost.client.connection.endpoint import Endpoint
 from milepost.errors import IncompatibleSchema, InvalidCheckpoint, InvalidOption
-from milepost.spark.columns import COLUMNS, CORRUPT_REASON
-from milepost.spark.fetch import fetch
 from milepost.spark.offsets import Offsets, Slice, admit, check_resume, count, slices
 from milepost.spark.options import ReadOptions
-from milepost.spark.pin import Pin
-from milepost.spark.pipelines.lake import Lake, LakeFile
-from milepost.spark.pipelines.lakes import AnyLake, open_lake
-from milepost.spark.pipelines.merge import FILE_MESSAGES_MAX, FILES_MIN, merge
-from milepost.spark.pipelines.names import data_path
-from milepost.spark.pipelines.row_groups import RowGroups
-from milepost.spark.pipelines.schema_columns import (
+from milepost.spark.pipelines.lake.lake import Lake, LakeFile
+from milepost.spark.pipelines.lake.lakes import AnyLake, open_lake
+from milepost.spark.pipelines.lake.merge import FILE_MESSAGES_MAX, FILES_MIN, merge
+from milepost.spark.pipelines.lake.row_groups import RowGroups
+from milepost.spark.pipelines.lake.schema_columns import (
     DECODED,
     SchemaColumns,
     lake_schema,
     united,
 )
+from milepost.spark.pipelines.names import data_path
 from milepost.spark.pipelines.tasks import run
-from milepost.spark.survey import Survey
-from milepost.spark.topic_schemas import Writers, reader_schema
-from milepost.spark.value_types import value_type
+from milepost.spark.progress_subscription import Pin
+from milepost.spark.reading.fetch import fetch
+from milepost.spark.reading.survey import Survey
+from milepost.spark.values.columns import COLUMNS, CORRUPT_REASON
+from milepost.spark.values.topic_schemas import Writers, reader_schema
+from milepost.spark.values.value_types import value_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

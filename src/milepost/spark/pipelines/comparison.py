@@ -3,7 +3,7 @@
 Both sides are cut to the same length and compared as Arrow compares, column by column; only where that says
 no are rows looked at one by one. No more than a batch of each side is in memory.
 
-    >>> from milepost.spark.columns import to_batch
+    >>> from milepost.spark.values.columns import to_batch
     >>> list(differences(iter(()), iter(())))
     []
 """
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from milepost.spark.columns import COLUMNS
+from milepost.spark.values.columns import COLUMNS
 
 PROBLEMS_MAX: Final = 20
 

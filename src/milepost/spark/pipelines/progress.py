@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from milepost.positions.verdicts import worst
-from milepost.spark.pipelines.history import files
-from milepost.spark.pipelines.series import eras, held_ages, inflight_ages, latencies
+from milepost.spark.pipelines.report.history import files
+from milepost.spark.pipelines.report.series import eras, held_ages, inflight_ages, latencies
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

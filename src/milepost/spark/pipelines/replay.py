@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from milepost.client.endpoint import Endpoint
+from milepost.client.connection.endpoint import Endpoint
 from milepost.positions.names import TopicName
-from milepost.spark.pipelines.lakes import open_lake
-from milepost.spark.pipelines.parts import Part, check_part, read_part
+from milepost.spark.pipelines.lake.lakes import open_lake
+from milepost.spark.pipelines.lake.parts import Part, check_part, read_part
 from milepost.spark.pipelines.tasks import Watcher, run
-from milepost.spark.publish import Outgoing, Publisher
-from milepost.spark.target_topic import ready_target
+from milepost.spark.writing.publish import Outgoing, Publisher
+from milepost.spark.writing.target_topic import ready_target
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

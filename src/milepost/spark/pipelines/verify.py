@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
-from milepost.client.endpoint import Endpoint
+from milepost.client.connection.endpoint import Endpoint
 from milepost.errors import CorruptData, MilepostError
 from milepost.positions.names import TopicName
-from milepost.spark.columns import COLUMNS
-from milepost.spark.fetch import fetch
 from milepost.spark.offsets import Slice
 from milepost.spark.pipelines.comparison import PROBLEMS_MAX, differences
-from milepost.spark.pipelines.lakes import open_lake
-from milepost.spark.pipelines.parts import Part, read_part
+from milepost.spark.pipelines.lake.lakes import open_lake
+from milepost.spark.pipelines.lake.parts import Part, read_part
 from milepost.spark.pipelines.tasks import Watcher, run
-from milepost.spark.survey import partitions_of
+from milepost.spark.reading.fetch import fetch
+from milepost.spark.reading.survey import partitions_of
+from milepost.spark.values.columns import COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -137,8 +137,8 @@ def _compare(connection: Endpoint, directory: str, part: Part) -> tuple[int, lis
 
 
 def _compare_copy(connection: Endpoint, directory: str, pair: Pair) -> tuple[int, list[str]]:
-    from milepost.spark.link import Link
-    from milepost.spark.places import Places
+    from milepost.spark.reading.link import Link
+    from milepost.spark.reading.places import Places
 
     source, target = pair.source, pair.target
     with Link.open(connection, target) as link:

@@ -16,7 +16,7 @@ from milepost.broker.auth.keys import secret_key
 from milepost.broker.auth.roles import Identity
 from milepost.broker.auth.security import Security
 from milepost.broker.auth.tokens import sign
-from milepost.broker.settings import Settings
+from milepost.broker.settings.settings import Settings
 from milepost.errors import InvalidSetting, NotAuthenticated, NotAuthorized
 
 SECRET = 32 * b"k"

@@ -16,7 +16,7 @@ from milepost.broker.policies.effective import (
     max_topics,
 )
 from milepost.broker.policies.table import POLICIES
-from milepost.broker.settings import Settings
+from milepost.broker.settings.settings import Settings
 
 
 def test_without_policies_nothing_is_limited() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from milepost.broker.policies.policy import Level, Policy, Route, merged
 from milepost.broker.policies.shapes import Whole
-from milepost.broker.settings import Settings
+from milepost.broker.settings.settings import Settings
 
 POLICY = Policy(
     name="p",

@@ -9,8 +9,8 @@ import pytest
 
 from milepost.broker.policies.policy import Level, Policy
 from milepost.broker.policies.table import POLICIES, TABLE
-from milepost.broker.settings import TABLE as SETTINGS
-from milepost.broker.settings import Settings
+from milepost.broker.settings.settings import TABLE as SETTINGS
+from milepost.broker.settings.settings import Settings
 from milepost.errors import InvalidPolicy
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from milepost.spark.columns import COLUMNS, Row, to_batch
-from milepost.spark.pipelines.lake import LakeFile
+from milepost.spark.pipelines.lake.lake import LakeFile
+from milepost.spark.pipelines.lake.parts import read_part
+from milepost.spark.pipelines.lake.row_groups import RowGroups
 from milepost.spark.pipelines.names import data_path
-from milepost.spark.pipelines.parts import read_part
-from milepost.spark.pipelines.row_groups import RowGroups
+from milepost.spark.values.columns import COLUMNS, Row, to_batch
 
 TOPIC = "persistent://public/default/t"
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from unit.spark.pipelines.conftest import row
 
-from milepost.spark.columns import Row, to_batch
 from milepost.spark.pipelines.comparison import differences
+from milepost.spark.values.columns import Row, to_batch
 
 
 def cut(rows: list[Row], random: Random) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,578 @@
+"""A session: one connection's state. Routes events to handlers, and is the peer that topics write to.
+
+It owns the producers and consumers of its connection and ends them with it. It moves no bytes: its
+transport (server.py, or a test) feeds `receive` and is handed what is to be sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from milepost.broker.auth.certificates import Certificate
+from milepost.broker.auth.credentials import Verdict
+from milepost.broker.connection.handlers import HANDLERS
+from milepost.broker.dispatch.consumer import Consumer
+from milepost.broker.metrics.counters import error_name
+from milepost.broker.monitoring import connection_log
+from milepost.broker.operations.reset import obeyed
+from milepost.broker.peer import Buffer
+from milepost.broker.topic.producer import Producer
+from milepost.errors import MilepostError, NotAllowed, PersistenceError
+from milepost.storage.ledgers.paging import LOOKS_MAX, NotInMemory
+from milepost.wire import replies
+from milepost.wire.events import Ack, Command, Fault, Flow, Sends, ServerEvent, WireId
+from milepost.wire.protocol import ServerProtocol, State
+from milepost.wire.scanners.ack_slices import distinct
+from milepost.wire.scanners.encode import ack_response
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from milepost.broker.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+# Producers that were closed while their sends were under way: those are dropped, not an offence.
+RECENTLY_CLOSED_MAX = 1000
+# Requests of one connection that may be under way: who asks for more waits in its own socket.
+COMMANDS_MAX = 1000
+# What a challenge says that only asks for newer credentials, as upstream says it.
+REFRESH = b"PulsarAuthRefresh"
+# How long a client may take to read the last bytes it was sent.
+LINGER_S = 5.0
+
+
+class Transport(Protocol):
+    """What a session needs of its connection."""
+
+    def send(self, buffers: Sequence[Buffer]) -> None: ...
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+    def unsent_size(self) -> int: ...
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+
+
+class Session:
+    def __init__(
+        self,
+        broker: Broker,
+        transport: Transport,
+        address: str,
+        *,
+        certificate: Certificate | None = None,
+        is_confidential: bool = False,
+    ) -> None:
+        """`certificate` is the client's, verified; `is_confidential`: nobody else can read along."""
+        self.broker = broker
+        self.address = address
+        self.certificate = certificate
+        self.is_confidential = is_confidential
+        self.credentials = broker.guard.security.credentials()
+        # Why everything that the client asks is refused; None as long as it is known, or need not be.
+        self.refusal: MilepostError | None = None
+        self.protocol = ServerProtocol(
+            server_version=broker.server_version,
+            max_message_size=broker.settings.max_message_size,
+        )
+        self.producers: dict[int, Producer] = {}
+        self.consumers: dict[int, Consumer] = {}
+        self.opening: dict[tuple[str, int], Message] = {}
+        """Producers and consumers that are being made, by kind and id, with the command that asked
+        for it. Whoever makes one finds another command here, or none, when it was closed meanwhile
+        or the connection is gone."""
+        self.is_writable = True
+        self.unwritable_since = 0.0
+        self.is_closed = False
+        self.opened_at = broker.clock.monotonic()
+        self._closed_at: float | None = None
+        self._ping_sent = False
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        self._flush_scheduled = False
+        # What was written and is not the transport's yet.
+        self._unflushed_size = 0
+        self._unflushed_size_max = broker.settings.write_buffer_size
+        self._closed_producers: dict[int, None] = {}
+        self._pending_publishes = 0
+        self._pending_publishes_max = broker.settings.max_pending_publish_requests_per_connection
+        self._is_reading = True
+        self._holds = 0
+        # Requests that are being answered; when they are too many nothing is read until half of them are.
+        self._commands = 0
+        self._is_crowded = False
+        # Events that wait for the disk, the first of them for what is being brought; None: none do. Bytes
+        # that came nevertheless are kept behind them.
+        self._unheard: Sequence[ServerEvent] | None = None
+        self._late = b""
+        # How often the first of them had to wait.
+        self._brought = 0
+        # There is more to be heard, and a call on its way for it.
+        self._goes_on = False
+        self.named: set[WireId] = set()
+        """By the parts of a long command that were heard."""
+        # The connection is gone, and what came whole before that is still being obeyed.
+        self._is_gone = False
+        # What was wrong with the parts of an ACK that came in several.
+        self._ack_failures: list[MilepostError] = []
+
+    def __repr__(self) -> str:
+        return f"<Session {self.address} {self.client_version}>"
+
+    @property
+    def client_version(self) -> str:
+        peer = self.protocol.peer
+        return peer.software if peer is not None else "unknown"
+
+    @property
+    def wants_broker_entry(self) -> bool:
+        peer = self.protocol.peer
+        return peer is not None and peer.reads_broker_entry
+
+    @property
+    def has_consumers(self) -> bool:
+        return bool(self.consumers)
+
+    # -- in ----------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        """Bytes from the client: handle all that they mean, then send what there is to be sent."""
+        if self._unheard is not None:
+            self._late += data
+            return
+        self._hear(self.protocol.receive(data))
+
+    def _hear(self, events: Sequence[ServerEvent], *, waits: bool = True) -> None:
+        """Obey events in order. Where one needs what is on disk only, it and those behind it wait until
+        that was brought; unless nothing may wait any more."""
+        before = self._pending_publishes
+        files, obeyed_count = self.broker.engine.loop_files, 0
+        files.is_strict = waits
+        try:
+            for event in events:
+                self._obey(event)
+                obeyed_count += 1
+        except NotInMemory as missing:
+            self._unheard = events[obeyed_count:]
+            self.hold()
+            self.broker.spawn(self._bring(missing))
+        finally:
+            files.is_strict = False
+        pending = self._pending_publishes
+        if pending > before and (
+            pending >= self._pending_publishes_max or self.broker.pressure.is_high
+        ):
+            # Whoever sends faster than the disk takes it waits in its own socket, not in our memory.
+            self._pause()
+        self.flush()
+        if self.protocol.has_more and not self._goes_on and self._unheard is None:
+            self._goes_on = True
+            self.hold()
+            self._loop.call_soon(self._go_on)
+
+    def _obey(self, event: ServerEvent) -> None:
+        if isinstance(event, Sends):
+            self._sends(event)
+        elif isinstance(event, Ack):
+            self._ack(event)
+        elif isinstance(event, Flow):
+            self._flow(event)
+        elif isinstance(event, Command):
+            self._command(event)
+        else:
+            self._fault(event)
+
+    async def _bring(self, missing: NotInMemory) -> None:
+        """Bring what an event needs, then go on with it. If it cannot be brought, the event finds out
+        why by itself."""
+        waits = True
+        self._brought += 1
+        try:
+            await missing.bring(self.broker.engine)
+        except (MilepostError, OSError):
+            waits = False
+        self._hear_unheard(waits=waits and self._brought < LOOKS_MAX)
+
+    def _hear_unheard(self, *, waits: bool) -> None:
+        """Go on with the event that had to wait, and with what came behind it."""
+        events, self._unheard = self._unheard, None
+        if events is None:
+            return  # the broker stops, and has not waited
+        self._hear(events[:1], waits=waits)
+        if self._unheard is None:
+            self._brought = 0
+            self._hear(events[1:])
+        else:
+            self._unheard = events
+        self.release()
+        if self._unheard is None:
+            late, self._late = self._late, b""
+            if late or self.protocol.has_more:
+                self.receive(late)
+            if self._is_gone and not self.protocol.has_more and self._unheard is None:
+                self._end()
+
+    def _go_on(self) -> None:
+        """Hear the next part of what was received."""
+        self._goes_on = False
+        self.receive(b"")
+        self.release()
+        if self._is_gone and not self.protocol.has_more and self._unheard is None:
+            self._end()
+
+    def hear_all(self) -> None:
+        """Hear in one go what is left of what was received: nobody's turn comes after this."""
+        while self._unheard is not None and not self.is_closed:
+            self._hear_unheard(waits=False)
+        while self.protocol.has_more and not self.is_closed:
+            self.receive(b"")
+
+    def _sends(self, event: Sends) -> None:
+        producer = self.producers.get(event.producer_id)
+        if producer is None:
+            if event.producer_id not in self._closed_producers:
+                self.broker.counters.frames_refused["unknown_producer"] += 1
+                self.fail(f"SEND for producer {event.producer_id}, which this connection has not")
+            return
+        if producer.waiting_request_id is not None:
+            self.broker.counters.frames_refused["producer_not_ready"] += 1
+            self.fail(f"SEND for {producer}, which waits to have the topic alone")
+            return
+        self._pending_publishes += len(event.sends)
+        topic = producer.topic
+        try:
+            publication = topic.publish(producer, event.sends)
+        except NotInMemory:
+            self._pending_publishes -= len(event.sends)
+            raise
+        except OSError as error:  # of the disk: what chunks go on with cannot be read
+            self._pending_publishes -= len(event.sends)
+            self.fail(f"SEND for {producer}: {error}")
+            return
+        if topic.throttle is not None:
+            topic.throttle.published(self, publication.count, publication.size_bytes)
+        if topic.group_throttle is not None:
+            topic.group_throttle.published(self, publication.count, publication.size_bytes)
+
+    def _pause(self) -> None:
+        if self._is_reading:
+            self._is_reading = False
+            self.broker.counters.reads_paused += 1
+            self._transport.pause_reading()
+
+    @property
+    def is_reading(self) -> bool:
+        """Is what its client sends heard now?"""
+        return self._is_reading
+
+    def hold(self) -> None:
+        self._holds += 1
+        self._pause()
+
+    def release(self) -> None:
+        self._holds -= 1
+        self.resume()
+
+    def settled(self, publishes: int) -> None:
+        self._pending_publishes -= publishes
+        if not self._is_reading:
+            self.resume()
+
+    def resume(self) -> None:
+        """Read again, if what stopped it is over; half of a limit must be free for that."""
+        if (
+            not self._is_reading
+            and not self.is_closed
+            and not self._holds
+            and self._pending_publishes <= self._pending_publishes_max // 2
+            and not self.broker.pressure.is_high
+        ):
+            self._is_reading = True
+            self._transport.resume_reading()
+
+    def _ack(self, ack: Ack) -> None:
+        failures = self._ack_failures
+        if not ack.goes_on:
+            self._ack_failures = []
+            self.broker.counters.acks += 1
+        consumer = self.consumers.get(ack.consumer_id)
+        if consumer is None:
+            return  # upstream: an ack for a consumer that is gone is dropped, even one with a request
+        request_id = ack.request_id
+
+        def done(error: MilepostError | None) -> None:
+            if ack.goes_on:
+                if error is not None:
+                    failures.append(error)
+                return
+            error = error or next(iter(failures), None)
+            if error is not None:
+                self.broker.counters.acks_refused[error_name(error)] += 1
+            if request_id is None:
+                return
+            if error is None:
+                self.write((ack_response(ack.consumer_id, request_id),))
+            else:
+                self.write(
+                    (replies.ack_failed(ack.consumer_id, request_id, error.wire_code, str(error)),)
+                )
+
+        if ack.is_transactional:
+            # Taken for one outside of its transaction it would be final.
+            done(NotAllowed("transactions are not supported"))
+            return
+        if len(ack.ids) > 1:
+            ack = ack._replace(ids=distinct(ack.ids))
+        try:
+            consumer.subscription.ack(consumer, ack, done)
+        except NotInMemory:
+            # It will come again, and is one ack.
+            self._ack_failures = failures
+            self.broker.counters.acks -= not ack.goes_on
+            raise
+        except OSError as error:  # of the disk: what the ids mean cannot be read
+            done(PersistenceError(str(error)))
+
+    def _flow(self, flow: Flow) -> None:
+        consumer = self.consumers.get(flow.consumer_id)
+        if consumer is not None and flow.permits:
+            if consumer.subscription.owner.resets.waiting and not consumer.follows:
+                # Official clients empty their queue before they ask anew.
+                obeyed(self.broker, consumer)
+            consumer.subscription.flow(consumer, flow.permits)
+
+    def _command(self, command: Command) -> None:
+        handler = HANDLERS.get(command.kind)
+        if handler is None:
+            self.refuse(command, MilepostError(f"command {command.kind} has no handler"))
+            return
+        if self.refusal is not None:
+            self.refuse(command, self.refusal)
+            return
+        rights = self.broker.guard.changes
+        try:
+            self.broker.guard.check_command(self, handler.needs, command.message)
+            work = handler.handle(self, command.message)
+        except NotInMemory:
+            raise
+        except Exception as error:
+            self._failed(command, error)
+            return
+        if work is not None:
+            self._commands += 1
+            if self._commands == COMMANDS_MAX and not self._is_crowded:
+                self._is_crowded = True
+                self.hold()
+            self.broker.spawn(self._finish(command, work, rights))
+
+    async def _finish(self, command: Command, work: Coroutine[Any, Any, None], rights: int) -> None:
+        try:
+            await work
+        except Exception as error:
+            self._failed(command, error)
+        finally:
+            self._commands -= 1
+            if self._is_crowded and self._commands <= COMMANDS_MAX // 2:
+                self._is_crowded = False
+                self.release()
+        # A right that was revoked while something was opened by it must not outlive that.
+        self.broker.guard.look_again(self, rights)
+
+    def _failed(self, command: Command, error: Exception) -> None:
+        if not isinstance(error, MilepostError):  # our mistake, and no reason to be silent
+            logger.exception("%s: %s failed", self, type(command.message).__name__)
+            error = MilepostError(f"internal error: {type(error).__name__}")
+        self.refuse(command, error)
+
+    def turn_away(self, error: MilepostError) -> None:
+        """Nobody that is known: say so, and end the connection.
+
+        A client that would not hear it yet is let in first, to be told at whatever it asks; nothing
+        that it says is heard, and the connection ends when a handshake would have had to.
+        """
+        self.broker.guard.refused(self, error)
+        self.refusal = error
+        if self.is_closed:
+            return
+        peer = self.protocol.peer
+        if self.protocol.state is State.CONNECTING and peer and not peer.hears_handshake_errors:
+            self.protocol.accept()
+            self.flush()
+        else:
+            self.protocol.refuse(error.wire_code, str(error))
+            self.close()
+
+    def refuse(self, command: Command, error: MilepostError) -> None:
+        """Answer a request that failed, in the reply that its kind of request waits for."""
+        peer = self.protocol.peer
+        code = error.wire_code if peer is None else peer.error_code(error.wire_code)
+        answer = replies.refusal(command, code, str(error))
+        if answer is not None:
+            self.write((answer,))
+
+    def _fault(self, fault: Fault) -> None:
+        self.broker.counters.frames_refused[str(fault.error.reason)] += 1
+        logger.warning("%s: closing: %s", self, fault.error)
+        self.close()
+
+    # -- out ---------------------------------------------------------------------------------------
+
+    def write(self, buffers: Sequence[Buffer]) -> None:
+        if self.is_closed:
+            return
+        self.protocol.writelines(buffers)
+        self._unflushed_size += sum(map(len, buffers))
+        if self._unflushed_size >= self._unflushed_size_max:
+            # Many subscriptions may have something for it in this turn: each has to know when it is too
+            # much, and the transport says so.
+            self.flush()
+        elif not self._flush_scheduled:
+            self._flush_scheduled = True
+            self.broker.round.flush(self)
+
+    def flush(self) -> None:
+        """Hand everything written to the transport, in one piece."""
+        self._flush_scheduled = False
+        self._unflushed_size = 0
+        if self.is_closed:
+            return
+        buffers = self.protocol.data_to_send()
+        if buffers:
+            self._transport.send(buffers)
+
+    def writable(self, is_writable: bool) -> None:
+        """The client reads slower than it is written to, or has caught up."""
+        self.is_writable = is_writable
+        self.unwritable_since = self.broker.clock.monotonic()
+        if is_writable:
+            for consumer in self.consumers.values():
+                consumer.subscription.rescan()
+
+    def unsent_size(self) -> int:
+        """Bytes that wait for the client to read them."""
+        return self._transport.unsent_size()
+
+    # -- producers and consumers -------------------------------------------------------------------
+
+    def forget_producer(self, producer: Producer) -> None:
+        if self.producers.get(producer.producer_id) is producer:
+            del self.producers[producer.producer_id]
+            connection_log.produced(producer)
+        self._closed_producers[producer.producer_id] = None
+        if len(self._closed_producers) > RECENTLY_CLOSED_MAX:
+            del self._closed_producers[next(iter(self._closed_producers))]
+
+    def add_producer(self, producer: Producer) -> None:
+        self._closed_producers.pop(producer.producer_id, None)
+        self.producers[producer.producer_id] = producer
+        connection_log.produces(producer)
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        self.consumers[consumer.consumer_id] = consumer
+        connection_log.consumes(consumer)
+
+    def forget_consumer(self, consumer: Consumer) -> None:
+        if self.consumers.get(consumer.consumer_id) is consumer:
+            del self.consumers[consumer.consumer_id]
+            connection_log.consumed(consumer)
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def fail(self, reason: str) -> None:
+        if not self.is_closed:
+            logger.warning("%s: closing: %s", self, reason)
+            self.close()
+
+    def abort(self, reason: str) -> None:
+        """End the connection now; what waits to be sent is dropped."""
+        logger.warning("%s: ending: %s", self, reason)
+        self._hear_no_more()
+        self._transport.abort()
+
+    def close(self) -> None:
+        """Send what waits, then end the connection; `lost` follows."""
+        self.flush()
+        self._hear_no_more()
+        self._transport.close()
+
+    def _hear_no_more(self) -> None:
+        self.protocol.close()
+        if self._closed_at is None:
+            self._closed_at = self.broker.clock.monotonic()
+
+    def lost(self) -> None:
+        """The connection is gone: so are its producers and consumers, when everything is obeyed that
+        had been received."""
+        if self.is_closed or self._is_gone:
+            return
+        if self.protocol.has_more or self._unheard is not None:
+            self._is_gone = True
+            self.is_writable = False  # dispatch passes it by
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        self.is_closed = True
+        self.protocol.close()
+        self.opening.clear()
+        if self.protocol.peer is not None:
+            connection_log.disconnected(self, by_broker=self._closed_at is not None)
+        for producer in list(self.producers.values()):
+            self.broker.admissions.remove(producer)
+        for consumer in list(self.consumers.values()):
+            self.broker.remove_consumer(consumer)
+        self.producers.clear()
+        self.consumers.clear()
+        self.broker.sessions.discard(self)
+        self.broker.watchers.forget(self)
+
+    def _judge_credentials(self) -> None:
+        """Ask for new credentials when the old ones expire, and end whoever gives none."""
+        identity, peer = self.credentials.identity, self.protocol.peer
+        if identity is None or peer is None:
+            return
+        now_ms = self.broker.clock.wall_ms()
+        if not self._is_reading:
+            self.credentials.excuse(now_ms)
+        can_refresh = peer.refreshes_auth and self.broker.guard.security.can_refresh(identity)
+        verdict = self.credentials.judge(now_ms, can_refresh=can_refresh)
+        if verdict is Verdict.CHALLENGE:
+            self.protocol.write(
+                replies.auth_challenge(
+                    self.broker.server_version, peer.protocol_version, identity.method, REFRESH
+                )
+            )
+            self.flush()
+        elif verdict is Verdict.END:
+            self.broker.counters.connections_closed["credentials_expired"] += 1
+            self.fail(f"the credentials of role {identity} have expired")
+
+    def tick(self, *, keep_alive: bool) -> None:
+        """Once a second: is the handshake done? And with `keep_alive`: is anybody there?"""
+        now = self.broker.clock.monotonic()
+        if self._closed_at is not None:
+            if now - self._closed_at >= LINGER_S:
+                self.abort("it does not read what it was sent last")
+            return
+        if self.protocol.state is not State.READY or self.refusal is not None:
+            if now - self.opened_at >= self.broker.settings.handshake_timeout_s:
+                self.broker.counters.connections_closed["handshake_timeout"] += 1
+                self.close()
+            return
+        self._judge_credentials()
+        if not keep_alive:
+            return
+        if self.protocol.heard or not self._is_reading:
+            self._ping_sent = False
+        elif self._ping_sent:
+            # Nobody is there to read what waits; and what it holds is for others now.
+            self.broker.counters.connections_closed["keep_alive_timeout"] += 1
+            self.abort("it does not answer")
+            return
+        self.protocol.heard = False
+        self._ping_sent = True
+        self.protocol.ping()
+        self.flush()

@@ -1,0 +1,367 @@
+"""The directory: what exists. Tenants, namespaces, topics and partition counts, as the catalog has them.
+
+All of it is kept in memory, so that a look-up asks nobody; a change is in the catalog before it is here.
+A change decides by what the catalog holds in its own transaction. Names are taken, and given up, here first:
+so no other request builds on what is being made or deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+
+from milepost.errors import (
+    AlreadyExists,
+    FewerPartitions,
+    InvalidInput,
+    InvalidPartitions,
+    NotAllowed,
+    NotFound,
+    ServiceNotReady,
+    TooManyRequests,
+    TopicNotFound,
+)
+from milepost.positions.names import PERSISTENT, NamespaceName, TopicName
+from milepost.storage.catalog.catalog import (
+    Catalog,
+    ChangeCatalog,
+    Doc,
+    Snapshot,
+    StateRow,
+    TopicRow,
+)
+from milepost.storage.ledgers.ledger import LedgerRow
+
+TENANTS, NAMESPACES, PARTITIONED = "tenants", "namespaces", "partitioned"
+_SINGULAR = {TENANTS: "tenant", NAMESPACES: "namespace", PARTITIONED: "partitioned topic"}
+# What a new data directory holds, as upstream's standalone does.
+FIRST_NAMESPACES = ("public/default", "pulsar/system")
+
+
+class Directory:
+    def __init__(
+        self, change: ChangeCatalog, *, topics_per_namespace_max: int, partitions_max: int
+    ) -> None:
+        """`change` runs something in a transaction of the catalog; a maximum of 0 is none."""
+        self._change = change
+        self.topics_max: Callable[[NamespaceName], int] = lambda name: topics_per_namespace_max
+        """How many topics a namespace may have."""
+        self.partitions_max = partitions_max
+        self._rows: dict[str, TopicRow] = {}
+        self._partitioned: dict[str, Doc] = {}
+        self._tenants: dict[str, Doc] = {}
+        self._namespaces: dict[str, Doc] = {}
+        self.on_topics: Callable[[str, Iterable[str], Iterable[str]], None] = lambda *_: None
+        """Told of a namespace whose topics have changed: names that came, names that went."""
+        # Topics that are on their way to the catalog: they count, or many at once would pass a limit.
+        self._being_made: set[str] = set()
+        # Partitioned topics whose partitions are being deleted: none of those may come back.
+        self._being_deleted: set[str] = set()
+
+    async def load(self) -> None:
+        rows, self._partitioned, self._tenants, self._namespaces = await self._change(_load)
+        self._rows = {row.name: row for row in rows}
+
+    # -- asking ------------------------------------------------------------------------------------
+
+    def check_namespace(self, name: TopicName) -> None:
+        if str(name.namespace) not in self._namespaces:
+            raise TopicNotFound(f"namespace {name.namespace} of topic {name} does not exist")
+
+    def admins_of(self, tenant: str) -> list[str]:
+        """The roles that administer a tenant; none for one that is not there."""
+        roles: list[str] = self._tenants.get(tenant, {}).get("adminRoles", [])
+        return roles
+
+    def check_partition(self, name: TopicName) -> None:
+        """Refuse the name of a whole partitioned topic, and of a partition that it has not."""
+        if name.partition < 0:
+            if str(name) in self._partitioned:
+                raise NotAllowed(f"{name} is partitioned; its partitions are topics of their own")
+            return
+        partitions = self.partitions(name.base)
+        if partitions is not None and name.partition >= partitions:
+            raise TopicNotFound(
+                f"{name.base} has {partitions} partitions, no partition {name.partition}"
+            )
+
+    def row(self, name: TopicName) -> TopicRow | None:
+        return self._rows.get(str(name))
+
+    def partitions(self, name: TopicName) -> int | None:
+        """How many partitions a topic has; None for one that is not partitioned, or not there."""
+        doc = self._partitioned.get(str(name))
+        return None if doc is None else int(doc["partitions"])
+
+    def partitioned_doc(self, name: TopicName) -> Doc:
+        """What is known of a partitioned topic; `TopicNotFound` if it is none."""
+        if str(name) not in self._partitioned:
+            raise TopicNotFound(f"partitioned topic {name} does not exist")
+        return self._partitioned[str(name)]
+
+    def partitioned_topics(self, namespace: str, domain: str = PERSISTENT) -> list[str]:
+        prefix = f"{domain}://{namespace}/"
+        return sorted(name for name in self._partitioned if name.startswith(prefix))
+
+    def exists(self, name: TopicName) -> bool:
+        """A topic, partitioned or not, or a partition, whether or not anybody has used it."""
+        if str(name) in self._rows or str(name) in self._partitioned:
+            return True
+        partitions = self.partitions(name.base) or 0
+        return 0 <= name.partition < partitions
+
+    def name_of(self, topic_id: int) -> str | None:
+        """Of the topic with this number."""
+        return next((name for name, row in self._rows.items() if row.topic_id == topic_id), None)
+
+    def all_topics(self) -> list[str]:
+        """Names of the topics that are there, in every namespace."""
+        return sorted(self._rows)
+
+    def topics(self, namespace: str) -> list[str]:
+        """Names of a namespace's topics, partitions each by its own name, as upstream lists them."""
+        prefix = f"persistent://{namespace}/"
+        names = {name for name in self._rows if name.startswith(prefix)}
+        for name, doc in self._partitioned.items():
+            if name.startswith(prefix):
+                names.update(_partitions_of(name, 0, doc["partitions"]))
+        return sorted(names)
+
+    def tenants(self) -> list[str]:
+        return sorted(self._tenants)
+
+    def tenant(self, name: str) -> Doc:
+        if name not in self._tenants:
+            raise NotFound(f"tenant {name} does not exist")
+        return self._tenants[name]
+
+    def namespaces(self, tenant: str) -> list[str]:
+        self.tenant(tenant)
+        return sorted(name for name in self._namespaces if name.startswith(f"{tenant}/"))
+
+    def namespace(self, name: NamespaceName) -> Doc:
+        if str(name) not in self._namespaces:
+            raise NotFound(f"namespace {name} does not exist")
+        return self._namespaces[str(name)]
+
+    # -- changing ----------------------------------------------------------------------------------
+
+    async def create_tenant(self, name: str, doc: Doc) -> None:
+        await self._create(TENANTS, self._tenants, name, doc)
+
+    async def set_tenant(self, name: str, doc: Doc) -> None:
+        self.tenant(name)
+        await self._edit(TENANTS, self._tenants, name, lambda before: {**before, **doc})
+
+    async def delete_tenant(self, name: str) -> None:
+        if self.namespaces(name):
+            raise AlreadyExists(f"tenant {name} still has namespaces")
+        await self._delete(TENANTS, self._tenants, name)
+
+    async def create_namespace(self, name: NamespaceName, doc: Doc) -> None:
+        self.tenant(name.tenant)
+        await self._create(NAMESPACES, self._namespaces, str(name), doc)
+
+    async def change_properties(
+        self, name: NamespaceName, change: Callable[[dict[str, str]], dict[str, str]]
+    ) -> None:
+        """Give a namespace other properties, made from those it has."""
+        await self.change_namespace(
+            name, lambda doc: {**doc, "properties": change(doc.get("properties", {}))}
+        )
+
+    async def change_namespace(self, name: NamespaceName, change: Callable[[Doc], Doc]) -> None:
+        """Change what is known of a namespace beside its name and policies."""
+        self.namespace(name)
+        await self._edit(NAMESPACES, self._namespaces, str(name), change)
+
+    async def delete_namespace(self, name: NamespaceName) -> None:
+        self.namespace(name)
+        prefixes = (f"persistent://{name}/", f"non-persistent://{name}/")
+        names = chain(self._rows, self._being_made, self._partitioned)
+        if any(topic.startswith(prefixes) for topic in names):
+            raise AlreadyExists(f"namespace {name} still has topics")
+        await self._delete(NAMESPACES, self._namespaces, str(name))
+
+    async def _create(self, folder: str, known: dict[str, Doc], name: str, doc: Doc) -> None:
+        if name in known:
+            raise AlreadyExists(f"{_SINGULAR[folder]} {name} exists")
+        known[name] = doc
+
+        def made(_: None) -> None:
+            known[name] = doc  # a change of the one before it may have been told meanwhile
+
+        def undo() -> None:
+            known.pop(name, None)
+
+        await self._change(lambda catalog: catalog.put_doc(folder, name, doc), made, undo)
+
+    async def _edit(
+        self, folder: str, known: dict[str, Doc], name: str, change: Callable[[Doc], Doc]
+    ) -> None:
+        """Change a document, made from what the catalog has then."""
+
+        def store(catalog: Catalog) -> Doc:
+            found = catalog.doc(folder, name)
+            if found is None:
+                missing = TopicNotFound if folder == PARTITIONED else NotFound
+                raise missing(f"{_SINGULAR[folder]} {name} was deleted meanwhile")
+            catalog.put_doc(folder, name, doc := change(found))
+            return doc
+
+        def changed(doc: Doc) -> None:
+            if name in known:  # else it is being deleted
+                known[name] = doc
+
+        await self._change(store, changed)
+
+    async def _delete(self, folder: str, known: dict[str, Doc], name: str) -> None:
+        """Gone before it is durable, so that nobody builds on it meanwhile."""
+        doc = known.pop(name)
+
+        def undo() -> None:
+            known.setdefault(name, doc)
+
+        await self._change(lambda catalog: catalog.delete_doc(folder, name), undo=undo)
+
+    async def create_topic(self, name: TopicName, doc: Doc | None = None) -> TopicRow:
+        self._check_not_deleted(name.base)
+        limit = self.topics_max(name.namespace)
+        if limit:
+            prefix = f"persistent://{name.namespace}/"
+            there = chain(self._rows, self._being_made)
+            if sum(other.startswith(prefix) for other in there) >= limit:
+                raise TooManyRequests(f"namespace {name.namespace} has {limit} topics already")
+        self._being_made.add(str(name))
+
+        def made(row: TopicRow) -> None:
+            self._being_made.discard(str(name))
+            self._rows[str(name)] = row
+            self.on_topics(str(name.namespace), (str(name),), ())
+
+        def undo() -> None:
+            self._being_made.discard(str(name))
+
+        return await self._change(
+            lambda catalog: catalog.create_topic(str(name), doc or {}), made, undo
+        )
+
+    def forget_topic(self, name: TopicName) -> None:
+        """The catalog has forgotten it."""
+        self._rows.pop(str(name), None)
+        if not self.exists(name):
+            self.on_topics(str(name.namespace), (), (str(name),))
+
+    async def create_partitioned(
+        self, name: TopicName, partitions: int, properties: dict[str, str] | None = None
+    ) -> None:
+        self.check_namespace(name)
+        self._check_count(name, partitions)
+        if name.partition >= 0:
+            raise InvalidInput(f"{name} is a partition itself")
+        if str(name) in self._rows or str(name) in self._being_made:
+            raise AlreadyExists(f"topic {name} exists")
+        doc: Doc = {"partitions": partitions}
+        if properties:
+            doc["properties"] = properties
+        await self._create(PARTITIONED, self._partitioned, str(name), doc)
+        self._tell(name, _partitions_of(name, 0, partitions), ())
+
+    async def grow_partitioned(self, name: TopicName, partitions: int) -> None:
+        """More partitions; those that are there stay as they are."""
+        self.check_namespace(name)
+        if str(name) not in self._partitioned:
+            raise AlreadyExists(f"topic {name} is not partitioned")
+        self._check_not_deleted(name)
+        self._check_count(name, partitions)
+        before = 0
+
+        def grown(doc: Doc) -> Doc:
+            nonlocal before
+            before = int(doc["partitions"])
+            if partitions < before:
+                raise FewerPartitions(f"{partitions} partitions for {name}, which has {before}")
+            return {**doc, "partitions": partitions}
+
+        await self._edit(PARTITIONED, self._partitioned, str(name), grown)
+        self._tell(name, _partitions_of(name, before, partitions), ())
+
+    async def change_partitioned_doc(self, name: TopicName, change: Callable[[Doc], Doc]) -> None:
+        """Change what is known of a partitioned topic beside its name."""
+        await self._edit(PARTITIONED, self._partitioned, str(name), change)
+
+    @contextmanager
+    def deleting(self, name: TopicName) -> Iterator[None]:
+        """Inside, a partitioned topic gets no more partitions, and none of them is made again."""
+        self._check_not_deleted(name)
+        self._being_deleted.add(str(name))
+        try:
+            yield
+        finally:
+            self._being_deleted.discard(str(name))
+
+    def _check_not_deleted(self, name: TopicName) -> None:
+        if str(name) in self._being_deleted:
+            raise ServiceNotReady(f"{name} is being deleted")
+
+    async def delete_partitioned(self, name: TopicName) -> None:
+        """Its partitions are topics of their own, and gone already."""
+        gone = _partitions_of(name, 0, self.partitioned_doc(name)["partitions"])
+        await self._delete(PARTITIONED, self._partitioned, str(name))
+        self._tell(name, (), gone)
+
+    def _tell(self, name: TopicName, came: Iterable[str], gone: Iterable[str]) -> None:
+        """Lists that clients watch have persistent topics only."""
+        if name.is_persistent:
+            self.on_topics(str(name.namespace), came, gone)
+
+    def _check_count(self, name: TopicName, partitions: int) -> None:
+        limit = self.partitions_max
+        if partitions <= 0 or (limit and partitions > limit):
+            raise InvalidPartitions(f"{partitions} partitions for {name}; allowed are 1 to {limit}")
+
+    async def change_doc(self, row: TopicRow, change: Callable[[Doc], Doc]) -> TopicRow:
+        """Change what is known of a topic beside its name; the topic as it is then."""
+
+        def store(catalog: Catalog) -> TopicRow:
+            # Read there and not here: another change may be on its way.
+            found = catalog.topic_by_id(row.topic_id)
+            if found is None:
+                raise TopicNotFound(f"topic {row.name} was deleted meanwhile")
+            catalog.set_topic(row.topic_id, doc := change(found.doc))
+            return found._replace(doc=doc)
+
+        def changed(found: TopicRow) -> None:
+            # Unless it was deleted meanwhile, and perhaps made again.
+            if (known := self._rows.get(row.name)) and known.topic_id == found.topic_id:
+                self._rows[row.name] = found
+
+        return await self._change(store, changed)
+
+
+def fetch_topic(
+    catalog: Catalog, topic_id: int
+) -> tuple[list[LedgerRow], list[tuple[StateRow, Snapshot]]]:
+    """What has to be known to open a topic: its ledgers, and its states as they were stored."""
+    states = [(state, catalog.snapshot(state.state_id)) for state in catalog.states(topic_id)]
+    return catalog.ledgers(topic_id), states
+
+
+def _load(
+    catalog: Catalog,
+) -> tuple[list[TopicRow], dict[str, Doc], dict[str, Doc], dict[str, Doc]]:
+    for name in FIRST_NAMESPACES:
+        if catalog.doc(NAMESPACES, name) is None:
+            catalog.put_doc(TENANTS, name.split("/")[0], {})
+            catalog.put_doc(NAMESPACES, name, {})
+    return (
+        catalog.topics(),
+        catalog.docs(PARTITIONED),
+        catalog.docs(TENANTS),
+        catalog.docs(NAMESPACES),
+    )
+
+
+def _partitions_of(name: TopicName | str, first: int, end: int) -> list[str]:
+    return [f"{name}-partition-{number}" for number in range(first, end)]

@@ -1,0 +1,343 @@
+"""ChunkGate: which chunks of a subscription may be delivered. Those of whole messages, and no others.
+
+A chunked message is one message (PIP-107). It is delivered whole or not at all, at the place of its last
+chunk. Until all its chunks are there the cursor *withholds* them: they are ready, and no consumer is given
+them. So no consumer waits for the rest of a message, or remembers half of one through a reconnect, because
+its producer or the broker was cut off.
+
+    unfinished   a chunk is missing       every chunk is withheld
+    whole        waits for a consumer     all but the last chunk are withheld; who meets that one may begin
+    begun        has an owner             every chunk is inflight with that consumer (chunk_handover.py)
+    given up     can never be whole       an orphan, an older attempt, a message of which a chunk was
+                                          skipped, one that got nothing new for an hour
+
+What is given up is acked by the caller: it would keep everything behind it from being forgotten, and no
+consumer could use it.
+
+The gate meets every ready chunk in the order of the log. It withholds and admits what it knows in its
+cursor, and reads nothing. Each step costs the chunks of one message at most, however many are unfinished.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from milepost.broker.messages.chunked import PATIENCE_S, Tie, short_uuid
+from milepost.cursor.cursor import Cursor
+from milepost.positions.ranges import IndexRanges, Range, joined
+from milepost.positions.spans import Span
+from milepost.storage.ledgers.entry import Entry
+from milepost.wire.metadata import chunk_info, entry_metadata
+
+PATIENCE_MS: Final = PATIENCE_S * 1000
+
+# Chunks that are given up, and messages that are forgotten, in one step: others have their turn.
+EXPIRED_CHUNKS_MAX: Final = 10_000
+FORGOTTEN_MAX: Final = 1000
+
+
+class ChunkedMessage:
+    """One message, as far as it was met."""
+
+    __slots__ = ("indexes", "is_begun", "newest_ms", "num_chunks", "uuid")
+
+    def __init__(self, uuid: str, num_chunks: int) -> None:
+        self.uuid = uuid
+        self.num_chunks = num_chunks
+        self.indexes: list[int] = []
+        """Of its chunks that were met, ascending."""
+        self.newest_ms = 0
+        """When the newest of them was stored."""
+        self.is_begun = False
+        """It was given to a consumer. When that consumer gives it back, it is met again."""
+
+    def __repr__(self) -> str:
+        return f"<ChunkedMessage {self.uuid}: {len(self.indexes)} of {self.num_chunks} chunks>"
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.indexes) == self.num_chunks
+
+    @property
+    def last_index(self) -> int:
+        return self.indexes[-1]
+
+    @property
+    def ranges(self) -> list[Range]:
+        """The indexes as ranges: mostly one, since chunks mostly lie side by side."""
+        return joined(self.indexes)
+
+
+class Met(NamedTuple):
+    """What the meeting of a chunk came to."""
+
+    message: ChunkedMessage | None = None
+    """The chunk is the last one of this message, which may go now."""
+    given_up: Sequence[int] = ()
+    """Indexes of chunks that no consumer will get."""
+    is_entry: bool = False
+    """The chunk goes as an entry of its own."""
+    looks_again: bool = False
+    """A message is whole whose last chunk was passed before."""
+
+
+class ChunkGate:
+    """The chunked messages of one subscription."""
+
+    __slots__ = (
+        "_acked_end",
+        "_by_uuid",
+        "_cursor",
+        "_firsts",
+        "_lasts",
+        "_parts",
+        "_unfinished",
+        "_wholes",
+    )
+
+    # First index → unfinished message; the one without a new chunk for longest first.
+    _unfinished: OrderedDict[int, ChunkedMessage]
+
+    # Its keys, in order.
+    _firsts: IndexRanges
+
+    # uuid → first index of the unfinished message.
+    _by_uuid: dict[str, int]
+
+    # Index of any chunk → whole message, begun or not.
+    _wholes: dict[int, ChunkedMessage]
+
+    # The last indexes of whole messages.
+    _lasts: IndexRanges
+
+    # All other chunks of messages that are known: a cumulative ack passes them until it comes to the last.
+    _parts: IndexRanges
+
+    # Cumulative acks have come so far.  Invariant: what is in the backlog below is in `_parts`.
+    _acked_end: int
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+        self._unfinished = OrderedDict()
+        self._firsts = IndexRanges()
+        self._by_uuid = {}
+        self._wholes = {}
+        self._lasts = IndexRanges()
+        self._parts = IndexRanges()
+        self._acked_end = 0
+
+    @property
+    def unfinished_count(self) -> int:
+        """Messages that wait for a chunk."""
+        return len(self._unfinished)
+
+    # -- meeting chunks ----------------------------------------------------------------------------
+
+    def meet(self, entry: Entry) -> Met:
+        """A chunk was read from the log and is next. To be told of every one."""
+        index = entry.last_index
+        cursor = self._cursor
+        if not cursor.is_ready(index):
+            return Met()  # it was acked, or given to a consumer, since it was read
+        known = self._wholes.get(index)
+        if known is not None:
+            return self._meet_whole(known, index)
+        chunk = chunk_info(entry_metadata(entry.payload))
+        if chunk is None:
+            return Met(is_entry=True)
+        tie = Tie.of(entry.beside)
+        if tie is None and not chunk.is_first:
+            return Met(given_up=[index])
+        first_index = index if tie is None else tie.first_index
+        uuid = short_uuid(chunk.uuid)
+        given_up: list[int] = []
+        older = self._by_uuid.get(uuid, first_index)
+        if older != first_index:
+            given_up += self._give_up(older)  # its producer began again
+        if tie is not None and any(cursor.is_acked(Span(one, 1)) for one in tie):
+            given_up += self._give_up(first_index)
+            return Met(given_up=[*given_up, index])
+        message = self._unfinished.get(first_index)
+        if message is None:
+            message = self._unfinished[first_index] = ChunkedMessage(uuid, chunk.num_chunks)
+            self._firsts.add(first_index, first_index + 1)
+            self._by_uuid[uuid] = first_index
+        self._unfinished.move_to_end(first_index)
+        message.newest_ms = max(message.newest_ms, entry.timestamp_ms)
+        message.indexes.append(index)
+        if len(message.indexes) > 1 and message.indexes[-2] > index:
+            message.indexes.sort()  # one that had to wait for its time
+        if not message.is_whole:
+            cursor.withhold(index, index + 1)
+            self._parts.add(index, index + 1)
+            return Met(given_up=given_up)
+        self._complete(first_index, message)
+        if index != message.last_index:
+            cursor.withhold(index, index + 1)
+            cursor.admit(message.last_index, message.last_index + 1)
+            return Met(given_up=given_up, looks_again=True)
+        return Met(message, given_up)
+
+    def _complete(self, first_index: int, message: ChunkedMessage) -> None:
+        """The last missing chunk was met."""
+        self._forget_unfinished(first_index)
+        last_index = message.last_index
+        for index in message.indexes:
+            self._wholes[index] = message
+            self._parts.add(index, index + 1)
+        self._parts.discard(last_index, last_index + 1)
+        self._lasts.add(last_index, last_index + 1)
+
+    def _meet_whole(self, message: ChunkedMessage, index: int) -> Met:
+        """A chunk of a message that was met whole before: now it waits, or it was given back."""
+        if message.is_begun:
+            others = [one for one in message.indexes if not self._cursor.is_ready(one)]
+            if others and any(self._cursor.is_acked(Span(one, 1)) for one in others):
+                return Met(given_up=self.end(message))
+            if others:
+                return Met()  # its consumer has not given all of it back
+            message.is_begun = False
+            for first, end in joined(message.indexes[:-1]):
+                self._cursor.withhold(first, end)
+        if index != message.last_index:
+            return Met()
+        # What is skipped is skipped from the front: its first chunk says whether anything was.
+        first_index = message.indexes[0]
+        if first_index == index or self._cursor.is_withheld(first_index):
+            return Met(message)
+        return Met(given_up=self.end(message))
+
+    # -- what becomes of messages ------------------------------------------------------------------
+
+    def begin(self, message: ChunkedMessage) -> bool:
+        """Admit all chunks of a message that is about to be given to a consumer. False: a part of it
+        was acked meanwhile, and the rest is to be given up (`end`)."""
+        *early, last_index = message.indexes
+        cursor = self._cursor
+        if not cursor.is_ready(last_index) or not all(map(cursor.is_withheld, early)):
+            return False
+        for first, end in joined(early):
+            cursor.admit(first, end)
+        message.is_begun = True
+        return True
+
+    def end(self, message: ChunkedMessage) -> list[int]:
+        """Know a whole message no longer; what of it is ready and can go to no consumer."""
+        self._forget_whole(message)
+        return [one for one in message.indexes if self._cursor.is_waiting(one)]
+
+    def forget(self, message: ChunkedMessage) -> None:
+        """A chunk of a message that was given back cannot be read: all of it is met anew."""
+        self._forget_whole(message)
+        self._acked_end = min(self._acked_end, message.indexes[0])
+
+    def message_of(self, index: int) -> ChunkedMessage | None:
+        """The whole message that a chunk belongs to; None if none is known."""
+        return self._wholes.get(index)
+
+    def settled(self, ranges: Iterable[Range]) -> list[int]:
+        """These were acked: messages that are done need not be remembered. What can go to no consumer
+        any more, because its message lost its beginning."""
+        given_up: list[int] = []
+        left = FORGOTTEN_MAX
+        for first, end in ranges:
+            if not (self._lasts or self._firsts) or not left:
+                break
+            for last_index in self._each(self._lasts, first, end, left):
+                self._forget_whole(self._wholes[last_index])
+                left -= 1
+            for first_index in self._each(self._firsts, first, end, left):
+                given_up += self._give_up(first_index)
+                left -= 1
+        # What was left by an ack of very many.
+        if left and self._lasts:
+            behind = self._cursor.mark_delete_index + 1
+            for last_index in self._each(self._lasts, 0, behind, left):
+                self._forget_whole(self._wholes[last_index])
+        return given_up
+
+    @staticmethod
+    def _each(indexes: IndexRanges, first: int, end: int, limit: int) -> list[int]:
+        """The indexes in `[first, end)`, at most so many."""
+        found: list[int] = []
+        while len(found) < limit and (index := indexes.next_index(first)) is not None:
+            if index >= end:
+                break
+            found.append(index)
+            first = index + 1
+        return found
+
+    def ack_ranges(self, end: int) -> list[Range] | None:
+        """What a cumulative ack up to `end` covers: not the chunks of messages that end later. None
+        if no chunk is known, and it covers everything."""
+        if not self._parts and not self._lasts:
+            return None
+        first = max(self._acked_end, self._cursor.first)
+        if first >= end:
+            return []
+        ranges = list(self._parts.gaps(first, end))
+        for last_first, last_end in self._lasts.within(first, end):
+            for last_index in range(last_first, last_end):
+                ranges += self._wholes[last_index].ranges
+        self._acked_end = end
+        return ranges
+
+    def expired(self, now_ms: int) -> list[int]:
+        """Give up messages that got nothing new for so long, some at a time; their chunks. To be asked
+        only when their producers could have come all that time."""
+        given_up: list[int] = []
+        while self._unfinished and len(given_up) < EXPIRED_CHUNKS_MAX:
+            first_index, message = next(iter(self._unfinished.items()))
+            if now_ms - message.newest_ms < PATIENCE_MS:
+                break
+            given_up += self._give_up(first_index)
+        return given_up
+
+    def clear(self) -> None:
+        """The cursor was moved: everything is met anew."""
+        self._unfinished.clear()
+        self._firsts.clear()
+        self._by_uuid.clear()
+        self._wholes.clear()
+        self._lasts.clear()
+        self._parts.clear()
+        self._acked_end = 0
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _give_up(self, first_index: int) -> list[int]:
+        """Know an unfinished message no longer; what of it waits."""
+        message = self._forget_unfinished(first_index)
+        if message is None:
+            return []
+        for first, end in message.ranges:
+            self._parts.discard(first, end)
+        return [one for one in message.indexes if self._cursor.is_waiting(one)]
+
+    def _forget_unfinished(self, first_index: int) -> ChunkedMessage | None:
+        message = self._unfinished.pop(first_index, None)
+        if message is None:
+            return None
+        self._firsts.discard(first_index, first_index + 1)
+        if self._by_uuid.get(message.uuid) == first_index:
+            del self._by_uuid[message.uuid]
+        return message
+
+    def _forget_whole(self, message: ChunkedMessage) -> None:
+        for index in message.indexes:
+            self._wholes.pop(index, None)
+        for first, end in message.ranges:
+            self._parts.discard(first, end)
+            self._lasts.discard(first, end)
+
+
+class OpenGate(ChunkGate):
+    """For a reader of a part of a topic that puts messages together itself: every chunk where it lies,
+    also those of messages that began before that part."""
+
+    __slots__ = ()
+
+    def meet(self, entry: Entry) -> Met:
+        return Met(is_entry=True)

@@ -1,0 +1,83 @@
+"""Runs: entries and the frames they become. Most go out in runs, one step of the cursor for all of them.
+
+A run is consecutive entries that are nothing special: every message of them ready, none ever released, no
+chunk or marker among them. Anything else goes out alone, with what the client has to know about it.
+Looks at the cursor and never moves it; sends nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Final
+
+from milepost.broker.dispatch.consumer import Consumer
+from milepost.broker.peer import Buffer
+from milepost.cursor.cursor import Cursor
+from milepost.positions.ackset import AckSet
+from milepost.positions.spans import Span
+from milepost.storage.ledgers.entry import CHUNK, DELAYED, MARKER, Entry
+from milepost.wire.metadata import encode_broker_entry
+
+# Entries that are never part of a run: a marker goes to no consumer, a chunk has a consumer of its own, and
+# what names a time may have to wait for it.
+_ALONE: Final = MARKER | CHUNK | DELAYED
+
+# Entry id, last index, time and payload of an `Entry`: what the frames of a run are made of.
+_FRAME_FIELDS: Final = itemgetter(1, 2, 4, 7)
+
+
+def fresh_run(
+    cursor: Cursor, entries: Sequence[Entry], at: int, *, room: int, entries_max: int
+) -> Sequence[Entry]:
+    """The run that begins with `entries[at]`, for a consumer with so much room; empty if it is
+    something special."""
+    if entries_max == 1:
+        return ()
+    first_index = entries[at].last_index - entries[at].count + 1
+    offered = entries[-1].last_index + 1 - first_index
+    ready = cursor.next_ready(first_index, offered)
+    if ready is None or ready[0] != first_index:
+        return ()
+    room_end = first_index + room
+    end = at
+    for entry in entries[at : at + entries_max]:
+        # An entry goes out whole as long as there is room for the first message of it.
+        if (
+            entry.flags & _ALONE
+            or entry.last_index >= ready[1]
+            or entry.last_index - entry.count + 1 >= room_end
+        ):
+            break
+        end += 1
+    run = entries[at:end]
+    if run and cursor.redelivery_count(Span(first_index, run[-1].last_index + 1 - first_index)):
+        return ()
+    return run
+
+
+def run_frames(consumer: Consumer, run: Sequence[Entry], *, shows_index: bool) -> list[Buffer]:
+    return consumer.encoder.run(
+        run[0].ledger_id, map(_FRAME_FIELDS, run), consumer.epoch, shows_index=shows_index
+    )
+
+
+def entry_frame(
+    consumer: Consumer,
+    entry: Entry,
+    shown: AckSet | None,
+    redelivery_count: int,
+    *,
+    shows_index: bool,
+) -> list[Buffer]:
+    """One entry, of which the client is to see what is in `shown`; None: all of it."""
+    head = consumer.encoder.head(
+        entry.ledger_id,
+        entry.entry_id,
+        len(entry.payload),
+        redelivery_count,
+        () if shown is None else shown.to_message_words(),
+        consumer.epoch,
+        encode_broker_entry(entry.timestamp_ms, entry.last_index) if shows_index else b"",
+    )
+    return [head, entry.payload]

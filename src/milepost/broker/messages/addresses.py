@@ -1,0 +1,212 @@
+"""Addresses: what the ids in commands mean as indexes. The border behind which only indexes are known.
+
+An id names an entry, one message of a batch (by its index or by an ack set), or a chunked message (by
+its last chunk). Which indexes that is depends on what it is for: acking, releasing, or starting there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from milepost.errors import IndexNotFound, MilepostError, NotFound, TooManyRequests
+from milepost.positions.ackset import AckSet
+from milepost.positions.ids import EARLIEST, LATEST, Position
+from milepost.positions.ranges import Range
+from milepost.storage.ledgers.entry import BATCH, CHUNK, LAST_CHUNK, MARKER
+from milepost.storage.ledgers.paging import NotInMemory
+from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.events import WireId
+from milepost.wire.replies import message_id_data
+from milepost.wire.scanners.ack_slices import ACKED_RANGES_MAX
+
+if TYPE_CHECKING:
+    from milepost.broker.topic.topic import Topic
+
+
+def acked(
+    topic: Topic,
+    ids: Iterable[WireId],
+    *,
+    batch_index_ack: bool,
+    window: Range | None = None,
+) -> tuple[list[Range], MilepostError | None]:
+    """What individual acks cover, and what was wrong with an id that covers nothing.
+
+    `window`: the batch indexes that the ack sets speak of.
+    """
+    ranges: list[Range] = []
+    failure: MilepostError | None = None
+    missing: list[NotInMemory] = []
+    for message_id in ids:
+        try:
+            found = acked_ranges(topic, message_id, batch_index_ack=batch_index_ack, window=window)
+            _check_count(len(ranges) + len(found))
+        except NotInMemory as one:
+            missing.append(one)
+        except MilepostError as error:
+            failure = error
+        else:
+            ranges += found
+    if missing:
+        raise NotInMemory.all_of(missing)
+    return ranges, failure
+
+
+def acked_ranges(
+    topic: Topic, message_id: WireId, *, batch_index_ack: bool, window: Range | None = None
+) -> list[Range]:
+    """What an individual ack of an id covers."""
+    ledger_id, entry_id, _, _, words, _ = message_id
+    try:
+        first, end, flags = topic.lookup(ledger_id, entry_id)
+    except NotFound:
+        if topic.has_trimmed(ledger_id):
+            return []  # done with, as everything is that is not retained
+        raise
+    if words:
+        # Without acks at batch index level a part of a batch is not acked, as upstream has it then.
+        if not batch_index_ack:
+            return []
+        if window is not None:
+            first, end = first + window[0], min(end, first + window[1])
+            if first >= end:
+                return []
+        pending = AckSet.from_ack_words(words, end - first)
+        # Between the runs that are pending lie those that are acked; each has a bit that differs
+        # from the one below it where it begins, and one where it ends.
+        _check_count((pending.bits ^ pending.bits << 1).bit_count() // 2 - 1)
+        return pending.acked_runs(first)
+    if flags & LAST_CHUNK:
+        # A chunked message is one message: its last chunk speaks for all (PIP-107), also when the
+        # id was deserialised and the chunks between are forgotten.
+        return [*topic.chunk_ranges(ledger_id, entry_id), (first, end)]
+    if flags & CHUNK:
+        # A client that gives up its half of a message acks the chunks it has. The message is not done:
+        # it goes to the next consumer whole.
+        return []
+    return [(first, end)]
+
+
+def _check_count(ranges: int) -> None:
+    if ranges > ACKED_RANGES_MAX:
+        raise TooManyRequests(f"an ack of more than {ACKED_RANGES_MAX} ranges; send it in parts")
+
+
+def acked_end(topic: Topic, message_id: WireId, *, batch_index_ack: bool) -> int:
+    """Behind the last index that a cumulative ack of an id covers."""
+    ledger_id, entry_id, _, _, words, _ = message_id
+    if entry_id < 0:
+        # "Everything before this ledger's first entry": what clients send while the batch that
+        # begins a ledger is not done.
+        return topic.first_index_of(ledger_id)
+    try:
+        first, end, _ = topic.lookup(ledger_id, entry_id)
+    except NotFound:
+        if topic.has_trimmed(ledger_id):
+            return topic.log.first_index
+        raise
+    if not words:
+        return end
+    if not batch_index_ack:
+        return first
+    pending = AckSet.from_ack_words(words, end - first).first_pending
+    return end if pending is None else first + pending
+
+
+def released_ranges(topic: Topic, ids: Iterable[WireId]) -> list[Range]:
+    """What to bring back when these ids are to be redelivered: whole entries."""
+    ranges: list[Range] = []
+    missing: list[NotInMemory] = []
+    for message_id in ids:
+        try:
+            first, end, _ = topic.lookup(message_id.ledger_id, message_id.entry_id)
+        except NotInMemory as one:
+            missing.append(one)
+        except NotFound:
+            continue  # trimmed meanwhile: nothing to bring back
+        else:
+            ranges.append((first, end))
+    if missing:
+        raise NotInMemory.all_of(missing)
+    return ranges
+
+
+def start_index(
+    topic: Topic,
+    ledger_id: int,
+    entry_id: int,
+    *,
+    batch_index: int = -1,
+    ack_set: Sequence[int] = (),
+    whole_entry: bool = False,
+) -> int:
+    """Where to start for an id: exact inside a batch, at the first chunk of a chunked message.
+
+    Ids that are no longer there, or not yet, mean the nearest that is. `whole_entry`: with the
+    entry's own first message, for clients that filter the rest themselves.
+    """
+    position = Position(ledger_id, entry_id)
+    if ledger_id < 0 or position == EARLIEST.position:
+        return topic.log.first_index
+    if position == LATEST.position:
+        return topic.log.end_index
+    try:
+        first, end, flags = topic.lookup(ledger_id, entry_id)
+    except NotFound:
+        return topic.log.index_from(position)
+    if whole_entry:
+        return first
+    if flags & CHUNK:
+        return topic.first_chunk_index(ledger_id, entry_id)
+    if ack_set:
+        pending = AckSet.from_message_words(ack_set, end - first).first_pending
+        return end if pending is None else first + pending
+    if 0 <= batch_index < end - first:
+        return first + batch_index
+    return first
+
+
+def start_index_at(topic: Topic, time_ms: int) -> int:
+    """Where to start for a time: with the first message that came not before it. A chunked message
+    came when its last chunk did, and begins with its first."""
+    return _whole(topic, topic.log.index_at(max(time_ms, 0)))
+
+
+def index_start(topic: Topic, index: int) -> int:
+    """Where to start for an index: there, or with the first chunk of the message that it is in."""
+    if not 0 <= index <= topic.log.end_index:
+        raise IndexNotFound(f"{topic.name}: index {index} is not in [0, {topic.log.end_index}]")
+    return _whole(topic, max(index, topic.log.first_index))
+
+
+def _whole(topic: Topic, index: int) -> int:
+    if index < topic.log.end_index:
+        position, _, _, flags = topic.log.locate(index)
+        if flags & CHUNK:
+            return topic.first_chunk_index(*position)
+    return index
+
+
+def id_at(topic: Topic, index: int) -> pb.MessageIdData:
+    """The id of the message with an index, as PIP-415 has it.
+
+    Trimmed: the earliest id. A marker's: the message behind it. Not published yet: `IndexNotFound`.
+    """
+    log = topic.log
+    if not 0 <= index < log.end_index:
+        raise IndexNotFound(f"{topic.name}: index {index} is not in [0, {log.end_index})")
+    if index < log.first_index:
+        return message_id_data(*EARLIEST.position)
+    position, span, _, flags = log.locate(index)
+    while flags & MARKER:
+        index = span.end_index
+        position, span, _, flags = log.locate(index)
+    found = message_id_data(*position, topic.name.partition)
+    if flags & BATCH:
+        found.batch_index = index - span.first_index
+        found.batch_size = span.count
+    elif flags & LAST_CHUNK:
+        first, _, _, _ = log.locate(topic.first_chunk_index(*position))
+        found.first_chunk_message_id.CopyFrom(message_id_data(*first, topic.name.partition))
+    return found

@@ -1,0 +1,66 @@
+"""A backlog looked through, entry by entry: what upstream calls its analysis. Reads, and changes nothing.
+
+Upstream counts the messages of every entry of which anything is not acked; here only those messages count
+that are not acked, so the number is the backlog's own.
+
+    found = await scan(subscription, 0, slices)     # Scan(entries=3, messages=30, markers=0, …)
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from milepost.broker.limits.time_slices import Slices
+from milepost.broker.messages.backlog_walk import walk
+from milepost.broker.subscription.subscription import Subscription
+from milepost.positions.ids import Position
+from milepost.positions.ranges import IndexRanges
+from milepost.storage.ledgers.entry import MARKER
+from milepost.storage.ledgers.stretch import Stretch
+
+
+class Scan(NamedTuple):
+    entries: int = 0
+    messages: int = 0
+    """Without system messages."""
+    markers: int = 0
+    first: Position | None = None
+    last: Position | None = None
+
+
+async def scan(subscription: Subscription, from_index: int, slices: Slices) -> Scan:
+    """What is not acked at this moment, from an index on."""
+    backlog = subscription.cursor.backlog_ranges()
+    backlog.discard(0, from_index)
+    entries = messages = markers = 0
+    first = last = None
+
+    def take(stretch: Stretch, count: int) -> bool:
+        nonlocal entries, messages, markers, first, last
+        first, last = first or stretch, stretch
+        entries += count
+        messages += backlog.count_within(stretch.first_index, stretch.end_index)
+        if any(flags & MARKER for flags in stretch.flags):
+            markers += _markers(stretch, backlog)
+        return False
+
+    await walk(subscription.topic.log, backlog, take, slices)
+    if first is None or last is None:
+        return Scan()
+    *_, last_id = last.held(backlog)
+    return Scan(
+        entries,
+        messages - markers,
+        markers,
+        first.position(next(first.held(backlog))),
+        last.position(last_id),
+    )
+
+
+def _markers(stretch: Stretch, backlog: IndexRanges) -> int:
+    """How many indexes of the backlog are system messages."""
+    return sum(
+        backlog.count_within(*stretch.indexes_of(entry_id))
+        for entry_id in stretch.held(backlog)
+        if stretch.flags[entry_id - stretch.first_entry_id] & MARKER
+    )

@@ -1,0 +1,122 @@
+"""Inspection: what lies where, for those who look and do not consume. Changes nothing.
+
+An index and an id are two names of one message; this file translates between them by bisection, without
+reading a payload (PIP-415), and finds entries by count. What is in a backlog, `backlog_walk.py` knows.
+
+    found = await message_at(topic, 4)          # entry B of the proposal's table, batch index 1 of 2
+    index_of(topic, found.position, found.batch_index) == 4
+
+What is expired is answered with the earliest id, as the proposal wants it; everything that was never
+there is an error that names it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from milepost.broker.topic.topic import Topic
+from milepost.errors import IndexNotFound, LedgerNotFound
+from milepost.positions.ids import EARLIEST, Position
+from milepost.storage.ledgers.entry import BATCH, MARKER
+from milepost.storage.ledgers.log import Located, Log
+
+# Entries looked at in one go, before others have their turn.
+STEP_ENTRIES = 1024
+
+NO_BATCH_INDEX = -1
+
+
+class FoundMessage(NamedTuple):
+    """Where a message lies."""
+
+    position: Position
+    batch_index: int = NO_BATCH_INDEX
+    """Its place in the batch that its entry is; -1 if the entry is no batch."""
+    batch_size: int = 0
+    """Messages of that batch; 0 without one."""
+
+
+EXPIRED = FoundMessage(EARLIEST.position)
+
+
+class IndexedMessage(NamedTuple):
+    """The numbers of a message, and of the entry that it is part of."""
+
+    index: int  # type: ignore[assignment]  # in place of tuple.index, which has no use here
+    entry_first_index: int
+    entry_last_index: int
+
+
+async def message_at(topic: Topic, index: int) -> FoundMessage:
+    """The message with this index; behind a system message the first that is none (PIP-415).
+
+    `EXPIRED` below the first retained index, `IndexNotFound` where there is, or will be, no message.
+    """
+    found = user_message_at(topic, index)
+    if found is None:
+        located = await _next_message(topic, index)
+        return _found(located, located.span.first_index)
+    return found
+
+
+def user_message_at(topic: Topic, index: int) -> FoundMessage | None:
+    """The same, without looking any further: None for a system message."""
+    log = topic.log
+    if index < 0:
+        raise IndexNotFound(f"{topic.name}: {index} is no index")
+    if index < log.first_index:
+        return EXPIRED
+    located = log.locate(index)
+    return None if located.flags & MARKER else _found(located, index)
+
+
+def _found(located: Located, index: int) -> FoundMessage:
+    if not located.flags & BATCH:
+        return FoundMessage(located.position)
+    return FoundMessage(located.position, index - located.span.first_index, located.span.count)
+
+
+async def _next_message(topic: Topic, index: int) -> Located:
+    asked = index
+    while entries := topic.log.entries_from(index, STEP_ENTRIES):
+        for located in entries:
+            if not located.flags & MARKER:
+                return located
+        index = entries[-1].span.end_index
+        await asyncio.sleep(0)
+        index = max(index, topic.log.first_index)  # the topic may have been trimmed meanwhile
+    raise IndexNotFound(f"{topic.name}: only system messages from index {asked} on")
+
+
+def index_of(topic: Topic, position: Position, batch_index: int = NO_BATCH_INDEX) -> IndexedMessage:
+    """The index of a message: of a batch's first one if the id does not say which."""
+    first, end, flags = topic.lookup(*position)
+    size = end - first if flags & BATCH else 1
+    if not NO_BATCH_INDEX <= batch_index < size:
+        raise IndexNotFound(
+            f"{topic.name}: entry {position} has {size} messages, none with batch index "
+            f"{batch_index}"
+        )
+    return IndexedMessage(first + max(batch_index, 0), first, end - 1)
+
+
+# -- by count ----------------------------------------------------------------------------------------
+
+
+def nth_entry(log: Log, number: int) -> Located:
+    """The entry behind so many others."""
+    left = number
+    for ledger in log.ledgers:
+        if 0 <= left < ledger.entries:
+            return log.at(Position(ledger.ledger_id, left))
+        left -= ledger.entries
+    raise LedgerNotFound(f"{log.name}: {log.entry_count} entries, no entry {number}")
+
+
+def examined(log: Log, from_earliest: bool, count: int) -> Located:
+    """The `count`-th entry from one end, from 1; the last that there is if there are not as many."""
+    total = log.entry_count
+    assert total, f"{log.name} is empty"
+    number = min(max(count, 1), total) - 1
+    return nth_entry(log, number if from_earliest else total - 1 - number)

@@ -1,0 +1,98 @@
+"""Tally: what went through a subscription since it was opened, and when something last did.
+
+Counted once for each batch of entries or acks, however many messages that is. A consumer takes its
+numbers with it when it goes; the tally of its subscription stays. Nothing here decides anything.
+
+    tally.delivered(consumer, entries=3, messages=30, size=3000)
+    subscription.tally.messages_out
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from milepost.broker.dispatch.consumer import Consumer
+    from milepost.broker.subscription.subscription import Subscription
+    from milepost.cursor.outcomes import Acked
+
+
+class Tally:
+    """Of one subscription. Times are milliseconds, 0 for never."""
+
+    __slots__ = (
+        "bytes_out",
+        "consumed_ms",
+        "dropped",
+        "entries_out",
+        "expired",
+        "expired_ms",
+        "flowed_ms",
+        "mark_delete_ms",
+        "messages_acked",
+        "messages_out",
+        "messages_redelivered",
+        "settled_ms",
+    )
+
+    def __init__(self) -> None:
+        self.entries_out = 0
+        self.messages_out = 0
+        self.bytes_out = 0
+        self.messages_acked = 0
+        """What was skipped or expired, and so went to no consumer, is not among them."""
+        self.messages_redelivered = 0
+        self.expired = 0
+        """Messages that an operator had expired."""
+        self.dropped = 0
+        """Messages of a topic that is not persistent, for which its consumers were too slow."""
+        self.flowed_ms = 0
+        self.consumed_ms = 0
+        self.settled_ms = 0
+        """When an ack last changed anything."""
+        self.mark_delete_ms = 0
+        self.expired_ms = 0
+
+
+def delivered(consumer: Consumer, *, entries: int, messages: int, size: int) -> None:
+    """Entries went to a consumer."""
+    subscription = consumer.subscription
+    topic, tally = subscription.topic, subscription.tally
+    counters = topic.counters
+    consumer.messages_out += messages
+    consumer.bytes_out += size
+    tally.messages_out += messages
+    tally.bytes_out += size
+    topic.messages_out += messages
+    topic.bytes_out += size
+    topic.entries_out += entries
+    counters.messages_out += messages
+    counters.bytes_out += size
+    tally.entries_out += entries
+    counters.entries_out += entries
+    tally.consumed_ms = topic.now_ms()
+
+
+def redelivered(consumer: Consumer, messages: int) -> None:
+    """… and were with a consumer before."""
+    subscription = consumer.subscription
+    consumer.messages_redelivered += messages
+    subscription.tally.messages_redelivered += messages
+    subscription.topic.counters.messages_redelivered += messages
+
+
+def stale_delivery(subscription: Subscription, entries: int) -> None:
+    """Entries were read under an older epoch, and dropped."""
+    subscription.topic.counters.stale_dropped["delivery"] += entries
+
+
+def settled(subscription: Subscription, acked: Acked) -> None:
+    """An ack was applied, or was too late to be."""
+    topic, tally = subscription.topic, subscription.tally
+    if acked.ignored:
+        topic.counters.stale_dropped["ack"] += acked.ignored
+    if acked.count:
+        now_ms = tally.settled_ms = topic.now_ms()
+        tally.messages_acked += acked.count
+        if acked.ranges[0][0] <= subscription.cursor.mark_delete_index:
+            tally.mark_delete_ms = now_ms

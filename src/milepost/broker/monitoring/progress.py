@@ -1,0 +1,217 @@
+"""Progress: all numbers of a subscription at one moment, with a verdict.
+
+    progress = progress_of(subscription, now_ms)
+    progress.ready + progress.inflight + progress.delayed + progress.acked == progress.end - progress.first
+
+One call is one step: nothing happens between two of its numbers. Times come from the caller; the age of the
+backlog is that of the first message that is not acked, by the time at which the broker stored it, and is 0
+when there is none. Reads no payload, opens no topic, changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from milepost.broker.metrics.samples import Sample
+from milepost.broker.monitoring.diagnosis import Asking, Hole, judge
+from milepost.cursor.cursor import Cursor
+from milepost.positions.ids import MessageId
+from milepost.positions.ranges import Range
+from milepost.positions.spans import Span
+from milepost.positions.verdicts import Verdict
+from milepost.storage.ledgers.entry import BATCH
+
+if TYPE_CHECKING:
+    from milepost.broker.dispatch.consumer import Consumer
+    from milepost.broker.subscription.subscription import Subscription
+    from milepost.broker.topic.topic import Topic
+
+# Holes are counted up to here: who has more has one worth looking at first.
+HOLES_MAX = 10_000
+
+
+class ConsumerProgress(NamedTuple):
+    name: str
+    address: str
+    client_version: str
+    inflight: int
+    permits: int
+    messages_out: int
+    messages_acked: int
+    messages_redelivered: int
+    is_blocked: bool
+    connected_since_ms: int
+    consumer_epoch: int
+    """-1 for one that sends none."""
+
+
+class Progress(NamedTuple):
+    """Of one subscription on one partition."""
+
+    topic: str
+    partition: int
+    """-1 for a topic without partitions."""
+    subscription: str
+    member: str
+    """Of a broadcast group, whose it is; else empty."""
+    type: str
+    """Exclusive, Shared, …; empty while there never was a consumer."""
+    is_durable: bool
+    first: int
+    end: int
+    """What is retained: `[first, end)`."""
+    mark_delete_index: int
+    ready: int
+    inflight: int
+    delayed: int
+    acked: int
+    """Invariant: the four are `end − first`."""
+    backlog: int
+    """What is not acked."""
+    holes: int
+    """Ranges that are not acked though something behind them is."""
+    hole: Hole | None
+    """The oldest of them."""
+    behind_ms: int
+    """How long ago the first message came that is not acked; 0 if all are."""
+    epoch: int
+    rate_in: float
+    rate_out: float
+    rate_acked: float
+    """Messages a second, of the last minute."""
+    messages_out: int
+    messages_acked: int
+    """Since the topic was opened: the difference of two looks is what happened between them."""
+    verdict: Verdict
+    reason: str
+    drained_in_s: float | None
+    consumers: tuple[ConsumerProgress, ...]
+
+
+def progress_of(subscription: Subscription, now_ms: int, *, member: str = "") -> Progress:
+    """`now_ms` is wall-clock time."""
+    cursor, topic = subscription.cursor, subscription.topic
+    counts = cursor.counts()
+    mark = cursor.mark_delete_index
+    backlog = counts.ready + counts.inflight + counts.delayed
+    # Mostly all behind the mark is to be done: then there is no need to look for holes.
+    holes, oldest = _holes(cursor) if backlog != cursor.end - mark - 1 else (0, None)
+    hole = None if oldest is None else _hole(subscription, oldest, now_ms)
+    recent = subscription.pace.recent()
+    consumers = tuple(_consumer(consumer) for consumer in subscription.consumers)
+    connected = {consumer.subscription.label_of(consumer) for consumer in subscription.consumers}
+    judged = judge(
+        counts,
+        [_asking(consumer) for consumer in subscription.consumers],
+        recent,
+        waiting=[name for name in subscription.resets.waiting if name in connected],
+        hole=hole,
+        refusal=topic.log.refusal,
+    )
+    return Progress(
+        topic=str(topic.name),
+        partition=topic.name.partition,
+        subscription=subscription.name,
+        member=member,
+        type="" if subscription.dispatcher is None else subscription.dispatcher.type_name,
+        is_durable=subscription.is_durable,
+        first=cursor.first,
+        end=cursor.end,
+        mark_delete_index=mark,
+        ready=counts.ready,
+        inflight=counts.inflight,
+        delayed=counts.delayed,
+        acked=counts.acked,
+        backlog=backlog,
+        holes=holes,
+        hole=hole,
+        behind_ms=_age_ms(topic, mark + 1, now_ms),
+        epoch=cursor.epoch,
+        rate_in=recent.rate_in,
+        rate_out=recent.rate_out,
+        rate_acked=recent.rate_acked,
+        messages_out=subscription.tally.messages_out,
+        messages_acked=subscription.tally.messages_acked,
+        verdict=judged.verdict,
+        reason=judged.reason,
+        drained_in_s=judged.drained_in_s,
+        consumers=consumers,
+    )
+
+
+def sample(subscription: Subscription, monotonic_ms: int) -> None:
+    """Look at a subscription for its pace, if it is time."""
+    pace = subscription.pace
+    if pace.is_due(monotonic_ms):
+        cursor = subscription.cursor
+        pace.sample(
+            Sample(
+                monotonic_ms,
+                cursor.end,
+                subscription.tally.messages_out,
+                subscription.tally.messages_acked,
+                cursor.mark_delete_index,
+            )
+        )
+
+
+def _consumer(consumer: Consumer) -> ConsumerProgress:
+    return ConsumerProgress(
+        consumer.name,
+        consumer.peer.address,
+        consumer.peer.client_version,
+        consumer.unacked,
+        consumer.permits,
+        consumer.messages_out,
+        consumer.messages_acked,
+        consumer.messages_redelivered,
+        consumer.is_blocked,
+        consumer.connected_since_ms,
+        consumer.epoch,
+    )
+
+
+def _asking(consumer: Consumer) -> Asking:
+    return Asking(
+        consumer.name,
+        consumer.permits,
+        consumer.unacked,
+        consumer.is_blocked,
+        consumer.peer.is_writable,
+    )
+
+
+def _holes(cursor: Cursor) -> tuple[int, Range | None]:
+    """How many there are, and the oldest."""
+    found = cursor.ack_holes(HOLES_MAX)
+    return len(found), found[0] if found else None
+
+
+def _hole(subscription: Subscription, oldest: Range, now_ms: int) -> Hole:
+    topic, cursor = subscription.topic, subscription.cursor
+    index, end = oldest
+    holder = cursor.holder_of(index)
+    names = [consumer.name for consumer in subscription.consumers if consumer.holder == holder]
+    released = cursor.redelivery_count(Span(index, 1))
+    return Hole(
+        index,
+        end,
+        str(id_of(topic, index)) if index < topic.log.end_index else "",
+        _age_ms(topic, index, now_ms),
+        names[0] if names else "",
+        released + (holder is not None),
+    )
+
+
+def id_of(topic: Topic, index: int) -> MessageId:
+    """The message id with this index, which is retained."""
+    position, span, _, flags = topic.log.locate(index)
+    batch_index = index - span.first_index if flags & BATCH else -1
+    return MessageId(*position, topic.name.partition, batch_index)
+
+
+def _age_ms(topic: Topic, index: int, now_ms: int) -> int:
+    log = topic.log
+    if not log.first_index <= index < log.end_index:
+        return 0
+    return max(now_ms - log.locate(index).timestamp_ms, 0)

@@ -1,0 +1,344 @@
+"""Upkeep: what operators do to topics. Create, unload, terminate, truncate, trim, delete.
+
+A topic that is closed, for good or to be opened again, is drained first: its producers are told to go,
+what they sent is answered, acks are on disk; only then its states are closed. Meanwhile nobody opens it.
+
+    close_topic(topic)  ─▶ producers out ─▶ journal empty ─▶ consumers out ─▶ states closed
+    delete_topic(name)  ─▶ the same ─▶ catalog and files
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from milepost.broker.policies.policy import Level
+from milepost.broker.subscription import documents, ending
+from milepost.broker.subscription.subscription import Subscription
+from milepost.broker.topic.non_persistent import VolatileTopic
+from milepost.broker.topic.producer import Producer
+from milepost.broker.topic.topic import Topic
+from milepost.errors import (
+    AlreadyExists,
+    PersistenceError,
+    PreconditionFailed,
+    ServiceNotReady,
+    TopicNotFound,
+)
+from milepost.positions.ids import Position
+from milepost.positions.names import TopicName
+from milepost.storage.ledgers.loss import Loss as _LedgerLoss
+from milepost.wire import replies
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+
+
+LedgerLoss = _LedgerLoss
+
+
+class Loss(NamedTuple):
+    """What a topic loses, or would lose."""
+
+    messages: int
+    size_bytes: int
+    ledgers: int
+    subscriptions: int
+
+
+# -- making ------------------------------------------------------------------------------------------
+
+
+async def create_topic(broker: Broker, name: TopicName, properties: dict[str, str]) -> None:
+    directory = broker.directory
+    directory.check_namespace(name)
+    if broker.exists(name):
+        raise AlreadyExists(f"topic {name} exists")
+    if name.partition >= 0:
+        raise PreconditionFailed(
+            f"{name} would be a partition of {name.base}, which is not partitioned"
+            if directory.partitions(name.base) is None
+            else f"{name.base} has no partition {name.partition}: give it more partitions"
+        )
+    if name.is_persistent:
+        await directory.create_topic(name, broker.first_doc(properties))
+        return
+    topic = await broker.topic(name)
+    assert isinstance(topic, VolatileTopic), topic
+    topic.is_kept = True
+
+
+async def set_subscription_properties(
+    broker: Broker, subscription: Subscription, properties: dict[str, str]
+) -> None:
+    before, subscription.properties = subscription.properties, properties
+
+    def undo() -> None:
+        if subscription.properties is properties:  # else a later change holds
+            subscription.properties = before
+
+    await documents.save(broker.engine, [subscription], undo)
+
+
+async def set_subscription_replicated(
+    broker: Broker, subscription: Subscription, replicated: bool
+) -> None:
+    before, subscription.is_replicated = subscription.is_replicated, replicated
+
+    def undo() -> None:
+        subscription.is_replicated = before
+
+    await documents.save(broker.engine, [subscription], undo)
+
+
+# -- closing -----------------------------------------------------------------------------------------
+
+
+async def close_topic(broker: Broker, topic: Topic) -> None:
+    """Unload: every client is told to go, and the next one opens the topic again.
+
+    As upstream, it goes on in a new ledger: what is in the old one can then be trimmed.
+    """
+    async with _closed(broker, topic):
+        if _goes_on(topic):
+            # Closed it is in any case: a disk that refuses a new ledger now is asked again later.
+            with suppress(PersistenceError):
+                await _roll(topic)
+
+
+def _goes_on(topic: Topic) -> bool:
+    """Is there an open ledger with entries in it, for which more may come?"""
+    if not topic.name.is_persistent or topic.is_terminated or topic.log.refusal is not None:
+        return False
+    ledgers = topic.log.ledgers
+    return bool(ledgers) and ledgers[-1].entries > 0 and not ledgers[-1].sealed
+
+
+async def _roll(topic: Topic) -> None:
+    """Begin a new ledger, durably."""
+    rolled = asyncio.get_running_loop().create_future()
+
+    def done(error: PersistenceError | None) -> None:
+        if not rolled.done():
+            rolled.set_exception(error) if error else rolled.set_result(None)
+
+    topic.log.roll(topic.now_ms(), done)
+    await rolled
+
+
+@asynccontextmanager
+async def _closed(broker: Broker, topic: Topic) -> AsyncIterator[None]:
+    """The topic is drained and closed; while the block runs, nobody opens it again."""
+    name = str(topic.name)
+    topic.check_open()
+    if name in broker.opening or broker.topics.get(name) is not topic:
+        raise ServiceNotReady(f"{name} is being opened or closed")
+    gate: asyncio.Future[Topic] = asyncio.get_running_loop().create_future()
+    broker.opening[name] = gate
+    del broker.topics[name]
+    topic.is_closed = True
+    try:
+        await _drain(broker, topic)
+        _close_states(broker, topic)
+        yield
+    finally:
+        del broker.opening[name]
+        # Clients that waited come back, and find what there is then.
+        gate.set_exception(ServiceNotReady(f"{name} was being closed"))
+        gate.exception()
+
+
+async def _drain(broker: Broker, topic: Topic) -> None:
+    await broker.steward.settled(topic)
+    await _flush(broker)  # so that what was sent so far gets its receipts
+    put_out_producers(broker, topic)
+    # What was sent is stored or refused, and the log has nothing on its way: or it would become
+    # visible to cursors that nobody asks any more.
+    await _flush(broker)
+    for subscription in list(topic.subscriptions.values()):
+        for consumer in list(subscription.consumers):
+            broker.close_consumer(consumer)
+        subscription.flush_acks()
+    await _flush(broker)
+
+
+async def _flush(broker: Broker) -> None:
+    # Whoever waits for what is refused has been told; what is closed is as the journal has it.
+    with suppress(PersistenceError):
+        await broker.engine.flush()
+
+
+def _close_states(broker: Broker, topic: Topic) -> None:
+    """What is known of its subscriptions is the store's again. A read may still come back: nothing of
+    it is for anybody."""
+    for subscription in topic.subscriptions.values():
+        for part in subscription.parts():
+            part.dispatcher = part.journal = None
+            if part.state_id is not None:
+                broker.store.close_state(part.state_id)
+    if topic.dedup_state_id is not None:
+        assert topic.dedup is not None
+        # The checkpoint that would make their forgetting durable may fail; the topic may be open again then.
+        topic.dedup.keep_let_go()
+        broker.store.close_state(topic.dedup_state_id)
+
+
+def put_out_producers(
+    broker: Broker, topic: Topic, producers: Iterable[Producer] | None = None
+) -> None:
+    """All of them, or those that are named; their clients come back, and hear what is against it."""
+    for producer in list(topic.producers.values() if producers is None else producers):
+        broker.admissions.remove(producer)
+        producer.peer.write((replies.close_producer(producer.producer_id),))
+
+
+# -- ending ------------------------------------------------------------------------------------------
+
+
+async def terminate(broker: Broker, topic: Topic) -> Position:
+    """No more messages, ever; what is there can be read. Returns the last position."""
+    if not topic.is_terminated:
+        topic.row = await broker.directory.change_doc(
+            topic.row, lambda doc: {**doc, "terminated": True}
+        )
+    put_out_producers(broker, topic)
+    await broker.engine.flush()
+    for subscription in topic.subscriptions.values():
+        for part in subscription.parts():
+            ending.tell(part)
+    ledgers = topic.log.ledgers
+    return topic.log.last_position() or Position(ledgers[-1].ledger_id if ledgers else -1, -1)
+
+
+def check_unused(topic: Topic) -> None:
+    """`PreconditionFailed` while anybody is connected."""
+    producers = len(topic.producers)
+    consumers = sum(len(one.consumers) for one in topic.subscriptions.values())
+    if producers or consumers:
+        raise PreconditionFailed(
+            f"{topic.name} has {producers} producers and {consumers} consumers connected; close "
+            "them first, or say force"
+        )
+
+
+async def delete_topic(broker: Broker, topic: Topic, *, force: bool) -> None:
+    """With everything in it."""
+    if not force:
+        check_unused(topic)
+    # Nothing pauses until it is closed: who comes from now on finds another topic, or this one.
+    async with _closed(broker, topic):
+        # First, so that whatever happens no later topic of that name inherits them.
+        await _forget_rules(broker, topic.name)
+        if topic.name.is_persistent:
+            await broker.engine.delete_topic(topic.row, topic.log)
+            broker.directory.forget_topic(topic.name)
+        # And again: until the topic was gone, requests could set more of them.
+        await _forget_rules(broker, topic.name)
+        if topic.name.partition < 0:  # partitions share the schema of their topic
+            await broker.schemas.forget(topic.name)
+
+
+async def _forget_rules(broker: Broker, name: TopicName) -> None:
+    """Forget what was granted on a topic and set for it."""
+    await broker.guard.forget_topic(name)
+    if name.partition < 0:
+        await broker.steward.book.forget(Level.TOPIC, str(name))
+
+
+async def delete_partitioned(broker: Broker, name: TopicName, *, force: bool) -> None:
+    """All partitions or, while one is in use, none."""
+    partitions = broker.directory.partitions(name)
+    if partitions is None:
+        if broker.exists(name):
+            raise AlreadyExists(f"{name} is not partitioned; delete it as a topic")
+        raise TopicNotFound(f"partitioned topic {name} does not exist")
+    with broker.directory.deleting(name):
+        topics = []
+        for number in range(partitions):
+            partition = name.partition_name(number)
+            found = broker.topics.get(str(partition))
+            if found is not None or broker.directory.row(partition) is not None:
+                topics.append(found or await broker.topic(partition, create=False))
+        if not force:
+            for topic in topics:
+                check_unused(topic)
+        for topic in topics:
+            await delete_topic(broker, topic, force=force)
+        await _forget_rules(broker, name)
+        await broker.directory.delete_partitioned(name)
+        await _forget_rules(broker, name)
+        await broker.schemas.forget(name)
+
+
+# -- losses ------------------------------------------------------------------------------------------
+
+
+async def accept_loss(broker: Broker, topic: Topic) -> list[LedgerLoss]:
+    """Let a topic go on without what it has lost; what that is.
+
+    `PreconditionFailed` if it has lost nothing, or if it cannot be told what: then the journal still holds
+    a part of it, and only a copy brings the rest back.
+    """
+    log = topic.log
+    if log.damage is not None:
+        raise PreconditionFailed(
+            f"{topic.name} is damaged in a way that cannot be accepted: {log.damage}; restore the data "
+            "directory from a copy, or delete the topic"
+        )
+    if log.loss is None:
+        raise PreconditionFailed(f"{topic.name} has lost nothing")
+    return await broker.engine.accept_loss(topic.row.topic_id)
+
+
+# -- trimming ----------------------------------------------------------------------------------------
+
+
+async def truncate(broker: Broker, topic: Topic) -> None:
+    """Drop all messages, read or not; every subscription is at the end."""
+    log = topic.log
+    if log.next_index == log.first_index:
+        return
+    await _roll(topic)
+    end_index = log.ledgers[-1].first_index
+    for subscription in topic.subscriptions.values():
+        subscription.trim(end_index)
+        subscription.flush_acks()
+    await broker.engine.flush()
+    await broker.engine.trim(log, end_index)
+
+
+async def trim(broker: Broker, topic: Topic) -> int:
+    """Drop ledgers that no durable subscription needs any more; returns how many. What nobody
+    subscribes to, nobody needs."""
+    return await trim_to(broker, topic, trimmable_index(topic))
+
+
+async def trim_to(broker: Broker, topic: Topic, before_index: int) -> int:
+    """Drop ledgers that lie wholly before an index; returns how many."""
+    dropped = await broker.engine.trim(topic.log, before_index)
+    for subscription in topic.subscriptions.values():
+        subscription.trim(topic.log.first_index)
+    return dropped
+
+
+def trimmable_index(topic: Topic) -> int:
+    needed = [
+        one.cursor.mark_delete_index + 1 for one in topic.subscriptions.values() if one.is_durable
+    ]
+    compacted = topic.compacted
+    if compacted is not None:  # what it kept lies where it always lay
+        kept = compacted.kept.first
+        needed.append(compacted.horizon if kept is None else kept)
+    return min(needed, default=topic.log.end_index)
+
+
+def loss_of(topic: Topic, before_index: int, *, subscriptions: bool = False) -> Loss:
+    """What is lost when everything below an index goes."""
+    log = topic.log
+    ledgers = [one for one in log.ledgers if one.entries and one.end_index <= before_index]
+    messages = sum(one.end_index - one.first_index for one in ledgers)
+    size = log.size_from(log.first_index) - log.size_from(log.first_index + messages)
+    durable = sum(one.is_durable for one in topic.subscriptions.values())
+    return Loss(messages, size, len(ledgers), durable if subscriptions else 0)

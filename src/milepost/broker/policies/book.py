@@ -1,0 +1,180 @@
+"""The policy book: what every namespace and topic has set, in memory as in the catalog.
+
+A change is checked, then durable, then told (`on_change`), in this order, and answered when every open topic
+obeys it; what is refused changes nothing.
+A partitioned topic's policies are its partitions' too, so topics are known here by the name of the whole.
+
+    await book.set(Level.TOPIC, "persistent://public/default/orders", policy, 60)
+    book.of(TopicName.parse("persistent://public/default/orders-partition-3")).message_ttl_s == 60
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from milepost.broker.policies.effective import (
+    AutoTopics,
+    TopicPolicies,
+    auto_topics,
+    effective,
+    max_topics,
+)
+from milepost.broker.policies.policy import Level, Policy, Values, key_of
+from milepost.broker.policies.shapes import Json
+from milepost.broker.settings.settings import Settings
+from milepost.errors import (
+    InvalidPolicy,
+    PolicyOutOfRange,
+    PreconditionFailed,
+    UnknownCluster,
+)
+from milepost.positions.names import NamespaceName, TopicName
+from milepost.storage.catalog.catalog import Catalog, ChangeCatalog, Doc
+
+# Where the catalog keeps them: namespace or topic name → policy → value.
+FOLDERS: Final = {Level.NAMESPACE: "namespace policies", Level.TOPIC: "topic policies"}
+
+_NOTHING_SET: Final[Values] = {}
+
+
+class PolicyBook:
+    def __init__(self, change: ChangeCatalog, settings: Settings) -> None:
+        self._change = change
+        self._settings = settings
+        self._set: dict[Level, dict[str, Values]] = {level: {} for level in Level}
+        self.on_change: Callable[[Level, str], Awaitable[None]] = _told_nobody
+        """Called when a change is durable, with what it was made to; done when it is in force."""
+
+    def use(self, settings: Settings) -> None:
+        """The broker's own defaults are others now."""
+        self._settings = settings
+
+    async def load(self) -> None:
+        def read(catalog: Catalog) -> dict[Level, dict[str, Doc]]:
+            return {level: catalog.docs(folder) for level, folder in FOLDERS.items()}
+
+        found = await self._change(read)
+        for level in Level:
+            self._set[level] = dict(found[level])
+
+    # -- asking ------------------------------------------------------------------------------------
+
+    def values(self, level: Level, name: str) -> Values:
+        """What was set there, and nothing that follows from it."""
+        return self._set[level].get(name, _NOTHING_SET)
+
+    def of(self, name: TopicName) -> TopicPolicies:
+        """What holds for a topic."""
+        return effective(self._settings, *self.levels(name))
+
+    def levels(self, name: TopicName) -> tuple[Values, Values]:
+        """What the namespace and what the topic has set."""
+        return (
+            self.values(Level.NAMESPACE, str(name.namespace)),
+            self.values(Level.TOPIC, str(name.base)),
+        )
+
+    def auto_topics(self, namespace: NamespaceName) -> AutoTopics:
+        return auto_topics(self._settings, self.values(Level.NAMESPACE, str(namespace)))
+
+    def max_topics(self, namespace: NamespaceName) -> int:
+        return max_topics(self._settings, self.values(Level.NAMESPACE, str(namespace)))
+
+    def users_of(self, policy: str, value: Json) -> list[str]:
+        """The namespaces that have set a policy to a value."""
+        found = self._set[Level.NAMESPACE].items()
+        return sorted(name for name, values in found if values.get(policy) == value)
+
+    # -- changing ----------------------------------------------------------------------------------
+
+    async def set(
+        self,
+        level: Level,
+        name: str,
+        policy: Policy,
+        value: object,
+        *,
+        subscription: str | None = None,
+    ) -> None:
+        """Set it to a value as it came from outside, for all or for one subscription of a topic; None
+        removes it."""
+        route = policy.route(level)
+        assert route is not None, f"{policy.name} is none of a {level.value}"
+        read: Json = None
+        if value is None:
+            value = route.null
+        if value is not None:
+            read = policy.shape.read(value, route.path)
+            self._check(policy, read, route.path)
+        if policy.unset_by is not None and read == policy.unset_by:
+            read = None
+        await self._store(level, name, key_of(policy, subscription), read)
+
+    async def forget(self, level: Level, name: str) -> None:
+        """The namespace or topic is deleted, and another of its name begins anew."""
+        folder, known = FOLDERS[level], self._set[level]
+
+        def gone(_: bool) -> None:
+            known.pop(name, None)
+
+        # Asked for even if none is known: one may be on its way to the catalog.
+        await self._change(lambda catalog: catalog.delete_doc(folder, name), gone)
+
+    async def clear(self, level: Level, name: str) -> None:
+        """Remove all of them from what stays; in force when this returns."""
+        await self.forget(level, name)
+        await self.on_change(level, name)
+
+    def _check(self, policy: Policy, value: Json, name: str) -> None:
+        """What no shape can know."""
+        largest = self._settings.max_message_size
+        if policy.name == "max_message_size" and value > largest:
+            raise PolicyOutOfRange(f"{name} = {value}: the broker takes at most {largest}")
+        if policy.name == "entry_filters":
+            # Upstream looks for each among those that are installed; here none is.
+            wanted = value["entryFilterNames"].partition(",")[0]
+            raise InvalidPolicy(
+                f"{name}: entry filter {wanted[:80]!a} is not installed"
+                if wanted
+                else f"{name}: no filter is named; DELETE removes them"
+            )
+        if policy.name == "replication_clusters":
+            check_clusters(value, self._settings.cluster_name)
+            if self._settings.cluster_name not in value:
+                raise PreconditionFailed(f"{name}: this cluster has every topic of its own")
+
+    async def _store(self, level: Level, name: str, key: str, value: Json) -> None:
+        folder = FOLDERS[level]
+
+        def store(catalog: Catalog) -> Doc:
+            # Read there and not here: another change may be on its way.
+            doc = catalog.doc(folder, name) or {}
+            doc.pop(key, None)
+            if value is not None:
+                doc[key] = value
+            if doc:
+                catalog.put_doc(folder, name, doc)
+            else:
+                catalog.delete_doc(folder, name)
+            return doc
+
+        def stored(doc: Doc) -> None:
+            self._set[level][name] = doc
+
+        await self._change(store, stored)
+        await self.on_change(level, name)
+
+
+def check_clusters(names: Sequence[str], here: str) -> None:
+    """Refuse none at all, and those that are not there: there is one cluster."""
+    if not names:
+        raise PreconditionFailed("no cluster is named")
+    unknown = [name for name in names if name != here]
+    # Upstream asks for this cluster first.
+    if unknown and here in names:
+        raise UnknownCluster(f"cluster {unknown[0][:80]!a} does not exist; {here} does")
+
+
+async def _told_nobody(level: Level, name: str) -> None:
+    pass

@@ -1,0 +1,515 @@
+"""The broker's settings: one table, one frozen object.
+
+`Settings` is the table. A row is a name, a type, a default, a range, a sentence, and the key or keys
+by which Pulsar's `broker.conf` calls the same thing. The documentation, the checks, the environment's
+names and `milepost config show` are made from it; nothing else lists the settings.
+
+Reading files, variables and flags is the command line's business (`cli/server/sources.py`); a program that
+embeds the broker gives values. Either way a value out of its range does not get in.
+
+    >>> Settings(port=0, max_message_size=10 * MIB).max_message_size
+    10485760
+    >>> Settings(port=70000)
+    Traceback (most recent call last):
+    ...
+    milepost.errors.InvalidSetting: port = 70000: expected a whole number from -1 to 65535
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from milepost.broker.settings import advertised_listeners
+from milepost.broker.settings.policy_settings import PolicySettings
+from milepost.broker.settings.security_settings import SecuritySettings
+from milepost.broker.settings.setting import (
+    GIB,
+    HIDDEN,
+    KIB,
+    MIB,
+    Alias,
+    Setting,
+    choice,
+    count,
+    duration,
+    path,
+    size,
+    switch,
+    text,
+)
+from milepost.errors import InvalidSetting, UnknownListener
+from milepost.schemas.compatibility import Strategy
+
+_COUNT_MAX = 2**31 - 1
+_DAY_S = 24 * 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(SecuritySettings, PolicySettings):
+    """What one broker was told. Every value is within its range, however it was made."""
+
+    # Where it lives and listens.
+    data: Path = path(  # noqa: RUF009  # makes a field, not a value
+        "data", "The data directory; made if it is missing, one process at a time."
+    )
+    host: str = text(
+        "127.0.0.1", "The address to listen on; `0.0.0.0` for every interface.", "bindAddress"
+    )
+    port: int = count(
+        6650,
+        -1,
+        65535,
+        "Where clients connect; 0 takes a free port, -1 has none but `tls_port`.",
+        Alias("brokerServicePort", empty=-1),
+    )
+    http_port: int = count(
+        8080,
+        -1,
+        65535,
+        "REST, HTTP lookup and metrics; 0 takes a free port, -1 has none but `https_port`.",
+        Alias("webServicePort", empty=-1),
+    )
+    http_hosts: str = text(
+        "",
+        "Host names, by commas, that HTTP requests may be addressed to, beside addresses, `localhost`, "
+        "`host` and `advertised_address`; `*` is any. Empty: no others where `host` is this machine "
+        "only, any elsewhere.",
+    )
+    advertised_address: str = text(
+        "",
+        "The host name that lookups tell clients; empty takes `host`, or `localhost` where that is "
+        "every interface.",
+        "advertisedAddress",
+    )
+    advertised_listeners: str = text(
+        "",
+        "Addresses by the network that clients come from, `name:scheme://host:port` by commas, for "
+        "clients that name a listener; `pulsar`, `pulsar+ssl`, `http` and `https` are the schemes.",
+        "advertisedListeners",
+    )
+    internal_listener_name: str = text(
+        "internal",
+        "The listener whose addresses clients are told that name none.",
+        "internalListenerName",
+    )
+    cluster_name: str = text("standalone", "The `cluster` label of the metrics.", "clusterName")
+
+    # Exactness.
+    batch_index_ack: bool = switch(
+        True,
+        "Keep acknowledgements of single messages of a batch (PIP-54).",
+        "acknowledgmentAtBatchIndexLevelEnabled",
+        weakens="an ack of one message of a batch is forgotten until its whole batch is acked",
+    )
+    broker_entry_metadata: bool = switch(
+        True,
+        "Each entry has the index of its last message and the broker's time (PIP-70). A Pulsar conf "
+        "that names interceptors keeps it on, and one that names none changes nothing.",
+        Alias("brokerEntryMetadataInterceptors", names_classes=True),
+        weakens="consumers and `getMessageIdByIndex` cannot know the index of a message",
+    )
+    expose_broker_entry_metadata: bool = switch(
+        True,
+        "Send broker entry metadata to clients that understand it.",
+        "exposingBrokerEntryMetadataToClientEnabled",
+        weakens="clients do not see the index of a message",
+    )
+
+    # Connections.
+    max_connections: int = count(
+        0,
+        0,
+        _COUNT_MAX,
+        "Connections at once; 0 is no limit but the system's.",
+        "brokerMaxConnections",
+        live=True,
+    )
+    max_connections_per_ip: int = count(
+        0,
+        0,
+        _COUNT_MAX,
+        "Connections at once from one address; 0 is no limit.",
+        "brokerMaxConnectionsPerIp",
+        live=True,
+    )
+    handshake_timeout_s: float = duration(
+        10, 0.01, 3600, "A connection that has not said CONNECT by then is closed."
+    )
+    keep_alive_interval_s: float = duration(
+        30,
+        0.01,
+        3600,
+        "A silent peer is asked after this long, and closed when as much passes again.",
+        "keepAliveIntervalSeconds",
+    )
+    write_buffer_size: int = size(
+        256 * KIB,
+        4 * KIB,
+        GIB,
+        "Dispatch to a connection pauses while this much waits to be sent to it.",
+        "pulsarChannelWriteBufferHighWaterMark",
+    )
+    max_memory: int = size(
+        0,
+        0,
+        1024 * GIB,
+        "The broker's memory bound; 0 is a quarter of the machine's, or of the container's.",
+    )
+    shutdown_timeout_s: float = duration(
+        10,
+        0,
+        3600,
+        "How long a stop may drain. What was answered is on disk before and after it.",
+        Alias("brokerShutdownTimeoutMs", 0.001),
+    )
+
+    # Publishing.
+    max_message_size: int = size(
+        5 * MIB,
+        KIB,
+        512 * MIB,
+        "The largest message or batch; clients cut larger ones into chunks.",
+        "maxMessageSize",
+    )
+    max_pending_publish_requests_per_connection: int = count(
+        1000,
+        1,
+        1_000_000,
+        "Publishes under way on one connection before the broker stops reading from it.",
+        ("maxPendingPublishRequestsPerConnection", "maxPendingPublishdRequestsPerConnection"),
+    )
+    max_pending_chunked_messages_per_topic: int = count(
+        1000,
+        0,
+        _COUNT_MAX,
+        "Chunked messages of a topic whose last chunk is still to come; a producer that begins one more "
+        "is refused. What got no chunk for an hour does not count; 0 is no limit.",
+        live=True,
+    )
+    max_pending_chunked_messages_per_producer: int = count(
+        100,
+        0,
+        _COUNT_MAX,
+        "The same for one producer; official clients have one at a time.",
+        live=True,
+    )
+    max_chunks_per_message: int = count(
+        10_000, 0, _COUNT_MAX, "Chunks of one message; 0 is no limit.", live=True
+    )
+    deduplication: bool = switch(
+        False,
+        "Drop publishes whose sequence id a producer already used.",
+        "brokerDeduplicationEnabled",
+        live=True,
+    )
+    deduplication_inactive_s: float = duration(
+        6 * 3600,
+        1,
+        365 * 24 * 3600,
+        "How long a producer has to be gone for its sequence ids to be forgotten. A restart begins it anew.",
+        Alias("brokerDeduplicationProducerInactivityTimeoutMinutes", 60),
+    )
+
+    # Topics.
+    allow_auto_topic_creation: bool = switch(
+        True,
+        "Create a topic when a client first names it.",
+        "allowAutoTopicCreation",
+        live=True,
+    )
+    allow_auto_topic_creation_type: str = choice(
+        "non-partitioned",
+        ("non-partitioned", "partitioned"),
+        "What such a topic is.",
+        "allowAutoTopicCreationType",
+        live=True,
+    )
+    default_num_partitions: int = count(
+        1,
+        1,
+        10_000,
+        "Partitions of a topic made so, if partitioned.",
+        "defaultNumPartitions",
+        live=True,
+    )
+    allow_auto_subscription_creation: bool = switch(
+        True,
+        "Create a subscription when a consumer first names it.",
+        "allowAutoSubscriptionCreation",
+        live=True,
+    )
+    enable_non_persistent_topics: bool = switch(
+        True,
+        "Allow topics whose messages are not stored.",
+        "enableNonPersistentTopics",
+    )
+    subscription_pattern_length_max: int = count(
+        50,
+        1,
+        10_000,
+        "Characters of a topic pattern that the broker matches for a client.",
+        "subscriptionPatternMaxLength",
+    )
+    max_partitions_per_topic: int = count(
+        10_000,
+        0,
+        _COUNT_MAX,
+        "Partitions of one topic; 0 is no limit.",
+        "maxNumPartitionsPerPartitionedTopic",
+        live=True,
+    )
+    max_topics_per_namespace: int = count(
+        0,
+        0,
+        _COUNT_MAX,
+        "Topics of one namespace; 0 is no limit.",
+        "maxTopicsPerNamespace",
+        live=True,
+    )
+    max_producers_per_topic: int = count(
+        0,
+        0,
+        _COUNT_MAX,
+        "Producers connected to one topic; 0 is no limit.",
+        "maxProducersPerTopic",
+        live=True,
+    )
+    max_subscriptions_per_topic: int = count(
+        0,
+        0,
+        _COUNT_MAX,
+        "Subscriptions of one topic; 0 is no limit.",
+        "maxSubscriptionsPerTopic",
+        live=True,
+    )
+    max_consumers_per_topic: int = count(
+        0,
+        0,
+        _COUNT_MAX,
+        "Consumers connected to one topic; 0 is no limit.",
+        "maxConsumersPerTopic",
+        live=True,
+    )
+    max_consumers_per_subscription: int = count(
+        0,
+        0,
+        _COUNT_MAX,
+        "Consumers connected to one subscription; 0 is no limit.",
+        "maxConsumersPerSubscription",
+        live=True,
+    )
+
+    # Schemas.
+    schema_compatibility_strategy: str = choice(
+        Strategy.FULL.value,
+        tuple(strategy.value for strategy in Strategy),
+        "What a new schema must be to those a topic has, where its namespace says nothing.",
+        "schemaCompatibilityStrategy",
+        live=True,
+    )
+    schema_validation_enforced: bool = switch(
+        False,
+        "Refuse producers without a schema on topics that have one.",
+        "isSchemaValidationEnforced",
+        live=True,
+    )
+    allow_auto_update_schema: bool = switch(
+        True,
+        "Let clients add versions of a schema by using them, where their namespace says nothing.",
+        "isAllowAutoUpdateSchemaEnabled",
+        live=True,
+    )
+    max_schema_versions_per_topic: int = count(
+        1000, 0, _COUNT_MAX, "Versions of one topic's schema; 0 is no limit."
+    )
+
+    # Dispatch.
+    broadcast_member_expiry_s: float = duration(
+        _DAY_S,
+        1,
+        3650 * _DAY_S,
+        "A member of a broadcast group that left this long ago is forgotten; one that is connected never.",
+    )
+    max_unacked_messages_per_consumer: int = count(
+        50_000,
+        0,
+        _COUNT_MAX,
+        "Messages inflight at one consumer of a shared subscription; 0 is no limit.",
+        "maxUnackedMessagesPerConsumer",
+        live=True,
+    )
+    max_unacked_messages_per_subscription: int = count(
+        200_000,
+        0,
+        _COUNT_MAX,
+        "Messages inflight on one shared subscription; 0 is no limit.",
+        "maxUnackedMessagesPerSubscription",
+        live=True,
+    )
+    dispatch_read_entries: int = count(
+        1000, 1, 100_000, "Entries in one read from a log.", "dispatcherMaxReadBatchSize"
+    )
+    dispatch_read_size: int = size(
+        5 * MIB, KIB, GIB, "Bytes in one read from a log.", "dispatcherMaxReadSizeBytes"
+    )
+    dispatch_round_robin_entries: int = count(
+        20,
+        1,
+        100_000,
+        "Entries to one consumer of a shared subscription before the next has its turn.",
+        "dispatcherMaxRoundRobinBatchSize",
+    )
+    key_shared_consistent_hashing: bool = switch(
+        True,
+        "Keys of a Key_Shared subscription find their consumers on a ring of hashes; off: a consumer "
+        "that comes takes half of the widest range of them.",
+        "subscriptionKeySharedUseConsistentHashing",
+    )
+
+    key_shared_look_ahead_per_consumer: int = count(
+        2000,
+        0,
+        10_000_000,
+        "Messages that a Key_Shared subscription may pass over for each connected consumer, because "
+        "theirs has no room or their key is with another; then all wait. 0: no limit.",
+        "keySharedLookAheadMsgInReplayThresholdPerConsumer",
+    )
+    key_shared_look_ahead_per_subscription: int = count(
+        20_000,
+        0,
+        100_000_000,
+        "The same for all consumers of a subscription together; the lower of the two holds.",
+        "keySharedLookAheadMsgInReplayThresholdPerSubscription",
+    )
+
+    # Storage.
+    journal_size_max: int = size(
+        64 * MIB, MIB, 16 * GIB, "A checkpoint is due when the journal has grown by this much."
+    )
+    journal_shortcut_s: float = duration(
+        0.001,
+        0,
+        1,
+        "While the disk takes less than this for a sync, small groups are synced without a thread; "
+        "0 leaves all to one.",
+    )
+    journal_ahead_size: int = size(
+        MIB,
+        0,
+        GIB,
+        "Zeros that lie ready ahead of the journal's end, so that a sync has less to store; 0: none.",
+    )
+    tail_cache_size: int = size(
+        64 * MIB,
+        0,
+        256 * GIB,
+        "What was just written is dispatched from this much memory.",
+        Alias("managedLedgerCacheSizeMB", MIB),
+    )
+    ledger_entries_max: int = count(
+        500_000,
+        1,
+        100_000_000,
+        "A ledger is rolled when it has this many entries…",
+        "managedLedgerMaxEntriesPerLedger",
+    )
+    ledger_size_max: int = size(
+        256 * MIB,
+        KIB,
+        3 * GIB,
+        "… or is this large …",
+        Alias("managedLedgerMaxSizePerLedgerMbytes", MIB),
+    )
+    ledger_age_max_s: int = count(
+        4 * 3600,
+        1,
+        365 * _DAY_S,
+        "… or is this old, in seconds.",
+        Alias("managedLedgerMaxLedgerRolloverTimeMinutes", 60),
+    )
+
+    def __post_init__(self) -> None:
+        for name, setting in TABLE.items():
+            value = getattr(self, name)
+            if not setting.accepts(value):
+                shown = HIDDEN if setting.secret else repr(value)
+                raise InvalidSetting(f"{name} = {shown}: expected {setting.allowed}")
+        for plain, encrypted in (("port", "tls_port"), ("http_port", "https_port")):
+            if getattr(self, plain) < 0 and getattr(self, encrypted) < 0:
+                raise InvalidSetting(
+                    f"{plain} = {getattr(self, plain)} and {encrypted} = {getattr(self, encrypted)}: "
+                    f"one of the two ports must be open; 0 takes any free port"
+                )
+        advertised_listeners.parse(self.advertised_listeners)
+
+    @property
+    def advertised_host(self) -> str:
+        """The host name for clients. One that listens everywhere says `localhost`, as Pulsar's
+        standalone does: right behind a published port, and to be set for anyone farther away."""
+        if self.advertised_address:
+            return self.advertised_address
+        return "localhost" if self.host in ("0.0.0.0", "::", "") else self.host  # noqa: S104
+
+    def url(self, scheme: str, port: int) -> str:
+        """Where clients find a port of ours; empty if there is none."""
+        known = advertised_listeners.parse(self.advertised_listeners)
+        advertised = advertised_listeners.default(known, self.internal_listener_name, scheme)
+        host = self.advertised_host
+        own = "" if port < 0 else f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+        return advertised or own
+
+    def listener_url(self, listener: str, scheme: str, port: int) -> str:
+        """The same for clients that name a listener; empty if it has no such address."""
+        known = advertised_listeners.parse(self.advertised_listeners)
+        if listener in known:
+            return known[listener].get(scheme, "")
+        if not listener or listener == self.internal_listener_name:
+            return self.url(scheme, port)
+        # The C++ client knows a listener that is not there by these words, and else tries for ever.
+        raise UnknownListener(f"the broker do not have {listener[:80]} listener")
+
+    @property
+    def memory_limit(self) -> int:
+        """`max_memory`, with 0 resolved for this machine."""
+        return self.max_memory or _memory_of_the_machine() // 4
+
+
+# Setting's name → its row, in the order of the table.
+TABLE: dict[str, Setting] = {
+    one.name: replace(one.metadata["setting"], name=one.name)
+    # What is inherited comes last.
+    for one in sorted(fields(Settings), key=lambda one: one.name not in Settings.__annotations__)
+}
+
+# The first setting of each group, for the documentation.
+GROUPS = {
+    "data": "Where it lives and listens",
+    "batch_index_ack": "Exactness",
+    "max_connections": "Connections and memory",
+    "max_message_size": "Publishing",
+    "allow_auto_topic_creation": "Topics and subscriptions",
+    "schema_compatibility_strategy": "Schemas",
+    "max_unacked_messages_per_consumer": "Dispatch",
+    "journal_size_max": "Storage",
+    "default_retention_minutes": "Defaults of policies",
+    "authentication": "Security: who is let in",
+    "authorization": "Security: what they may do",
+    "tls_port": "Security: how the bytes are protected",
+}
+assert set(GROUPS) <= set(TABLE)
+
+PULSAR_KEYS: dict[str, tuple[Setting, Alias]] = {
+    alias.key: (setting, alias) for setting in TABLE.values() for alias in setting.aliases
+}
+
+
+def _memory_of_the_machine() -> int:
+    """What is there, or what the container may use of it (cgroup v2)."""
+    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text("ascii").strip()
+    except OSError:
+        return physical
+    return min(physical, int(limit)) if limit.isdecimal() else physical

@@ -1,0 +1,32 @@
+"""Ending: consumers of a terminated topic are told when their subscription has acked everything, each once.
+
+Not before: a message that one consumer holds may still go to another, or come again.
+
+Only those whose client understands it: C++ clients up to 4.2.0 close their connection on the command.
+"""
+
+from __future__ import annotations
+
+from milepost.broker.subscription.subscription import Subscription
+from milepost.wire import replies
+from milepost.wire.commands import Kind
+
+
+def tell(subscription: Subscription) -> None:
+    """REACHED_END_OF_TOPIC, if the topic is terminated and nothing of it is left to ack."""
+    from milepost.broker.connection.session import (
+        Session,  # which needs the handlers, and they need this
+    )
+
+    cursor = subscription.cursor
+    # What is withheld waits for a chunk that will not come to a terminated topic.
+    if not subscription.topic.is_terminated or cursor.backlog > cursor.withheld_count:
+        return
+    for consumer in subscription.consumers:
+        session = consumer.peer
+        if consumer.knows_end or not isinstance(session, Session):
+            continue
+        consumer.knows_end = True
+        peer = session.protocol.peer
+        if peer is not None and peer.understands(Kind.REACHED_END_OF_TOPIC):
+            session.write((replies.reached_end_of_topic(consumer.consumer_id),))

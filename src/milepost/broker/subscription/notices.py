@@ -1,0 +1,38 @@
+"""Notices: what a consumer's client is told unasked, if it knows the command.
+
+An official client is never sent what it does not list (`wire/peer.py`); what is Milepost's own goes only
+to consumers that asked for it when they subscribed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, cast
+
+from milepost.broker.dispatch.consumer import Consumer
+from milepost.wire import replies
+from milepost.wire.commands import Kind
+
+if TYPE_CHECKING:
+    from milepost.broker.connection.session import Session
+
+
+def tell_active(loop: asyncio.AbstractEventLoop, consumer: Consumer, is_active: bool) -> None:
+    """ACTIVE_CONSUMER_CHANGE, to a consumer of a Failover subscription."""
+
+    def tell() -> None:
+        # Behind the SUCCESS of its SUBSCRIBE: before that the client does not know the consumer.
+        session = cast("Session", consumer.peer)
+        peer = session.protocol.peer
+        if not consumer.is_closed and peer and peer.understands(Kind.ACTIVE_CONSUMER_CHANGE):
+            session.write((replies.active_consumer_change(consumer.consumer_id, is_active),))
+
+    loop.call_soon(tell)
+
+
+def tell_sought(consumer: Consumer) -> None:
+    """SEEK from the broker, to a consumer that follows in place: ahead of every message of its new
+    epoch, and at once, however idle it is."""
+    assert consumer.follows, consumer
+    cursor_epoch = consumer.subscription.cursor.epoch
+    consumer.peer.write((replies.sought(consumer.consumer_id, consumer.epoch, cursor_epoch),))

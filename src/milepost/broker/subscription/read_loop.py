@@ -1,0 +1,170 @@
+"""The feed of a subscription: reads entries where they lie and offers them. The async half of dispatch.
+
+A feed runs when something may have changed (`wake`), many wakes in one turn of the loop being one run.
+Entries in memory are offered at once; for others the feed waits for the disk and offers them under the
+epoch in which the read began. A feed that has much to do lets others have their turn. What is read is
+shared with the other subscriptions of its topic: those that keep up want the same (`recent_reads.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any, Protocol
+
+from milepost.broker.limits.time_slices import REST_S
+from milepost.broker.subscription import ending
+from milepost.broker.subscription.flush_round import Round
+from milepost.broker.subscription.shared_reads import UNREADABLE, RecentReads
+from milepost.broker.subscription.subscription import Subscription
+from milepost.errors import NotFound
+from milepost.positions.ranges import Range
+from milepost.storage.ledgers.entry import Entry
+from milepost.storage.ledgers.ledger import ReadPlan
+from milepost.storage.ledgers.paging import LoopDisk, NotInMemory
+
+logger = logging.getLogger(__name__)
+
+# After so many reads in one go others have their turn.
+TURNS_MAX = 4
+
+
+class Reading(Protocol):
+    """What a feed needs of the storage engine and of the broker."""
+
+    read_entries_max: int
+    read_size_max: int
+    reads: RecentReads
+    round: Round
+
+    @property
+    def engine(self) -> LoopDisk: ...
+
+    def perform(self, plan: ReadPlan) -> list[Entry]: ...
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None: ...
+
+
+class Feed:
+    def __init__(self, subscription: Subscription, reading: Reading) -> None:
+        self._subscription = subscription
+        self._reading = reading
+        self._loop = asyncio.get_running_loop()
+        self._is_scheduled = False
+        self._is_reading = False
+        # What was offered last and nobody could take: offered again when something changes.
+        self._in_vain: Range | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_resting = False
+        subscription.wake = self.wake
+        subscription.wake_after = self._wake_after
+        subscription.rest = self._rest
+        if subscription.journal is not None:
+            subscription.journal.schedule = self._schedule_flush
+
+    def wake(self) -> None:
+        """Something changed."""
+        self._in_vain = None
+        self._go_on()
+
+    def _wake_after(self, seconds: float) -> None:
+        if self._timer is None:
+            self._timer = self._loop.call_later(seconds, self._time_has_come)
+
+    def _time_has_come(self) -> None:
+        self._timer = None
+        self.wake()
+
+    def _rest(self) -> None:
+        self._is_resting = True
+        self._loop.call_later(REST_S, self._rested)
+
+    def _rested(self) -> None:
+        self._is_resting = False
+        self.wake()
+
+    def _go_on(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._reading.round.feed(self._run)
+
+    def _schedule_flush(self) -> None:
+        self._loop.call_soon(self._subscription.flush_acks)
+
+    def _run(self) -> None:
+        self._is_scheduled = False
+        if self._is_reading or self._is_resting:
+            return
+        subscription = self._subscription
+        for _ in range(TURNS_MAX):
+            demand = subscription.demand()
+            if demand is None or demand == self._in_vain:
+                if demand is None and subscription.topic.is_terminated:
+                    ending.tell(subscription)
+                return
+            index, end_index = demand
+            log, reading = subscription.topic.log, self._reading
+            entries_max, size_max = reading.read_entries_max, reading.read_size_max
+            entries = reading.reads.find(log, index, end_index)
+            if not entries:
+                entries = log.newest(index, end_index, entries_max=entries_max, size_max=size_max)
+                if entries:
+                    reading.reads.keep(log, entries)
+            if not entries:
+                try:
+                    with reading.engine.loop_files.strictly():
+                        plan = log.plan_read_from(
+                            index, end_index, entries_max=entries_max, size_max=size_max
+                        )
+                    if plan.data is None:
+                        self._is_reading = True
+                        reading.spawn(self._read(plan, subscription.cursor.epoch, demand))
+                        return
+                    entries = reading.perform(plan)
+                except NotInMemory as missing:
+                    self._is_reading = True
+                    reading.spawn(self._bring(missing, index))
+                    return
+                except UNREADABLE as error:
+                    self._skip(index, error)
+                    continue
+                reading.reads.keep(log, entries)
+            # Before the offer: what changes meanwhile says so itself.
+            self._in_vain = demand
+            is_enough = subscription.offer(entries, subscription.cursor.epoch, at_once=True)
+            if self._is_resting:
+                return
+            if is_enough:
+                break
+        self._go_on()
+
+    async def _read(self, plan: ReadPlan, epoch: int, demand: Range) -> None:
+        try:
+            log = self._subscription.topic.log
+            entries = await self._reading.reads.read(log, plan, demand)
+        except UNREADABLE as error:
+            self._skip(plan.ledger.first_index + plan.last_indexes[0], error)
+        else:
+            if epoch == self._subscription.cursor.epoch:
+                self._in_vain = demand
+            self._subscription.offer(entries, epoch)
+        finally:
+            self._is_reading = False
+            self._go_on()
+
+    async def _bring(self, missing: NotInMemory, index: int) -> None:
+        """What says where entries lie was not in memory."""
+        try:
+            await missing.bring(self._reading.engine)
+        except UNREADABLE as error:
+            self._skip(index, error)
+        finally:
+            self._is_reading = False
+            self._go_on()
+
+    def _skip(self, index: int, error: Exception) -> None:
+        """An entry cannot be read: say so and pass it over, so that it costs nobody else."""
+        if not isinstance(error, NotFound):  # else it was trimmed while it was looked for
+            logger.error("%s: %s", self._subscription, error)
+        self._subscription.pass_over_unreadable(index)

@@ -1,0 +1,651 @@
+"""A subscription: a cursor, the consumers that share it, and what they are told.
+
+Addresses come in at this border and become indexes once: an acked id becomes the span of its entry, or
+a part of it. The cursor decides; this file journals what must be durable, then answers.
+
+    flow ─▶ demand ─▶ (read) ─▶ offer: cursor.deliver, frames out
+    ack  ─▶ cursor.ack ─▶ journal, merged with all acks of this turn of the loop ─▶ answer
+    seek ─▶ cursor.seek, epoch + 1 ─▶ journal ─▶ answer; consumers that know no epochs are closed first
+
+Nothing here suspends. Reading entries, which may, is feed.py's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from milepost.broker.dispatch.chunk_gate import ChunkedMessage, ChunkGate
+from milepost.broker.dispatch.chunk_handover import Handover, Handovers
+from milepost.broker.dispatch.chunk_restart import needs_restart, restart_frame
+from milepost.broker.dispatch.consumer import NO_EPOCH, PERMITS_MAX, Consumer
+from milepost.broker.dispatch.dispatchers import Dispatcher, make_dispatcher
+from milepost.broker.dispatch.frames import entry_frame, fresh_run, run_frames
+from milepost.broker.limits import subscription_limits as limits
+from milepost.broker.limits.subscription_limits import NO_LIMIT, Limits
+from milepost.broker.limits.token_bucket import Throttle
+from milepost.broker.messages import addresses, compacted
+from milepost.broker.metrics import subscription_counts
+from milepost.broker.metrics.rates import Rates
+from milepost.broker.metrics.samples import Pace
+from milepost.broker.metrics.subscription_counts import Tally
+from milepost.broker.peer import Buffer
+from milepost.broker.subscription import delayed
+from milepost.broker.subscription.ack_journal import AckJournal, Done, Journaling
+from milepost.broker.subscription.held_deliveries import Outbox
+from milepost.broker.subscription.parts import Parts
+from milepost.broker.subscription.pending_seeks import PendingSeeks
+from milepost.broker.subscription.reset_history import ResetHistory
+from milepost.cursor.cursor import Cursor
+from milepost.cursor.outcomes import Acked, Delivered
+from milepost.errors import ConsumerBusy, MilepostError, StaleEpoch
+from milepost.positions.ranges import Range, joined
+from milepost.positions.spans import Span
+from milepost.storage.ledgers.entry import CHUNK, DELAYED, MARKER, Entry
+from milepost.wire.events import Ack, WireId
+
+if TYPE_CHECKING:
+    from milepost.broker.topic.topic import Topic
+
+# Entries that are dealt with one by one in one go: some ten microseconds each. Then others have a turn.
+SINGLES_MAX = 64
+
+# The holder of what goes to nobody. Consumers are numbered from 1.
+_NO_CONSUMER = 0
+
+
+class Subscription(Parts):
+    def __init__(
+        self,
+        topic: Topic,
+        name: str,
+        cursor: Cursor,
+        *,
+        limits: Limits,
+        state_id: int | None,
+        journal: Journaling | None,
+        properties: dict[str, str] | None = None,
+        resets: ResetHistory | None = None,
+    ) -> None:
+        """`state_id` None: not durable, gone with its last consumer."""
+        self.topic = topic
+        self.name = name
+        self.cursor = cursor
+        self.limits = limits
+        self.state_id = state_id
+        self.properties = properties or {}
+        self.resets = resets or ResetHistory()
+        self.journal: AckJournal | None = None
+        """What makes its progress durable; None for a reader's."""
+        if journal is not None and state_id is not None:
+            self.journal = AckJournal(journal, state_id)
+        self.gate = ChunkGate(cursor)
+        """Which chunks may go."""
+        self.handovers = Handovers()
+        """Chunked messages that are being sent."""
+        self.dispatcher: Dispatcher | None = None
+        """How messages are shared out; None while there never was a consumer."""
+        self.consumers: list[Consumer] = []
+        self.wake: Callable[[], None] = lambda: None
+        """Ask for a dispatch soon; set by whoever feeds this subscription."""
+        self.wake_after: Callable[[float], None] = lambda seconds: None
+        """The same, but not before so many seconds."""
+        self.rest: Callable[[], None] = lambda: None
+        """Dispatch nothing for a moment: enough was done in one go."""
+        self.wake_at: Callable[[int], None] = lambda due_ms: None
+        """A message waits until this time, in milliseconds since 1970."""
+        self.own_throttle: Throttle | None = None
+        self.throttles: Sequence[Throttle] = ()
+        """How fast messages may go out: its own and its topic's. Empty: as fast as they can."""
+        self.tell_active: Callable[[Consumer, bool], None] = lambda consumer, is_active: None
+        """Tell a consumer of a Failover subscription whether it is the active one."""
+        self.tell_sought: Callable[[Consumer], None] = lambda consumer: None
+        """Tell a consumer that follows in place that the cursor was moved: its epoch has grown."""
+
+        # Where to look for ready indexes: behind those that nobody may have just now.
+        self._scan_index = 0
+        # Messages that are asked for in one go: few while entries have to be dealt with one by one.
+        self._demand_max = NO_LIMIT
+        self._seeks = PendingSeeks()
+        self.is_blocked = False
+        self.reads_compacted = False
+        """Its consumer asked for the last message of each key only."""
+        self.unacked = 0
+        """Messages that its consumers hold. Invariant: the sum of theirs, and what is inflight."""
+        self.pace = Pace()
+        self._outbox = Outbox(cursor, self.journal, lambda: self.wake())
+        self.tally, self.rates = Tally(), Rates()
+
+    def __repr__(self) -> str:
+        return f"<Subscription {self.name} of {self.topic.name}: {self.cursor.counts()}>"
+
+    @property
+    def is_durable(self) -> bool:
+        return self.state_id is not None
+
+    # -- consumers ---------------------------------------------------------------------------------
+
+    def add_consumer(
+        self, consumer: Consumer, sub_type: int, sticky: bool = False, in_order: bool = True
+    ) -> None:
+        """Let a consumer in, or say why not. The first one decides how messages are shared out."""
+        if self.dispatcher is None or not self.consumers:
+            self.dispatcher = make_dispatcher(sub_type, self, sticky=sticky, in_order=in_order)
+            delayed.obey(self)
+        elif not self.dispatcher.fits(sub_type, sticky):
+            raise ConsumerBusy(
+                f"subscription {self.name} of {self.topic.name} is {self.dispatcher.type_name} "
+                "while its consumers are connected"
+            )
+        self.dispatcher.add(consumer)
+        self.consumers.append(consumer)
+        self._call_all_back()
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """A consumer leaves: what it holds is ready again."""
+        if consumer.is_closed:
+            return
+        consumer.is_closed = True
+        self.consumers.remove(consumer)
+        assert self.dispatcher is not None
+        self.release_all(consumer)
+        self.dispatcher.remove(consumer)
+        limits.unblock(self)
+        self._call_all_back()
+
+    def release_all(self, consumer: Consumer) -> None:
+        """What the consumer holds is ready again, though it stays."""
+        self._recall(consumer)
+        self.cursor.release_holder(consumer.holder, count=False)
+        self.unacked -= consumer.unacked
+        consumer.unacked = 0
+
+    def _recall(self, consumer: Consumer) -> None:
+        """What is on its way to a consumer, and not out yet, is not sent."""
+        self._outbox.recall(consumer)
+        if consumer.handover is not None:
+            self.handovers.drop(consumer.handover)
+
+    def rescan(self) -> None:
+        """Something changed that may let an entry go: look from the front again. What was passed over
+        is not looked at again for that; the dispatcher says when it may go."""
+        self._scan_index = 0
+        self.wake()
+
+    def _call_all_back(self) -> None:
+        """Consumers came or left: who waits for whom is decided anew."""
+        if self.dispatcher is not None:
+            self.dispatcher.passed_over.clear()
+        self.cursor.call_all_back()
+        self.rescan()
+
+    # -- dispatch ----------------------------------------------------------------------------------
+
+    def flow(self, consumer: Consumer, permits: int) -> None:
+        """PIP-194 stage 1: a flow gives credit and nothing else; it never moves the cursor."""
+        consumer.permits = min(consumer.permits + permits, PERMITS_MAX)
+        self.tally.flowed_ms = consumer.flowed_ms = self.topic.now_ms()
+        self.rescan()
+
+    def demand(self) -> Range | None:
+        """The indexes that could be delivered now, `[first, end)`. None: nothing."""
+        if self.dispatcher is None:
+            return None
+        if self.handovers and (chunks := self.handovers.demand()) is not None:
+            return chunks
+        if self.is_blocked:
+            return None
+        room = self.dispatcher.room()
+        if self.throttles and room > 0:
+            room = min(room, *(throttle.room for throttle in self.throttles))
+            if room <= 0:
+                self.wake_after(max(throttle.wait_s for throttle in self.throttles))
+        if room <= 0:
+            return None
+        if self.reads_compacted:
+            compacted.skip(self)
+        ready = self._next_ready(min(room, self._demand_max))
+        if ready is None or not self.cursor.aside_count:
+            return ready
+        return limits.within_look_ahead(self, ready)
+
+    def _next_ready(self, limit: int) -> Range | None:
+        """The next indexes that can go, at most so many: those that were passed over and can go now are
+        among them."""
+        cursor = self.cursor
+        ready = cursor.next_ready(self._scan_index, limit)
+        while self.dispatcher is not None and cursor.aside_count:
+            called = self.dispatcher.next_called(None if ready is None else ready[0])
+            if not called:
+                break
+            if sum([cursor.call_back(first, end) for first, end in called]):
+                ready = cursor.next_ready(self._scan_index, limit)
+        return ready
+
+    @property
+    def wanted_index(self) -> int:
+        """The first index whose entry has yet to be sent to a consumer; the end if none has."""
+        ready = self.cursor.first_ready
+        return min([self.cursor.end if ready is None else ready, *self.handovers.next_indexes()])
+
+    def offer(self, entries: Sequence[Entry], epoch: int, *, at_once: bool = False) -> bool:
+        """Give entries that were read to whoever may have them. True: that took long enough, and it
+        is the turn of others now.
+
+        PIP-194 stage 2: entries read under an older epoch of the cursor are dropped here. So are
+        those that something came before while they were read: a message that was released, say, or a
+        consumer that has room again. `at_once`: nothing can have, nothing happened since the demand.
+        """
+        if epoch != self.cursor.epoch or self.dispatcher is None:
+            subscription_counts.stale_delivery(self, len(entries))
+            return False
+        if self.reads_compacted:
+            compacted.skip_within(self, entries)
+        at, count = self._hand_over(entries), len(entries)
+        if at == count:
+            return False
+        if not at_once and self.dispatcher.keeps_order and self._comes_first(entries[at]):
+            return False
+        singles = 0
+        while at < count and not self.is_blocked:
+            if singles == SINGLES_MAX:
+                break
+            entry = entries[at]
+            singles += 1
+            if entry.flags & MARKER:
+                self.pass_over([(entry.last_index - entry.count + 1, entry.last_index + 1)])
+                at += 1
+                continue
+            if entry.flags & DELAYED and (aside := delayed.put_aside(self, entries, at)):
+                at += aside
+                continue
+            if entry.flags & CHUNK:
+                if self._comes_first(entry):
+                    return False  # the gate meets chunks in order, and an earlier one can go
+                met = self.gate.meet(entry)
+                self.pass_over(joined(met.given_up))
+                if met.looks_again:
+                    self.rescan()
+                    return False
+                message = met.message
+                if message is None and not met.is_entry:
+                    at += 1
+                    continue
+            else:
+                message = None
+            consumer = self.dispatcher.choose(entry)
+            if consumer is None:
+                if not self.dispatcher.pass_over(entry):
+                    return False
+                self.cursor.set_aside(entry.last_index - entry.count + 1, entry.last_index + 1)
+                at += 1
+                continue
+            if message is None:
+                dealt = self._deliver(consumer, entries, at)
+                at += dealt
+                singles -= dealt > 1
+            else:
+                self._begin(consumer, message, entry)
+                at += 1
+        is_enough = singles == SINGLES_MAX
+        self._demand_max = SINGLES_MAX if is_enough else NO_LIMIT
+        return is_enough
+
+    def _comes_first(self, entry: Entry) -> bool:
+        """Is there anything ready before this entry that has its turn?"""
+        ready = self._next_ready(1)
+        return ready is not None and ready[0] < entry.last_index - entry.count + 1
+
+    def _deliver(self, consumer: Consumer, entries: Sequence[Entry], at: int) -> int:
+        """Send entries to one consumer; returns how many were dealt with."""
+        assert self.dispatcher is not None
+        run = fresh_run(
+            self.cursor,
+            entries,
+            at,
+            room=limits.room(self, consumer),
+            entries_max=self.dispatcher.run_max,
+        )
+        if run:
+            self._deliver_run(consumer, run)
+            return len(run)
+        self._deliver_one(consumer, entries[at])
+        return 1
+
+    def _deliver_run(self, consumer: Consumer, run: Sequence[Entry]) -> None:
+        """One step of the cursor, however many entries it is."""
+        first_index = run[0].last_index - run[0].count + 1
+        went = self.cursor.deliver(first_index, run[-1].last_index + 1, consumer.holder)
+        frames = run_frames(consumer, run, shows_index=self._shows_index(consumer))
+        self._delivered(consumer, went, frames, run)
+
+    def _deliver_one(self, consumer: Consumer, entry: Entry) -> None:
+        """Send what of an entry is ready, if anything is."""
+        assert self.dispatcher is not None
+        cursor = self.cursor
+        span = Span(entry.last_index - entry.count + 1, entry.count)
+        shown = cursor.ready_set(span)
+        if shown is not None and shown.is_empty:
+            return  # acked, or with somebody else, since it was read
+        redelivery_count = cursor.redelivery_count(span)
+        went = cursor.deliver(span.first_index, span.end_index, consumer.holder)
+        frames = entry_frame(
+            consumer,
+            entry,
+            shown,
+            self.dispatcher.shown_count(redelivery_count),
+            shows_index=self._shows_index(consumer),
+        )
+        if redelivery_count:
+            subscription_counts.redelivered(consumer, went.count)
+        self.dispatcher.delivered(consumer, entry, went.ranges)
+        self._delivered(consumer, went, frames, (entry,))
+
+    def _begin(self, consumer: Consumer, message: ChunkedMessage, last: Entry) -> None:
+        """Make a consumer the owner of a whole chunked message, of which `last` is the last chunk."""
+        assert self.dispatcher is not None
+        restarts = needs_restart(consumer, message.indexes[0])
+        if not self.gate.begin(message):
+            self.pass_over(joined(self.gate.end(message)))
+            return
+        ranges = message.ranges
+        stale: list[Range] = []
+        for first, end in ranges:
+            stale += self.cursor.deliver(first, end, consumer.holder).stale
+        self.handovers.begin(Handover(message, consumer, restarts=restarts))
+        self.dispatcher.delivered(consumer, last, ranges)
+        self._took(consumer, Delivered(len(message.indexes), ranges, stale))
+        self.wake()  # for its chunks, which may be those that were just read
+
+    def _took(self, consumer: Consumer, went: Delivered) -> None:
+        """A consumer owns a chunked message now, whatever becomes of its frames."""
+        consumer.unacked += went.count
+        self.unacked += went.count
+        limits.block(self, consumer)
+        self._outbox.send(consumer, (), went, 0)
+
+    def _hand_over(self, entries: Sequence[Entry]) -> int:
+        """Send chunks to those that own them; how many of the entries are dealt with. They were read
+        for that, and lie in front of everything else."""
+        if not self.handovers:
+            return 0
+        for at, entry in enumerate(entries):
+            handover = self.handovers.at(entry.last_index)
+            if handover is None:
+                return at
+            if handover.can_go:
+                self._send_chunk(handover, entry)
+        return len(entries)
+
+    def _send_chunk(self, handover: Handover, entry: Entry) -> None:
+        assert self.dispatcher is not None
+        consumer = handover.consumer
+        frames: list[Buffer] = []
+        if handover.is_first and handover.restarts:
+            frames += restart_frame(consumer, entry)
+            consumer.permits -= 1
+        redelivery_count = self.cursor.redelivery_count(Span(entry.last_index, 1))
+        frames += entry_frame(
+            consumer,
+            entry,
+            None,
+            self.dispatcher.shown_count(redelivery_count),
+            shows_index=self._shows_index(consumer),
+        )
+        if redelivery_count:
+            subscription_counts.redelivered(consumer, 1)
+        self.handovers.sent(handover)
+        consumer.permits -= 1
+        self._count_sent(consumer, 1, len(entry.payload), 1)
+        consumer.peer.write(frames)
+        if handover.is_done:
+            self.rescan()  # it may have what it was passed over for
+
+    def _shows_index(self, consumer: Consumer) -> bool:
+        return consumer.peer.wants_broker_entry and self.limits.expose_broker_entry
+
+    def _delivered(
+        self, consumer: Consumer, went: Delivered, buffers: list[Buffer], run: Sequence[Entry]
+    ) -> None:
+        """Account for a delivery and let its frames out."""
+        # Permits are debited by what the client will really see (PIP-54).
+        consumer.permits -= went.count
+        consumer.unacked += went.count
+        self.unacked += went.count
+        limits.block(self, consumer)
+        size = sum([len(entry.payload) for entry in run])
+        self._count_sent(consumer, went.count, size, len(run))
+        self._outbox.send(consumer, buffers, went, went.count)
+
+    def _count_sent(self, consumer: Consumer, messages: int, size: int, entries: int) -> None:
+        subscription_counts.delivered(consumer, entries=entries, messages=messages, size=size)
+        for throttle in self.throttles:
+            throttle.took(messages, size)
+
+    def pass_over(self, ranges: Sequence[Range]) -> None:
+        """What no consumer is to get is done. A marker, which is stored and indexed and never
+        dispatched; a chunk that is part of no message; what an operator skips."""
+        for first, end in ranges:
+            self.cursor.call_back(first, end)
+            # To nobody: but an ack without a delivery might be one from before a seek.
+            self.cursor.admit(first, end)
+            self.cursor.deliver(first, end, _NO_CONSUMER)
+        if ranges:
+            acked = self.cursor.ack(ranges, _NO_CONSUMER)
+            self._note(acked)
+            self.tally.messages_acked -= acked.count
+
+    def skip(self, end_index: int) -> int:
+        """Everything below an index is done, whoever has it: it expired, or somebody decided so. How
+        many messages that were not."""
+        acked = self.cursor.skip(min(end_index, self.cursor.end))
+        self._note(acked)
+        self.tally.messages_acked -= acked.count
+        return acked.count
+
+    def pass_over_unreadable(self, index: int) -> None:
+        """The entry with this index is damaged or gone: it stays unacked, and is not tried again
+        until something changes."""
+        handover = self.handovers.at(index)
+        if handover is not None:
+            self._cut_short(handover)
+        self._scan_index = max(self._scan_index, index + 1)
+
+    def _cut_short(self, handover: Handover) -> None:
+        """A chunk of a message that has begun cannot be read: its owner gives the message back."""
+        self.handovers.drop(handover)
+        message, consumer = handover.message, handover.consumer
+        released = self.cursor.release(message.ranges, consumer.holder, count=False)
+        consumer.unacked -= released.count
+        self.unacked -= released.count
+        self.gate.forget(message)
+        if self.dispatcher is not None:
+            self.dispatcher.settled(message.ranges)
+        limits.unblock(self)
+
+    # -- acknowledgement ---------------------------------------------------------------------------
+
+    def ack(
+        self, consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], None]
+    ) -> None:
+        """Obey an ACK; `done` is called when all of it is durable, or with what was wrong with it."""
+        failure: MilepostError | None = None
+        holder = consumer.holder
+        by_index = self.limits.batch_index_ack
+        if consumer.owes_echo is not None:
+            pass  # sent before it knew that the cursor was moved
+        elif ack.is_cumulative:
+            dispatcher = self.dispatcher
+            if dispatcher is not None and dispatcher.takes_cumulative and len(ack.ids) == 1:
+                try:
+                    end = addresses.acked_end(self.topic, ack.ids[0], batch_index_ack=by_index)
+                    if self._outbox.acked([(end - 1, end)]):
+                        self._note(self._ack_up_to(end, holder))
+                except MilepostError as error:
+                    failure = error
+        else:
+            ranges, failure = addresses.acked(
+                self.topic, ack.ids, batch_index_ack=by_index, window=ack.window
+            )
+            if out := self._outbox.acked(ranges):
+                self._note(self.cursor.ack(out, holder))
+        if failure is not None or self.journal is None:
+            done(failure)
+        else:
+            self.journal.when_durable(done)
+
+    def _ack_up_to(self, end: int, holder: int) -> Acked:
+        ranges = self.gate.ack_ranges(end)
+        if ranges is None or end > self.cursor.end or self.cursor.is_stale(end - 1):
+            return self.cursor.ack_up_to(end, holder)
+        return self.cursor.skip_ranges(ranges, holder)
+
+    def _note(self, acked: Acked) -> None:
+        """Account for an ack and remember what of it must become durable."""
+        subscription_counts.settled(self, acked)
+        if acked.taken:
+            for consumer in self.consumers:
+                removed = acked.taken.get(consumer.holder)
+                if removed:
+                    self.unacked -= removed
+                    consumer.unacked -= removed
+                    consumer.messages_acked += removed
+            if self.dispatcher is not None:
+                self.dispatcher.settled(acked.ranges)
+            limits.unblock(self)
+        if acked.ranges:
+            if self.journal is not None:
+                self.journal.note(acked.ranges)
+            if given_up := self.gate.settled(acked.ranges):
+                self.pass_over(joined(given_up))
+            if self.topic.is_terminated:
+                self.wake()  # the feed tells consumers when nothing is left
+
+    def flush_acks(self) -> None:
+        """Send the acks of this turn of the loop to the journal."""
+        if self.journal is not None:
+            self.journal.flush(self.cursor.epoch)
+
+    # -- release -----------------------------------------------------------------------------------
+
+    def redeliver(self, consumer: Consumer, ids: Sequence[WireId], epoch: int) -> None:
+        """REDELIVER_UNACKNOWLEDGED_MESSAGES: by id, or everything that the consumer holds."""
+        assert self.dispatcher is not None
+        if epoch != NO_EPOCH:
+            consumer.epoch = max(consumer.epoch, epoch)
+        if ids and self.dispatcher.releases_by_id:
+            # What is with somebody else by now stays there, and so does its key.
+            held = self.cursor.inflight_of(consumer.holder)
+            if consumer.held is not None:
+                # On their way: nobody has them to give back.
+                held.discard_all(consumer.held.indexes)
+            asked = self._whole_messages(addresses.released_ranges(self.topic, ids), consumer)
+            ranges = [held_one for one in asked for held_one in held.within(*one)]
+            self.cursor.release(ranges, consumer.holder, count=True)
+            self.dispatcher.settled(ranges)
+        else:
+            self._recall(consumer)
+            self.cursor.release_holder(consumer.holder, count=self.dispatcher.releases_by_id)
+            self.dispatcher.released(consumer)
+        self.unacked -= consumer.unacked
+        consumer.unacked = self.cursor.inflight_of(consumer.holder).count
+        self.unacked += consumer.unacked
+        limits.unblock(self)
+        self.rescan()
+
+    def _whole_messages(self, asked: Sequence[Range], consumer: Consumer) -> list[Range]:
+        """The same ranges, and all chunks of the messages that they have chunks of. Official clients
+        name the last chunk only, or those that they have; without the others it is nothing."""
+        ranges = list(asked)
+        for first, end in asked:
+            if end - first == 1 and (message := self.gate.message_of(first)) is not None:
+                ranges += message.ranges
+                if consumer.handover is not None and consumer.handover.message is message:
+                    self.handovers.drop(consumer.handover)
+        return ranges
+
+    # -- seek --------------------------------------------------------------------------------------
+
+    def seek(
+        self, index: int, done: Done, *, by: Consumer | None = None, everyone: bool = False
+    ) -> list[Consumer]:
+        """Move the cursor; `done` is called when that is durable. Returns whom to close.
+
+        The consumers returned know nothing of epochs: they are closed and come back at the target,
+        as upstream does; with `everyone`, standbys too, which may hold messages from when they were
+        active. They have left already. Those that follow in place have been told, and `by`, who
+        asked for it, knows.
+        """
+        self._move(index, done)
+        self._outbox.sought()
+        self.handovers.clear()
+        for consumer in self.consumers:
+            consumer.unacked = 0
+            consumer.is_blocked = False
+        self.unacked = 0
+        self.gate.clear()
+        if self.dispatcher is not None:
+            self.dispatcher.passed_over.clear()
+            self.dispatcher.sought()
+        closed: list[Consumer] = []
+        touched = [] if self.dispatcher is None else self.dispatcher.closed_by_seek()
+        for consumer in list(self.consumers):
+            if consumer is by:
+                continue
+            if consumer.follows:
+                self.tell_moved(consumer)
+            elif everyone or consumer in touched:
+                closed.append(consumer)
+                self.remove_consumer(consumer)
+        self.is_blocked = False
+        self.rescan()
+        return closed
+
+    def _move(self, index: int, done: Done) -> None:
+        """The cursor alone; who shares it is for `seek` to see to."""
+        self.flush_acks()  # acks of the old epoch stand before the seek in the journal
+        fact = self.cursor.seek(min(max(index, self.cursor.first), self.cursor.end))
+        self.pace.restart()
+        if self.journal is None:
+            done(None)
+        else:
+            self.journal.fact(fact, self._seeks.begin(done))
+
+    def tell_moved(self, consumer: Consumer) -> None:
+        """The cursor was moved under a consumer that follows in place, or while it was away."""
+        consumer.epoch += 1
+        consumer.owes_echo = consumer.epoch
+        self.tell_sought(consumer)
+
+    def seek_in_place(
+        self, consumer: Consumer, index: int, epoch: int, done: Done
+    ) -> list[Consumer]:
+        """PIP-194: a seek that carries an epoch. The consumer stays.
+
+        "The epoch only can bigger than the old epoch in server."
+        """
+        if epoch <= consumer.epoch:
+            raise StaleEpoch(
+                f"consumer {consumer.name} sought with epoch {epoch}, it is at {consumer.epoch}"
+            )
+        consumer.epoch = epoch
+        consumer.owes_echo = None
+        closed = self.seek(index, done, by=consumer)
+        # The client dropped its queue; both sides count permits from its next FLOW on.
+        consumer.permits = 0
+        return closed
+
+    def after_seeks(self, resume: Callable[[], None]) -> None:
+        """Call `resume` when no seek is on its way to the disk; at once if none is."""
+        self._seeks.after(resume)
+
+    # -- the log's side ----------------------------------------------------------------------------
+
+    def extend(self, end_index: int) -> None:
+        """New entries are visible."""
+        self.cursor.extend(end_index)
+        if self.consumers:
+            self.wake()
+
+    def trim(self, first_index: int) -> None:
+        self._note(self.cursor.trim(first_index))

@@ -1,0 +1,78 @@
+"""The sequence ids of a topic as a state of the store: begun, and brought back at the next start.
+
+Nothing is journaled for them: an entry says by itself whose it is and which sequence id it has. A
+checkpoint keeps a snapshot with the end of the log that it speaks of; what lies behind that is read
+again when the topic is opened.
+
+    restore(topic, row, stored, engine, now)  ─▶  snapshot ─▶ entries since ─▶ topic.dedup
+"""
+
+from __future__ import annotations
+
+from milepost.broker.topic.dedup import Dedup
+from milepost.broker.topic.topic import Topic
+from milepost.storage.catalog.catalog import Catalog, Snapshot, StateRow
+from milepost.storage.engine import StorageEngine
+from milepost.storage.ledgers.entry import Entry
+from milepost.wire.metadata import chunk_info, split_entry
+
+KIND = "dedup"
+
+
+async def begin(topic: Topic, engine: StorageEngine) -> tuple[StateRow, Snapshot]:
+    """Looking for duplicates begins now; ids of entries stored before mean nothing.
+
+    Where it begins is durable at once: or it would begin again after a crash before the first
+    checkpoint, with nothing known of what was stored since.
+    """
+    begun = Snapshot(engine.store.journal.last_sequence, Dedup().snapshot(topic.log.end_index), [])
+
+    def create(catalog: Catalog) -> StateRow:
+        row = catalog.create_state(topic.row.topic_id, KIND, "", {})
+        catalog.put_snapshot(row.state_id, begun)
+        return row
+
+    return await engine.catalog(create), begun
+
+
+async def restore(
+    topic: Topic, state: StateRow, stored: Snapshot, engine: StorageEngine, now: float
+) -> None:
+    """Give the topic its sequence ids: as of the last checkpoint, and what the entries since say."""
+    store, log = engine.store, topic.log
+    cell: list[tuple[Dedup, int]] = []
+
+    def take_snapshot() -> bytes:
+        dedup, replayed_end = cell[0]
+        # While entries are still being read, those that follow are not known yet.
+        return dedup.snapshot(replayed_end if topic.dedup is None else log.end_index)
+
+    found = store.open_state(state.state_id, take_snapshot, stored)
+    assert found.data is not None, f"dedup of {topic.name} was made without a snapshot"
+    try:
+        dedup, index = Dedup.restore(found.data, now)
+        cell.append((dedup, index))
+        index = max(index, log.first_index)
+        while index < log.end_index:
+            for entry in await engine.read(log.plan_read(log.locate(index).position)):
+                _replay(dedup, entry, now)
+                index = entry.last_index + 1
+            cell[0] = (dedup, index)
+    except BaseException:
+        store.put_back_state(state.state_id, found)
+        raise
+    topic.dedup = dedup
+    topic.dedup_state_id = state.state_id
+    topic.on_stored = lambda: store.mark_dirty(state.state_id)
+
+
+def _replay(dedup: Dedup, entry: Entry, now: float) -> None:
+    metadata = split_entry(bytes(entry.payload)).metadata
+    if not metadata.HasField("marker_type"):
+        dedup.replay(
+            metadata.producer_name,
+            metadata.sequence_id,
+            metadata.highest_sequence_id,
+            chunk_info(metadata),
+            now=now,
+        )

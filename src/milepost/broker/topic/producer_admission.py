@@ -1,0 +1,89 @@
+"""Admissions: producers come, wait for their turn, are displaced, and leave.
+
+`access.py` decides who may have a topic; this file performs what it decided: topic epochs are durable
+before anybody is told of them, whoever is displaced is told, whoever waited has its turn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from milepost.broker.connection.session import Session
+from milepost.broker.topic.producer import Producer
+from milepost.broker.topic.producer_access import Admission
+from milepost.broker.topic.topic import Topic
+from milepost.errors import MilepostError, ProducerFenced
+from milepost.wire import replies
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+
+
+class Admissions:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def remove(self, producer: Producer) -> None:
+        """A producer is gone; whoever waited for that has its turn."""
+        if producer.is_closed:
+            return
+        producer.is_closed = True
+        topic = producer.topic
+        if topic.producers.get(producer.name) is producer:
+            del topic.producers[producer.name]
+            if topic.dedup is not None:
+                topic.dedup.closed(producer.name, self._broker.clock.monotonic())
+        if isinstance(producer.peer, Session):
+            producer.peer.forget_producer(producer)
+        for decided in topic.access.leave(producer):
+            if decided.error is not None:
+                self._refuse_waiting(decided.producer, decided.error)
+            else:
+                self._broker.spawn(self._promote(topic, decided))
+
+    async def _promote(self, topic: Topic, admission: Admission[Producer]) -> None:
+        """Whoever waited for exclusive access has its turn."""
+        try:
+            await self.grant(topic, admission)
+        except MilepostError as error:
+            self._refuse_waiting(admission.producer, error)
+
+    def put_out(self, admission: Admission[Producer]) -> None:
+        """Producers that another one displaces: they, or those in line, are told."""
+        for producer in admission.to_close:
+            self.remove(producer)
+            producer.peer.write((replies.close_producer(producer.producer_id),))
+        for producer in admission.to_refuse:
+            self._refuse_waiting(producer, ProducerFenced(f"{admission.producer.name} came first"))
+
+    def _refuse_waiting(self, producer: Producer, error: MilepostError) -> None:
+        self.remove(producer)
+        if producer.waiting_request_id is not None:
+            producer.peer.write(
+                (replies.error(producer.waiting_request_id, error.wire_code, str(error)),)
+            )
+
+    async def grant(self, topic: Topic, admission: Admission[Producer]) -> None:
+        """Tell a producer that it may publish, once the topic epoch it got is durable."""
+        producer = admission.producer
+        if admission.epoch_to_store is not None and topic.name.is_persistent:
+            try:
+                topic.row = await self._broker.directory.change_doc(
+                    topic.row, lambda doc: {**doc, "epoch": admission.epoch_to_store}
+                )
+            except BaseException:
+                self.remove(producer)
+                raise
+        request_id, producer.waiting_request_id = producer.waiting_request_id, None
+        if request_id is not None and not producer.is_closed:
+            frame = self.success(request_id, producer, admission.epoch)
+            producer.peer.write((frame,))
+
+    def success(self, request_id: int, producer: Producer, epoch: int | None) -> bytes:
+        return replies.producer_success(
+            request_id,
+            producer.name,
+            last_sequence_id=producer.topic.last_sequence_id(producer.name),
+            schema_version=producer.schema_version,
+            topic_epoch=epoch,
+        )

@@ -1,0 +1,539 @@
+"""A topic: one log, its producers and its subscriptions. Owns the order of effects of a publish.
+
+    sends ─▶ judge (dedup) ─▶ log.append ─▶ journal
+                                              └▶ durable: visible to every cursor, then receipts out
+
+Durable before visible, visible before receipt. On one connection the receipt goes ahead of the message
+that a consumer of it gets; which of two connections hears first is open. A step here never suspends; the
+journal calls back on the same loop. Addresses are resolved here, once: ledger and entry to indexes and back.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import partial
+from operator import itemgetter
+
+from milepost.broker.limits.publish_rate import PublishThrottle
+from milepost.broker.limits.subscribe_rate import SubscribeGate
+from milepost.broker.limits.token_bucket import Throttle
+from milepost.broker.messages import chunk_search
+from milepost.broker.messages.chunked import ChunkedMessages, ChunkLimits
+from milepost.broker.messages.compacted import Compacted, CompactionRuns
+from milepost.broker.metrics.counters import Counters, error_name, wire_error_name
+from milepost.broker.metrics.histogram import ENTRY_SIZES, WRITE_TIMES_MS, Histogram
+from milepost.broker.metrics.rates import Rates
+from milepost.broker.peer import Peer
+from milepost.broker.policies.effective import DEFAULTS
+from milepost.broker.subscription.subscription import Subscription
+from milepost.broker.topic.dedup import Dedup, Verdict
+from milepost.broker.topic.producer import Producer
+from milepost.broker.topic.producer_access import ProducerAccess
+from milepost.broker.topic.publication import Publication
+from milepost.errors import (
+    EncryptionRequired,
+    MilepostError,
+    NotAllowed,
+    OutcomeUnknown,
+    PersistenceError,
+    ServiceNotReady,
+    TopicTerminated,
+)
+from milepost.positions.ids import Position
+from milepost.positions.names import TopicName
+from milepost.positions.ranges import Range, joined
+from milepost.storage.catalog.catalog import TopicRow
+from milepost.storage.ledgers.entry import (
+    BATCH,
+    CHUNK,
+    DELAYED,
+    LAST_CHUNK,
+    MARKER,
+    Block,
+    NewEntry,
+)
+from milepost.storage.ledgers.log import Log
+from milepost.storage.ledgers.paging import NotInMemory, at_once
+from milepost.wire import replies
+from milepost.wire.events import PLAIN, ChunkInfo, Send
+from milepost.wire.metadata import entry_metadata
+from milepost.wire.scanners.encode import block_receipts, send_receipts
+
+# In the catalog's `doc` of a topic.
+CREATED_MS = "created_ms"
+
+_DUPLICATE = (-1, -1)
+
+_SEQUENCE_IDS = itemgetter(0, 1)  # of a `Send`: its own and the highest of its batch
+
+
+class Topic:
+    def __init__(
+        self,
+        row: TopicRow,
+        log: Log,
+        *,
+        access: ProducerAccess[Producer],
+        dedup: Dedup | None = None,
+        now_ms: Callable[[], int],
+        now_s: Callable[[], float],
+        counters: Counters | None = None,
+    ) -> None:
+        """`now_s` never goes back: by it is measured how long something takes."""
+        self.row = row
+        self.name = TopicName.parse(row.name)
+        self.log = log
+        self.access = access
+        self.dedup = dedup
+        """None: duplicates are not looked for."""
+        self.dedup_state_id: int | None = None
+        self.producers: dict[str, Producer] = {}
+        self.subscriptions: dict[str, Subscription] = {}
+        self.being_made: set[str] = set()
+        """Subscriptions on their way to the catalog: they count as those that are there."""
+        self.on_stored: Callable[[], None] = lambda: None
+        """Called when sequence ids became durable."""
+        self.afterwards: Callable[[Callable[[], None]], None] = lambda work: work()
+        """Do something when consumers have got what is visible now; set by whoever runs the rounds."""
+        self.counters = counters or Counters()
+        """Of the whole broker."""
+        self.now_ms = now_ms
+        self._now_s = now_s
+        self.policies = DEFAULTS
+        """What holds for it; the steward keeps it up to date."""
+        self.subscribe_gate: SubscribeGate | None = None
+        """Turns consumers away that come too often."""
+        self.dispatch_throttle: Throttle | None = None
+        """How fast messages may go out, to all subscriptions together."""
+        self.throttle: PublishThrottle | None = None
+        """Holds producers that are too fast; None: nobody is."""
+        self.group_throttle: PublishThrottle | None = None
+        """The same for all topics of its resource group together."""
+        self.chunked = ChunkedMessages(now_s=now_s)
+        self.chunk_limits = ChunkLimits()
+        self.opened_ms = now_ms()
+        self.recovered_end = log.end_index
+        """Where the log ended then: entries below may have been delivered by an earlier process."""
+        # Of a new topic there is nothing to recall.
+        self.chunked.is_recalled = log.end_index == log.first_index
+        # Where the messages begin of which a chunk was asked for.
+        self._first_chunks: OrderedDict[Position, int] = OrderedDict()
+        # The last failures of the journal that chunks, and sequence ids, were told of.
+        self._chunks_refused = self._ids_refused = -1
+        self.messages_in = 0
+        self.bytes_in = 0
+        self.messages_out = 0
+        self.bytes_out = 0
+        self.chunks_in = 0
+        self.messages_dropped = 0
+        """Messages that a subscription's consumers were too slow for, of one that is not persistent."""
+        self.publishes_held = 0
+        """How often a producer was not read for a while, being faster than the publish rate."""
+        self.rates = Rates()
+        self.write_times = Histogram(WRITE_TIMES_MS)
+        """How long entries took to be durable."""
+        self.entry_sizes = Histogram(ENTRY_SIZES)
+        self.entries_in = self.entries_out = 0
+        self.published_ms = 0
+        """When something was last stored, by this process."""
+        self.compacted: Compacted | None = None
+        """What compaction has left of it; None while it never ran."""
+        self.compactions = CompactionRuns()
+        self.is_closed = False
+        """Unloaded or deleted: another object, or none, stands for its name now."""
+
+    def __repr__(self) -> str:
+        return f"<Topic {self.name}>"
+
+    @property
+    def created_ms(self) -> int:
+        """When it was made; of one that did not note it, when its first message came that is kept."""
+        first = self.log.ledgers[0].first_time_ms if self.log.ledgers else self.opened_ms
+        return int(self.row.doc.get(CREATED_MS, first))
+
+    @property
+    def is_terminated(self) -> bool:
+        """It takes no more messages, ever."""
+        return bool(self.row.doc.get("terminated"))
+
+    def check_open(self) -> None:
+        """Whoever waited while it was opened must not join what was closed meanwhile."""
+        if self.is_closed:
+            raise ServiceNotReady(f"{self.name} was closed meanwhile")
+
+    def check_published_to(self) -> None:
+        """May there be producers?"""
+        self.check_open()
+        if self.is_terminated:
+            raise TopicTerminated(f"{self.name} is terminated")
+
+    # -- publish -----------------------------------------------------------------------------------
+
+    def publish(self, producer: Producer, sends: Sequence[Send]) -> Publication:
+        """Judge and number the sends, and send them to the journal as one block."""
+        if not self.chunked.is_recalled and self._needs_recall(sends):
+            recall = partial(chunk_search.recall, self.log, self.recovered_end, self.chunked)
+            if self.log.must_wait:
+                raise NotInMemory(recall)
+            at_once(recall(self.log.here))
+        publication = Publication(producer)
+        answers = publication.answers
+        items: list[NewEntry] = []
+        size_bytes = 0
+        if self.dedup is None and not self.policies.judges_sends:
+            for send in sends:
+                _, _, count, _, entry, traits = send
+                if traits is PLAIN:
+                    # A plain tuple has the shape of a NewEntry at a quarter of its price.
+                    items.append((entry, count, 0, b""))  # type: ignore[arg-type]
+                    answers.append(send)
+                    size_bytes += len(entry)
+                else:
+                    self._take(send, producer, publication, items)
+        else:
+            for send in sends:
+                self._take(send, producer, publication, items)
+        producer.pending.append(publication)
+        if not items:
+            self._answered(publication)
+            return publication
+        publication.is_whole = len(items) == len(answers)
+        publication.size_bytes += size_bytes
+        publication.began = self._now_s()
+        try:
+            publication.block = block = self.log.append(items, self.now_ms(), publication.durable)
+        except MilepostError as error:  # damaged, deleted, or more than a ledger can number
+            self.counters.publishes_refused[error_name(error)] += len(sends)
+            self.chunked.refused()
+            if self.dedup is not None:
+                self.dedup.refused()
+            publication.is_whole = False
+            publication.answers = [
+                replies.send_error(
+                    producer.producer_id, send.sequence_id, error.wire_code, str(error)
+                )
+                for send in sends
+            ]
+            self._answered(publication)
+            return publication
+        # From before the first entry to the last index.
+        last_indexes = block.last_indexes
+        publication.count = last_indexes[-1] - last_indexes[0] + items[0][1]
+        return publication
+
+    def _take(
+        self, send: Send, producer: Producer, publication: Publication, items: list[NewEntry]
+    ) -> None:
+        """One send that is not plain, or one whose sequence id has to be judged."""
+        traits = send.traits
+        if traits.fault is not None:
+            self.counters.publishes_refused[wire_error_name(traits.fault.error)] += 1
+            publication.answers.append(
+                replies.send_error(
+                    producer.producer_id, send.sequence_id, traits.fault.error, traits.fault.message
+                )
+            )
+            return
+        # What came in a batch is no chunk, whatever it says; to the clients neither.
+        chunk = None if traits.is_batch else traits.chunk
+        fault = self._fault_of(send)
+        if fault is None and chunk is not None:
+            fault = self.chunked.refusal(chunk, producer.name, self.chunk_limits)
+        if fault is not None:
+            self._refuse_one(send, publication, fault)
+            return
+        if self.dedup is not None and not producer.wrote(send.entry):
+            # After a restart its sequence id would count for whom it names, whose publishes would be
+            # taken for duplicates and dropped.
+            self._refuse_one(send, publication, NotAllowed("an entry that names another producer"))
+            return
+        verdict = self._judge(send, producer, chunk)
+        if verdict is Verdict.DUPLICATE:
+            self.counters.duplicates_dropped += 1
+            publication.answers.append((send, self._place_of(chunk)))
+            return
+        if verdict is Verdict.UNKNOWN:
+            error = PersistenceError(f"sequence id {send.sequence_id} is on its way already")
+            self._refuse_one(send, publication, error)
+            return
+        flags = MARKER if traits.is_marker else BATCH if traits.is_batch else 0
+        beside = b""
+        if chunk is not None:
+            publication.has_chunks = True
+            index = self.log.next_index + sum(item[1] for item in items)
+            flags, beside = self.chunked.tie(chunk, index, producer.name)
+        if traits.deliver_at_time is not None:
+            flags |= DELAYED
+        items.append(NewEntry(send.entry, send.count, flags, beside))
+        publication.answers.append(send)
+        publication.size_bytes += len(send.entry)
+
+    def _fault_of(self, send: Send) -> NotAllowed | None:
+        """What the topic's policies have against a send."""
+        traits, policies = send.traits, self.policies
+        size_max = policies.max_message_size
+        # As upstream: chunks are the broker's business, whose own maximum they obey.
+        if size_max and len(send.entry) > size_max and traits.chunk is None:
+            return NotAllowed(
+                f"a message of {len(send.entry)} bytes; {self.name} takes {size_max} at most"
+            )
+        if policies.encryption_required and not entry_metadata(send.entry).encryption_keys:
+            return EncryptionRequired(f"a message that is not encrypted; {self.name} takes no such")
+        delays, time_ms = policies.delays, traits.deliver_at_time
+        if time_ms is not None and delays is not None and delays.max_ms:
+            delay_ms = time_ms - send.publish_time
+            if delay_ms > delays.max_ms:
+                return NotAllowed(
+                    f"a delay of {delay_ms} ms; {self.name} allows {delays.max_ms} at most"
+                )
+        return None
+
+    def _refuse_one(self, send: Send, publication: Publication, error: MilepostError) -> None:
+        self.counters.publishes_refused[error_name(error)] += 1
+        publication.answers.append(
+            replies.send_error(
+                publication.producer.producer_id, send.sequence_id, error.wire_code, str(error)
+            )
+        )
+
+    def _judge(self, send: Send, producer: Producer, chunk: ChunkInfo | None) -> Verdict:
+        if self.dedup is not None and not send.traits.is_marker:
+            return self.dedup.judge(
+                producer.name, send.sequence_id, send.highest_sequence_id, chunk
+            )
+        return Verdict.NEW if chunk is None else self.chunked.judge(chunk)
+
+    def _place_of(self, chunk: ChunkInfo | None) -> tuple[int, int]:
+        """The id to answer a duplicate with: for a chunk the place where it lies, if that is known,
+        because a chunked message's id is made of the ids of its chunks."""
+        index = None if chunk is None else self.chunked.index_of(chunk)
+        if index is None or not self.log.first_index <= index < self.log.end_index:
+            return _DUPLICATE
+        return self.log.locate(index).position
+
+    def on_durable(self, publication: Publication, error: PersistenceError | None) -> None:
+        block = publication.block
+        assert block is not None
+        if error is not None:
+            self._refuse(publication, error)
+            self._answered(publication)
+            return
+        if self.subscriptions:
+            end_index = self.log.end_index
+            for subscription in self.subscriptions.values():
+                if subscription.cursor.end < end_index:
+                    subscription.extend(end_index)
+        if self.dedup is not None or publication.has_chunks:
+            # Dispatch asks where the chunks of a message lie.
+            self._remember(publication, block)
+        if publication.producer.peer.has_consumers:
+            # One connection may get both: as upstream, the receipt ahead of the message.
+            self._stored(publication, block)
+        else:
+            # A consumer waits for the message, while the producer is only told.
+            self.afterwards(partial(self._stored, publication, block))
+
+    def _stored(self, publication: Publication, block: Block) -> None:
+        """Count what is durable and visible, and send its receipts."""
+        producer = publication.producer
+        count, size_bytes, counters = publication.count, publication.size_bytes, self.counters
+        self.messages_in += count
+        self.bytes_in += size_bytes
+        self.published_ms = block.timestamp_ms
+        producer.messages_in += count
+        producer.bytes_in += size_bytes
+        entries = len(block.sizes)
+        self.entries_in += entries
+        counters.entries_in += entries
+        times, took_ms = self.write_times, (self._now_s() - publication.began) * 1000
+        times.running[bisect_left(WRITE_TIMES_MS, took_ms)] += entries
+        times.running_total += took_ms * entries
+        if entries == 1:
+            sizes = self.entry_sizes
+            sizes.running[bisect_left(ENTRY_SIZES, size_bytes)] += 1
+            sizes.running_total += size_bytes
+        else:
+            self.entry_sizes.add_all(
+                [len(one.entry) for one in publication.answers if type(one) is Send]
+            )
+        counters.messages_in += count
+        counters.bytes_in += size_bytes
+        self._answered(publication)
+
+    def _refuse(self, publication: Publication, error: PersistenceError) -> None:
+        producer = publication.producer
+        self.counters.publishes_refused[error_name(error)] += len(publication.answers)
+        # Once for each failure, by whoever hears of it first: what was sent since is not refused.
+        through = self.log.refused_through
+        if through != self._chunks_refused:
+            self._chunks_refused = through
+            self.chunked.refused()
+        is_unknown = isinstance(error, OutcomeUnknown)
+        if self.dedup is not None and not is_unknown and through != self._ids_refused:
+            self._ids_refused = through
+            self.dedup.refused()
+        if is_unknown:
+            # Neither a receipt nor an error would be true. The client resends what it has no
+            # answer for, and the sequence ids decide.
+            producer.peer.fail(f"the outcome of a publish to {self.name} is unknown: {error}")
+        publication.is_whole = False
+        publication.answers = [
+            answer
+            if isinstance(answer, bytes)
+            else replies.send_error(
+                producer.producer_id,
+                (answer if isinstance(answer, Send) else answer[0]).sequence_id,
+                error.wire_code,
+                str(error),
+            )
+            for answer in publication.answers
+        ]
+
+    def _answered(self, publication: Publication) -> None:
+        """Send what is at the front of the producer's queue and decided."""
+        publication.is_answered = True
+        pending = publication.producer.pending
+        while pending and pending[0].is_answered:
+            self._send_receipts(pending.popleft())
+
+    def _send_receipts(self, publication: Publication) -> None:
+        producer, block, answers = publication.producer, publication.block, publication.answers
+        peer = producer.peer
+        peer.settled(len(answers))
+        if producer.is_closed:
+            return
+        ledger_id = entry_id = -1
+        if block is not None:
+            ledger_id, entry_id = block.ledger_id, block.first_entry_id
+            if publication.is_whole:
+                ids = map(_SEQUENCE_IDS, answers)
+                peer.write((block_receipts(producer.producer_id, ledger_id, entry_id, ids),))
+                return
+        frames: list[bytes] = []
+        for answer in answers:
+            if isinstance(answer, bytes):
+                frames.append(answer)
+                continue
+            if isinstance(answer, Send):
+                send, where = answer, (ledger_id, entry_id)
+                entry_id += 1
+            else:
+                send, where = answer
+            receipt = (send.sequence_id, send.highest_sequence_id, *where)
+            frames.append(send_receipts(producer.producer_id, [receipt]))
+        peer.write(frames)
+
+    def _remember(self, publication: Publication, block: Block) -> None:
+        """Sequence ids that are durable now, and where the chunks lie."""
+        producer = publication.producer
+        stored = [answer for answer in publication.answers if isinstance(answer, Send)]
+        for send, last_index in zip(stored, block.last_indexes, strict=True):
+            chunk = None if send.traits.is_batch else send.traits.chunk
+            if self.dedup is not None and not send.traits.is_marker:
+                self.dedup.persisted(
+                    producer.name, send.sequence_id, send.highest_sequence_id, chunk
+                )
+            if chunk is not None:
+                self.chunks_in += 1
+                self.chunked.stored(chunk, last_index)
+        self.on_stored()
+
+    def last_sequence_id(self, producer_name: str) -> int:
+        """What the producer last published; -1 if that is not known."""
+        return -1 if self.dedup is None else self.dedup.last_sequence_id(producer_name)
+
+    # -- chunked messages (PIP-107) ----------------------------------------------------------------
+
+    def chunk_indexes(self, ledger_id: int, entry_id: int) -> tuple[int, ...]:
+        """The indexes of all chunks of the message whose last chunk lies there, in order."""
+        last_index = self.lookup(ledger_id, entry_id)[0]
+        indexes = self.chunked.indexes_of(last_index)
+        if indexes is None:
+            position = Position(ledger_id, entry_id)
+            bring = partial(chunk_search.find_whole, self.log, self.chunked, position)
+            if self.log.must_wait:
+                raise NotInMemory(bring)
+            indexes = at_once(bring(self.log.here))
+        return indexes
+
+    def chunk_ranges(self, ledger_id: int, entry_id: int) -> list[Range]:
+        """The same as ranges."""
+        return joined(self.chunk_indexes(ledger_id, entry_id))
+
+    def first_chunk_index(self, ledger_id: int, entry_id: int) -> int:
+        """Where the chunked message begins whose chunk lies there."""
+        position = Position(ledger_id, entry_id)
+        index = self._first_chunks.get(position)
+        if index is None:
+            bring = partial(chunk_search.find_first, self.log, self._first_chunks, position)
+            if self.log.must_wait:
+                raise NotInMemory(bring)
+            index = at_once(bring(self.log.here))
+        return index
+
+    def _needs_recall(self, sends: Sequence[Send]) -> bool:
+        """Does one of the sends go on with a message that is not remembered?"""
+        for send in sends:
+            if send.traits is PLAIN or send.traits.is_batch:
+                continue
+            chunk = send.traits.chunk
+            if chunk is not None and not chunk.is_first and not self.chunked.knows(chunk):
+                return True
+        return False
+
+    # -- addresses ---------------------------------------------------------------------------------
+
+    def lookup(self, ledger_id: int, entry_id: int) -> tuple[int, int, int]:
+        """First index, end index and flags of the entry at a position."""
+        return self.log.indexes_at(ledger_id, entry_id)
+
+    def has_trimmed(self, ledger_id: int) -> bool:
+        """Does a ledger lie before what is retained?"""
+        ledgers = self.log.ledgers
+        return bool(ledgers) and 0 <= ledger_id < ledgers[0].ledger_id
+
+    def first_index_of(self, ledger_id: int) -> int:
+        """The first index of a ledger, or of what followed it."""
+        return self.log.index_from(Position(ledger_id, 0))
+
+    def acked_position(self, mark_delete_index: int) -> Position:
+        """The last entry with everything up to its end acked: of a batch that is acked in part, the
+        one before it. (first ledger, -1) before all."""
+        index = mark_delete_index
+        if index >= self.log.first_index:
+            located = self.log.locate(index)
+            if located.span.end_index == index + 1:
+                return located.position
+            index = located.span.first_index - 1
+        if index >= self.log.first_index:
+            return self.log.locate(index).position
+        ledgers = self.log.ledgers
+        return Position(ledgers[0].ledger_id, -1) if ledgers else Position(-1, -1)
+
+    def last_dispatchable(self, view: Compacted | None = None) -> tuple[Position, int] | None:
+        """The newest message: its entry, and its batch index or -1; None if there is none.
+
+        No marker ends one, and no chunk does that leaves its message unfinished. `view`: for those who
+        read compacted, what was left out is not there.
+        """
+        index = self.log.end_index - 1
+        while index >= self.log.first_index:
+            if view is not None and view.next_kept(index) != index:
+                index = min(index, view.kept.end or 0) - 1
+                continue
+            located = self.log.locate(index)
+            if not located.flags & MARKER and located.flags & (CHUNK | LAST_CHUNK) != CHUNK:
+                batch_index = index - located.span.first_index if located.flags & BATCH else -1
+                return located.position, batch_index
+            index = located.span.first_index - 1
+        return None
+
+    # -- who is here -------------------------------------------------------------------------------
+
+    def peers(self) -> set[Peer]:
+        found = {producer.peer for producer in self.producers.values()}
+        for subscription in self.subscriptions.values():
+            found |= {consumer.peer for consumer in subscription.consumers}
+        return found

@@ -1,0 +1,177 @@
+"""Opening: from the states of a topic, as the catalog and the journal have them, to its subscriptions.
+
+    snapshot ─▶ + facts of the journal ─▶ cursor ─▶ Subscription ─▶ feed
+
+Nothing is inflight then, and nobody is connected. A state that cannot be read is put back as it was found,
+and the topic is not opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from milepost.broker.limits.subscription_limits import Limits
+from milepost.broker.operations import compaction_run
+from milepost.broker.subscription import notices
+from milepost.broker.subscription.broadcast import (
+    BROADCAST,
+    MEMBER_STATE,
+    BroadcastGroup,
+    MemberSubscription,
+)
+from milepost.broker.subscription.delayed import DueTimer
+from milepost.broker.subscription.read_loop import Feed
+from milepost.broker.subscription.reset_history import ResetHistory
+from milepost.broker.subscription.subscription import Subscription
+from milepost.broker.topic import dedup_state
+from milepost.cursor import facts, snapshot
+from milepost.cursor.cursor import Cursor
+from milepost.cursor.group import Start
+from milepost.errors import CorruptData, MilepostError
+from milepost.storage.catalog.catalog import Snapshot, StateRow
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+    from milepost.broker.topic.topic import Topic
+
+CURSOR_STATE: Final = "cursor"
+
+
+async def open_states(
+    broker: Broker, topic: Topic, states: list[tuple[StateRow, Snapshot]]
+) -> None:
+    """All that a topic has beside its log."""
+    dedup: tuple[StateRow, Snapshot] | None = None
+    members: list[tuple[StateRow, Snapshot]] = []
+    await topic.log.prepare(broker.engine)
+    try:
+        for state, stored in states:
+            if state.kind == CURSOR_STATE:
+                open_subscription(broker, topic, state, stored)
+            elif state.kind == MEMBER_STATE:
+                members.append((state, stored))
+            elif state.kind == compaction_run.STATE:
+                compaction_run.restore(topic, stored)
+            elif state.kind == dedup_state.KIND:
+                dedup = (state, stored)
+        for state, stored in members:  # behind their groups
+            open_member(broker, topic, state, stored)
+        for subscription in topic.subscriptions.values():
+            if isinstance(subscription, BroadcastGroup):
+                # An ack may have been refused by the disk, and the group's move behind it not.
+                subscription.settle()
+        if topic.policies.deduplication:
+            engine = broker.engine
+            state, stored = dedup or await dedup_state.begin(topic, engine)
+            await dedup_state.restore(topic, state, stored, engine, broker.clock.monotonic())
+    except BaseException:
+        for subscription in topic.subscriptions.values():
+            for part in subscription.parts():
+                assert part.state_id is not None
+                broker.store.close_state(part.state_id)
+        raise
+
+
+def open_cursor(
+    broker: Broker, topic: Topic, state: StateRow, stored: Snapshot, *, made: Cursor | None = None
+) -> Cursor:
+    """`made`: it was made and stored just now, and nothing of it was ever delivered."""
+    cell: list[Cursor] = []
+    store = broker.store
+    found = store.open_state(state.state_id, lambda: snapshot.encode(cell[0]), stored)
+    assert found.data is not None, f"{state.kind} {state.name} was made without a snapshot"
+    if made is not None:
+        assert not found.facts, f"{state.name} was made just now, and has {len(found.facts)} facts"
+        cursor = made
+    else:
+        try:
+            cursor = snapshot.decode(found.data)
+            for fact in found.facts:
+                cursor.replay(facts.decode(fact))
+        except Exception as failure:
+            store.put_back_state(state.state_id, found)
+            if isinstance(failure, MilepostError):
+                raise
+            raise CorruptData(
+                f"{state.kind} {state.name} of {topic.name} cannot be read: "
+                f"{type(failure).__name__}: {failure}"
+            ) from failure
+    cursor.extend(max(cursor.end, topic.log.end_index))
+    cursor.trim(topic.log.first_index)
+    if made is None:
+        # Most deliveries are no facts: what is not acked may have been with a consumer of the process
+        # before. A seek makes all of it stale, so that no ack from back then undoes it.
+        cursor.unsure_end = cursor.end
+    cell.append(cursor)
+    return cursor
+
+
+def open_subscription(
+    broker: Broker, topic: Topic, state: StateRow, stored: Snapshot, *, made: Cursor | None = None
+) -> Subscription:
+    cursor = open_cursor(broker, topic, state, stored, made=made)
+    resets = ResetHistory.from_doc(state.doc.get("resets", ()))
+    broadcast = state.doc.get(BROADCAST)
+    fields: dict[str, Any] = {
+        "limits": Limits.of(broker.settings, topic.policies),
+        "state_id": state.state_id,
+        "journal": broker.store,
+        "properties": state.doc.get("properties"),
+        "resets": resets,
+    }
+    if broadcast is None:
+        subscription = Subscription(topic, state.name, cursor, **fields)
+    else:
+        start = Start(broadcast["start"])
+
+        def now_ms() -> int:
+            return int(broker.clock.monotonic() * 1000)
+
+        subscription = BroadcastGroup(
+            topic, state.name, cursor, start=start, now_ms=now_ms, **fields
+        )
+    subscription.recall(state.doc)
+    return attach(broker, subscription)
+
+
+def open_member(
+    broker: Broker, topic: Topic, state: StateRow, stored: Snapshot, *, made: Cursor | None = None
+) -> MemberSubscription:
+    """A member of a group that is open."""
+    group = topic.subscriptions[state.doc["group"]]
+    assert isinstance(group, BroadcastGroup), f"{state} is a member of {group}"
+    cursor = open_cursor(broker, topic, state, stored, made=made)
+    name, away_ms = state.doc["member"], state.doc.get("away_ms")
+    if state.doc.get("left_ms") is not None:  # as it was stored once, by the wall clock
+        away_ms = 0
+    member = MemberSubscription(
+        group, name, away_ms, cursor=cursor, state_id=state.state_id, journal=broker.store
+    )
+    group.members[name] = member
+    connect(broker, member)
+    return member
+
+
+def attach(broker: Broker, subscription: Subscription) -> Subscription:
+    """It is one of its topic's from now on."""
+    connect(broker, subscription)
+    subscription.topic.subscriptions[subscription.name] = subscription
+    return subscription
+
+
+def connect(broker: Broker, subscription: Subscription) -> None:
+    """Give a subscription its feed, and the words for its consumers."""
+    journal = subscription.journal
+    if journal is not None:
+        journal.is_behind = broker.store.is_unfounded(journal.state_id)
+    loop = asyncio.get_running_loop()
+    subscription.tell_active = partial(notices.tell_active, loop)
+    subscription.tell_sought = notices.tell_sought
+    Feed(subscription, broker)
+    DueTimer(subscription, broker.clock)
+    broker.steward.join(subscription)
+    if isinstance(subscription, BroadcastGroup):
+        subscription.schedule = loop.call_soon
+        subscription.on_presence = broker.note_presence

@@ -1,0 +1,194 @@
+"""Namespaces and where they lie: bundles, clusters, offloading. The words of `pulsar-admin namespaces`."""
+
+from __future__ import annotations
+
+import click
+
+from milepost.cli.admin.namespaces import NAMESPACE
+from milepost.cli.connection.connection import connection
+from milepost.cli.connection.remote import RemoteCommand
+from milepost.cli.output import show_names, show_object
+from milepost.cli.quantities import DURATION, SIZE, split_names
+
+BUNDLE_NEEDED = click.option("-b", "--bundle", required=True, help="The range of hashes.")
+CLUSTERS = click.option("-c", "--clusters", multiple=True, required=True, help="a,b.")
+
+STRATEGIES = (
+    "AutoUpdateDisabled", "Backward", "Forward", "Full", "AlwaysCompatible", "BackwardTransitive",
+    "ForwardTransitive", "FullTransitive",
+)  # fmt: skip
+
+
+# -- bundles -----------------------------------------------------------------------------------------
+
+
+@click.command(cls=RemoteCommand, help="Divide a bundle in two, or where it is said.")
+@NAMESPACE
+@click.option("-b", "--bundle", help="The range of hashes.")
+@click.option("-bt", "--bundle-type", type=click.Choice(["LARGEST", "HOT"]), help="Which one.")
+@click.option("-u", "--unload", is_flag=True, help="Close its topics; clients come back.")
+@click.option("-san", "--split-algorithm-name", "way", help="By what it is divided.")
+@click.option("-sb", "--split-boundaries", "boundaries", help="0x1,0x2 …, where to divide it.")
+def split_bundle(
+    namespace: str,
+    bundle: str | None,
+    bundle_type: str | None,
+    unload: bool,
+    way: str | None,
+    boundaries: str | None,
+) -> None:
+    which = bundle or bundle_type
+    if which is None or (bundle and bundle_type):
+        raise click.UsageError("give either --bundle or --bundle-type")
+    try:
+        positions = None if not boundaries else [int(one, 0) for one in boundaries.split(",")]
+    except ValueError:
+        raise click.UsageError(f"{boundaries!a}: expected numbers with commas between") from None
+    with connection().admin() as admin:
+        admin.split_bundle(namespace, which, way=way, unload=unload, positions=positions)
+
+
+@click.command(cls=RemoteCommand, help="The hashes of a bundle's topics.")
+@NAMESPACE
+@BUNDLE_NEEDED
+@click.option("-tl", "--topic-list", "topics", multiple=True, help="Of these only.")
+def get_topic_positions(namespace: str, bundle: str, topics: tuple[str, ...]) -> None:
+    with connection().admin() as admin:
+        show_object(admin.get_topic_positions(namespace, bundle, split_names(topics)))
+
+
+# -- clusters ----------------------------------------------------------------------------------------
+
+
+@click.command(cls=RemoteCommand, help="Say which clusters a namespace lies on.")
+@NAMESPACE
+@CLUSTERS
+def set_clusters(namespace: str, clusters: tuple[str, ...]) -> None:
+    with connection().admin() as admin:
+        admin.set_policy(namespace, "replication", split_names(clusters))
+
+
+@click.command(cls=RemoteCommand, help="The clusters that a namespace may lie on.")
+@NAMESPACE
+def get_allowed_clusters(namespace: str) -> None:
+    with connection().admin() as admin:
+        show_names(admin.get_policy(namespace, "allowedClusters"), "cluster")
+
+
+@click.command(cls=RemoteCommand, help="Say which clusters a namespace may lie on.")
+@NAMESPACE
+@CLUSTERS
+def set_allowed_clusters(namespace: str, clusters: tuple[str, ...]) -> None:
+    with connection().admin() as admin:
+        admin.set_policy(namespace, "allowedClusters", split_names(clusters))
+
+
+@click.command(cls=RemoteCommand, help="Note whether a namespace was migrated.")
+@NAMESPACE
+@click.option("--migrated", is_flag=True, help="It was.")
+def update_migration_state(namespace: str, migrated: bool) -> None:
+    with connection().admin() as admin:
+        admin.set_policy(namespace, "migration", migrated)
+
+
+@click.command(cls=RemoteCommand, help="The namespaces of an anti-affinity group.")
+@click.option("-p", "--tenant", required=True)
+@click.option("-c", "--cluster", required=True)
+@click.option("-g", "--group", required=True)
+def get_anti_affinity_namespaces(tenant: str, cluster: str, group: str) -> None:
+    with connection().admin() as admin:
+        show_names(admin.get_namespaces_of_group(tenant, cluster, group), "namespace")
+
+
+# -- offloading --------------------------------------------------------------------------------------
+
+
+@click.command(cls=RemoteCommand, help="Bytes, and seconds, at which ledgers would be offloaded.")
+@NAMESPACE
+def get_offload_threshold(namespace: str) -> None:
+    with connection().admin() as admin:
+        click.echo(f"offloadThresholdInBytes: {admin.get_policy(namespace, 'offloadThreshold')}")
+        seconds = admin.get_policy(namespace, "offloadThresholdInSeconds")
+        click.echo(f"offloadThresholdInSeconds: {seconds}")
+
+
+@click.command(cls=RemoteCommand, help="Set them; -1 is never.")
+@NAMESPACE
+@click.option("-s", "--size", type=SIZE, default=-1, show_default=True)
+@click.option("-t", "--time", "seconds", type=DURATION, default=-1, show_default=True)
+def set_offload_threshold(namespace: str, size: int, seconds: int) -> None:
+    with connection().admin() as admin:
+        admin.set_policy(namespace, "offloadThreshold", size)
+        admin.set_policy(namespace, "offloadThresholdInSeconds", seconds)
+
+
+@click.command(
+    "get-offload-deletion-lag",
+    cls=RemoteCommand,
+    help="How long offloaded ledgers would stay on disk.",
+)
+@NAMESPACE
+def get_offload_deletion(namespace: str) -> None:
+    with connection().admin() as admin:
+        found = admin.get_policy(namespace, "offloadDeletionLagMs")
+    click.echo("Unset for namespace" if found is None else f"{found // 60_000} minute(s)")
+
+
+@click.command(cls=RemoteCommand, help="Set it.")
+@NAMESPACE
+@click.option("-l", "--lag", "seconds", type=DURATION, required=True)
+def set_offload_deletion(namespace: str, seconds: int) -> None:
+    with connection().admin() as admin:
+        admin.set_policy(namespace, "offloadDeletionLagMs", seconds * 1000)
+
+
+@click.command(cls=RemoteCommand, help="Set nothing.")
+@NAMESPACE
+def clear_offload_deletion(namespace: str) -> None:
+    with connection().admin() as admin:
+        admin.remove_policy(namespace, "offloadDeletionLagMs")
+
+
+# -- older words, and rights -------------------------------------------------------------------------
+
+
+@click.command(cls=RemoteCommand, help="By which strategy schemas are judged, in older words.")
+@NAMESPACE
+def get_schema_autoupdate_strategy(namespace: str) -> None:
+    with connection().admin() as admin:
+        found = admin.get_policy(namespace, "schemaAutoUpdateCompatibilityStrategy")
+    click.echo(str(found or "").upper())
+
+
+@click.command(cls=RemoteCommand, help="Set it.")
+@NAMESPACE
+@click.option("-c", "--compatibility", type=click.Choice(STRATEGIES, case_sensitive=False))
+@click.option("-d", "--disabled", is_flag=True, help="No schema may change.")
+def set_schema_autoupdate_strategy(
+    namespace: str, compatibility: str | None, disabled: bool
+) -> None:
+    if (compatibility is None) != disabled:
+        raise click.UsageError("give either --compatibility or --disabled")
+    with connection().admin() as admin:
+        admin.set_policy(
+            namespace,
+            "schemaAutoUpdateCompatibilityStrategy",
+            compatibility or "AutoUpdateDisabled",
+        )
+
+
+@click.command(cls=RemoteCommand, help="What a subscription's name must begin with.")
+@NAMESPACE
+def get_subscription_auth_mode(namespace: str) -> None:
+    with connection().admin() as admin:
+        show_object(admin.get_policy(namespace, "subscriptionAuthMode"))
+
+
+@click.command(cls=RemoteCommand, help="Set it: anything (None), or the role (Prefix).")
+@NAMESPACE
+@click.option(
+    "-m", "--subscription-auth-mode", "mode", type=click.Choice(["None", "Prefix"]), required=True
+)
+def set_subscription_auth_mode(namespace: str, mode: str) -> None:
+    with connection().admin() as admin:
+        admin.set_policy(namespace, "subscriptionAuthMode", mode)

@@ -1,0 +1,81 @@
+"""`milepost context`: names for the brokers that you work with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from milepost.cli.connection.contexts import (
+    FILE_FIELDS,
+    SECRET_FIELDS,
+    load_contexts,
+    save_contexts,
+)
+from milepost.cli.groups import Group
+from milepost.cli.output import output_option, show_rows
+from milepost.client.connection.endpoint import Endpoint
+
+
+@click.group(cls=Group, help="Names for the brokers that you work with.")
+def context() -> None:
+    pass
+
+
+@context.command(help="Add a context, or replace one. The first becomes the current one.")
+@click.argument("name")
+@click.option("--admin-url", metavar="URL", help="The HTTP port.")
+@click.option("--url", metavar="URL", help="The binary port, pulsar://host:port.")
+@click.option("--token", metavar="JWT", help="Kept in the file; --token-file is safer.")
+@click.option("--token-file", metavar="FILE")
+@click.option("--user", metavar="NAME")
+@click.option("--password", metavar="TEXT")
+@click.option("--tls-trust-cert-path", "tls_trust_certs", metavar="FILE")
+@click.option("--tls-cert", "tls_certificate", metavar="FILE")
+@click.option("--tls-key", "tls_key", metavar="FILE")
+@click.option("--tls-allow-insecure", is_flag=True)
+def add(name: str, **values: Any) -> None:
+    for key in FILE_FIELDS:
+        if values[key]:  # it will be used from other directories
+            values[key] = str(Path(values[key]).expanduser().absolute())
+    Endpoint(**values)  # refuses an address that is none
+    contexts = load_contexts()
+    contexts.add(name, values)
+    save_contexts(contexts)
+
+
+@context.command(help="Take what a command line leaves out from this context.")
+@click.argument("name")
+def use(name: str) -> None:
+    contexts = load_contexts()
+    contexts.get(name)
+    contexts.current = name
+    save_contexts(contexts)
+
+
+@context.command("list", help="All contexts; a star marks the current one.")
+def list_contexts() -> None:
+    contexts = load_contexts()
+    rows = [
+        (
+            "*" if name == contexts.current else "",
+            name,
+            one.get("admin_url"),
+            one.get("url"),
+            ", ".join(key for key in one if key in SECRET_FIELDS or key == "token_file"),
+        )
+        for name, one in contexts.named.items()
+    ]
+    show_rows(("current", "name", "admin_url", "url", "credentials"), rows)
+
+
+list_contexts.params.append(output_option())
+
+
+@context.command(help="Remove a context.")
+@click.argument("name")
+def remove(name: str) -> None:
+    contexts = load_contexts()
+    contexts.remove(name)
+    save_contexts(contexts)

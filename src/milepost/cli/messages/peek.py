@@ -1,0 +1,262 @@
+"""`milepost peek`: look at messages without consuming them.
+
+    milepost peek orders -s billing -n 5          # the next of a subscription
+    milepost peek orders --from index:100 -n 20   # by place, of nobody's
+
+Nothing is acked, delivered or counted: consumers do not notice.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import click
+
+from milepost.cli.admin.topic_messages import show_messages
+from milepost.cli.connection.connection import connection
+from milepost.cli.connection.remote import RemoteCommand
+from milepost.cli.exits import CommandFailed, Exit
+from milepost.cli.output import chosen, show_rows
+from milepost.cli.progress.places import Kind, Place, parse_place
+from milepost.positions.names import TopicName
+
+if TYPE_CHECKING:
+    from milepost.admin import Admin, StoredMessage
+    from milepost.positions.ids import MessageId
+
+
+@click.command(cls=RemoteCommand)
+@click.argument("topic")
+@click.option("-s", "--subscription", help="What it would get next.")
+@click.option("--from", "begin", metavar="PLACE", help="Or begin here: index:100, 3:7, a time.")
+@click.option("-n", "--count", type=click.IntRange(min=1), default=10, show_default=True)
+def peek(topic: str, subscription: str | None, begin: str | None, count: int) -> None:
+    """Print messages and leave them where they are. Batches are unpacked; nothing is acked.
+
+    Of a partitioned topic it shows so many of each partition, by that partition's own numbers."""
+    if subscription and begin:
+        raise click.UsageError("give either --subscription or --from")
+    place = parse_place(begin or "earliest")
+    found: list[StoredMessage] = []
+    with connection().admin() as admin:
+        parts, shorter = partitions_of(admin, topic), []
+        for one in parts:
+            if subscription:
+                found += next_of(admin, one, subscription, count)
+                continue
+            try:
+                found += islice(messages_from(admin, one, place), count)
+            except CommandFailed as refusal:  # this partition is shorter than others
+                shorter.append(refusal)
+        if len(shorter) == len(parts):
+            raise shorter[0]
+    if chosen() is not None:
+        show_messages(found)
+        return
+    show_rows(
+        ("index", "id", "key", "data"),
+        [
+            (
+                one.index,
+                str(one.message_id),
+                one.key,
+                one.data.decode("utf-8", "backslashreplace"),
+            )
+            for one in found
+        ],
+    )
+
+
+def partitions_of(admin: Admin, topic: str) -> list[str]:
+    """The topic, or the name of each of its partitions."""
+    name = TopicName.parse(topic)
+    number = int(admin.get_partitioned_topic_metadata(topic).get("partitions", 0))
+    return [str(name.partition_name(n)) for n in range(number)] or [str(name)]
+
+
+def next_of(admin: Admin, topic: str, subscription: str, count: int) -> list[StoredMessage]:
+    """The next messages of a subscription. Of a batch that is acked in part, a broker shows the
+    whole: what it says is acked up to is left out here."""
+    acked: int | None = None
+    found: list[StoredMessage] = []
+    chunks = Chunks()
+    for entry in _backlog(admin, topic, subscription):
+        if acked is None:
+            acked = -1
+            if entry[0].batch_size:
+                stats = admin.get_stats(topic).get("subscriptions", {}).get(subscription, {})
+                acked = stats.get("markDeleteIndex", -1)
+        for one in entry:
+            whole = chunks.add(one)
+            if whole is not None and (whole.index is None or whole.index > acked):
+                found.append(whole)
+        if len(found) >= count:
+            break
+    return found[:count]
+
+
+def _backlog(admin: Admin, topic: str, subscription: str) -> Iterator[list[StoredMessage]]:
+    """The entries that a subscription has not acked; `Missing` if it, or the topic, is not there."""
+    from milepost.admin import Missing
+
+    for place in itertools.count(1):
+        try:
+            yield admin.peek_entry(topic, subscription, place)
+        except Missing:
+            if place == 1 and subscription not in admin.get_subscriptions(topic):
+                raise
+            return
+
+
+def messages_from(admin: Admin, topic: str, place: Place) -> Iterator[StoredMessage]:
+    """Messages from a place on, entry by entry, until there are no more."""
+    end = end_index(admin, topic)
+    index = index_of(admin, topic, place)
+    if place.kind is Kind.INDEX and index > end:
+        raise not_there(topic, index, end)
+    first, chunks = index, Chunks()
+    while index < end:
+        entry = _entry_at(admin, topic, index)
+        for one in entry:
+            if one.chunk_id and not chunks.knows(one):
+                for before in _chunks_before(admin, topic, one):
+                    chunks.add(before)
+            whole = chunks.add(one)
+            if whole is not None and (whole.index is None or whole.index >= first):
+                yield whole
+        if entry[-1].index is None:
+            return
+        index = entry[-1].index + 1
+
+
+def _entry_at(admin: Admin, topic: str, index: int) -> list[StoredMessage]:
+    """The messages of the entry with an index; of the first that is kept, if that has expired."""
+    from milepost.admin import Missing
+
+    while True:
+        at = admin.get_message_id_by_index(topic, index)
+        if at.entry_id < 0:
+            return admin.examine_message(topic, "earliest", 1)
+        try:
+            return admin.get_message_by_id(topic, at.ledger_id, at.entry_id)
+        except Missing:  # retention took it in this moment, and then it has expired
+            if admin.get_message_id_by_index(topic, index) == at:
+                raise
+
+
+def first_chunk_id(admin: Admin, topic: str, at: MessageId) -> MessageId:
+    """Where the message begins that an entry is a chunk of; the entry itself, if it is none."""
+    chunk = admin.get_message_by_id(topic, at.ledger_id, at.entry_id)[0]
+    if not chunk.chunk_id:
+        return at
+    before = _chunks_before(admin, topic, chunk)
+    return before[0].message_id if len(before) == chunk.chunk_id else at
+
+
+def _chunks_before(admin: Admin, topic: str, chunk: StoredMessage) -> list[StoredMessage]:
+    """The chunks before one in the middle of its message, in order: other messages may lie between."""
+    index = chunk.index
+    before: list[StoredMessage] = []
+    while index and len(before) < chunk.chunk_id:
+        index -= 1
+        entry = _entry_at(admin, topic, index)
+        if entry[-1].index is None or entry[-1].index < index:
+            break  # it has expired
+        before += [one for one in entry if one.chunk_uuid == chunk.chunk_uuid]
+        index = entry[0].index
+    return before[::-1]
+
+
+class Chunks:
+    """Joins the chunks of a message: to a person it is one message, with the index of its last."""
+
+    def __init__(self) -> None:
+        # By the chunks' common name, in order; only messages of which the first chunk was seen.
+        self._begun: dict[str, list[StoredMessage]] = {}
+
+    def knows(self, chunk: StoredMessage) -> bool:
+        return chunk.chunk_uuid in self._begun
+
+    def add(self, one: StoredMessage) -> StoredMessage | None:
+        """The message that is whole with this; None for a chunk that others follow."""
+        if one.chunk_count <= 1:
+            return one
+        if one.chunk_id == 0:
+            self._begun[one.chunk_uuid] = []
+        begun = self._begun.get(one.chunk_uuid)
+        if begun is None or len(begun) != one.chunk_id:
+            return None  # no consumer sees it either
+        begun.append(one)
+        if len(begun) < one.chunk_count:
+            return None
+        del self._begun[one.chunk_uuid]
+        return replace(one, data=b"".join(chunk.data for chunk in begun))
+
+
+def not_there(topic: str, index: int, end: int) -> CommandFailed:
+    return CommandFailed(f"{topic}: there is no index {index}; the end is {end}", Exit.NOT_FOUND)
+
+
+def index_of(admin: Admin, topic: str, place: Place) -> int:
+    """The index that a place means; that of the end if there is nothing behind it."""
+    from milepost.admin import Missing
+
+    if place.kind is Kind.EARLIEST:
+        return 0
+    if place.kind is Kind.INDEX and not place.is_from_end:
+        return place.number
+    end = end_index(admin, topic)
+    if place.kind is Kind.INDEX:
+        return max(end + place.number, 0)
+    if place.kind is Kind.LATEST:
+        return end
+    at = place.message_id
+    if place.kind is Kind.TIME:
+        at = admin.get_message_id_by_timestamp(topic, place.number)
+        if at.entry_id < 0:
+            return 0
+    assert at is not None
+    try:
+        return index_at(admin, topic, at)
+    except Missing:
+        if place.kind is Kind.TIME:  # nothing is that young
+            return end
+        raise
+
+
+def index_at(admin: Admin, topic: str, at: MessageId) -> int:
+    """The index of a message. Apache Pulsar has no call for it, but shows it with the message."""
+    from milepost.admin import Missing
+
+    try:
+        return admin.get_index_by_message_id(topic, at)
+    except Missing as refusal:
+        if admin.is_milepost():
+            raise
+        entry = admin.get_message_by_id(topic, at.ledger_id, at.entry_id)
+        index = entry[min(max(at.batch_index, 0), len(entry) - 1)].index
+        if index is None:
+            raise refusal from None
+        return index
+
+
+def end_index(admin: Admin, topic: str) -> int:
+    """One past the last index."""
+    from milepost.admin import Missing
+
+    last = admin.get_last_message_id(topic)
+    if last.entry_id < 0:
+        return 0
+    try:
+        return admin.get_index_by_message_id(topic, last) + 1
+    except Missing as refusal:
+        if admin.is_milepost():
+            raise
+        index = admin.get_message_by_id(topic, last.ledger_id, last.entry_id)[-1].index
+        if index is None:
+            raise refusal from None
+        return index + 1

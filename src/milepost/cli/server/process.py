@@ -1,0 +1,276 @@
+"""The broker's process: the broker and its HTTP edge on one loop, until it is told to stop.
+
+    data directory locked and recovered ─▶ binary port ─▶ HTTP port ─▶ "ready"
+    SIGTERM, SIGINT or SIGHUP ─▶ HTTP closed ─▶ broker drained and closed ─▶ exit 0
+    SIGQUIT ─▶ the stack of every thread on standard error, as a JVM does it; the broker goes on
+
+Nothing has to be saved on the way out: what was answered is on disk. A drain that takes longer than
+`shutdown_timeout_s`, or for which a second signal does not wait, is cut off, and the next start
+recovers as after a crash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import faulthandler
+import gc
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from milepost import __version__
+from milepost.broker.settings.settings import Settings
+from milepost.cli.exits import CommandFailed, Exit
+from milepost.storage import descriptors
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+    from milepost.broker.connection.server import RunningBroker
+    from milepost.rest.serve import HttpServer
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+# Not everywhere are there terminals that hang up.
+STOP_SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)
+)
+
+# A message is many small values that live until the next commit, and no cycle. With the defaults the
+# collector looks through them all the time: publishing to a thousand topics costs a fifth more.
+COLLECTOR_THRESHOLDS = (20_000, 20, 50)
+
+# A thread that comes back from the disk while the loop is busy waits this long before it may ask for the
+# interpreter, and the journal's comes back twice for every commit. With the default of five milliseconds
+# a producer beside a loop without a pause waits for ten; shorter, it costs nothing to speak of.
+SWITCH_INTERVAL_S = 0.0005
+
+
+def run(settings: Settings, *, ready_file: Path | None = None) -> None:
+    """Start, say so, wait for a signal, stop. Errors of the start are raised."""
+    gc.disable()  # a start makes much and drops little: looking through it is a quarter of its time
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    descriptors.raise_limit()
+    descriptors.SPARE.hold(descriptors.SPARE_COUNT)
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_run(settings, ready_file))
+    finally:
+        gc.enable()
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where it is installed; everything works without it."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+class Stop:
+    """What signals ask for: the first to stop, another one not to wait for the drain."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.hurried = asyncio.Event()
+
+    def listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in STOP_SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
+                loop.add_signal_handler(number, self.signalled, signal.Signals(number).name)
+
+    def signalled(self, name: str) -> None:
+        if not self.asked.is_set():
+            logger.info("stopping", extra={"signal": name})
+            self.asked.set()
+        elif not self.hurried.is_set():
+            logger.warning("not drained; the next start recovers", extra={"signal": name})
+            self.hurried.set()
+
+
+async def _run(settings: Settings, ready_file: Path | None) -> None:
+    stop = Stop()
+    stop.listen()
+    if hasattr(signal, "SIGQUIT"):
+        faulthandler.register(signal.SIGQUIT)
+    broker, took_ms = await _start_broker(settings)
+    broker.broker.engine.watch(on_fatal=_give_up)
+    threading.excepthook = _thread_ended
+    asyncio.get_running_loop().set_exception_handler(partial(_contained, broker.broker))
+    try:
+        http = await _start_http(settings, broker)
+        try:
+            gc.freeze()  # modules and classes stay: the collector need not look at them again
+            gc.set_threshold(*COLLECTOR_THRESHOLDS)
+            gc.enable()
+            _announce(settings, broker, http, took_ms, ready_file)
+            await stop.asked.wait()
+            tell_manager("STOPPING=1")
+        finally:
+            await http.close()
+    finally:
+        await _drain(settings.shutdown_timeout_s, broker.close(), stop.hurried)
+        if ready_file is not None:
+            ready_file.unlink(missing_ok=True)
+
+
+def _give_up(reason: str) -> None:
+    """End the process at once: what it would answer from now on could not be relied upon.
+
+    Nothing is lost by that: what was answered is on disk, and the next start recovers.
+    """
+    logger.critical("exiting: %s", reason)
+    logging.shutdown()
+    sys.stderr.write(f"milepost: {reason}\n")
+    sys.stderr.flush()
+    os._exit(Exit.FAILED)
+
+
+def _thread_ended(args: threading.ExceptHookArgs) -> None:
+    """A thread that the broker relies on has ended by an error."""
+    name = "?" if args.thread is None else args.thread.name
+    logger.critical("thread %s has ended", name, exc_info=args.exc_value)
+    _give_up(f"thread {name} has ended: {args.exc_type.__name__}: {args.exc_value}")
+
+
+def _contained(broker: Broker, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """The loop went on behind an error of a callback or task."""
+    error = context.get("exception")
+    if isinstance(error, Exception):
+        broker.unexpected("loop", error)
+    else:
+        loop.default_exception_handler(context)
+
+
+async def _start_broker(settings: Settings) -> tuple[RunningBroker, float]:
+    """The broker, and how many milliseconds it took to recover and listen."""
+    from milepost.broker.connection.server import run_broker
+
+    began = time.perf_counter()
+    running = await _listening(settings, "port", run_broker(settings))
+    return running, (time.perf_counter() - began) * 1000
+
+
+async def _start_http(settings: Settings, running: RunningBroker) -> HttpServer:
+    # More than half of the start is this import. In a thread: the binary port answers meanwhile.
+    rest = await asyncio.to_thread(import_module, "milepost.rest.serve")
+    return await _listening(
+        settings, "http_port", rest.start_http(running.broker, settings.host, settings.http_port)
+    )
+
+
+async def _listening(settings: Settings, name: str, start: Awaitable[T]) -> T:
+    """Await a start; an address that cannot be had is told with the flag that changes it."""
+    flag = f"--{name.replace('_', '-')}"
+    where = f"{settings.host}:{getattr(settings, name)}"
+    try:
+        return await start
+    except socket.gaierror:
+        raise CommandFailed(
+            f"cannot listen on {where}: there is no such host; choose another --host", Exit.USAGE
+        ) from None
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise CommandFailed(
+                f"cannot listen on {where}: the port is in use; stop what listens there, or choose "
+                f"another {flag}",
+                Exit.CONFLICT,
+            ) from None
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise CommandFailed(
+                f"cannot listen on {where}: this machine does not have that address; choose "
+                "another --host",
+                Exit.USAGE,
+            ) from None
+        if error.errno == errno.EACCES and error.filename is None:
+            raise CommandFailed(
+                f"cannot listen on {where}: not permitted; choose a {flag} from 1024 up",
+                Exit.USAGE,
+            ) from None
+        raise
+
+
+def _announce(
+    settings: Settings,
+    running: RunningBroker,
+    http: HttpServer,
+    took_ms: float,
+    ready_file: Path | None,
+) -> None:
+    pulsar_url = running.broker.lookup_url() or running.broker.lookup_url_tls()
+    http_url = http.url
+    recovered = running.broker.store.report
+    for damage in recovered.damages:
+        logger.error("%s; what it struck is closed to change: docs/operating.md", damage)
+    if recovered.cut_bytes:
+        logger.info(
+            "the journal ended in %d bytes that no client had been answered for",
+            recovered.cut_bytes,
+        )
+    if ready_file is not None:
+        ready = {
+            "pid": os.getpid(),
+            "host": settings.host,
+            "port": running.port,
+            "http_port": http.port,
+            "tls_port": running.broker.tls_port,
+            "https_port": running.broker.https_port,
+            "pulsar_url": pulsar_url,
+            "http_url": http_url,
+            "data": str(settings.data.absolute()),
+        }
+        # Renamed into place: a program that waits for the file never reads half of it.
+        beside = ready_file.with_name(ready_file.name + ".new")
+        beside.write_text(json.dumps(ready) + "\n", "utf-8")
+        beside.rename(ready_file)
+    tell_manager("READY=1")
+    click.echo(
+        f"Milepost {__version__} · {pulsar_url} · {http_url} · data in {settings.data}, "
+        f"recovered {recovered.entries} entries in {took_ms:.0f} ms"
+    )
+
+
+def tell_manager(state: str) -> None:
+    """A service manager that asked to be told (systemd, `Type=notify`) is; there may be none."""
+    path = os.environ.get("NOTIFY_SOCKET", "")
+    if not path:
+        return
+    address = "\0" + path[1:] if path.startswith("@") else path
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.sendto(state.encode(), address)
+    except OSError as error:
+        logger.warning("NOTIFY_SOCKET %s: not told %s: %s", path, state, error)
+
+
+async def _drain(
+    timeout_s: float, close: Coroutine[Any, Any, None], hurried: asyncio.Event
+) -> None:
+    closing = asyncio.ensure_future(close)
+    hurry = asyncio.ensure_future(hurried.wait())
+    try:
+        await asyncio.wait((closing, hurry), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        hurry.cancel()
+        if not closing.done():
+            if not hurried.is_set():
+                logger.warning("not drained within %g s; the next start recovers", timeout_s)
+            closing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await closing

@@ -1,0 +1,83 @@
+"""Brokers over REST: which there are, and whether this one is well, for people and load balancers."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from pydantic import BaseModel
+
+from milepost import __version__
+from milepost.broker.auth.operations import Operation
+from milepost.broker.monitoring.self_check import Health
+from milepost.errors import MilepostError
+from milepost.rest.request import AskedBroker
+from milepost.rest.resources.lookup import broker_name, http_url
+from milepost.rest.route_access import needs
+
+router = APIRouter(tags=["brokers"])
+
+HEALTH_TIMEOUT_S = 2.0
+
+
+class LeaderBroker(BaseModel):
+    serviceUrl: str
+    brokerId: str
+
+
+@router.get(
+    "/admin/v2/brokers/health",
+    response_class=PlainTextResponse,
+    dependencies=[needs(Operation.SUPERUSER)],
+)
+async def get_health(request: Request) -> Response:
+    """`ok` once a message was published, stored, delivered and acked; 503 if that fails or takes too
+    long."""
+    health: Health = request.app.state.health
+    try:
+        async with asyncio.timeout(HEALTH_TIMEOUT_S):
+            await health.check()
+    except (MilepostError, TimeoutError) as error:
+        why = str(error) or f"no message came through within {HEALTH_TIMEOUT_S:g} s"
+        return JSONResponse({"reason": why}, 503)
+    return PlainTextResponse("ok")
+
+
+@router.get(
+    "/admin/v2/brokers/ready",
+    response_class=PlainTextResponse,
+    dependencies=[needs(Operation.OPEN)],
+)
+async def get_ready(broker: AskedBroker) -> Response:
+    """`ok` while new clients are welcome: recovered, and not on the way out."""
+    if broker.is_closing:
+        return JSONResponse({"reason": "the broker is shutting down"}, 503)
+    return PlainTextResponse("ok")
+
+
+@router.get(
+    "/admin/v2/brokers/version",
+    response_class=PlainTextResponse,
+    dependencies=[needs(Operation.IDENTIFIED)],
+)
+async def get_version() -> Response:
+    return PlainTextResponse(__version__)
+
+
+@router.get("/admin/v2/brokers/leaderBroker", dependencies=[needs(Operation.SUPERUSER)])
+async def get_leader(broker: AskedBroker) -> LeaderBroker:
+    return LeaderBroker(serviceUrl=http_url(broker), brokerId=broker_name(broker))
+
+
+@router.get("/admin/v2/brokers", dependencies=[needs(Operation.SUPERUSER)])
+@router.get("/admin/v2/brokers/{cluster}", dependencies=[needs(Operation.SUPERUSER)])
+async def get_brokers(broker: AskedBroker) -> list[str]:
+    """Host and port of each: there is one. The cluster in the path changes nothing, as upstream."""
+    return [broker_name(broker)]
+
+
+@router.get("/status.html", response_class=PlainTextResponse, dependencies=[needs(Operation.OPEN)])
+async def get_status() -> Response:
+    """For load balancers: this process answers."""
+    return PlainTextResponse("OK")

@@ -1,0 +1,100 @@
+"""Cursors over REST: upstream's own paths for what `reset.py` does, by time and by position.
+
+    POST …/subscription/s/resetcursor/1700000000000
+    POST …/subscription/s/resetcursor      {"ledgerId": 7, "entryId": 2, "batchIndex": -1}
+
+A position that is no longer there, or not yet, means the nearest that is, as upstream has it. On a
+partitioned topic a time resets every partition, all or none; a position is refused with 405.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Path, Request, Response
+
+from milepost.broker.auth.operations import Operation
+from milepost.broker.broker import Broker
+from milepost.broker.operations import reset as resets
+from milepost.broker.operations.reset import EARLIEST, LATEST, Reset, Target
+from milepost.broker.topic.topic import Topic
+from milepost.positions.ids import MessageId
+from milepost.positions.names import TopicName
+from milepost.rest import audit
+from milepost.rest.request import (
+    AskedBroker,
+    AskedTopic,
+    DryRun,
+    OpenParts,
+    OpenTopic,
+    no_content,
+    subscription_of,
+)
+from milepost.rest.resources.message_ids import LONG_MAX
+from milepost.rest.resources.reset import MoveModel, who
+from milepost.rest.resources.subscriptions import SUBSCRIPTION, CursorPosition
+from milepost.rest.route_access import needs
+
+router = APIRouter(tags=["subscriptions"], dependencies=[needs(Operation.CONSUME)])
+
+_MOVES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "model": list[MoveModel],  # type: ignore[valid-type]
+        "description": "Of a dry run: for each partition.",
+    }
+}
+
+
+@router.post(f"{SUBSCRIPTION}/resetcursor/{{timestamp}}", status_code=204, responses=_MOVES)
+async def reset_cursor(
+    request: Request,
+    broker: AskedBroker,
+    name: AskedTopic,
+    topics: OpenParts,
+    subscription: str,
+    timestamp: Annotated[int, Path(ge=0, le=LONG_MAX)],
+    dry_run: DryRun = False,
+) -> Response:
+    """Move a subscription to the first message that came not before a time, in milliseconds."""
+    for topic in topics:
+        subscription_of(topic, subscription)
+    wanted = Reset(Target(time_ms=timestamp), dry_run=dry_run)
+    return await _reset(request, broker, name, subscription, wanted)
+
+
+@router.post(f"{SUBSCRIPTION}/resetcursor", status_code=204, responses=_MOVES)
+async def reset_cursor_to_position(
+    request: Request,
+    broker: AskedBroker,
+    topic: OpenTopic,
+    subscription: str,
+    at: Annotated[CursorPosition, Body()],
+    dry_run: DryRun = False,
+) -> Response:
+    """Move a subscription to a message, or behind it if that is `excluded`."""
+    subscription_of(topic, subscription)
+    wanted = Reset(_target(topic, at), after=at.is_excluded, dry_run=dry_run)
+    return await _reset(request, broker, topic.name, subscription, wanted)
+
+
+def _target(topic: Topic, at: CursorPosition) -> Target:
+    last = topic.log.last_position()
+    if at.ledgerId < 0:
+        return Target(edge=EARLIEST)
+    if last is None or at.position > last:
+        return Target(edge=LATEST)
+    return Target(id=MessageId(at.ledgerId, max(at.entryId, 0), batch_index=at.batchIndex))
+
+
+async def _reset(
+    request: Request, broker: Broker, name: TopicName, subscription: str, wanted: Reset
+) -> Response:
+    moves = await resets.reset(broker, name, subscription, wanted, by=who(request))
+    if wanted.dry_run:
+        body = ",".join(MoveModel(**move._asdict()).model_dump_json() for move in moves)
+        return Response(f"[{body}]", media_type="application/json")
+    for move in moves:
+        audit.note(
+            request, "reset", move.topic, subscription=subscription, was=move.was, to=move.to
+        )
+    return no_content()

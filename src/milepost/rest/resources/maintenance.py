@@ -1,0 +1,165 @@
+"""Maintenance of a topic over REST: unload, terminate, truncate, trim, and what a backlog weighs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Depends, Request, Response
+from pydantic import BaseModel, Field
+
+from milepost.broker.auth.operations import Operation
+from milepost.broker.operations import topic_lifecycle
+from milepost.broker.topic.topic import Topic
+from milepost.errors import NotAllowed, PreconditionFailed
+from milepost.positions.ids import Position
+from milepost.rest import audit
+from milepost.rest.request import (
+    PERSISTENT_ONLY,
+    TOPIC,
+    AskedBroker,
+    AskedTopic,
+    DryRun,
+    OpenedParts,
+    OpenParts,
+    OpenTopic,
+    no_content,
+    open_topic,
+)
+from milepost.rest.resources.message_ids import LONG_MAX, MessageIdData, message_id
+from milepost.rest.resources.topics import WouldLose
+from milepost.rest.route_access import needs
+
+router = APIRouter(tags=["maintenance"], dependencies=[needs(Operation.ADMINISTER_TOPIC)])
+
+Long = Annotated[int, Field(ge=-1, le=LONG_MAX)]
+
+
+class GivenPosition(BaseModel):
+    """A message id in a body; of its fields only the position counts."""
+
+    ledgerId: Long
+    entryId: Long
+    partitionIndex: int = -1
+
+    @property
+    def position(self) -> Position:
+        return Position(self.ledgerId, self.entryId)
+
+
+@router.put(f"{TOPIC}/unload", status_code=204)
+async def unload(request: Request, broker: AskedBroker, topics: OpenedParts) -> None:
+    """Close the topic; its clients are told, come back, and open it again, with a new ledger."""
+    for topic in topics:
+        await topic_lifecycle.close_topic(broker, topic)
+        audit.note(request, "unload", topic.name)
+
+
+@router.post(f"{TOPIC}/terminate", dependencies=[PERSISTENT_ONLY])
+async def terminate(request: Request, broker: AskedBroker, topic: OpenTopic) -> MessageIdData:
+    """Let no producer publish to the topic any more; answers the last message's id."""
+    position = await topic_lifecycle.terminate(broker, topic)
+    audit.note(request, "terminate", topic.name, last=position)
+    return message_id(topic, position)
+
+
+@router.post(f"{TOPIC}/terminate/partitions", dependencies=[PERSISTENT_ONLY])
+async def terminate_partitions(
+    request: Request, broker: AskedBroker, name: AskedTopic
+) -> dict[int, MessageIdData]:
+    """The same for all partitions; answers each one's last id."""
+    last: dict[int, MessageIdData] = {}
+    partitions = broker.directory.partitions(name)
+    if partitions is None:
+        raise NotAllowed(f"{name} is not partitioned; terminate it as a topic")
+    for number in range(partitions):
+        topic = await open_topic(request, name.partition_name(number))
+        last[number] = await terminate(request, broker, topic)
+    return last
+
+
+async def _truncatable(name: AskedTopic) -> None:
+    if not name.is_persistent:
+        raise PreconditionFailed(f"{name} is not persistent: there is nothing to truncate")
+
+
+@router.delete(
+    f"{TOPIC}/truncate",
+    status_code=204,
+    responses={200: {"model": WouldLose}},
+    dependencies=[Depends(_truncatable)],
+)
+async def truncate(
+    request: Request, broker: AskedBroker, topics: OpenParts, dry_run: DryRun = False
+) -> Response:
+    """Drop all messages, read or not."""
+    losses = [topic_lifecycle.loss_of(one, one.log.end_index) for one in topics]
+    if dry_run:
+        return WouldLose.of(losses).response()
+    for topic, loss in zip(topics, losses, strict=True):
+        await topic_lifecycle.truncate(broker, topic)
+        audit.note(request, "truncate", topic.name, **loss._asdict())
+    return no_content()
+
+
+@router.post(f"{TOPIC}/trim", responses={200: {"model": WouldLose}})
+async def trim(
+    request: Request, broker: AskedBroker, topics: OpenParts, dry_run: DryRun = False
+) -> Response:
+    """Drop ledgers that every subscription is done with; answers what went, or would."""
+    losses = []
+    for topic in topics:
+        before = min(topic_lifecycle.trimmable_index(topic), _open_ledger_index(topic))
+        losses.append(topic_lifecycle.loss_of(topic, before))
+        if not dry_run:
+            await topic_lifecycle.trim(broker, topic)
+            audit.note(request, "trim", topic.name, **losses[-1]._asdict())
+    return WouldLose.of(losses).response()
+
+
+class LostMessages(BaseModel):
+    """Messages of one ledger that are gone."""
+
+    ledgerId: int
+    firstIndex: int
+    endIndex: int
+    reason: str
+    foundMs: int
+
+    @classmethod
+    def of(cls, loss: topic_lifecycle.LedgerLoss) -> LostMessages:
+        ledger_id, first, end, reason, found_ms = loss
+        return cls(
+            ledgerId=ledger_id, firstIndex=first, endIndex=end, reason=reason, foundMs=found_ms
+        )
+
+
+@router.get(f"{TOPIC}/losses", dependencies=[PERSISTENT_ONLY])
+async def get_losses(broker: AskedBroker, topic: OpenTopic) -> list[LostMessages]:
+    """Acknowledged messages that are gone, and that no operator has accepted to be."""
+    return [LostMessages.of(one) for one in broker.store.losses.get(topic.row.topic_id, ())]
+
+
+@router.post(f"{TOPIC}/acceptLoss", dependencies=[PERSISTENT_ONLY])
+async def accept_loss(
+    request: Request, broker: AskedBroker, topic: OpenTopic
+) -> list[LostMessages]:
+    """Let the topic take messages again, without those that are gone; answers which they are."""
+    losses = await topic_lifecycle.accept_loss(broker, topic)
+    for one in losses:
+        audit.note(request, "accept-loss", topic.name, **one._asdict())
+    return [LostMessages.of(one) for one in losses]
+
+
+def _open_ledger_index(topic: Topic) -> int:
+    """The ledger that is being written to stays."""
+    ledgers = topic.log.ledgers
+    return ledgers[-1].first_index if ledgers else 0
+
+
+@router.put(f"{TOPIC}/backlogSize")
+async def get_backlog_size(topic: OpenTopic, after: Annotated[GivenPosition, Body()]) -> int:
+    """Bytes of what lies behind a position; of everything behind the earliest one, -1:-1."""
+    log = topic.log
+    if after.ledgerId < 0:
+        return log.size_from(log.first_index)
+    return log.size_from(log.index_from(Position(after.ledgerId, after.entryId + 1)))

@@ -1,0 +1,209 @@
+"""Namespaces over REST: lists, making, deleting, and what is known of one."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Request
+from fastapi.responses import PlainTextResponse, Response
+from pydantic import BaseModel, ConfigDict
+
+from milepost.broker.auth.grants import Grants, SubscriptionMode
+from milepost.broker.auth.operations import Operation
+from milepost.broker.directory.bundles import KEY, Bundles
+from milepost.broker.policies import document
+from milepost.broker.policies.policy import Level
+from milepost.broker.policies.table import POLICIES
+from milepost.broker.topic import non_persistent
+from milepost.errors import AlreadyExists, NotAllowed
+from milepost.rest import audit
+from milepost.rest.name_lists import name_list
+from milepost.rest.request import ADMIN, AskedBroker, AskedNamespace
+from milepost.rest.resources import auth_policies
+from milepost.rest.resources.bundles import BundlesData
+from milepost.rest.resources.replication import ALLOWED_CLUSTERS, MIGRATED
+from milepost.rest.resources.tenants import AskedTenant
+from milepost.rest.resources.topics import Properties
+from milepost.rest.route_access import needs
+
+router = APIRouter(prefix=f"{ADMIN}/namespaces", tags=["namespaces"])
+
+
+class Mode(StrEnum):
+    PERSISTENT = "PERSISTENT"
+    NON_PERSISTENT = "NON_PERSISTENT"
+    ALL = "ALL"
+
+
+class Policies(BaseModel):
+    """What every namespace has, and the policies that are set for it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    auth_policies: dict[str, dict[str, Any]]
+    subscription_auth_mode: SubscriptionMode
+    replication_clusters: list[str]
+    allowed_clusters: list[str] = []
+    bundles: BundlesData
+    deleted: bool = False
+    properties: Properties = {}
+    migrated: bool = False
+    resource_group_name: str | None = None
+
+
+@router.get("/{tenant}", dependencies=[needs(Operation.ADMINISTER_TENANT)])
+async def get_namespaces(broker: AskedBroker, tenant: AskedTenant) -> list[str]:
+    """As `tenant/namespace`."""
+    return broker.directory.namespaces(tenant)
+
+
+@router.get("/{tenant}/{namespace}", dependencies=[needs(Operation.ADMINISTER_NAMESPACE)])
+async def get_policies(broker: AskedBroker, name: AskedNamespace) -> Policies:
+    doc = broker.directory.namespace(name)
+    cluster = broker.settings.cluster_name
+    found = broker.steward.book.values(Level.NAMESPACE, str(name))
+    grants = broker.guard.grants.of(name)
+    return Policies(
+        auth_policies=auth_policies.shown(grants),
+        subscription_auth_mode=grants.mode,
+        replication_clusters=[cluster],
+        bundles=BundlesData.of(Bundles.of_doc(doc)),
+        allowed_clusters=doc.get(ALLOWED_CLUSTERS, []),
+        migrated=doc.get(MIGRATED, False),
+        resource_group_name=found.get("resource_group"),
+        properties=doc.get("properties", {}),
+        **document.document(found, cluster),
+    )
+
+
+@router.put(
+    "/{tenant}/{namespace}", status_code=204, dependencies=[needs(Operation.ADMINISTER_TENANT)]
+)
+async def create_namespace(
+    request: Request,
+    broker: AskedBroker,
+    name: AskedNamespace,
+    policies: Annotated[dict[str, Any] | None, Body()] = None,
+) -> None:
+    """Create a namespace. Of the policies in the body those are kept that Milepost has, and the grants."""
+    given = policies or {}
+    properties = given.get("properties")
+    doc: dict[str, Any] = {"properties": properties} if isinstance(properties, dict) else {}
+    if bundles := _bundles(given):
+        doc[KEY] = bundles.to_doc()
+    found = document.values(given, broker.settings.cluster_name)
+    grants = auth_policies.read(
+        name, given.get("auth_policies"), given.get("subscription_auth_mode")
+    )
+    await broker.directory.create_namespace(name, doc)
+    if grants != Grants():
+        await broker.guard.grants.edit(name, lambda _: grants)
+    for policy, value in found.items():
+        await broker.steward.book.set(Level.NAMESPACE, str(name), POLICIES[policy], value)
+    audit.note(request, "create-namespace", name)
+
+
+def _bundles(policies: dict[str, Any]) -> Bundles | None:
+    """As many as the document asks for; one if it does not."""
+    given = policies.get("bundles")
+    count = given.get("numBundles") if isinstance(given, dict) else None
+    return Bundles.equal(count) if type(count) is int and count > 0 else None
+
+
+@router.delete(
+    "/{tenant}/{namespace}", status_code=204, dependencies=[needs(Operation.ADMINISTER_TENANT)]
+)
+async def delete_namespace(
+    request: Request, broker: AskedBroker, name: AskedNamespace, force: bool = False
+) -> None:
+    """Delete a namespace that has no topics."""
+    if force:
+        raise NotAllowed("namespaces are not deleted by force: delete their topics first")
+    if non_persistent.names(broker.topics, str(name)):
+        raise AlreadyExists(f"namespace {name} still has topics")
+    await broker.directory.delete_namespace(name)
+    await broker.guard.forget_namespace(name)
+    await broker.steward.book.forget(Level.NAMESPACE, str(name))
+    audit.note(request, "delete-namespace", name)
+
+
+@router.get(
+    "/{tenant}/{namespace}/topics",
+    dependencies=[needs(Operation.LIST_TOPICS)],
+    response_model=list[str],
+)
+async def get_topics(
+    broker: AskedBroker, name: AskedNamespace, mode: Mode = Mode.PERSISTENT
+) -> Response:
+    """Full names; each partition by its own."""
+    broker.directory.namespace(name)
+    return name_list(await broker.topics_of_namespace(str(name), mode.value))
+
+
+# -- properties --------------------------------------------------------------------------------------
+
+PROPERTIES = "/{tenant}/{namespace}/properties"
+PROPERTY = "/{tenant}/{namespace}/property/{key}"
+
+
+@router.get(PROPERTIES, dependencies=[needs(Operation.ADMINISTER_NAMESPACE)])
+async def get_properties(broker: AskedBroker, name: AskedNamespace) -> Properties:
+    return dict(broker.directory.namespace(name).get("properties", {}))
+
+
+@router.put(PROPERTIES, status_code=204, dependencies=[needs(Operation.ADMINISTER_NAMESPACE)])
+async def set_properties(
+    request: Request,
+    broker: AskedBroker,
+    name: AskedNamespace,
+    properties: Annotated[Properties, Body()],
+) -> None:
+    """Add to the namespace's properties, or change them."""
+    await broker.directory.change_properties(name, lambda before: {**before, **properties})
+    audit.note(request, "set-properties", name)
+
+
+@router.delete(PROPERTIES, status_code=204, dependencies=[needs(Operation.ADMINISTER_NAMESPACE)])
+async def clear_properties(request: Request, broker: AskedBroker, name: AskedNamespace) -> None:
+    await broker.directory.change_properties(name, lambda before: {})
+    audit.note(request, "clear-properties", name)
+
+
+@router.get(
+    PROPERTY,
+    response_class=PlainTextResponse,
+    dependencies=[needs(Operation.ADMINISTER_NAMESPACE)],
+)
+async def get_property(broker: AskedBroker, name: AskedNamespace, key: str) -> Response:
+    """Its value as text; nothing if there is none, as upstream has it."""
+    return PlainTextResponse(broker.directory.namespace(name).get("properties", {}).get(key, ""))
+
+
+@router.put(
+    PROPERTY + "/{value}",
+    status_code=204,
+    dependencies=[needs(Operation.ADMINISTER_NAMESPACE)],
+)
+async def set_property(
+    request: Request, broker: AskedBroker, name: AskedNamespace, key: str, value: str
+) -> None:
+    await broker.directory.change_properties(name, lambda before: {**before, key: value})
+    audit.note(request, "set-properties", name)
+
+
+@router.delete(
+    PROPERTY,
+    response_class=PlainTextResponse,
+    dependencies=[needs(Operation.ADMINISTER_NAMESPACE)],
+)
+async def remove_property(
+    request: Request, broker: AskedBroker, name: AskedNamespace, key: str
+) -> Response:
+    """Answers what it was."""
+    was: str = broker.directory.namespace(name).get("properties", {}).get(key, "")
+    await broker.directory.change_properties(
+        name, lambda before: {one: value for one, value in before.items() if one != key}
+    )
+    audit.note(request, "remove-property", name)
+    return PlainTextResponse(was)

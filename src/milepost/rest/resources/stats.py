@@ -1,0 +1,397 @@
+"""Statistics over REST: of a topic, of all partitions of one, and what lies where."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+from fastapi import APIRouter, Depends, Query, Request
+
+from milepost.broker.auth.operations import Operation
+from milepost.broker.broker import Broker
+from milepost.broker.dispatch.consumer import Consumer
+from milepost.broker.limits.time_slices import Slices
+from milepost.broker.messages.entry_view import time_text
+from milepost.broker.monitoring import stats
+from milepost.broker.subscription.subscription import Subscription
+from milepost.broker.topic.producer import Producer
+from milepost.broker.topic.producer_access import AccessMode
+from milepost.broker.topic.topic import Topic
+from milepost.positions.names import TopicName
+from milepost.rest.request import TOPIC, AskedBroker, AskedTopic, OpenedTopic, opened_parts
+from milepost.rest.resources.lookup import broker_name
+from milepost.rest.resources.stats_models import (
+    CompactionStats,
+    ConsumerStats,
+    CursorStats,
+    InternalStats,
+    LedgerStats,
+    PartitionedInternalStats,
+    PartitionedTopicStats,
+    PartitionsMetadata,
+    PublisherStats,
+    SubscriptionStats,
+    TopicStats,
+)
+from milepost.rest.route_access import needs
+
+router = APIRouter(tags=["statistics"], dependencies=[needs(Operation.LOOK_UP)])
+
+# Ranges of single messages that internal statistics show of one subscription.
+SHOWN_RANGES_MAX = 1000
+
+
+class Asked(NamedTuple):
+    """The flags of a request for statistics."""
+
+    size: bool
+    earliest: bool
+    publishers: bool
+    consumers: bool
+
+
+async def _asked(
+    precise: Annotated[bool, Query(alias="getPreciseBacklog")] = False,
+    size: Annotated[bool, Query(alias="subscriptionBacklogSize")] = True,
+    earliest: Annotated[bool, Query(alias="getEarliestTimeInBacklog")] = False,
+    no_publishers: Annotated[bool, Query(alias="excludePublishers")] = False,
+    no_consumers: Annotated[bool, Query(alias="excludeConsumers")] = False,
+) -> Asked:
+    """`getPreciseBacklog` asks for what is always so here."""
+    return Asked(size, earliest, not no_publishers, not no_consumers)
+
+
+Flags = Annotated[Asked, Depends(_asked)]
+
+
+@router.get(f"{TOPIC}/stats", response_model_exclude_none=True)
+async def get_stats(broker: AskedBroker, topic: OpenedTopic, asked: Flags) -> TopicStats:
+    """Of a non-persistent topic as well, as long as a client uses it."""
+    return await topic_stats(broker, topic, asked)
+
+
+@router.get(f"{TOPIC}/partitioned-stats", response_model_exclude_none=True)
+async def get_partitioned_stats(
+    request: Request,
+    broker: AskedBroker,
+    name: AskedTopic,
+    asked: Flags,
+    per_partition: Annotated[bool, Query(alias="perPartition")] = True,
+) -> PartitionedTopicStats:
+    """Sums over the partitions, and with `perPartition` each one's own."""
+    found = {
+        str(topic.name): await topic_stats(broker, topic, asked)
+        for topic in await _partitions(request, broker, name)
+    }
+    total = summed(list(found.values()), broker_name(broker))
+    metadata: dict[str, int | bool] = {"partitions": len(found), "deleted": False}
+    return PartitionedTopicStats(
+        **dict(total), metadata=metadata, partitions=found if per_partition else {}
+    )
+
+
+@router.get(f"{TOPIC}/internalStats", response_model_exclude_none=True)
+async def get_internal_stats(broker: AskedBroker, topic: OpenedTopic) -> InternalStats:
+    """Ledgers and cursors, by position and by index."""
+    return await internal_stats(broker, topic)
+
+
+@router.get(f"{TOPIC}/partitioned-internalStats", response_model_exclude_none=True)
+async def get_partitioned_internal_stats(
+    request: Request, broker: AskedBroker, name: AskedTopic
+) -> PartitionedInternalStats:
+    topics = await _partitions(request, broker, name)
+    return PartitionedInternalStats(
+        metadata=PartitionsMetadata(partitions=len(topics)),
+        partitions={str(topic.name): await internal_stats(broker, topic) for topic in topics},
+    )
+
+
+async def _partitions(request: Request, broker: Broker, name: TopicName) -> list[Topic]:
+    partitions = broker.directory.partitioned_doc(name)["partitions"]
+    return await opened_parts(request, name) if partitions else []
+
+
+# -- one topic ---------------------------------------------------------------------------------------
+
+
+async def topic_stats(broker: Broker, topic: Topic, asked: Asked) -> TopicStats:
+    log, policies, slices = topic.log, topic.policies, Slices(broker.clock)
+    rate_in, throughput_in, rate_out, throughput_out = topic.rates.per_second[:4]
+    subscriptions = {
+        name: await subscription_stats(one, asked, slices)
+        for name, one in list(topic.subscriptions.items())
+    }
+    slowest = stats.slowest(topic)
+    oldest_ms = 0
+    if slowest is not None:
+        oldest_ms = log.locate(max(slowest[1], log.first_index)).timestamp_ms
+    producers = list(topic.producers.values())
+    waiting = sum(one.waiting_request_id is not None for one in producers)
+    return TopicStats(
+        msgRateIn=rate_in,
+        msgThroughputIn=throughput_in,
+        msgRateOut=rate_out,
+        msgThroughputOut=throughput_out,
+        bytesInCounter=topic.bytes_in,
+        msgInCounter=topic.messages_in,
+        bytesOutCounter=topic.bytes_out,
+        msgOutCounter=topic.messages_out,
+        averageMsgSize=throughput_in / rate_in if rate_in else 0.0,
+        msgChunkPublished=topic.chunks_in > 0,
+        pendingChunkedMessages=topic.chunked.unfinished_count,
+        storageSize=log.size_from(log.first_index),
+        backlogSize=0 if slowest is None else log.size_from(slowest[1]),
+        oldestBacklogMessageAgeSeconds=(
+            -1 if slowest is None else max(broker.clock.wall_ms() - oldest_ms, 0) // 1000
+        ),
+        oldestBacklogMessageSubscriptionName=None if slowest is None else slowest[0].name,
+        earliestMsgPublishTimeInBacklogs=oldest_ms if asked.earliest else 0,
+        publishers=[publisher_stats(one) for one in producers] if asked.publishers else [],
+        waitingPublishers=waiting,
+        subscriptions=subscriptions,
+        deduplicationStatus="Enabled" if topic.dedup is not None else "Disabled",
+        topicEpoch=topic.access.epoch,
+        compaction=CompactionStats(
+            lastCompactionRemovedEventCount=topic.compactions.removed,
+            lastCompactionSucceedTimestamp=topic.compactions.succeeded_ms,
+            lastCompactionFailedTimestamp=topic.compactions.failed_ms,
+            lastCompactionDurationTimeInMills=topic.compactions.took_ms,
+        ),
+        nonContiguousDeletedMessagesRanges=sum(
+            one.nonContiguousDeletedMessagesRanges for one in subscriptions.values()
+        ),
+        ownerBroker=broker_name(broker),
+        topicCreationTimeStamp=topic.created_ms,
+        backlogQuotaLimitSize=-1 if policies.quota_size is None else policies.quota_size.limit,
+        backlogQuotaLimitTime=-1 if policies.quota_time is None else policies.quota_time.limit,
+        publishRateLimitedTimes=topic.publishes_held,
+        msgDropRate=_drop_rate(topic, topic.rates.per_second[4]),
+        lastPublishTimeStamp=topic.published_ms or (log.last_timestamp_ms if log.end_index else 0),
+        firstIndex=log.first_index,
+        endIndex=log.end_index,
+        refusal=log.refusal,
+        terminated=topic.is_terminated,
+    )
+
+
+def publisher_stats(producer: Producer) -> PublisherStats:
+    rate, throughput = producer.rates.per_second[:2]
+    return PublisherStats(
+        accessMode=ACCESS_MODES[AccessMode(producer.mode)],
+        msgRateIn=rate,
+        msgThroughputIn=throughput,
+        averageMsgSize=throughput / rate if rate else 0.0,
+        producerId=producer.producer_id,
+        producerName=producer.name,
+        address=f"/{producer.peer.address}",
+        connectedSince=time_text(producer.connected_since_ms),
+        clientVersion=producer.peer.client_version,
+        metadata=producer.metadata,
+        # What is dropped is dropped of a subscription, whichever producer published it.
+        msgDropRate=_drop_rate(producer.topic, 0.0),
+    )
+
+
+def _drop_rate(topic: Topic, rate: float) -> float | None:
+    """Nothing is dropped of what is stored, and upstream does not speak of it there."""
+    return None if topic.name.is_persistent else rate
+
+
+ACCESS_MODES = {
+    AccessMode.SHARED: "Shared",
+    AccessMode.EXCLUSIVE: "Exclusive",
+    AccessMode.WAIT_FOR_EXCLUSIVE: "WaitForExclusive",
+    AccessMode.EXCLUSIVE_WITH_FENCING: "ExclusiveWithFencing",
+}
+
+
+async def subscription_stats(
+    subscription: Subscription, asked: Asked, slices: Slices
+) -> SubscriptionStats:
+    if slices.is_over:  # with many subscriptions, however little there is to say of each
+        await slices.rest()
+    cursor, tally, dispatcher = subscription.cursor, subscription.tally, subscription.dispatcher
+    not_acked = cursor.backlog_ranges()
+    counts, end, first = cursor.counts(), cursor.end, cursor.first
+    rates = subscription.rates.per_second
+    mark_delete, epoch = cursor.mark_delete_index, cursor.epoch
+    consumers = [consumer_stats(one) for one in subscription.consumers]
+    active: Consumer | None = getattr(dispatcher, "active", None)
+    backlog = await stats.backlog_of(subscription, slices)
+    holes = (await stats.ack_holes(not_acked, end, slices))[:SHOWN_RANGES_MAX]
+    return SubscriptionStats(
+        msgRateOut=rates[0],
+        msgThroughputOut=rates[1],
+        bytesOutCounter=tally.bytes_out,
+        msgOutCounter=tally.messages_out,
+        msgRateRedeliver=rates[2],
+        messageAckRate=rates[3],
+        msgBacklog=backlog.entries,
+        backlogSize=backlog.size_bytes if asked.size else -1,
+        earliestMsgPublishTimeInBacklog=backlog.oldest_ms if asked.earliest else 0,
+        msgBacklogNoDelayed=backlog.entries,
+        blockedSubscriptionOnUnackedMsgs=subscription.is_blocked,
+        msgDelayed=counts.delayed,
+        msgInReplay=cursor.aside_count,
+        unackedMessages=subscription.unacked,
+        type=dispatcher.type_name if dispatcher is not None and consumers else "None",
+        activeConsumerName=None if active is None else active.name,
+        msgRateExpired=rates[4],
+        totalMsgExpired=tally.expired,
+        lastExpireTimestamp=tally.expired_ms,
+        lastConsumedFlowTimestamp=tally.flowed_ms,
+        lastConsumedTimestamp=tally.consumed_ms,
+        lastAckedTimestamp=tally.settled_ms,
+        lastMarkDeleteAdvancedTimestamp=tally.mark_delete_ms,
+        consumers=consumers if asked.consumers else [],
+        isReplicated=subscription.is_replicated,
+        replicated=subscription.is_replicated,
+        isDurable=subscription.is_durable,
+        durable=subscription.is_durable,
+        nonContiguousDeletedMessagesRanges=len(holes),
+        subscriptionProperties=subscription.properties,
+        msgDropRate=_drop_rate(subscription.topic, rates[5]),
+        messagesBacklog=counts.ready + counts.inflight + counts.delayed,
+        messagesReady=counts.ready,
+        messagesInflight=counts.inflight,
+        messagesDelayed=counts.delayed,
+        messagesAcked=counts.acked,
+        firstIndex=first,
+        endIndex=end,
+        markDeleteIndex=mark_delete,
+        epoch=epoch,
+    )
+
+
+def consumer_stats(consumer: Consumer) -> ConsumerStats:
+    rates = consumer.rates.per_second
+    return ConsumerStats(
+        msgRateOut=rates[0],
+        msgThroughputOut=rates[1],
+        bytesOutCounter=consumer.bytes_out,
+        msgOutCounter=consumer.messages_out,
+        msgRateRedeliver=rates[2],
+        messageAckRate=rates[3],
+        consumerName=consumer.name,
+        availablePermits=consumer.permits,
+        unackedMessages=consumer.unacked,
+        blockedConsumerOnUnackedMsgs=consumer.is_blocked,
+        address=f"/{consumer.peer.address}",
+        connectedSince=time_text(consumer.connected_since_ms),
+        clientVersion=consumer.peer.client_version,
+        lastConsumedFlowTimestamp=consumer.flowed_ms,
+        keyHashRanges=(
+            None
+            if consumer.key_ranges is None
+            else [f"[{first}, {last}]" for first, last in consumer.key_ranges]
+        ),
+        metadata=consumer.metadata,
+    )
+
+
+# -- sums --------------------------------------------------------------------------------------------
+
+# What a whole has no sum of.
+_OWN = {"firstIndex", "endIndex", "markDeleteIndex", "epoch", "averageMsgSize"}
+_LARGEST = {"oldestBacklogMessageAgeSeconds"}
+
+
+def summed(parts: list[TopicStats], owner: str) -> TopicStats:
+    """The numbers of a partitioned topic: sums, latest times, and subscriptions by name."""
+    total = _sum([one.model_dump(exclude={"subscriptions", "publishers"}) for one in parts])
+    names = sorted({name for one in parts for name in one.subscriptions})
+    total["subscriptions"] = {
+        name: _subscription_sum(
+            [one.subscriptions[name] for one in parts if name in one.subscriptions]
+        )
+        for name in names
+    }
+    rate = total["msgRateIn"]
+    total["averageMsgSize"] = total["msgThroughputIn"] / rate if rate else 0.0
+    total["publishers"] = [publisher for one in parts for publisher in one.publishers]
+    return TopicStats(**{**total, "ownerBroker": owner})
+
+
+def _subscription_sum(parts: list[SubscriptionStats]) -> SubscriptionStats:
+    total = _sum([one.model_dump(exclude={"consumers"}) for one in parts])
+    return SubscriptionStats(
+        **{**total, "consumers": [consumer for one in parts for consumer in one.consumers]}
+    )
+
+
+def _sum(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    total = dict(parts[0])
+    for name, value in total.items():
+        values = [one[name] for one in parts]
+        if name in _OWN:
+            total[name] = 0
+        elif isinstance(value, bool):
+            total[name] = any(values)
+        elif name in _LARGEST or "imestamp" in name.lower():
+            total[name] = max(values)
+        elif isinstance(value, int | float) and "Limit" not in name:
+            total[name] = sum(values)
+        elif value is None:
+            total[name] = next((one for one in values if one is not None), None)
+    return total
+
+
+# -- what lies where ---------------------------------------------------------------------------------
+
+
+async def internal_stats(broker: Broker, topic: Topic) -> InternalStats:
+    log, slices = topic.log, Slices(broker.clock)
+    ledgers = [
+        LedgerStats(
+            ledgerId=one.ledger_id,
+            entries=one.entries,
+            size=one.size_bytes if one.entries else 0,
+            firstIndex=one.first_index,
+            endIndex=one.end_index,
+        )
+        for one in log.ledgers
+    ]
+    last = log.last_position() or (f"{ledgers[-1].ledgerId}:-1" if ledgers else "-1:-1")
+    return InternalStats(
+        entriesAddedCounter=log.entry_count,
+        numberOfEntries=log.entry_count,
+        totalSize=log.size_from(log.first_index),
+        currentLedgerEntries=ledgers[-1].entries if ledgers else 0,
+        currentLedgerSize=ledgers[-1].size if ledgers else 0,
+        lastLedgerCreatedTimestamp=time_text(log.ledgers[-1].first_time_ms if ledgers else 0),
+        waitingCursorsCount=sum(_is_waiting(one) for one in topic.subscriptions.values()),
+        pendingAddEntriesCount=log.next_index - log.end_index,
+        lastConfirmedEntry=str(last),
+        state="Terminated" if topic.is_terminated else "LedgerOpened",
+        ledgers=ledgers,
+        cursors={
+            name: await _cursor_stats(one, slices)
+            for name, one in list(topic.subscriptions.items())
+        },
+        properties=topic.row.doc.get("properties", {}),
+    )
+
+
+def _is_waiting(subscription: Subscription) -> bool:
+    """Has it room for more, and there is nothing?"""
+    return bool(subscription.consumers) and subscription.cursor.first_ready is None
+
+
+async def _cursor_stats(subscription: Subscription, slices: Slices) -> CursorStats:
+    cursor = subscription.cursor
+    holes = await stats.ack_holes(cursor.backlog_ranges(), cursor.end, slices)
+    text = await stats.individually_acked(subscription, holes, slices)
+    backlog = await stats.backlog_of(subscription, slices)
+    mark_delete = cursor.mark_delete_index
+    return CursorStats(
+        markDeletePosition=str(stats.mark_delete_position(subscription)),
+        readPosition=str(stats.read_position(subscription)),
+        waitingReadOp=_is_waiting(subscription),
+        messagesConsumedCounter=subscription.tally.messages_acked,
+        individuallyDeletedMessages=text,
+        active=bool(subscription.consumers),
+        numberOfEntriesSinceFirstNotAckedMessage=backlog.entries,
+        totalNonContiguousDeletedMessagesRange=len(holes),
+        markDeleteIndex=mark_delete,
+        notAckedIndexes=holes[:SHOWN_RANGES_MAX],
+    )

@@ -1,0 +1,286 @@
+"""Subscriptions over REST: list, create, delete, properties, skip, expire.
+
+On the name of a partitioned topic most of it is done to every partition, as upstream does; what names a
+position is not (405).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Body, Path, Request, Response
+from pydantic import BaseModel, Field
+
+from milepost.broker.auth.operations import Operation
+from milepost.broker.broker import Broker
+from milepost.broker.limits.time_slices import Slices
+from milepost.broker.messages.addresses import start_index
+from milepost.broker.operations import skipping, topic_lifecycle
+from milepost.broker.operations.skipping import Skip
+from milepost.broker.subscription.subscription import Subscription
+from milepost.broker.topic.topic import Topic
+from milepost.errors import AlreadyExists, SubscriptionInUse, SubscriptionNotFound
+from milepost.positions.ids import Position
+from milepost.positions.labels import check_label
+from milepost.rest import audit
+from milepost.rest.request import (
+    TOPIC,
+    AskedBroker,
+    DryRun,
+    MadeParts,
+    OpenedParts,
+    OpenParts,
+    OpenTopic,
+    no_content,
+    subscription_of,
+)
+from milepost.rest.resources.maintenance import Long
+from milepost.rest.resources.message_ids import LONG_MAX
+from milepost.rest.resources.topics import Properties
+from milepost.rest.route_access import needs
+
+router = APIRouter(tags=["subscriptions"], dependencies=[needs(Operation.CONSUME)])
+
+SUBSCRIPTION = f"{TOPIC}/subscription/{{subscription:path}}"
+
+
+class CursorPosition(BaseModel):
+    """Upstream's ResetCursorData: where to stand, and with which properties."""
+
+    ledgerId: Long = LONG_MAX
+    entryId: Long = LONG_MAX
+    partitionIndex: int = -1
+    batchIndex: Annotated[int, Field(ge=-1, le=2**31 - 1)] = -1
+    excluded: bool = False
+    isExcluded: bool = False
+    """Another spelling of the same."""
+    properties: Properties = {}
+
+    @property
+    def position(self) -> Position:
+        return Position(self.ledgerId, self.entryId)
+
+    @property
+    def is_excluded(self) -> bool:
+        return self.excluded or self.isExcluded
+
+
+class WouldSkip(BaseModel):
+    """What a dry run says: these would be acked."""
+
+    firstIndex: int
+    endIndex: int
+    messages: int
+
+
+Seconds = Annotated[int, Path(ge=-LONG_MAX, le=LONG_MAX)]
+_SKIPS: dict[int | str, dict[str, Any]] = {
+    200: {"model": list[WouldSkip], "description": "Of a dry run: for each partition."}
+}
+
+
+# -- which there are ---------------------------------------------------------------------------------
+
+
+@router.get(f"{TOPIC}/subscriptions")
+async def get_subscriptions(topics: OpenedParts) -> list[str]:
+    """By name; of a partitioned topic those of any partition."""
+    return sorted({name for topic in topics for name in topic.subscriptions})
+
+
+@router.get(f"{SUBSCRIPTION}/properties")
+async def get_properties(topics: OpenParts, subscription: str) -> Properties:
+    return subscription_of(topics[0], subscription).properties
+
+
+@router.put(f"{SUBSCRIPTION}/properties", status_code=204)
+async def set_properties(
+    request: Request,
+    broker: AskedBroker,
+    topics: OpenParts,
+    subscription: str,
+    properties: Annotated[Properties, Body()],
+) -> None:
+    """Replace the subscription's properties."""
+    for one in [subscription_of(topic, subscription) for topic in topics]:
+        await topic_lifecycle.set_subscription_properties(broker, one, properties)
+        audit.note(request, "set-subscription-properties", one.topic.name, subscription=one.name)
+
+
+@router.put(SUBSCRIPTION, status_code=204)
+async def create_subscription(
+    request: Request,
+    broker: AskedBroker,
+    topics: MadeParts,
+    subscription: str,
+    at: Annotated[CursorPosition | Literal["latest", "earliest"] | None, Body()] = None,
+) -> None:
+    """Create a durable subscription at a position; at the latest if the body does not say. The topic is
+    made with it where topics may be made by using them."""
+    check_label("subscription", subscription)
+    if len(topics) == 1 and subscription in topics[0].subscriptions:
+        raise AlreadyExists(f"subscription {subscription} of {topics[0].name} exists")
+    properties = at.properties if isinstance(at, CursorPosition) else {}
+    created = 0
+    for topic in topics:
+        if subscription in topic.subscriptions:
+            continue  # of some partitions, after a failure half-way: the rest is made now
+        with suppress(AlreadyExists):
+            await broker.create_subscription(topic, subscription, _start(topic, at), properties)
+            created += 1
+    if not created:
+        raise AlreadyExists(f"subscription {subscription} exists")
+    audit.note(request, "create-subscription", topics[0].name.base, subscription=subscription)
+
+
+def _start(topic: Topic, at: CursorPosition | str | None) -> int:
+    if at is None or at == "latest":
+        return topic.log.end_index
+    if isinstance(at, str):
+        return topic.log.first_index
+    index = start_index(topic, at.ledgerId, at.entryId, batch_index=at.batchIndex)
+    return min(index + 1, topic.log.end_index) if at.is_excluded else index
+
+
+@router.delete(SUBSCRIPTION, status_code=204)
+async def delete_subscription(
+    request: Request,
+    broker: AskedBroker,
+    topics: OpenedParts,
+    subscription: str,
+    force: bool = False,
+) -> None:
+    """Delete a subscription with its position; with `force`, also while it has consumers."""
+    found = [
+        topic.subscriptions[subscription] for topic in topics if subscription in topic.subscriptions
+    ]
+    if not found:
+        raise SubscriptionNotFound(
+            f"subscription {subscription} of {topics[0].name.base} is not there"
+        )
+    if not force and any(one.consumers for one in found):
+        raise SubscriptionInUse(f"subscription {subscription} has consumers connected")
+    for one in found:
+        before = one.cursor.mark_delete_index
+        await broker.delete_subscription(one)
+        audit.note(
+            request,
+            "delete-subscription",
+            one.topic.name,
+            subscription=one.name,
+            mark_delete_index=before,
+        )
+
+
+# -- skip and expire ---------------------------------------------------------------------------------
+
+
+@router.post(f"{SUBSCRIPTION}/skip/{{count}}", status_code=204, responses=_SKIPS)
+async def skip_messages(
+    request: Request,
+    broker: AskedBroker,
+    topic: OpenTopic,
+    subscription: str,
+    count: Annotated[int, Path(ge=-LONG_MAX, le=LONG_MAX)],
+    dry_run: DryRun = False,
+) -> Response:
+    """Skip so many entries of the backlog."""
+    one = subscription_of(topic, subscription)
+    plans = [(one, await skipping.plan_entries(one, count, Slices(broker.clock)))]
+    return await _skip(request, broker, "skip", plans, dry_run)
+
+
+@router.post(f"{SUBSCRIPTION}/skip_all", status_code=204, responses=_SKIPS)
+async def skip_all_messages(
+    request: Request,
+    broker: AskedBroker,
+    topics: OpenParts,
+    subscription: str,
+    dry_run: DryRun = False,
+) -> Response:
+    """Skip the whole backlog."""
+    found = [subscription_of(topic, subscription) for topic in topics]
+    plans = [(one, skipping.plan_all(one)) for one in found]
+    return await _skip(request, broker, "skip-all", plans, dry_run)
+
+
+@router.post(
+    f"{SUBSCRIPTION}/expireMessages/{{expireTimeInSeconds}}", status_code=204, responses=_SKIPS
+)
+async def expire_messages(
+    request: Request,
+    broker: AskedBroker,
+    topics: OpenParts,
+    subscription: str,
+    expireTimeInSeconds: Seconds,
+    dry_run: DryRun = False,
+) -> Response:
+    """Skip what is older than so many seconds."""
+    time_ms = broker.clock.wall_ms() - expireTimeInSeconds * 1000
+    found = [subscription_of(topic, subscription) for topic in topics]
+    plans = [(one, skipping.plan_older(one, time_ms)) for one in found]
+    return await _skip(request, broker, "expire", plans, dry_run, expires=True)
+
+
+@router.post(f"{SUBSCRIPTION}/expireMessages", status_code=204, responses=_SKIPS)
+async def expire_messages_at(
+    request: Request,
+    broker: AskedBroker,
+    topic: OpenTopic,
+    subscription: str,
+    at: Annotated[CursorPosition, Body()],
+    dry_run: DryRun = False,
+) -> Response:
+    """Skip everything up to a position, with what lies there unless it is `excluded`."""
+    one = subscription_of(topic, subscription)
+    plans = [(one, skipping.plan_position(one, at.position, excluded=at.is_excluded))]
+    return await _skip(request, broker, "expire", plans, dry_run, expires=True)
+
+
+@router.post(
+    f"{TOPIC}/all_subscription/expireMessages/{{expireTimeInSeconds}}",
+    status_code=204,
+    responses=_SKIPS,
+)
+async def expire_messages_of_all(
+    request: Request,
+    broker: AskedBroker,
+    topics: OpenParts,
+    expireTimeInSeconds: Seconds,
+    dry_run: DryRun = False,
+) -> Response:
+    """Skip what is older than so many seconds, for every subscription."""
+    time_ms = broker.clock.wall_ms() - expireTimeInSeconds * 1000
+    plans = [
+        (one, skipping.plan_older(one, time_ms))
+        for topic in topics
+        for one in topic.subscriptions.values()
+    ]
+    return await _skip(request, broker, "expire", plans, dry_run, expires=True)
+
+
+async def _skip(
+    request: Request,
+    broker: Broker,
+    action: str,
+    plans: list[tuple[Subscription, Skip]],
+    dry_run: bool,
+    *,
+    expires: bool = False,
+) -> Response:
+    if dry_run:
+        said = [
+            WouldSkip(firstIndex=plan.first_index, endIndex=plan.end_index, messages=plan.count)
+            for _, plan in plans
+        ]
+        return _json(said)
+    for one, plan in plans:
+        await skipping.carry_out(broker, one, plan, expires=expires)
+        audit.note(request, action, one.topic.name, subscription=one.name, **plan._asdict())
+    return no_content()
+
+
+def _json(said: list[WouldSkip]) -> Response:
+    body = ",".join(one.model_dump_json() for one in said)
+    return Response(f"[{body}]", media_type="application/json")

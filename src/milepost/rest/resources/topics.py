@@ -1,0 +1,298 @@
+"""Topics over REST: lists, making, partitions, properties, deleting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Query, Request, Response
+from pydantic import BaseModel, StrictInt
+
+from milepost.broker.auth.operations import Operation
+from milepost.broker.broker import Broker
+from milepost.broker.operations import topic_lifecycle
+from milepost.errors import AlreadyExists
+from milepost.positions.names import TopicName
+from milepost.rest import audit
+from milepost.rest.name_lists import name_list
+from milepost.rest.request import (
+    ADMIN,
+    NAMESPACE,
+    PERSISTENT_ONLY,
+    TOPIC,
+    AskedBroker,
+    AskedNamespace,
+    AskedTopic,
+    Domain,
+    DryRun,
+    check_topic,
+    no_content,
+    open_topic,
+    opened_parts,
+)
+from milepost.rest.resources.bundles import bundles_of
+from milepost.rest.route_access import needs
+
+router = APIRouter(tags=["topics"])
+
+PARTITIONS = f"{TOPIC}/partitions"
+
+Properties = dict[str, str]
+
+
+class PartitionedTopicMetadata(BaseModel):
+    partitions: int
+    deleted: bool = False
+    properties: Properties | None = None
+
+
+class NewPartitionedTopic(BaseModel):
+    """What `application/vnd.partitioned-topic-metadata+json` carries."""
+
+    partitions: StrictInt
+    properties: Properties | None = None
+
+
+class WouldLose(BaseModel):
+    """What a dry run says: this much would be gone."""
+
+    messages: int
+    sizeBytes: int
+    ledgers: int
+    subscriptions: int
+
+    @classmethod
+    def of(cls, losses: list[topic_lifecycle.Loss]) -> WouldLose:
+        return cls(
+            messages=sum(one.messages for one in losses),
+            sizeBytes=sum(one.size_bytes for one in losses),
+            ledgers=sum(one.ledgers for one in losses),
+            subscriptions=sum(one.subscriptions for one in losses),
+        )
+
+    def response(self) -> Response:
+        return Response(self.model_dump_json(), media_type="application/json")
+
+
+# -- lists -------------------------------------------------------------------------------------------
+
+
+@router.get(NAMESPACE, dependencies=[needs(Operation.LIST_TOPICS)], response_model=list[str])
+async def get_topics(
+    broker: AskedBroker, domain: Domain, name: AskedNamespace, bundle: str | None = None
+) -> Response:
+    """Full names; each partition by its own. Of non-persistent topics those that are open. With
+    `bundle` only those that fall into it."""
+    bundles = bundles_of(broker, name)
+    mode = "PERSISTENT" if domain == "persistent" else "NON_PERSISTENT"
+    found = await broker.topics_of_namespace(str(name), mode)
+    if bundle is not None:
+        bundles.bounds(bundle)
+        found = bundles.within(bundle, found)
+    return name_list(found)
+
+
+@router.get(
+    f"{ADMIN}/non-persistent/{{tenant}}/{{namespace}}/{{bundle:bundle}}",
+    dependencies=[needs(Operation.LIST_TOPICS)],
+    response_model=list[str],
+)
+async def get_topics_of_bundle(broker: AskedBroker, name: AskedNamespace, bundle: str) -> Response:
+    """The non-persistent topics that are open in a bundle."""
+    return await get_topics(broker, "non-persistent", name, bundle)
+
+
+@router.get(f"{NAMESPACE}/partitioned", dependencies=[needs(Operation.LIST_TOPICS)])
+async def get_partitioned_topics(
+    broker: AskedBroker, domain: Domain, name: AskedNamespace
+) -> list[str]:
+    broker.directory.namespace(name)
+    return broker.directory.partitioned_topics(str(name), domain)
+
+
+# -- one topic ---------------------------------------------------------------------------------------
+
+
+@router.put(TOPIC, status_code=204, dependencies=[needs(Operation.ADMINISTER_TOPIC)])
+async def create_topic(
+    request: Request,
+    broker: AskedBroker,
+    name: AskedTopic,
+    properties: Annotated[Properties | None, Body()] = None,
+) -> None:
+    """Create a topic without partitions; the body, if there is one, is its properties. One that is not
+    persistent has none, and is there until it is unloaded, deleted or the broker ends."""
+    await topic_lifecycle.create_topic(broker, name, properties or {})
+    audit.note(request, "create-topic", name)
+
+
+@router.delete(
+    TOPIC,
+    status_code=204,
+    dependencies=[needs(Operation.ADMINISTER_TOPIC)],
+    responses={200: {"model": WouldLose}},
+)
+async def delete_topic(
+    request: Request,
+    broker: AskedBroker,
+    name: AskedTopic,
+    force: bool = False,
+    dry_run: DryRun = False,
+) -> Response:
+    """Delete a topic with its messages and subscriptions; with `force`, also while it is in use. Of one
+    that is not persistent nothing may be there already: 204 all the same, as upstream."""
+    if broker.directory.partitions(name) is not None:
+        raise AlreadyExists(f"{name} is partitioned; delete its partitions")
+    if not name.is_persistent and str(name) not in broker.topics:
+        return no_content()
+    topic = broker.topics.get(str(name)) or await open_topic(request, name)
+    loss = topic_lifecycle.loss_of(topic, topic.log.end_index, subscriptions=True)
+    if dry_run:
+        return WouldLose.of([loss]).response()
+    await topic_lifecycle.delete_topic(broker, topic, force=force)
+    audit.note(request, "delete-topic", name, **loss._asdict())
+    return no_content()
+
+
+@router.get(f"{TOPIC}/properties", dependencies=[needs(Operation.LOOK_UP), PERSISTENT_ONLY])
+async def get_properties(request: Request, broker: AskedBroker, name: AskedTopic) -> Properties:
+    if broker.directory.partitions(name) is not None:
+        return dict(broker.directory.partitioned_doc(name).get("properties", {}))
+    topic = await open_topic(request, name)
+    return dict(topic.row.doc.get("properties", {}))
+
+
+@router.put(
+    f"{TOPIC}/properties",
+    status_code=204,
+    dependencies=[needs(Operation.ADMINISTER_TOPIC), PERSISTENT_ONLY],
+)
+async def set_properties(
+    request: Request,
+    broker: AskedBroker,
+    name: AskedTopic,
+    properties: Annotated[Properties, Body()],
+) -> None:
+    """Add to the topic's properties, or change them. Those of a partitioned topic are its own."""
+    await _change_properties(request, broker, name, lambda before: {**before, **properties})
+    audit.note(request, "set-properties", name)
+
+
+@router.delete(
+    f"{TOPIC}/properties",
+    status_code=204,
+    dependencies=[needs(Operation.ADMINISTER_TOPIC), PERSISTENT_ONLY],
+)
+async def remove_property(
+    request: Request, broker: AskedBroker, name: AskedTopic, key: Annotated[str, Query()]
+) -> None:
+    await _change_properties(
+        request,
+        broker,
+        name,
+        lambda before: {one: value for one, value in before.items() if one != key},
+    )
+    audit.note(request, "remove-property", name)
+
+
+async def _change_properties(
+    request: Request,
+    broker: Broker,
+    name: TopicName,
+    change: Callable[[Properties], Properties],
+) -> None:
+    def changed(doc: dict[str, Any]) -> dict[str, Any]:
+        return {**doc, "properties": change(doc.get("properties", {}))}
+
+    if broker.directory.partitions(name) is not None:
+        await broker.directory.change_partitioned_doc(name, changed)
+    else:
+        topic = await open_topic(request, name)
+        topic.row = await broker.directory.change_doc(topic.row, changed)
+
+
+# -- partitions --------------------------------------------------------------------------------------
+
+
+@router.get(
+    PARTITIONS,
+    dependencies=[needs(Operation.LOOK_UP)],
+    response_model_exclude_none=True,
+)
+async def get_partitions(
+    broker: AskedBroker,
+    name: AskedTopic,
+    may_create: Annotated[bool, Query(alias="checkAllowAutoCreation")] = False,
+) -> PartitionedTopicMetadata:
+    """0 for a topic that is not partitioned, and for one that a producer or consumer would create."""
+    partitions = await broker.partitions_of(name, create=may_create)
+    if partitions:
+        doc = broker.directory.partitioned_doc(name)
+        return PartitionedTopicMetadata(partitions=partitions, properties=doc.get("properties"))
+    if not may_create:
+        check_topic(broker, name)
+    return PartitionedTopicMetadata(partitions=0)
+
+
+@router.put(PARTITIONS, status_code=204, dependencies=[needs(Operation.ADMINISTER_TOPIC)])
+async def create_partitions(
+    request: Request,
+    broker: AskedBroker,
+    name: AskedTopic,
+    partitions: Annotated[StrictInt | NewPartitionedTopic, Body()],
+) -> None:
+    """Create a partitioned topic; the body is the number of its partitions."""
+    if isinstance(partitions, int):
+        partitions = NewPartitionedTopic(partitions=partitions)
+    if str(name) in broker.topics:  # one that is not persistent is known there only
+        raise AlreadyExists(f"topic {name} exists")
+    await broker.directory.create_partitioned(
+        name, partitions.partitions, partitions.properties or {}
+    )
+    audit.note(request, "create-partitioned-topic", name, partitions=partitions.partitions)
+
+
+@router.post(PARTITIONS, status_code=204, dependencies=[needs(Operation.ADMINISTER_TOPIC)])
+async def grow_partitions(
+    request: Request,
+    broker: AskedBroker,
+    name: AskedTopic,
+    partitions: Annotated[StrictInt, Body()],
+) -> None:
+    """Give a partitioned topic more partitions."""
+    await broker.directory.grow_partitioned(name, partitions)
+    audit.note(request, "update-partitioned-topic", name, partitions=partitions)
+
+
+@router.post(
+    f"{TOPIC}/createMissedPartitions",
+    status_code=204,
+    dependencies=[needs(Operation.ADMINISTER_TOPIC)],
+)
+async def create_missed_partitions(broker: AskedBroker, name: AskedTopic) -> None:
+    """None is ever missing: a partition is there as soon as its topic says how many it has."""
+    broker.directory.partitioned_doc(name)
+
+
+@router.delete(
+    PARTITIONS,
+    status_code=204,
+    dependencies=[needs(Operation.ADMINISTER_TOPIC)],
+    responses={200: {"model": WouldLose}},
+)
+async def delete_partitions(
+    request: Request,
+    broker: AskedBroker,
+    name: AskedTopic,
+    force: bool = False,
+    dry_run: DryRun = False,
+) -> Response:
+    """Delete a partitioned topic, all of it; with `force`, also while it is in use."""
+    if dry_run and broker.directory.partitions(name) is not None:
+        topics = await opened_parts(request, name)
+        return WouldLose.of(
+            [topic_lifecycle.loss_of(one, one.log.end_index, subscriptions=True) for one in topics]
+        ).response()
+    await topic_lifecycle.delete_partitioned(broker, name, force=force)
+    audit.note(request, "delete-partitioned-topic", name)
+    return no_content()

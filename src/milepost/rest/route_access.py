@@ -1,0 +1,138 @@
+"""What a route needs: one word beside each route, checked before the route runs.
+
+    @router.get("/{domain}/{tenant}/{namespace}/{topic}/stats", dependencies=[needs(LOOK_UP)])
+
+The names in the path (`tenant`, `namespace`, `domain`, `topic`, `subscription`) say what the operation is
+done to. Who is asking is told by the request's credentials: none, or bad ones, are 401; a role without
+the right is 403. Upstream answers 401 to both for some resources; its clients take the two for the same.
+`identity_of(request)` is who asked, for the audit log.
+
+A router all of whose routes need the same may say it once, for itself. A route that says nothing, or two
+things, is found by `check_routes` when the application is made, which then does not start: nothing is
+open, or closed, by accident.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.params import Depends
+from fastapi.routing import APIRoute
+
+from milepost.broker.auth.authenticator import presented_over_http
+from milepost.broker.auth.authorizer import BROKER, Target
+from milepost.broker.auth.operations import Operation, Scope
+from milepost.broker.auth.roles import Identity
+from milepost.broker.connection.access_control import Guard
+from milepost.broker.connection.server import is_this_machine
+from milepost.errors import NotAuthenticated, NotAuthorized
+from milepost.positions.names import PERSISTENT, NamespaceName, TopicName
+
+# Where the listener leaves the certificate of a request's connection, in the scope.
+CERTIFICATE = "milepost.certificate"
+
+# For whom a proxy speaks; from anyone else it is refused.
+ORIGINAL_ROLE = "x-original-principal"
+
+# The path parameters that name what an operation is done to.
+PARAMETERS = {
+    Scope.NOTHING: (),
+    Scope.BROKER: (),
+    Scope.TENANT: ("tenant",),
+    Scope.NAMESPACE: ("tenant", "namespace"),
+    Scope.TOPIC: ("tenant", "namespace", "topic"),
+}
+
+
+class Need:
+    """The check of one operation, as a dependency of a route."""
+
+    def __init__(self, operation: Operation) -> None:
+        self.operation = operation
+
+    async def __call__(self, request: Request) -> None:
+        """Let the request pass, or raise what refuses it."""
+        guard: Guard = request.app.state.broker.guard
+        operation = self.operation
+        if (
+            operation is Operation.METRICS
+            and request.app.state.broker.settings.authenticate_metrics
+        ):
+            operation = Operation.IDENTIFIED
+        if operation in (Operation.OPEN, Operation.METRICS):
+            return
+        identity = await _identify(guard, request)
+        request.state.identity = identity
+        # For the audit log, and whatever else names who did something.
+        request.state.role = None if identity is None else str(identity)
+        guard.check(identity, operation, _target(operation, request))
+
+
+def needs(operation: Operation) -> Any:
+    """For `dependencies=[needs(…)]` of a route or a router."""
+    return Depends(Need(operation))
+
+
+def identity_of(request: Request) -> Identity | None:
+    """Who asked; None where clients need not say."""
+    found: Identity | None = getattr(request.state, "identity", None)
+    return found
+
+
+async def _identify(guard: Guard, request: Request) -> Identity | None:
+    security = guard.security
+    if not security.authenticator.is_enabled:
+        return None
+    try:
+        for name in ("authorization", ORIGINAL_ROLE):
+            if len(request.headers.getlist(name)) > 1:
+                raise NotAuthenticated("header_twice", f"the header {name} is there twice")
+        host = request.client.host if request.client else ""
+        presented = presented_over_http(
+            request.headers,
+            request.scope.get(CERTIFICATE),
+            is_confidential=request.url.scheme == "https" or is_this_machine(host),
+            takes_certificates=security.authenticator.takes_certificates,
+        )
+        original_role = request.headers.get(ORIGINAL_ROLE, "")
+        return await security.identify(presented, original_role=original_role, over_http=True)
+    except (NotAuthenticated, NotAuthorized) as error:
+        guard.refused(f"a request from {request.client.host if request.client else '?'}", error)
+        raise
+
+
+def _target(operation: Operation, request: Request) -> Target:
+    path = request.path_params
+    match operation.scope:
+        case Scope.TENANT:
+            return Target(path["tenant"])
+        case Scope.NAMESPACE:
+            return Target.of_namespace(NamespaceName.parse(f"{path['tenant']}/{path['namespace']}"))
+        case Scope.TOPIC:
+            domain = path.get("domain", PERSISTENT)
+            name = f"{domain}://{path['tenant']}/{path['namespace']}/{path['topic']}"
+            return Target.of_topic(TopicName.parse(name), path.get("subscription", ""))
+        case Scope.NOTHING | Scope.BROKER:
+            return BROKER
+
+
+def operation_of(route: APIRoute) -> Operation:
+    """What a route needs: exactly one thing."""
+    found = [
+        one.dependency.operation for one in route.dependencies if isinstance(one.dependency, Need)
+    ]
+    assert len(found) == 1, (
+        f"{route.path}: say once what it needs (rest/route_access.py), not {found}"
+    )
+    return found[0]
+
+
+def check_routes(router: APIRouter) -> None:
+    """Every route says what it needs, and its path names what that is done to."""
+    for route in router.routes:
+        assert isinstance(route, APIRoute), f"{route}: routers are not nested, nothing is mounted"
+        operation = operation_of(route)
+        assert operation is not Operation.HELD, f"{route.path}: a request holds nothing"
+        missing = set(PARAMETERS[operation.scope]) - route.param_convertors.keys()
+        assert not missing, f"{route.path}: {operation.name} needs {missing} in the path"

@@ -1,0 +1,330 @@
+"""Commands that need what is on disk only: they wait, in order, and the loop serves everybody else."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stage.frames import chunk, frame_of, message, metadata
+from stage.stage import TOPIC, Stage
+from stage.talk import (
+    ack_command,
+    ask,
+    flow,
+    produce,
+    producer_command,
+    seek_command,
+    subscribe,
+    subscribe_command,
+    wire_id,
+)
+
+from milepost.broker.broker import Broker
+from milepost.broker.settings.settings import Settings
+from milepost.clock import SystemClock
+from milepost.positions.names import TopicName
+from milepost.storage.engine import StorageEngine, open_store
+from milepost.storage.header import HEADER_SIZE
+from milepost.storage.ledgers.heads import HEAD_SIZE
+from milepost.storage.ledgers.ledger import ledger_path
+from milepost.testing.files import SlowReads
+from milepost.testing.peer import Loopback
+from milepost.wire import pulsar_pb2 as pb
+
+MakeStage = Callable[..., Stage]
+
+CHUNKS = 300
+PADDING = b"x" * 2 * HEAD_SIZE
+
+
+@pytest.fixture
+def stage(make_stage: MakeStage) -> Stage:
+    """A restarted broker with a chunked message on disk, and nothing of it in memory; whoever reads the
+    disk on the loop fails."""
+    stage = make_stage(tail_size=0, ledger_entries_max=10 * CHUNKS)
+    stage.subscription(stage.topic())
+    producer = stage.producer(stage.topic())
+    frames = [large_chunk(number) for number in range(CHUNKS)]
+    for first in range(0, CHUNKS, 50):
+        stage.publish(producer, *frames[first : first + 50])
+    stage.publish(producer, message(2), chunk(3, 0, 3), message(4))
+    stage = stage.restarted(checkpoint=True)
+    stage.topic()
+    stage.engine.loop_files.is_forbidden = True
+    stage.engine.holds_reads = True
+    return stage
+
+
+def large_chunk(number: int) -> bytes:
+    meta = metadata(1, uuid="p-1", chunk_id=number, num_chunks_from_msg=CHUNKS)
+    meta.total_chunk_msg_size = CHUNKS * len(PADDING)
+    return frame_of(meta, PADDING, is_chunk=True)
+
+
+def last_chunk(stage: Stage) -> pb.MessageIdData:
+    return wire_id(stage.topic().log.ledgers[0].ledger_id, CHUNKS - 1)
+
+
+def let_go(stage: Stage) -> None:
+    stage.engine.holds_reads = False
+    stage.turn()
+
+
+def kinds(client: Any) -> list[str]:
+    return [type(one).__name__.removeprefix("Command") for one in client.take()]
+
+
+def consuming(stage: Stage, **fields: Any) -> Any:
+    client = stage.client()
+    subscribe(stage, client, **fields)
+    client.take()
+    return client
+
+
+def acked(stage: Stage) -> int:
+    return stage.topic().subscriptions["s"].cursor.counts().acked
+
+
+def test_an_ack_waits_and_what_comes_behind_it_too(stage: Stage) -> None:
+    client = consuming(stage)
+    other = stage.client()
+    ask(client, ack_command(last_chunk(stage), request_id=0))
+    ask(client, ack_command(wire_id(last_chunk(stage).ledgerId, CHUNKS), request_id=0))
+    ask(client, pb.CommandCloseConsumer(consumer_id=0, request_id=0))
+    stage.turn()
+    assert (kinds(client), acked(stage)) == ([], 0)
+    produce(stage, other, name="q")
+    other.take()
+    other.say(message(9))
+    stage.turn()
+    assert kinds(other) == ["Receipt"]
+    let_go(stage)
+    assert kinds(client) == ["AckResponse", "AckResponse", "Success"]
+    assert acked(stage) == CHUNKS + 1
+    assert stage.broker.counters.acks == 2
+
+
+def test_a_seek_behind_an_ack_that_waits_is_not_undone_by_it(stage: Stage) -> None:
+    client = consuming(stage)
+    ask(client, ack_command(last_chunk(stage), request_id=0))
+    ask(client, seek_command(last_chunk(stage)))
+    let_go(stage)
+    heard = kinds(client)
+    assert heard.index("AckResponse") < heard.index("Success")
+    assert acked(stage) == 0
+    assert stage.topic().subscriptions["s"].cursor.epoch == 1
+
+
+def test_a_seek_by_an_operator_while_an_ack_waits_is_final(stage: Stage) -> None:
+    """The ack comes after it then, and is judged by the epoch of what it names."""
+    client = consuming(stage, sub_type=pb.CommandSubscribe.Shared)
+    flow(stage, client, 1000)
+    let_go(stage)
+    client.take()
+    stage.topic().chunked._wholes.clear()
+    stage.engine.holds_reads = True
+    ask(client, ack_command(last_chunk(stage), request_id=0))
+    stage.turn()
+    stage.seek(stage.topic().subscriptions["s"], 0)
+    let_go(stage)
+    assert acked(stage) == 0
+
+
+def test_a_client_that_hangs_up_is_heard_to_the_end(stage: Stage) -> None:
+    client = consuming(stage)
+    ask(client, ack_command(last_chunk(stage), request_id=0))
+    stage.turn()
+    client.hang_up()
+    stage.turn()
+    assert stage.topic().subscriptions["s"].consumers
+    let_go(stage)
+    assert acked(stage) == CHUNKS
+    assert not stage.topic().subscriptions["s"].consumers
+    assert client.session not in stage.broker.sessions
+
+
+def test_a_broker_that_stops_hears_it_without_waiting(stage: Stage) -> None:
+    client = consuming(stage)
+    ask(client, ack_command(last_chunk(stage), request_id=0))
+    stage.turn()
+    stage.engine.loop_files.is_forbidden = False
+    client.session.hear_all()
+    assert acked(stage) == CHUNKS
+    let_go(stage)
+    assert kinds(client) == ["AckResponse"]
+
+
+def test_a_chunk_that_goes_on_waits_and_keeps_its_place(stage: Stage) -> None:
+    client = stage.client()
+    produce(stage, client, name="p")
+    client.take()
+    client.say(message(5), chunk(3, 1, 3), message(6))
+    stage.turn()
+    assert (kinds(client), client.is_read) == ([], False)
+    let_go(stage)
+    assert [one for one in kinds(client) if one == "Receipt"]
+    log = stage.topic().log
+    assert log.end_index == CHUNKS + 6
+    client.say(chunk(3, 2, 3))
+    stage.turn()
+    last = log.locate(CHUNKS + 6).position
+    assert stage.topic().chunk_indexes(*last) == (CHUNKS + 1, CHUNKS + 4, CHUNKS + 6)
+
+
+def test_no_payload_is_read_for_it(stage: Stage) -> None:
+    path = ledger_path(stage.topic().log.ledgers[0].ledger_id)
+    sizes: list[int] = []
+    real = stage.files.read
+
+    def read(name: str, offset: int, size: int) -> bytes:
+        if name == path:
+            sizes.append(size)
+        return real(name, offset, size)
+
+    stage.files.read = read  # type: ignore[method-assign]
+    client = consuming(stage)
+    ask(client, ack_command(last_chunk(stage), request_id=0))
+    let_go(stage)
+    assert acked(stage) == CHUNKS
+    assert len(sizes) <= CHUNKS + CHUNKS // 2
+    assert max(sizes) <= HEAD_SIZE
+
+
+def test_an_ack_of_what_is_damaged_is_refused(stage: Stage) -> None:
+    client = consuming(stage)
+    ledger = stage.topic().log.ledgers[0]
+    stage.files.faults.fail("read", error=5, under=ledger_path(ledger.ledger_id), forever=True)
+    stage.engine.loop_files.is_forbidden = False
+    ask(client, ack_command(last_chunk(stage), request_id=0))
+    let_go(stage)
+    (refused,) = client.take()
+    assert refused.error == pb.PersistenceError
+    assert "Input/output error" in refused.message
+    assert (acked(stage), client.is_read) == (0, True)
+    assert stage.broker.counters.acks == 1
+
+
+def test_a_chunk_goes_on_beside_one_that_is_damaged(stage: Stage) -> None:
+    ledger_id = stage.topic().log.ledgers[0].ledger_id
+    path = ledger_path(ledger_id)
+    content = bytearray(stage.files.contents()[path])
+    content[HEADER_SIZE + 8 : HEADER_SIZE + 16] = b"damaged!"  # the first entry's ledger id
+    stage.files.damage(path, bytes(content))
+    client = stage.client()
+    produce(stage, client, name="p")
+    client.say(chunk(3, 1, 3), chunk(3, 2, 3))
+    let_go(stage)
+    log = stage.topic().log
+    assert stage.topic().chunk_indexes(*log.locate(CHUNKS + 4).position) == (
+        CHUNKS + 1,
+        CHUNKS + 3,
+        CHUNKS + 4,
+    )
+
+
+def test_a_producer_is_closed_when_its_chunks_cannot_be_looked_for(stage: Stage) -> None:
+    """It sends them again; stored without what came before, they would be no message."""
+    ledger_id = stage.topic().log.ledgers[0].ledger_id
+    end_index = stage.topic().log.end_index
+    stage.files.faults.fail("read", under=ledger_path(ledger_id), forever=True)
+    stage.engine.loop_files.is_forbidden = False
+    client = stage.client()
+    produce(stage, client, name="p")
+    client.say(chunk(3, 1, 3))
+    let_go(stage)
+    assert client.is_closing
+    assert stage.topic().log.end_index == end_index
+
+
+def test_a_subscription_that_starts_long_ago_waits(stage: Stage) -> None:
+    client = stage.client()
+    ask(
+        client,
+        pb.CommandSubscribe(
+            topic=TOPIC,
+            subscription="new",
+            subType=pb.CommandSubscribe.Shared,
+            consumer_id=7,
+            request_id=0,
+            start_message_rollback_duration_sec=10**6,
+        ),
+    )
+    let_go(stage)
+    assert "Success" in kinds(client)
+
+
+def test_a_slow_disk_keeps_no_ping_waiting(tmp_path: Path) -> None:
+    """After a restart, on a disk that takes a good while for each read. A loop that read by itself would be
+    late for nearly every ping; one that is late now and then has a busy machine."""
+    took = sorted(asyncio.run(_pings_s(tmp_path / "data")))
+    assert len(took) > 100
+    assert took[len(took) * 9 // 10] < 0.05
+
+
+@asynccontextmanager
+async def _served(data: Path, read_s: float) -> AsyncIterator[Broker]:
+    clock = SystemClock()
+    store, lock = open_store(data, clock, tail_size_max=0)
+    store.files = SlowReads(store.files, seconds=read_s)
+    broker = Broker(Settings(data=data), StorageEngine(store, lock), clock)
+    await broker.start()
+    try:
+        yield broker
+    finally:
+        await broker.close()
+
+
+async def _pings_s(data: Path) -> list[float]:
+    """How long pings took while a chunked message was acked, gone on with, and sought."""
+    async with _served(data, 0.0) as broker:
+        topic = await broker.topic(TopicName.parse(TOPIC))
+        await broker.create_subscription(topic, "s", 0)
+        client = Loopback(broker)
+        ask(client, producer_command())
+        await _until(lambda: topic.producers)
+        for number in range(30):
+            client.say(chunk(1, number, 30))
+        client.say(chunk(2, 0, 3))
+        await _until(lambda: topic.log.end_index == 31)
+    async with _served(data, 0.06) as broker:
+        gaps: list[float] = []
+        pings = asyncio.ensure_future(_ping(Loopback(broker), gaps))
+        client = Loopback(broker)
+        ask(client, subscribe_command())
+        ask(client, producer_command())
+        again = await broker.topic(TopicName.parse(TOPIC))
+        await _until(lambda: again.producers and again.subscriptions["s"].consumers)
+        last = wire_id(again.log.ledgers[0].ledger_id, 29)
+        cursor = again.subscriptions["s"].cursor
+        ask(client, ack_command(last, request_id=0))
+        await _until(lambda: cursor.counts().acked == 30)
+        client.say(chunk(2, 1, 3))
+        await _until(lambda: again.log.end_index == 32)
+        ask(client, seek_command(last))
+        await _until(lambda: cursor.epoch == 1)
+        pings.cancel()
+        files = broker.engine.loop_files
+        assert (files.reads, files.real.reads > 30) == (0, True)
+        return gaps
+
+
+async def _ping(client: Loopback, gaps: list[float]) -> None:
+    while True:
+        began = time.perf_counter()
+        client._protocol.heard = False
+        client.say(pb.CommandPing())
+        while not client._protocol.heard:  # PONG is no event
+            await asyncio.sleep(0)
+        gaps.append(time.perf_counter() - began)
+        await asyncio.sleep(0.002)  # sleep: the pace of pings
+
+
+async def _until(is_so: Callable[[], object]) -> None:
+    async with asyncio.timeout(30):
+        while not is_so():
+            await asyncio.sleep(0.005)  # sleep: looks again, up to a deadline

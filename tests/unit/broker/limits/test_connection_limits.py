@@ -1,0 +1,27 @@
+"""How many connections there may be, over all ports."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from milepost.broker.limits.connection_limits import ConnectionLimits
+from milepost.broker.settings.settings import Settings
+from milepost.storage.descriptors import RESERVED
+
+
+def test_connections_leave_the_storage_its_descriptors() -> None:
+    limits = ConnectionLimits(Settings, descriptors=RESERVED + 2)
+    assert [limits.enter("a"), limits.enter("b"), limits.enter("c")] == [None, None, "descriptors"]
+    limits.leave("a")
+    assert limits.enter("c") is None
+
+
+def test_settings_count_in_all_and_by_address() -> None:
+    settings = Settings(max_connections=3, max_connections_per_ip=2)
+    limits = ConnectionLimits(lambda: settings, descriptors=1000)
+    assert [limits.enter("a") for _ in range(3)] == [None, None, "max_connections_per_ip"]
+    assert [limits.enter("b") for _ in range(2)] == [None, "max_connections"]
+    limits.leave("a")
+    assert limits.hosts == {"a": 1, "b": 1}
+    settings = dataclasses.replace(settings, max_connections=5)
+    assert limits.enter("b") is None

@@ -1,0 +1,114 @@
+"""Pressure: the memory bound, and who waits when it is reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from stage.frames import message
+from stage.heard import answers, got
+from stage.stage import Stage
+from stage.talk import SHARED, produce, subscribe
+
+from milepost.broker.settings.setting import KIB, MIB
+
+MakeStage = Callable[..., Stage]
+
+
+@pytest.fixture
+def stage(make_stage: MakeStage) -> Stage:
+    """Half a mebibyte for what comes in, 256 KiB for what goes out (and a journal of 64 KiB)."""
+    stage = make_stage()
+    stage.broker.pressure._unstored_size_max = 64 * KIB
+    stage.broker.pressure._unsent_size_max = 32 * KIB
+    return stage
+
+
+def test_bounds_are_parts_of_the_memory(make_stage: MakeStage) -> None:
+    stage = make_stage(max_memory=400 * MIB, journal_size_max=8 * MIB)
+    pressure = stage.broker.pressure
+    assert pressure._unsent_size_max == 200 * MIB
+    assert pressure._unstored_size_max == 100 * MIB
+    # A checkpoint is begun at the journal's size: there must be room for what comes during it.
+    stage = make_stage(max_memory=100 * MIB, journal_size_max=64 * MIB)
+    assert stage.broker.pressure._unstored_size_max == 128 * MIB
+
+
+def test_whoever_sends_more_than_is_stored_waits_until_a_checkpoint(stage: Stage) -> None:
+    client, idle = stage.client(), stage.client()
+    produce(stage, client)
+    for number in range(20):
+        client.say(message(number, b"x" * 4096))
+        stage.turn()
+    assert stage.broker.pressure.is_high
+    assert not client.is_read
+    assert idle.is_read
+    assert stage.broker.counters.reads_paused == 1
+    done = len(answers(client))
+    assert done < 20  # the rest is in its socket
+    stage.tick(1)
+    assert not client.is_read
+    stage.checkpoint()
+    assert not stage.broker.pressure.is_high
+    stage.engine.on_checkpoint()  # as the engine does
+    stage.turn()
+    assert client.is_read
+    assert done + len(answers(client)) == 20
+
+
+def test_others_may_send_the_moment_it_is_over_for_them_too(stage: Stage) -> None:
+    clients = [stage.client() for _ in range(2)]
+    for number, client in enumerate(clients):
+        produce(stage, client, name=f"p{number}")
+    clients[0].say(*[message(number, b"x" * 4096) for number in range(20)])
+    stage.turn()
+    clients[1].say(message(0))
+    stage.turn()
+    assert [client.is_read for client in clients] == [False, False]
+    stage.checkpoint()
+    stage.tick(1)  # a tick is as good as the end of a checkpoint
+    assert [client.is_read for client in clients] == [True, True]
+
+
+def stalled(stage: Stage, count: int, size: int) -> list:  # type: ignore[type-arg]
+    """Clients that do not read what they are sent, each with that many unsent bytes."""
+    sender = stage.client()
+    produce(stage, sender)
+    clients = []
+    for number in range(count):
+        client = stage.client(write_buffer_size=1)
+        subscribe(stage, client, f"s{number}", permits=100)
+        client.reads = False
+        clients.append(client)
+    sender.say(message(0, b"x" * size))
+    for client in clients:
+        stage.clock.advance(1)
+        stage.turn()
+        client.session.unwritable_since = stage.clock.monotonic()
+    return clients
+
+
+def test_who_stalled_the_longest_goes_first_and_no_more_than_need_be(stage: Stage) -> None:
+    clients = stalled(stage, 4, 10 * KIB)
+    clients[0].session.unwritable_since = 99.0  # the last one to stall
+    stage.broker.pressure.end_stalled()
+    stage.turn()
+    assert [client.is_lost for client in clients] == [False, True, False, False]
+    assert stage.broker.counters.connections_closed == {"stalled": 1}
+    stage.broker.pressure.end_stalled()
+    assert stage.broker.counters.connections_closed == {"stalled": 1}
+
+
+def test_those_who_read_are_not_asked(stage: Stage) -> None:
+    clients = stalled(stage, 2, 10 * KIB)
+    stage.tick(1)
+    assert not any(client.is_lost for client in clients)
+
+
+def test_what_a_stalled_client_held_is_for_others(stage: Stage) -> None:
+    (client,) = stalled(stage, 1, 40 * KIB)
+    stage.tick(1)
+    assert client.is_lost
+    other = stage.client()
+    subscribe(stage, other, "s0", SHARED, permits=10)
+    assert len(got(other)) == 1

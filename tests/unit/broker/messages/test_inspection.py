@@ -1,0 +1,78 @@
+"""Inspection against counting by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from stage.frames import batch, marker, message
+from stage.stage import Stage
+
+from milepost.broker.messages import inspection
+from milepost.broker.messages.inspection import EXPIRED, FoundMessage
+from milepost.errors import IndexNotFound, LedgerNotFound
+from milepost.positions.ids import Position
+
+MakeStage = Callable[..., Stage]
+
+
+@pytest.fixture
+def stage(make_stage: MakeStage) -> Stage:
+    """Entries of 1, 3, 1, 2, 1, 4 messages, two a ledger; the third one is a marker."""
+    stage = make_stage(ledger_entries_max=2)
+    producer = stage.producer(stage.topic())
+    sizes = [1, 3, 0, 2, 1, 4]
+    for sequence_id, size in enumerate(sizes):
+        frame = marker(sequence_id) if not size else batch(sequence_id, size)
+        stage.publish(producer, message(sequence_id) if size == 1 else frame)
+    return stage
+
+
+POSITIONS = [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1)]
+
+
+def test_every_index_is_found(stage: Stage) -> None:
+    topic = stage.topic()
+    found = [stage.run(inspection.message_at(topic, index)) for index in range(12)]
+    assert [one.position for one in found] == [
+        Position(*POSITIONS[number]) for number in (0, 1, 1, 1, 3, 3, 3, 4, 5, 5, 5, 5)
+    ]
+    assert found[3] == FoundMessage(Position(1, 1), 2, 3)
+    for index in (*range(4), *range(5, 12)):
+        assert (
+            inspection.index_of(topic, found[index].position, found[index].batch_index)[0] == index
+        )
+
+
+def test_below_the_first_it_is_expired(stage: Stage) -> None:
+    topic = stage.topic()
+    stage.checkpoint()
+    stage.store.trim(topic.log, 4)
+    assert stage.run(inspection.message_at(topic, 3)) is EXPIRED
+    assert stage.run(inspection.message_at(topic, 4)).position == (2, 1)
+    with pytest.raises(LedgerNotFound, match="1:1"):
+        inspection.index_of(topic, Position(1, 1))
+
+
+@pytest.mark.parametrize("index", [-1, 12])
+def test_what_was_never_there_is_named(stage: Stage, index: int) -> None:
+    with pytest.raises(IndexNotFound, match=str(index)):
+        stage.run(inspection.message_at(stage.topic(), index))
+
+
+def test_entries_are_numbered_across_ledgers(stage: Stage) -> None:
+    log = stage.topic().log
+    assert [inspection.nth_entry(log, n).position for n in range(6)] == POSITIONS
+    for number in (-1, 6):
+        with pytest.raises(LedgerNotFound):
+            inspection.nth_entry(log, number)
+
+
+def test_entries_are_examined_from_either_end(stage: Stage) -> None:
+    log = stage.topic().log
+    assert [inspection.examined(log, True, n).position for n in (0, 1, 2, 99)] == [
+        POSITIONS[n] for n in (0, 0, 1, 5)
+    ]
+    assert [inspection.examined(log, False, n).position for n in (0, 1, 2, 99)] == [
+        POSITIONS[n] for n in (5, 5, 4, 0)
+    ]

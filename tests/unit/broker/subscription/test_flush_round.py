@@ -1,0 +1,198 @@
+"""A round: feeds, flushes, then what comes afterwards; nobody is forgotten behind one that breaks down."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from milepost.broker.subscription.flush_round import Round
+
+
+def unheard(place: str, error: BaseException) -> None:
+    raise AssertionError(f"{place} broke down") from error
+
+
+class Sink:
+    def __init__(self, name: str, flushed: list[str], then: Callable[[], None] | None = None):
+        self.name = name
+        self.flushed = flushed
+        self.then = then
+
+    def flush(self) -> None:
+        self.flushed.append(self.name)
+        if self.then is not None:
+            self.then()
+
+
+def test_what_was_added_in_a_turn_is_flushed_in_the_next_one_the_last_first() -> None:
+    flushed: list[str] = []
+
+    async def run() -> None:
+        this = Round(unheard)
+        for name in "abc":
+            this.flush(Sink(name, flushed))
+        assert flushed == []
+        await asyncio.sleep(0)
+        assert flushed == ["c", "b", "a"]
+        await asyncio.sleep(0)
+        assert flushed == ["c", "b", "a"]
+
+    asyncio.run(run())
+
+
+def test_what_feeds_write_goes_along() -> None:
+    flushed: list[str] = []
+
+    async def run() -> None:
+        this = Round(unheard)
+        this.flush(Sink("producer", flushed))
+        this.feed(lambda: this.flush(Sink("consumer", flushed)))
+        await asyncio.sleep(0)
+        assert flushed == ["consumer", "producer"]
+
+    asyncio.run(run())
+
+
+def test_one_that_is_added_while_others_are_flushed_has_its_turn() -> None:
+    flushed: list[str] = []
+
+    async def run() -> None:
+        this = Round(unheard)
+        late = Sink("late", flushed)
+        this.flush(Sink("early", flushed, then=lambda: this.flush(late)))
+        await asyncio.sleep(0)
+        assert flushed == ["early"]
+        await asyncio.sleep(0)
+        assert flushed == ["early", "late"]
+
+    asyncio.run(run())
+
+
+def test_one_that_breaks_down_keeps_nobody_waiting() -> None:
+    flushed: list[str] = []
+    failures: list[str] = []
+
+    def fail() -> None:
+        raise RuntimeError("broken")
+
+    async def run() -> None:
+        this = Round(lambda place, error: failures.append(f"{place}: {error}"))
+        this.flush(Sink("a", flushed))
+        this.flush(Sink("b", flushed, then=fail))
+        this.flush(Sink("c", flushed))
+        await asyncio.sleep(0)
+        assert flushed == ["c", "b", "a"]
+
+    asyncio.run(run())
+    assert failures == ["flush: broken"]
+
+
+def test_what_comes_afterwards_is_done_when_the_messages_are_out_and_flushed_in_the_same_round() -> (
+    None
+):
+    flushed: list[str] = []
+
+    async def run() -> None:
+        this = Round(unheard)
+        this.afterwards(lambda: this.flush(Sink("receipt", flushed)))
+        this.feed(lambda: this.flush(Sink("message", flushed)))
+        await asyncio.sleep(0)
+        assert flushed == ["message", "receipt"]
+
+    asyncio.run(run())
+
+
+def test_behind_a_piece_of_work_its_round_comes_at_once() -> None:
+    flushed: list[str] = []
+
+    async def run() -> None:
+        this = Round(unheard)
+
+        def work() -> None:
+            this.afterwards(lambda: this.flush(Sink("receipt", flushed)))
+            this.feed(lambda: this.flush(Sink("message", flushed)))
+            assert flushed == []
+
+        this.during(work)
+        assert flushed == ["message", "receipt"]
+        await asyncio.sleep(0)
+        this.flush(Sink("later", flushed))
+        await asyncio.sleep(0)
+        assert flushed == ["message", "receipt", "later"]
+
+    asyncio.run(run())
+
+
+def test_a_round_that_comes_early_takes_nobody_s_turn_who_asks_after_it() -> None:
+    flushed: list[str] = []
+
+    async def run() -> None:
+        this = Round(unheard)
+        this.flush(Sink("before", flushed))
+        this.during(lambda: this.flush(Sink("work", flushed)))
+        assert flushed == ["work", "before"]
+        this.flush(Sink("after", flushed))
+        await asyncio.sleep(0)
+        assert flushed == ["work", "before", "after"]
+
+    asyncio.run(run())
+
+
+def test_a_feed_that_asks_again_has_its_turn_in_the_next_round() -> None:
+    runs: list[int] = []
+
+    async def run() -> None:
+        this = Round(unheard)
+
+        def feed() -> None:
+            runs.append(len(runs))
+            if len(runs) < 3:
+                this.feed(feed)
+
+        this.during(lambda: this.feed(feed))
+        assert runs == [0]
+        await asyncio.sleep(0)
+        assert runs == [0, 1]
+        await asyncio.sleep(0)
+        assert runs == [0, 1, 2]
+
+    asyncio.run(run())
+
+
+def test_work_that_fails_is_followed_by_its_round_all_the_same() -> None:
+    flushed: list[str] = []
+
+    def work(this: Round) -> None:
+        this.flush(Sink("told", flushed))
+        raise RuntimeError("broken")
+
+    async def run() -> None:
+        this = Round(unheard)
+        with pytest.raises(RuntimeError, match="broken"):
+            this.during(lambda: work(this))
+        assert flushed == ["told"]
+
+    asyncio.run(run())
+
+
+def test_a_feed_that_breaks_down_keeps_nobody_waiting() -> None:
+    done: list[str] = []
+
+    def fail() -> None:
+        raise RuntimeError("broken")
+
+    async def run() -> None:
+        this = Round(lambda place, error: done.append(f"{place}: {error}"))
+
+        def work() -> None:
+            this.afterwards(lambda: done.append("receipt"))
+            this.feed(fail)
+            this.feed(lambda: done.append("feed"))
+            this.flush(Sink("session", done))
+
+        this.during(work)
+        assert done == ["feed: broken", "feed", "session", "receipt"]
+
+    asyncio.run(run())

@@ -1,0 +1,259 @@
+"""Feed: what is in memory at once, what is on disk later, in order, and never under an older epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from stage.frames import batch, marker, message
+from stage.heard import got
+from stage.stage import Stage
+
+from milepost.broker.dispatch.consumer import NO_EPOCH
+from milepost.broker.dispatch.dispatchers import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
+from milepost.broker.subscription.read_loop import TURNS_MAX
+from milepost.broker.subscription.subscription import SINGLES_MAX, Subscription
+from milepost.storage.ledgers.ledger import ledger_path
+from milepost.wire.events import Ack, WireId
+
+MakeStage = Callable[..., Stage]
+
+
+def stored(stage: Stage, count: int, **fields: str) -> Subscription:
+    """A subscription of messages 0, 1, … that are on disk and nowhere else."""
+    topic = stage.topic()
+    subscription = stage.subscription(topic)
+    producer = stage.producer(topic)
+    for number in range(count):
+        stage.publish(producer, message(number, **fields))
+    stage.checkpoint()
+    return subscription
+
+
+@pytest.fixture
+def disk(make_stage: MakeStage) -> Stage:
+    """A stage where everything stored is read from the disk."""
+    return make_stage(tail_size=0)
+
+
+def test_many_wakes_of_a_turn_are_one_run(stage: Stage) -> None:
+    subscription = stage.subscription(stage.topic())
+    stage.consumer(subscription)
+    asked: list[object] = []
+    demand = subscription.demand
+
+    def counted() -> object:
+        asked.append(None)
+        return demand()
+
+    subscription.demand = counted  # type: ignore[method-assign, assignment]
+    for _ in range(10):
+        subscription.wake()
+    stage.turn()
+    assert len(asked) == 1
+
+
+def test_what_is_in_memory_waits_for_no_read(stage: Stage) -> None:
+    topic = stage.topic()
+    stage.engine.holds_reads = True
+    consumer = stage.consumer(stage.subscription(topic), permits=10)
+    stage.publish(stage.producer(topic), message(0), batch(1, 2))
+    assert got(consumer) == ["0", "1.0", "1.1"]
+
+
+def test_one_read_at_a_time(disk: Stage) -> None:
+    subscription = stored(disk, 10)
+    disk.engine.holds_reads = True
+    consumer = disk.consumer(subscription, permits=3)
+    disk.flow(consumer, 3)
+    disk.flow(consumer, 1)
+    assert disk.engine.reads_held == 1
+    assert got(consumer) == []
+    disk.engine.holds_reads = False
+    disk.turn()
+    assert got(consumer) == ["0", "1", "2", "3", "4", "5", "6"]
+
+
+def test_a_read_that_a_seek_overtook_is_dropped(disk: Stage) -> None:
+    subscription = stored(disk, 5)
+    disk.engine.holds_reads = True
+    consumer = disk.consumer(subscription, permits=2, epoch=0)
+    assert disk.engine.reads_held == 1
+    assert subscription.seek_in_place(consumer, 3, 1, lambda error: None) == []
+    disk.flow(consumer, 10)
+    disk.engine.holds_reads = False
+    disk.turn()
+    assert got(consumer) == ["3", "4"]
+
+
+@pytest.mark.parametrize("sub_type", [EXCLUSIVE, FAILOVER, KEY_SHARED])
+def test_what_was_released_during_a_read_comes_before_it(disk: Stage, sub_type: int) -> None:
+    """On the types that keep an order: of the topic, or of a key."""
+    subscription = stored(disk, 10, partition_key="k")
+    consumer = disk.consumer(subscription, sub_type, permits=4)
+    assert got(consumer) == ["0", "1", "2", "3"]
+    disk.engine.holds_reads = True
+    disk.flow(consumer, 10)
+    assert disk.engine.reads_held == 1
+    subscription.redeliver(consumer, [], -1)
+    disk.engine.holds_reads = False
+    disk.turn()
+    assert got(consumer) == [str(number) for number in range(10)]
+
+
+def test_a_consumer_that_takes_over_during_a_read_begins_at_the_front(disk: Stage) -> None:
+    subscription = stored(disk, 6)
+    first = disk.consumer(subscription, permits=3)
+    disk.engine.holds_reads = True
+    disk.flow(first, 3)
+    subscription.remove_consumer(first)
+    second = disk.consumer(subscription, permits=10)
+    disk.engine.holds_reads = False
+    disk.turn()
+    assert got(first) == ["0", "1", "2"]
+    assert got(second) == [str(number) for number in range(6)]
+
+
+def test_on_shared_a_read_is_not_thrown_away_for_what_was_released(disk: Stage) -> None:
+    subscription = stored(disk, 4)
+    consumer = disk.consumer(subscription, SHARED, permits=2)
+    disk.engine.holds_reads = True
+    disk.flow(consumer, 10)
+    subscription.redeliver(consumer, [WireId(1, 0)], -1)
+    disk.engine.holds_reads = False
+    disk.turn()
+    assert got(consumer) == ["0", "1", "2", "3", "0"]
+
+
+def test_a_damaged_entry_costs_nobody_else(disk: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    subscription = stored(disk, 3)
+    path = ledger_path(1)
+    content = disk.files.contents()[path]
+    at = content.rindex(b"1", 0, content.rindex(b"2"))  # the payload of message 1
+    disk.files.damage(path, content[:at] + b"?" + content[at + 1 :])
+    consumer = disk.consumer(subscription, permits=10)
+    assert got(consumer) == ["0", "2"]
+    assert "entry 1:1" in caplog.text
+    assert subscription.cursor.counts() == (1, 2, 0, 0)
+
+
+def test_a_disk_that_cannot_be_read_is_asked_again_when_something_changes(
+    disk: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And not before: an endless loop of reads would cost everybody else."""
+    subscription = stored(disk, 3)
+    disk.files.faults.fail("read", forever=True, under="ledgers")
+    consumer = disk.consumer(subscription, permits=10)
+    assert got(consumer) == []
+    assert "Input/output error" in caplog.text
+    asked = disk.files.faults.calls["read"]
+    disk.turn()
+    assert disk.files.faults.calls["read"] == asked
+    disk.files.faults.heal()
+    disk.flow(consumer, 1)
+    assert got(consumer) == ["0", "1", "2"]
+
+
+def test_a_long_feed_lets_others_have_their_turn(stage: Stage) -> None:
+    topic = stage.topic()
+    subscription = stage.subscription(topic)
+    producer = stage.producer(topic)
+    # Markers and messages in turn: nothing is delivered in one piece.
+    for number in range(0, 60, 2):
+        stage.publish(producer, message(number), marker(number + 1))
+    consumer = stage.consumer(subscription)
+    turns: list[int] = []
+    stage.broker.read_entries_max = 2
+    subscription.flow(consumer, 1000)
+
+    def other() -> None:
+        turns.append(len(turns))
+        if consumer.messages_out < 30:
+            stage.loop.call_soon(other)
+
+    stage.loop.call_soon(other)
+    stage.turn()
+    assert consumer.messages_out == 30
+    assert len(turns) > 30 / 2 / TURNS_MAX
+
+
+def test_acks_of_a_turn_are_flushed_when_it_ends(stage: Stage) -> None:
+    topic = stage.topic()
+    subscription = stage.subscription(topic)
+    consumer = stage.consumer(subscription, permits=10)
+    stage.publish(stage.producer(topic), message(0), message(1))
+    before = stage.store.journal.last_sequence
+    for number in range(2):
+        ack = Ack(0, False, [WireId(1, number)], None)
+        subscription.ack(consumer, ack, lambda error: None)
+    assert stage.store.journal.last_sequence == before
+    stage.turn()
+    assert stage.store.journal.last_sequence == before + 1
+
+
+# -- what others read too ----------------------------------------------------------------------------
+
+
+def test_subscriptions_side_by_side_read_once(disk: Stage) -> None:
+    first = stored(disk, 6)
+    second = disk.subscription(first.topic, "other")
+    reads = disk.files.faults.calls["read"]
+    one = disk.consumer(first, permits=6)
+    once = disk.files.faults.calls["read"] - reads
+    other = disk.consumer(second, permits=6)
+    assert got(one) == got(other) == [str(number) for number in range(6)]
+    assert disk.files.faults.calls["read"] - reads == once
+
+
+def test_while_it_rests_nothing_is_dispatched(stage: Stage) -> None:
+    topic = stage.topic()
+    subscription = stage.subscription(topic)
+    stage.publish(stage.producer(topic), message(0))
+    feed: Any = subscription.rest.__self__  # type: ignore[attr-defined]
+    offered_resting: list[bool] = []
+    offer = subscription.offer
+
+    def noted(*args: Any, **options: Any) -> None:
+        offered_resting.append(feed._is_resting)
+        offer(*args, **options)
+
+    subscription.offer = noted  # type: ignore[method-assign]
+    stage.loop.do(subscription.rest)
+    consumer = stage.consumer(subscription, permits=10)
+    while feed._is_resting:
+        subscription.wake()
+        stage.turn()
+    while not offered_resting:
+        stage.turn()
+    assert got(consumer) == ["0"]
+    assert not any(offered_resting)
+
+
+def test_entries_that_go_out_one_by_one_are_few_in_a_turn(stage: Stage) -> None:
+    """What was released goes out alone, with its count: others have a turn in between."""
+    topic = stage.topic()
+    subscription = stage.subscription(topic)
+    consumer = stage.consumer(subscription, SHARED, permits=1000)
+    stage.publish(stage.producer(topic), *[message(number) for number in range(500)])
+    assert len(got(consumer)) == 500
+    subscription.redeliver(consumer, [WireId(1, number) for number in range(500)], NO_EPOCH)
+    turns = []
+    while sum(turns) < 500:
+        stage.loop.call_soon(stage.loop.stop)  # one pass over what is ready now
+        stage.loop.run_forever()
+        turns.append(len(got(consumer)))
+    assert max(turns) <= SINGLES_MAX
+
+
+def test_a_read_from_before_a_seek_was_not_offered_in_vain(disk: Stage) -> None:
+    """The demand after the seek may be the very same one: it is read again, and delivered."""
+    subscription = stored(disk, 3)
+    disk.engine.holds_reads = True
+    consumer = disk.consumer(subscription, epoch=0, permits=3)
+    assert disk.engine.reads_held == 1
+    subscription.seek_in_place(consumer, 0, 1, lambda error: None)
+    disk.flow(consumer, 3)
+    disk.engine.holds_reads = False
+    disk.turn()
+    assert got(consumer) == ["0", "1", "2"]

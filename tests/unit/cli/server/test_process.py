@@ -1,0 +1,164 @@
+"""The broker's process: an address that cannot be had is told with the flag that changes it.
+
+What the process does when it runs is in tests/e2e/test_serve.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from milepost.broker.settings.settings import Settings
+from milepost.cli.exits import CommandFailed, Exit
+from milepost.cli.server.process import Stop, _drain, _listening, tell_manager
+
+
+def start(error: OSError | None, name: str = "port") -> str:
+    async def starting() -> str:
+        if error is not None:
+            raise error
+        return "up"
+
+    return asyncio.run(_listening(Settings(port=80, http_port=81), name, starting()))
+
+
+def test_a_start_that_works_gives_its_result() -> None:
+    assert start(None) == "up"
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "line", "code"),
+    [
+        (
+            OSError(errno.EADDRINUSE, "in use"),
+            "http_port",
+            "cannot listen on 127.0.0.1:81: the port is in use; stop what listens there, or choose "
+            "another --http-port",
+            Exit.CONFLICT,
+        ),
+        (
+            OSError(errno.EACCES, "denied"),
+            "port",
+            "cannot listen on 127.0.0.1:80: not permitted; choose a --port from 1024 up",
+            Exit.USAGE,
+        ),
+        (
+            OSError(errno.EADDRNOTAVAIL, "no"),
+            "port",
+            "cannot listen on 127.0.0.1:80: this machine does not have that address; choose "
+            "another --host",
+            Exit.USAGE,
+        ),
+        (
+            socket.gaierror(socket.EAI_NONAME, "unknown"),
+            "port",
+            "cannot listen on 127.0.0.1:80: there is no such host; choose another --host",
+            Exit.USAGE,
+        ),
+    ],
+)
+def test_an_address_that_cannot_be_had(error: OSError, name: str, line: str, code: Exit) -> None:
+    with pytest.raises(CommandFailed) as caught:
+        start(error, name)
+    assert (str(caught.value), caught.value.code) == (line, code)
+
+
+def test_a_file_that_may_not_be_opened_is_not_a_port() -> None:
+    with pytest.raises(PermissionError):
+        start(PermissionError(errno.EACCES, "denied", "data/lock"))
+
+
+# Signals.
+
+
+def test_the_first_signal_stops_and_the_next_hurries(caplog: pytest.LogCaptureFixture) -> None:
+    async def signals() -> list[bool]:
+        stop, seen = Stop(), []
+        for _ in range(3):
+            stop.signalled("SIGINT")
+            seen += [stop.asked.is_set(), stop.hurried.is_set()]
+        return seen
+
+    with caplog.at_level("INFO"):
+        assert asyncio.run(signals()) == [True, False, True, True, True, True]
+    assert [record.getMessage() for record in caplog.records] == [
+        "stopping",
+        "not drained; the next start recovers",
+    ]
+
+
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    """As nohup has it."""
+
+    async def handlers() -> object:
+        Stop().listen()
+        return signal.getsignal(signal.SIGHUP)
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert asyncio.run(handlers()) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "hurried", "line"),
+    [(0.0, False, "not drained within 0 s; the next start recovers"), (60.0, True, None)],
+)
+def test_a_drain_that_is_cut_off(
+    timeout_s: float, hurried: bool, line: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def draining() -> bool:
+        hurry, was_cut = asyncio.Event(), False
+
+        async def close() -> None:
+            nonlocal was_cut
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                was_cut = True
+                raise
+
+        if hurried:
+            asyncio.get_running_loop().call_soon(hurry.set)
+        await _drain(timeout_s, close(), hurry)
+        return was_cut
+
+    assert asyncio.run(draining())
+    assert [record.getMessage() for record in caplog.records] == ([line] if line else [])
+
+
+def test_a_drain_that_fails_says_so() -> None:
+    async def close() -> None:
+        raise OSError("the disk")
+
+    async def draining() -> None:
+        await _drain(60, close(), asyncio.Event())
+
+    with pytest.raises(OSError, match="the disk"):
+        asyncio.run(draining())
+
+
+def test_a_service_manager_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(10)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        tell_manager("READY=1")
+        assert manager.recv(100) == b"READY=1"
+
+
+def test_nobody_to_tell_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+    tell_manager("READY=1")
+    assert caplog.records == []
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))
+    tell_manager("READY=1")
+    assert "not told READY=1" in caplog.text

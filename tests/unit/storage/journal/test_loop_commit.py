@@ -1,0 +1,154 @@
+"""The shortcut: who may take it, and what closes it."""
+
+from __future__ import annotations
+
+import pytest
+
+from milepost.storage.journal.loop_commit import (
+    BUSY_MAX,
+    CLOSED_S,
+    COUNT_MAX,
+    RUN_MAX_S,
+    SIZE_MAX,
+    SLOW_FACTOR,
+    Shortcut,
+)
+
+QUICK_S = 0.0002
+LIMIT_S = 0.001
+
+
+class Day:
+    """A shortcut and the readings it is given."""
+
+    def __init__(self, limit_s: float = LIMIT_S) -> None:
+        self.shortcut = Shortcut(limit_s)
+        self.now = 100.0
+        self.cpu_s = 7.0
+
+    def allows(self, count: int = 1, size: int = 200) -> bool:
+        return self.shortcut.allows(self.now, self.cpu_s, count, size)
+
+    def commit(
+        self, seconds: float = QUICK_S, *, on_loop: bool = True, times: int = 1, count: int = 1
+    ) -> None:
+        for _ in range(times):
+            self.now += seconds
+            self.shortcut.took(self.now, seconds, on_loop=on_loop, count=count)
+
+    def warmed_up(self) -> Day:
+        self.commit(on_loop=False, times=20)
+        assert self.allows()
+        return self
+
+
+def test_a_disk_is_slow_until_it_was_seen_to_be_quick() -> None:
+    day = Day()
+    assert not day.allows()
+    day.commit(on_loop=False, times=3)
+    assert not day.allows()
+    day.commit(on_loop=False, times=5)
+    assert day.allows()
+
+
+def test_nothing_is_allowed_with_a_limit_of_zero() -> None:
+    day = Day(0.0)
+    day.commit(0.0, on_loop=False, times=100)
+    assert not day.allows()
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "allowed"),
+    [
+        (COUNT_MAX, SIZE_MAX, True),
+        (COUNT_MAX + 1, 0, False),
+        (1, SIZE_MAX + 1, False),
+    ],
+)
+def test_only_small_groups(count: int, size: int, allowed: bool) -> None:
+    assert Day().warmed_up().allows(count, size) is allowed
+
+
+def test_a_disk_that_became_slow_is_the_threads_until_it_is_quick_again() -> None:
+    day = Day().warmed_up()
+    day.commit(3 * LIMIT_S, times=8)
+    assert not day.allows()
+    day.commit(on_loop=False, times=30)
+    assert day.allows()
+
+
+def test_a_single_commit_that_is_not_quick_is_forgiven() -> None:
+    day = Day().warmed_up()
+    day.commit(4 * LIMIT_S)
+    assert day.allows()
+
+
+@pytest.mark.parametrize("on_loop", [True, False])
+def test_a_stall_closes_the_way_for_a_while(on_loop: bool) -> None:
+    day = Day().warmed_up()
+    day.commit(SLOW_FACTOR * LIMIT_S * 1.1, on_loop=on_loop)
+    day.shortcut.took(day.now, 0.0, on_loop=False)
+    for _ in range(50):  # however quick the disk is meanwhile
+        day.shortcut.took(day.now, 0.0, on_loop=False)
+    assert not day.allows()
+    day.now += CLOSED_S
+    assert day.allows()
+
+
+def test_a_failure_closes_the_way_for_a_while() -> None:
+    day = Day().warmed_up()
+    day.shortcut.close(day.now)
+    day.now += CLOSED_S * 0.99
+    assert not day.allows()
+    day.now += CLOSED_S
+    assert day.allows()
+
+
+def test_groups_in_a_row_are_left_to_the_thread() -> None:
+    day = Day().warmed_up()
+    taken = 0
+    while day.allows(2):
+        day.commit(count=2)
+        taken += 1
+    assert taken * QUICK_S == pytest.approx(RUN_MAX_S / (1 - BUSY_MAX), rel=0.1)
+    day.now += CLOSED_S
+    assert day.allows()
+
+
+def test_groups_now_and_then_may_go_on_for_ever() -> None:
+    day = Day().warmed_up()
+    for _ in range(10_000):
+        assert day.allows(10)
+        day.commit(count=10)
+        day.now += 0.001 - QUICK_S
+
+
+def test_one_record_after_the_other_may_go_on_for_ever() -> None:
+    """Somebody who waits for each answer: a thread could not do anything else meanwhile."""
+    day = Day().warmed_up()
+    for _ in range(10_000):
+        assert day.allows()
+        day.commit()
+        day.now += QUICK_S / 10
+        day.cpu_s += QUICK_S / 2
+
+
+def test_a_loop_that_works_all_the_time_leaves_them_to_the_thread() -> None:
+    day = Day().warmed_up()
+    for _ in range(200):
+        day.now += 0.001
+        day.cpu_s += 0.001
+        if not day.allows():
+            break
+    else:
+        raise AssertionError("it was always allowed")
+
+
+def test_work_of_long_ago_counts_no_more() -> None:
+    day = Day().warmed_up()
+    day.cpu_s += RUN_MAX_S * 0.9
+    assert day.allows()
+    day.now += 1.0
+    assert day.allows()
+    day.cpu_s += RUN_MAX_S * 0.9
+    assert day.allows()
