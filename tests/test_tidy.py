@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tidy import house
 from tidy.rules import MAY_IMPORT, OPENS_FILES, PRODUCT_PACKAGES, RULES, problems
 from tidy.tree import PRODUCT, Tree
 
@@ -151,6 +152,17 @@ BAD: dict[str, list[tuple[str, str, int]]] = {
         ("docs/x.md", "see pypi" + ".org\n", 1),
         ("Makefile", "x:\n\tcurl https://" + "nexus.example.com/y\n", 2),
     ],
+    "functions_are_short": [
+        ("broker/x.py", "x = 1\ndef f():\n" + "    x = 1\n" * 70, 2),
+    ],
+    "rooms_list_their_files": [
+        (
+            "storage/__init__.py",
+            '"""Storage.\n\nfiles   the seam\nopener  opens\nghost   gone\n"""\n',
+            1,
+        ),
+        ("storage/__init__.py", '"""Storage.\n\nfiles  the seam\n"""\n', 1),
+    ],
     "unit_tests_mirror_sources": [
         ("tests/unit/storage/test_x.py", "", 1),
         ("tests/unit/storage/helpers.py", "", 1),
@@ -225,6 +237,10 @@ GOOD: dict[str, list[tuple[str, str]]] = {
         ("docs/x.md", "/worker /tmpl\n"),
     ],
     "no_registry_hosts": [("docs/x.md", "pip install milepost; see https://www.python.org\n")],
+    "functions_are_short": [("broker/x.py", "def f():\n" + "    x = 1\n" * 69)],
+    "rooms_list_their_files": [
+        ("storage/__init__.py", '"""Storage.\n\nfiles   the seam\nopener  opens\n"""\n'),
+    ],
     "unit_tests_mirror_sources": [
         ("tests/unit/test_main.py", ""),
         ("tests/unit/test_main_help.py", ""),
@@ -239,6 +255,8 @@ BESIDE = {  # what every small tree has beside the sample
     "pyproject.toml": '[project.scripts]\nmilepost = "milepost.cli.main:main"\n',
     PRODUCT + "main.py": "",
     PRODUCT + "__init__.py": "",
+    PRODUCT + "storage/files.py": "import os\n",
+    PRODUCT + "storage/opener.py": "from milepost.storage.files import Files\n",
 }
 
 
@@ -262,7 +280,19 @@ def test_a_rule_is_content(name: str, sample: tuple[str, str]) -> None:
 
 
 def test_every_rule_has_samples() -> None:
-    assert set(BAD) == set(GOOD) == set(RULES)
+    assert set(BAD) == set(GOOD) == set(RULES) - {"rooms_are_small"}
+
+
+def test_a_room_is_full_at_some_number_of_files() -> None:
+    def found(count: int, room: str) -> list[str]:
+        files = {f"{PRODUCT}{room}/m{number}.py": "" for number in range(count)}
+        return [problem.text for problem in problems(Tree(files), "rooms_are_small")]
+
+    assert found(house.MODULES_MAX, "cursor") == []
+    assert found(house.MODULES_MAX + 1, "cursor") == [
+        f"{house.MODULES_MAX + 1} modules, at most {house.MODULES_MAX}"
+    ]
+    assert found(house.MODULES_MAX + 1, "rest/resources") == []
 
 
 @pytest.mark.parametrize(

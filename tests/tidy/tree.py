@@ -104,6 +104,20 @@ def _imports(path: str, module: ast.Module) -> Iterator[Import]:
             yield Import(node.lineno, text.replace(":", "."))
 
 
+def imports_at_run_time(path: str, module: ast.Module) -> Iterator[Import]:
+    """The imports of a module that happen when it is loaded: not those under TYPE_CHECKING."""
+    for_types = {
+        part.lineno
+        for node in ast.walk(module)
+        if isinstance(node, ast.If) and dotted(node.test).endswith("TYPE_CHECKING")
+        for part in ast.walk(node)
+        if isinstance(part, ast.Import | ast.ImportFrom)
+    }
+    for found in _imports(path, module):
+        if found.line not in for_types:
+            yield found
+
+
 def dotted(node: ast.expr) -> str:
     """os.path.join as it is written; calls on the way as (), anything else as ?."""
     if isinstance(node, ast.Name):

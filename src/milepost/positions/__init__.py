@@ -2,6 +2,16 @@
 
 Everything here is compared, printed and stored; nothing here changes, waits or asks. The package
 imports only the standard library and `milepost.errors`.
+
+ackset    which messages of one batch are still to be acked (PIP-54)
+ids       positions, message ids, chunk ids, their order, text and bytes
+labels    what clients call their subscriptions, producers and consumers
+names     names of topics and namespaces, as Pulsar writes them
+pages     how a set of indexes is kept
+ranges    a set of indexes, seen as disjoint half-open ranges
+spans     the indexes that one entry holds
+varints   whole numbers in as few bytes as they need, seven bits a byte, low bits first
+verdicts  verdicts on a group's progress, from none to most trouble, and which of several counts
 """
 
 from milepost.positions.ackset import BATCH_SIZE_MAX, AckSet

@@ -14,6 +14,22 @@ Clients read the first half, under the names of the official `pulsar.schema`; br
     history.py              a topic's versions, and every decision about them
 
 Nothing here waits, opens or asks the time.
+
+auto             read whatever a topic has, or write bytes that it takes
+avro             of records, or of dictionaries with a schema of one's own
+avro_reading     can data written with one Avro schema be read with another?
+avro_schema      what a definition in JSON means, as a tree of nodes
+compatibility    may a schema stand beside those that a topic has? The strategies, and the verdict of
+fields           the types of a record's fields, as a class declares them
+history          the versions of a topic's schema, and every decision about them
+json_schema      defined by an Avro schema, written as JSON
+key_value        a key's and a value's
+primitives       numbers, truth, and times, as Java clients write them
+protobuf_native  descriptors, and messages as protobuf writes them
+record           classes that declare their fields, and are Avro schemas by that
+schema           what a client's schema does, and the two that need no library: bytes and strings
+types            what a schema is on the wire: a type, bytes that define it, a name, properties
+validation       is a schema what its type says? Asked before one is registered or compared
 """
 
 from milepost.schemas.auto import AutoConsumeSchema, AutoProduceSchema, schema_of

@@ -6,6 +6,19 @@
     spark.read.format("milepost").option("topic", "events").load()
 
 Importing it needs neither Spark nor Java; what does is imported when it is used.
+
+border                 our errors cross it as one sentence, without the way that they came
+launcher               python workers that import the installed PySpark, and not Spark's archive of it
+listener               writes a query's last progress to its subscription when the query ends
+offsets                how far a query has read, as Spark keeps it
+options                text in, typed values out, strangers refused
+pipelines/             each one file, importable, and a command of `milepost pipeline`
+progress_subscription  the durable subscription of a streaming query, by which the broker knows where
+reading/               from an index range to Arrow batches, over one connection, by compiled loops
+retries                trying again while a broker is away, and no longer than an answer may take
+source                 where Spark's contract meets the rest of this package
+values/                what a topic's schema is in Spark, decoding by it and writing by it
+writing/               rows to topics, once or at least once
 """
 
 from __future__ import annotations

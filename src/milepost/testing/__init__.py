@@ -12,6 +12,19 @@
     damage.py   flipped bits, lost ends, misdirected blocks
 
 Nothing in the product imports this package.
+
+broker       on a free port of this machine, with a data directory of its own, gone afterwards
+clock        a clock that a test turns by hand
+crash        every way a machine may stop in the middle of a workload, one disk each
+cursor_twin  the dumb twin of `Cursor`, a dict from index to state
+damage       bytes that change on disk by themselves
+disk         what of a trace is durable, what is still volatile, what a crash may leave
+faults       which file-system calls fail, and how
+files        a file system in memory that can fail, fill up, forget and lie
+peer         it remembers what the broker sent, and may be slow
+proxy        between a client and a broker, with bad weather made to order
+strategies   hypothesis strategies for Milepost's values, for your tests as for ours
+trace        everything that a workload did to its disk, in order
 """
 
 from milepost.testing.broker import broker

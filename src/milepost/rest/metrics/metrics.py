@@ -165,6 +165,27 @@ class BrokerCollector(Collector):
             ),
             "pulsar_ml_count": ("Logs that are open.", len(broker.topics)),
             "pulsar_broker_topics_count": ("Topics that are open.", len(broker.topics)),
+            **self._storage_rows(),
+        }
+        for name, (doc, value) in rows.items():
+            yield _labelled(name, doc, cluster, value)
+        version = GaugeMetricFamily(
+            "pulsar_version_info", "Which broker this is.", labels=["cluster", "version", "commit"]
+        )
+        version.add_metric([cluster, __version__, ""], 1)
+        yield version
+        yield from self._broker_bytes(cluster)
+        namespaces = Counter(str(topic.name.namespace) for topic in broker.topics.values())
+        family = GaugeMetricFamily(
+            "pulsar_topics_count", "Topics that are open.", labels=NAMESPACE_LABELS
+        )
+        for namespace, count in sorted(namespaces.items()):
+            family.add_metric([cluster, namespace], count)
+        yield family
+
+    def _storage_rows(self) -> dict[str, tuple[str, float]]:
+        broker = self._broker
+        rows: dict[str, tuple[str, float]] = {
             "milepost_schemas": ("Topics that have a schema.", broker.schemas.count),
             "milepost_recovery_entries": (
                 "Entries that this start found in the journal.",
@@ -200,21 +221,7 @@ class BrokerCollector(Collector):
                 "Size of the file system that it lies on.",
                 room.size_bytes,
             )
-        for name, (doc, value) in rows.items():
-            yield _labelled(name, doc, cluster, value)
-        version = GaugeMetricFamily(
-            "pulsar_version_info", "Which broker this is.", labels=["cluster", "version", "commit"]
-        )
-        version.add_metric([cluster, __version__, ""], 1)
-        yield version
-        yield from self._broker_bytes(cluster)
-        namespaces = Counter(str(topic.name.namespace) for topic in broker.topics.values())
-        family = GaugeMetricFamily(
-            "pulsar_topics_count", "Topics that are open.", labels=NAMESPACE_LABELS
-        )
-        for namespace, count in sorted(namespaces.items()):
-            family.add_metric([cluster, namespace], count)
-        yield family
+        return rows
 
     def _broker_bytes(self, cluster: str) -> Iterator[Metric]:
         counters = self._broker.counters

@@ -1,0 +1,85 @@
+"""The rules of the house: rooms, their lists, and how long things may be.
+
+They read the same trees as `rules.py` and are registered in the same table.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+
+from tidy.rules import Found, rule
+from tidy.tree import PRODUCT, Tree
+
+MODULES_MAX = 16
+# Folders that are lists by nature: one file a command, a resource or a group of commands.
+LISTS = {
+    "admin",
+    "broker/connection/handlers",
+    "cli/admin",
+    "rest/resources",
+}
+FUNCTION_LINES_MAX = 70  # without the docstring
+# Loops that are one function because a call for each message would cost more than the rest of it.
+HOT_LOOPS = {
+    ("wire/scanners/send_scan.py", "scan_sends"),
+    ("spark/reading/scan.py", "scan_rows"),
+}
+
+# A line of a package's docstring that names one of its files: the name, two or more
+# spaces, what it is.
+LISTED = re.compile(r"^(?: {4})?(\w+/?) {2,}\S", re.MULTILINE)
+
+
+@rule
+def rooms_are_small(tree: Tree) -> Found:
+    counts: Counter[str] = Counter()
+    for _, inner, _ in tree.product():
+        folder, _, name = inner.rpartition("/")
+        if folder and name != "__init__.py":
+            counts[folder] += 1
+    for folder, count in sorted(counts.items()):
+        if count > MODULES_MAX and folder not in LISTS:
+            yield f"{PRODUCT}{folder}/__init__.py", 1, f"{count} modules, at most {MODULES_MAX}"
+
+
+@rule
+def functions_are_short(tree: Tree) -> Found:
+    for path, inner, module in tree.product():
+        for node in ast.walk(module):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                count = (node.end_lineno or node.lineno) - node.lineno + 1
+                if ast.get_docstring(node):
+                    count -= (node.body[0].end_lineno or 0) - node.body[0].lineno + 1
+                # A constructor is a list of fields, each with its comment.
+                is_list = node.name == "__init__" or (inner, node.name) in HOT_LOOPS
+                if count > FUNCTION_LINES_MAX and not is_list:
+                    yield (
+                        path,
+                        node.lineno,
+                        f"{node.name} has {count} lines, at most {FUNCTION_LINES_MAX}",
+                    )
+
+
+@rule
+def rooms_list_their_files(tree: Tree) -> Found:
+    """The docstring of a package has a line for each file and folder in it, and for no other."""
+    rooms: dict[str, set[str]] = {}
+    for path in tree.texts:
+        if not path.startswith(PRODUCT) or not path.endswith(".py") or path.endswith("_pb2.py"):
+            continue
+        folder, _, name = path.removeprefix(PRODUCT).rpartition("/")
+        if folder and name != "__init__.py":
+            rooms.setdefault(folder, set()).add(name.removesuffix(".py"))
+        above, _, own = folder.rpartition("/")
+        if above:
+            rooms.setdefault(above, set()).add(f"{own}/")
+    for folder, there in sorted(rooms.items()):
+        path = f"{PRODUCT}{folder}/__init__.py"
+        doc = ast.get_docstring(ast.parse(tree.texts.get(path, "")), clean=False) or ""
+        listed = LISTED.findall(doc)
+        for name in sorted(there - set(listed)):
+            yield path, 1, f"{name} is not in the list of files"
+        for name in sorted(set(listed) - there):
+            yield path, 1, f"{name} is in the list and not in the folder"
