@@ -163,6 +163,10 @@ BAD: dict[str, list[tuple[str, str, int]]] = {
         ),
         ("storage/__init__.py", '"""Storage.\n\nfiles  the seam\n"""\n', 1),
     ],
+    "subjects_have_names": [
+        ("broker/x.py", "x = 1  # nobody " + "knows\n", 1),
+        ("docs/x.md", "one\nfor who" + "ever comes\n", 2),
+    ],
     "unit_tests_mirror_sources": [
         ("tests/unit/storage/test_x.py", "", 1),
         ("tests/unit/storage/helpers.py", "", 1),
@@ -240,6 +244,10 @@ GOOD: dict[str, list[tuple[str, str]]] = {
     "functions_are_short": [("broker/x.py", "def f():\n" + "    x = 1\n" * 69)],
     "rooms_list_their_files": [
         ("storage/__init__.py", '"""Storage.\n\nfiles   the seam\nopener  opens\n"""\n'),
+    ],
+    "subjects_have_names": [
+        ("broker/x.py", "x = 1  # no consumer has it\n"),
+        ("tests/unit/test_x.py", "# nobody\n"),
     ],
     "unit_tests_mirror_sources": [
         ("tests/unit/test_main.py", ""),

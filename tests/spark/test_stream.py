@@ -201,7 +201,9 @@ def test_a_subscription_is_one_querys(
 ) -> None:
     publisher.batches(2, of=2)
     consumer = client.subscribe(topic, "taken")
-    with pytest.raises(StreamingQueryException, match=r"subscription taken of .* is somebody else"):
+    with pytest.raises(
+        StreamingQueryException, match=r"subscription taken of .* has another consumer"
+    ):
         sink.run(streaming(subscription="taken").load())
     consumer.close()
 

@@ -1,4 +1,4 @@
-"""The rules of the house: rooms, their lists, and how long things may be.
+"""The rules of the house: rooms, their lists, how long things may be, and sentences with named subjects.
 
 They read the same trees as `rules.py` and are registered in the same table.
 """
@@ -30,6 +30,9 @@ HOT_LOOPS = {
 # A line of a package's docstring that names one of its files: the name, two or more
 # spaces, what it is.
 LISTED = re.compile(r"^(?: {4})?(\w+/?) {2,}\S", re.MULTILINE)
+
+# Words that stand where a subject should.
+FACELESS = re.compile(r"\b(whoever|whomever|somebody|nobody|anybody|thereof)\b", re.IGNORECASE)
 
 
 @rule
@@ -83,3 +86,13 @@ def rooms_list_their_files(tree: Tree) -> Found:
             yield path, 1, f"{name} is not in the list of files"
         for name in sorted(set(listed) - there):
             yield path, 1, f"{name} is in the list and not in the folder"
+
+
+@rule
+def subjects_have_names(tree: Tree) -> Found:
+    """Docstrings, comments, messages and pages say who: the producer, the operator, the waiting consumer."""
+    for path, number, line in tree.lines():
+        if not path.startswith(("src/", "docs/", "README", "CHANGELOG", "SECURITY")):
+            continue
+        for found in FACELESS.finditer(line):
+            yield path, number, f"{found[0]}: name the subject"

@@ -2,7 +2,7 @@
 
     snapshot ─▶ + facts of the journal ─▶ cursor ─▶ Subscription ─▶ feed
 
-Nothing is inflight then, and nobody is connected. A state that cannot be read is put back as it was found,
+Nothing is inflight then, and no client is connected. A state that cannot be read is put back as it was found,
 and the topic is not opened.
 """
 

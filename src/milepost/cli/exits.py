@@ -26,13 +26,13 @@ class Exit(IntEnum):
     """No right, or no valid credentials."""
     NOT_FOUND = 5
     CONFLICT = 6
-    """Somebody else has it: the data directory, the port, the name."""
+    """It is taken already: the data directory, the port, the name."""
     DATA = 7
     """Files that are damaged, or of a newer format."""
     STORAGE = 8
     """The disk or the file system said no."""
     TROUBLE = 9
-    """A group that somebody should look at; only for `progress --check`."""
+    """A group that needs an operator; only for `progress --check`."""
     INTERRUPTED = 130
     CLOSED_PIPE = 141
 

@@ -82,7 +82,7 @@ COMMANDS = {
 
 
 class _PipeClosed(Exception):
-    """Whoever read our output has left. Not an OSError, which click would answer in its own way."""
+    """The reader of our output has left. Not an OSError, which click would answer in its own way."""
 
 
 class _Root(LazyGroup):
@@ -116,8 +116,8 @@ class _Root(LazyGroup):
     help="Milepost: a message broker for official Apache Pulsar clients in which every position "
     "is exact.",
     epilog="Options about the broker may stand before or after the command. Exit codes: 0 done, "
-    "1 a bug, 2 usage or settings, 3 cannot connect, 4 not permitted, 5 not found, 6 taken by "
-    "somebody else, 7 damaged or newer data, 8 disk, 9 a group in trouble.",
+    "1 a bug, 2 usage or settings, 3 cannot connect, 4 not permitted, 5 not found, 6 taken "
+    "already, 7 damaged or newer data, 8 disk, 9 a group in trouble.",
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def milepost() -> None:

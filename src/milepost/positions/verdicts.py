@@ -34,7 +34,7 @@ class Verdict(StrEnum):
 
     @property
     def is_trouble(self) -> bool:
-        """Should somebody look at it?"""
+        """Does it need an operator?"""
         return is_trouble(self)
 
 

@@ -65,7 +65,7 @@ def from_json(text: str) -> Offsets:
 
 
 def checked(found: object) -> Offsets:
-    """Offsets that somebody else wrote: a checkpoint, a manifest, an option."""
+    """Offsets that came from outside (a checkpoint, a manifest, an option), checked."""
     if not isinstance(found, dict):
         raise InvalidCheckpoint(f"offsets {str(found)[:80]!a} are not an object of topic and index")
     for topic, index in found.items():
@@ -141,7 +141,7 @@ def admit(
 
 
 def _shares(waiting: Mapping[str, int], allowed: int) -> dict[str, int]:
-    """`allowed` parted in proportion: exact in the sum, nobody over what it has."""
+    """`allowed` parted in proportion: exact in the sum, no topic over what it has."""
     total = sum(waiting.values())
     if allowed >= total:
         return dict(waiting)

@@ -114,8 +114,8 @@ class Pin:
                 found = _Hold(self._connection, topic, self._name, at_end)
             except ConsumerBusy as error:
                 raise ConsumerBusy(
-                    f"subscription {self._name} of {topic} is somebody else's: one query, one "
-                    f"subscription ({error})"
+                    f"subscription {self._name} of {topic} has another consumer: give each query a "
+                    f"subscription of its own ({error})"
                 ) from None
             self._holds[topic] = found
         return found

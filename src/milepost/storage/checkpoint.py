@@ -8,7 +8,7 @@
     any thread drop the old journal files
 
 A crash before the transaction leaves the old checkpoint in force, and longer ledger files that the next
-one cuts; a crash after it leaves journal files that nobody needs.
+one cuts; a crash after it leaves journal files that are not needed.
 
 A ledger or state that cannot be written is *held*: everything else is recorded, and the journal is kept,
 which has what the held ones would lose. A ledger whose file is short is a loss: that is recorded first, and

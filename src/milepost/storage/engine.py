@@ -83,7 +83,7 @@ class StorageEngine(LoopDisk):
         self.checkpoint_failure: str | None = None
         """Why the last checkpoint failed as a whole; None if it did not."""
         self.checkpoint_failures = 0
-        # Changes that run to their end even if whoever waits for them gives up.
+        # Changes that run to their end even if their caller gives up.
         self._changes: set[asyncio.Task[Any]] = set()
         self._ticker = self._loop.call_later(CHECKPOINT_INTERVAL_S, self._tick)
         self._catalog_queue: SimpleQueue[_CatalogCall | None] = SimpleQueue()
@@ -212,9 +212,9 @@ class StorageEngine(LoopDisk):
                     else:
                         outcomes.append((call, result, None))
         except Exception as error:
-            # Whatever it is: without this thread nobody would be answered again.
+            # Whatever it is: without this thread no call would be answered again.
             outcomes = [(call, None, error) for call in calls]
-        with suppress(RuntimeError):  # the loop is gone: nobody is left to be told
+        with suppress(RuntimeError):  # the loop is gone, and with it the callers
             self._loop.call_soon_threadsafe(_settle, outcomes)
 
     # -- files -------------------------------------------------------------------------------------
@@ -251,8 +251,8 @@ class StorageEngine(LoopDisk):
     async def delete_topic(self, topic: TopicRow, log: Log) -> None:
         """Delete a topic with its ledgers and states.
 
-        Whoever has its states open must not submit facts of them any more: behind the tombstones
-        they would be taken for damage. The log sees to that itself.
+        The caller must not submit facts of its states any more: behind the tombstones they would be
+        taken for damage. The log sees to that itself.
         """
         log.is_deleted = True
         sequence = self.store.journal.last_sequence
@@ -292,7 +292,7 @@ class StorageEngine(LoopDisk):
         )
 
     async def _undisturbed(self, change: Coroutine[Any, Any, T]) -> T:
-        """Half a change is worse than none: it goes on when whoever waits for it is cancelled."""
+        """Run a change to its end even if the caller is cancelled: half a change is worse than none."""
         task = self._loop.create_task(change)
         self._changes.add(task)
         task.add_done_callback(self._changes.discard)
@@ -328,7 +328,7 @@ class StorageEngine(LoopDisk):
         self._start_checkpoint()
 
     async def checkpoint(self) -> None:
-        """Fold the journal into ledgers and catalog. It goes on when whoever waits gives up."""
+        """Fold the journal into ledgers and catalog. It goes on if the caller gives up."""
         while self._checkpoint is not None and not self._checkpoint.done():
             await asyncio.wait([self._checkpoint])
         self._checkpoint = self._loop.create_task(self._fold())

@@ -260,7 +260,7 @@ class Store:
             self.forget_state(state_id)
 
     def delete_files(self, ledgers: Sequence[Ledger]) -> None:
-        """Their catalog rows are gone; a crash before this leaves files that nobody reads."""
+        """Delete files whose catalog rows are gone; a crash before this leaves files that are never read."""
         for ledger in ledgers:
             self.files.delete(ledger_path(ledger.ledger_id))
             self.files.delete(mileposts_path(ledger.ledger_id))
@@ -377,7 +377,7 @@ class Store:
         self._dirty_states.add(state_id)
 
     def close_state(self, state_id: int) -> None:
-        """Nobody will change it for now; the next checkpoint stores what it was."""
+        """Its owner will not change it for now; the next checkpoint stores what it was."""
         self._note_refusals()
         take_snapshot = self._open_states.pop(state_id)
         if state_id in self._dirty_states or state_id in self._storing:
@@ -385,7 +385,7 @@ class Store:
             self._parked[state_id] = Snapshot(self.journal.last_sequence, take_snapshot(), [])
 
     def put_back_state(self, state_id: int, found: Snapshot) -> None:
-        """Whoever opened it could not read it: it is as it was found, and no checkpoint asks for it."""
+        """Its owner could not read it: it is as it was found, and no checkpoint asks for it."""
         del self._open_states[state_id]
         if state_id in self._dirty_states:
             self._dirty_states.discard(state_id)

@@ -71,7 +71,7 @@ class Connection(asyncio.Protocol):
             try:
                 self._session.receive(data)
             except Exception as error:
-                # Of what it has obeyed half of what came, nobody can tell the rest.
+                # Some commands of this read were obeyed and some were not: the connection cannot go on.
                 self._server.broker.unexpected("connection", error)
                 self.abort()
 

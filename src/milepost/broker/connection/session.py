@@ -66,7 +66,7 @@ class Session:
         certificate: Certificate | None = None,
         is_confidential: bool = False,
     ) -> None:
-        """`certificate` is the client's, verified; `is_confidential`: nobody else can read along."""
+        """`certificate` is the client's, verified; `is_confidential`: the connection is encrypted."""
         self.broker = broker
         self.address = address
         self.certificate = certificate
@@ -82,8 +82,8 @@ class Session:
         self.consumers: dict[int, Consumer] = {}
         self.opening: dict[tuple[str, int], Message] = {}
         """Producers and consumers that are being made, by kind and id, with the command that asked
-        for it. Whoever makes one finds another command here, or none, when it was closed meanwhile
-        or the connection is gone."""
+        for it. The code that makes one finds another command here, or none, if it was closed in
+        the meantime or the connection is gone."""
         self.is_writable = True
         self.unwritable_since = 0.0
         self.is_closed = False
@@ -165,7 +165,7 @@ class Session:
         if pending > before and (
             pending >= self._pending_publishes_max or self.broker.pressure.is_high
         ):
-            # Whoever sends faster than the disk takes it waits in its own socket, not in our memory.
+            # What a client sends faster than the disk takes it waits in its own socket, not in our memory.
             self._pause()
         self.flush()
         if self.protocol.has_more and not self._goes_on and self._unheard is None:
@@ -224,7 +224,7 @@ class Session:
             self._end()
 
     def hear_all(self) -> None:
-        """Hear in one go what is left of what was received: nobody's turn comes after this."""
+        """Hear all that was received and is not heard yet, without a pause: the server is stopping."""
         while self._unheard is not None and not self.is_closed:
             self._hear_unheard(waits=False)
         while self.protocol.has_more and not self.is_closed:
@@ -388,7 +388,7 @@ class Session:
         self.refuse(command, error)
 
     def turn_away(self, error: MilepostError) -> None:
-        """Nobody that is known: say so, and end the connection.
+        """Refuse a client that could not prove who it is, and end the connection.
 
         A client that would not hear it yet is let in first, to be told at whatever it asks; nothing
         that it says is heard, and the connection ends when a handshake would have had to.
@@ -530,7 +530,7 @@ class Session:
         self.broker.watchers.forget(self)
 
     def _judge_credentials(self) -> None:
-        """Ask for new credentials when the old ones expire, and end whoever gives none."""
+        """Ask for new credentials when the old ones expire; close the connection if the client gives none."""
         identity, peer = self.credentials.identity, self.protocol.peer
         if identity is None or peer is None:
             return
@@ -551,7 +551,7 @@ class Session:
             self.fail(f"the credentials of role {identity} have expired")
 
     def tick(self, *, keep_alive: bool) -> None:
-        """Once a second: is the handshake done? And with `keep_alive`: is anybody there?"""
+        """Once a second: is the handshake done? And with `keep_alive`: does the client answer?"""
         now = self.broker.clock.monotonic()
         if self._closed_at is not None:
             if now - self._closed_at >= LINGER_S:
@@ -568,7 +568,7 @@ class Session:
         if self.protocol.heard or not self._is_reading:
             self._ping_sent = False
         elif self._ping_sent:
-            # Nobody is there to read what waits; and what it holds is for others now.
+            # The client is gone: it will not read what waits for it, and what it holds goes to others.
             self.broker.counters.connections_closed["keep_alive_timeout"] += 1
             self.abort("it does not answer")
             return

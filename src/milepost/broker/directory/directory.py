@@ -1,6 +1,6 @@
 """The directory: what exists. Tenants, namespaces, topics and partition counts, as the catalog has them.
 
-All of it is kept in memory, so that a look-up asks nobody; a change is in the catalog before it is here.
+All of it is kept in memory, so that a look-up never waits; a change is in the catalog before it is here.
 A change decides by what the catalog holds in its own transaction. Names are taken, and given up, here first:
 so no other request builds on what is being made or deleted.
 """
@@ -105,7 +105,7 @@ class Directory:
         return sorted(name for name in self._partitioned if name.startswith(prefix))
 
     def exists(self, name: TopicName) -> bool:
-        """A topic, partitioned or not, or a partition, whether or not anybody has used it."""
+        """A topic, partitioned or not, or a partition, even if no client has used it yet."""
         if str(name) in self._rows or str(name) in self._partitioned:
             return True
         partitions = self.partitions(name.base) or 0
@@ -217,7 +217,7 @@ class Directory:
         await self._change(store, changed)
 
     async def _delete(self, folder: str, known: dict[str, Doc], name: str) -> None:
-        """Gone before it is durable, so that nobody builds on it meanwhile."""
+        """Gone before it is durable, so that no other request builds on it in the meantime."""
         doc = known.pop(name)
 
         def undo() -> None:

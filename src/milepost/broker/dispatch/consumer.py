@@ -22,8 +22,8 @@ PERMITS_MAX = 2**31 - 1
 
 NO_EPOCH = -1
 
-# A consumer property. Whoever sends it, and consumer epochs, takes a SEEK from the broker: it stays
-# where others are closed when somebody moves the cursor under them.
+# A consumer property. A consumer that sends it, and consumer epochs, understands a SEEK from the broker:
+# it stays connected when an operator or another consumer moves the cursor. Other consumers are closed.
 RESET_PROPERTY = "milepost.reset"
 IN_PLACE = "in-place"
 
@@ -122,7 +122,7 @@ class Consumer:
 
     @property
     def follows(self) -> bool:
-        """Does it go on in place when somebody else moves the cursor?"""
+        """Does it stay connected when an operator or another consumer moves the cursor?"""
         return self.epoch != NO_EPOCH and self.metadata.get(RESET_PROPERTY) == IN_PLACE
 
     @property

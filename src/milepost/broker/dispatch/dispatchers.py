@@ -73,14 +73,14 @@ class Dispatcher:
         self.consumers.remove(consumer)
 
     def room(self) -> int:
-        """Messages that could go out now; 0 when there is nobody to give them to."""
+        """Messages that could go out now; 0 when no consumer can take any."""
         return sum(consumer.permits for consumer in self.consumers if consumer.can_take)
 
     def choose(self, entry: Entry) -> Consumer | None:
         raise NotImplementedError
 
     def pass_over(self, entry: Entry) -> bool:
-        """Nobody was chosen for the entry: note what it waits for. False: later ones wait with it."""
+        """No consumer was chosen for the entry: note what it waits for. False: later entries wait too."""
         return False
 
     def next_called(self, before: int | None) -> Sequence[Range]:
@@ -104,7 +104,7 @@ class Dispatcher:
         message, those of all its chunks. Not told of entries without flags that went out in a run."""
 
     def settled(self, ranges: Sequence[Range]) -> None:
-        """Those indexes are no longer with anybody: acked or released."""
+        """No consumer has those indexes any more: they were acked or released."""
 
     def released(self, consumer: Consumer) -> None:
         """The consumer gave everything back."""

@@ -10,11 +10,11 @@ A producer resends what it has no receipt for: the message anew, or the rest of 
     chunk 0            begins the message; what there was of it is left behind
     the next chunk     is tied to those before it
     one that is there  DUPLICATE: answered, not stored again (on its way to the disk still: UNKNOWN)
-    any other          an orphan: stored, tied to nothing, for nobody
+    any other          an orphan: stored, tied to no message, never delivered
 
 Only of the uuid's newest message is anything remembered, and only of so many uuids: a uuid is a
-producer's name and a sequence id, and a restarted producer may use it again. What is forgotten is looked
-up in the log by whoever owns it; nothing is read here.
+producer's name and a sequence id, and a restarted producer may use it again. The owner of
+the log looks up there what is forgotten here; nothing is read here.
 
 How many messages may be unfinished is limited, for a topic and for each producer: every subscription has
 to wait for them. A producer that begins one more is refused until one of them is finished, or got nothing
@@ -203,8 +203,8 @@ class ChunkedMessages:
             self._drop(next(iter(self._unfinished)))
 
     def judge(self, chunk: ChunkInfo) -> Verdict:
-        """Is the chunk to be stored? If nobody `knows` one that is not its message's first, look in the
-        log before."""
+        """Is the chunk to be stored? If it is not its message's first and is not known here (`knows`), look
+        in the log before you ask."""
         message = self._message_of(chunk)
         if message is None or chunk.is_first or chunk.num_chunks != message.num_chunks:
             return Verdict.NEW

@@ -100,9 +100,9 @@ class Counters:
     # What policies ask for.
     messages_expired: int = _count("Messages acked because they were too old.")
     messages_evicted: int = _count("Messages acked because a backlog was past its quota.")
-    subscriptions_expired: int = _count("Subscriptions deleted because nobody had used them.")
+    subscriptions_expired: int = _count("Subscriptions deleted because no consumer had used them.")
     ledgers_trimmed: int = _count(
-        "Ledgers dropped because nobody needs them and retention is over."
+        "Ledgers dropped because no subscription needs them and retention is over."
     )
     producers_forgotten: int = _count(
         "Producers whose sequence ids were forgotten because they were gone for long."

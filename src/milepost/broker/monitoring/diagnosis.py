@@ -7,8 +7,8 @@ was published. The broker sees what a monitor of positions cannot: permits, conn
     CONSUMING        acks come, at least as fast as messages; when it will be done, if that can be said
     SLOW             acks come, but messages come faster
     RESET_PENDING    connected consumers have not obeyed the last reset yet
-    NO_CONSUMER      there is something to do and nobody is connected
-    STARVED          there is something to do, and the consumers ask for nothing
+    NO_CONSUMER      messages are ready, and no consumer is connected
+    STARVED          messages are ready, and the consumers ask for none
     STALLED          consumers hold messages and ack none
     BLOCKED_BY_HOLE  later messages are acked, and the oldest one is not: it keeps all of them
     DAMAGED          the topic takes no messages: some are lost, or its ledgers cannot be written
@@ -48,7 +48,7 @@ class Hole(NamedTuple):
     age_ms: int
     """Since it was published."""
     holder: str
-    """The consumer that has it; empty: nobody."""
+    """The consumer that has it; empty if none has."""
     delivery_count: int
     """How often it was delivered, as far as that is counted."""
 
@@ -83,7 +83,7 @@ def judge(
             return Judged(Verdict.CAUGHT_UP, f"{delayed} delayed, none of them due")
         return Judged(Verdict.CAUGHT_UP, "everything is acked")
     if not consumers:
-        return Judged(Verdict.NO_CONSUMER, f"{ready} ready, and nobody is connected")
+        return Judged(Verdict.NO_CONSUMER, f"{ready} ready, and no consumer is connected")
     watched = f"in the last {recent.seconds:.0f} s"
     if hole is not None and recent.messages_acked and not recent.has_moved:
         return Judged(
@@ -128,7 +128,7 @@ def _can_take(consumer: Asking) -> bool:
 
 
 def _with(hole: Hole) -> str:
-    return f"with {hole.holder}" if hole.holder else "with nobody"
+    return f"with {hole.holder}" if hole.holder else "with no consumer"
 
 
 def _names(names: Sequence[str]) -> str:

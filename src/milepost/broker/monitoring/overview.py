@@ -1,6 +1,6 @@
 """Overview: the progress of many subscriptions, trouble first.
 
-Topics that nobody has used since the start are opened on the way: their subscriptions have a progress too.
+Topics that no client has used since the start are opened on the way: their subscriptions have a progress too.
 Each line is one moment; between lines others have their turn, so that asking for a thousand of them delays
 no publish by more than a few of them take.
 """
@@ -37,8 +37,8 @@ async def overview(
 async def survey(
     broker: Broker, names: Iterable[TopicName], subscription: str | None = None
 ) -> AsyncIterator[Progress]:
-    """The lines as they are found, each of the moment at which it is given; for whoever has more to do
-    with each, so that this is done in slices too."""
+    """Yield the lines as they are found, each true at the moment it is given. A caller that does more
+    work with each line does that in slices too."""
     slices = Slices(broker.clock)
     for name in names:
         try:

@@ -52,7 +52,7 @@ class Room(NamedTuple):
 
 
 def room_at(data: Path) -> Room | None:
-    """None where nobody can tell."""
+    """The free and total space of the disk; None where the file system does not say."""
     try:
         found = os.statvfs(data)
     except (OSError, AttributeError):
@@ -70,7 +70,7 @@ class Health:
         """Return when a message has made its way; raise if it cannot."""
         if self._running is None or self._running.done():
             self._running = asyncio.get_running_loop().create_task(self._check())
-            # Somebody may have given up waiting when it fails.
+            # If the check fails after its last caller has given up, asyncio must not warn.
             self._running.add_done_callback(lambda task: task.cancelled() or task.exception())
         await asyncio.shield(self._running)
 

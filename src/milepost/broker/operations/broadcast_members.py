@@ -3,7 +3,7 @@
 A member is a state of its own in the catalog, beside its group's; both are made before the SUBSCRIBE that
 asked for them is answered. That a member is connected is stored when it comes, and for how long it has been
 away now and then: so one that a crash cuts off is not taken for one that left long ago, and a wall clock that
-jumps makes nobody older. `tick` forgets those that were away for long; a group itself is deleted as any
+jumps makes no member older. `tick` forgets those that were away for long; a group itself is deleted as any
 subscription is, with its members.
 """
 

@@ -1,14 +1,14 @@
 """Housekeeping: at intervals, do what retention, expiry and quotas ask for. The decisions are elsewhere.
 
     expire        acks what is older than its topic's `messageTTL`          (skipping.py)
-    check quotas  closes producers, or acks the oldest messages             (quota.py)
-    trim          drops ledgers that nobody needs any more                  (retention.py)
-    compact       compacts topics that have grown past their threshold      (compaction.py)
-    forget        forgets the sequence ids of producers that are gone for long  (dedup.py)
-    drop idle     deletes subscriptions that nobody has used for as long as their policy says
-    drop unused   deletes topics that nobody has used for as long as their policy says
+    check quotas  closes producers, or acks the oldest messages             (backlog_quota.py)
+    trim          drops ledgers that no subscription needs any more         (retention.py)
+    compact       compacts topics that have grown past their threshold      (compaction_run.py)
+    forget        forgets the sequence ids of producers that are gone for long  (topic/dedup.py)
+    drop idle     deletes subscriptions that no consumer has used for as long as their policy says
+    drop unused   deletes topics that no client has used for as long as their policy says
 
-A topic that nobody has opened since the start is left alone until somebody does.
+A topic that was not opened since the start is left alone until a client opens it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Housekeeping:
         self._trimming: set[Topic] = set()
         # A checkpoint is on its way that leaves producers out.
         self._forgetting = False
-        # Topics that nobody uses, and since when that has been seen.
+        # Topics that no client uses, and since when that has been seen.
         self._unused: dict[Topic, float] = {}
         # The same of subscriptions, with what had gone through them then.
         self._idle: dict[Subscription, tuple[tuple[int, ...], float]] = {}
@@ -82,8 +82,8 @@ class Housekeeping:
         return [topic for topic in self._broker.topics.values() if topic.name.is_persistent]
 
     def _each(self, work: Callable[[Topic, int], None]) -> None:
-        """Do something for every topic, and tell it the time; one whose ledgers cannot be read keeps
-        nobody else from it."""
+        """Do the work for every topic, with the time. If the ledgers of one topic cannot be read, the
+        work goes on with the next."""
         now_ms = self._broker.clock.wall_ms()
         for topic in self._topics():
             try:
@@ -246,7 +246,7 @@ class Housekeeping:
 
     async def _drop_subscription(self, subscription: Subscription) -> None:
         if subscription.consumers:
-            return  # somebody has come meanwhile
+            return  # a consumer has come in the meantime
         topic = subscription.topic
         try:
             await self._broker.delete_subscription(subscription)
@@ -269,7 +269,7 @@ class Housekeeping:
                 self._broker.spawn(self._drop(topic))
 
     async def _drop(self, topic: Topic) -> None:
-        """Unless somebody has come meanwhile."""
+        """Delete the topic, unless a client has come in the meantime."""
         if not _is_unused(topic):
             return
         try:
@@ -279,7 +279,7 @@ class Housekeeping:
 
 
 def _trace(subscription: Subscription) -> tuple[int, ...]:
-    """What changes when somebody uses it; expiry and quotas, which move it too, do not."""
+    """Numbers that change when a consumer uses the subscription, and not when expiry or a quota moves it."""
     tally = subscription.tally
     return (tally.flowed_ms, tally.settled_ms, subscription.cursor.epoch)
 

@@ -68,7 +68,7 @@ class Steward:
             self.adopt(topic)
         switching = [self._switching[topic] for topic in topics if topic in self._switching]
         if switching:
-            # Whoever asked may leave; the switch goes on.
+            # The request may be cancelled; the switch goes on.
             await asyncio.wait(switching)
             for one in switching:
                 one.result()
@@ -169,7 +169,7 @@ class Steward:
         except MilepostError as error:
             logger.error("%s: deduplication could not be switched: %s", topic, error)
             done.set_exception(error)
-            done.exception()  # heard, also when nobody waits
+            done.exception()  # so that asyncio does not warn if no request waits
         else:
             done.set_result(None)
         finally:

@@ -1,7 +1,8 @@
 """Upkeep: what operators do to topics. Create, unload, terminate, truncate, trim, delete.
 
 A topic that is closed, for good or to be opened again, is drained first: its producers are told to go,
-what they sent is answered, acks are on disk; only then its states are closed. Meanwhile nobody opens it.
+what they sent is answered, acks are on disk; only then its states are closed. No client can
+open it before that.
 
     close_topic(topic)  ─▶ producers out ─▶ journal empty ─▶ consumers out ─▶ states closed
     delete_topic(name)  ─▶ the same ─▶ catalog and files
@@ -130,7 +131,7 @@ async def _roll(topic: Topic) -> None:
 
 @asynccontextmanager
 async def _closed(broker: Broker, topic: Topic) -> AsyncIterator[None]:
-    """The topic is drained and closed; while the block runs, nobody opens it again."""
+    """The topic is drained and closed; while the block runs, no client can open it again."""
     name = str(topic.name)
     topic.check_open()
     if name in broker.opening or broker.topics.get(name) is not topic:
@@ -155,7 +156,7 @@ async def _drain(broker: Broker, topic: Topic) -> None:
     await _flush(broker)  # so that what was sent so far gets its receipts
     put_out_producers(broker, topic)
     # What was sent is stored or refused, and the log has nothing on its way: or it would become
-    # visible to cursors that nobody asks any more.
+    # visible to cursors that have been closed.
     await _flush(broker)
     for subscription in list(topic.subscriptions.values()):
         for consumer in list(subscription.consumers):
@@ -165,14 +166,14 @@ async def _drain(broker: Broker, topic: Topic) -> None:
 
 
 async def _flush(broker: Broker) -> None:
-    # Whoever waits for what is refused has been told; what is closed is as the journal has it.
+    # Producers and consumers have been told what was refused; the states are closed as the journal has them.
     with suppress(PersistenceError):
         await broker.engine.flush()
 
 
 def _close_states(broker: Broker, topic: Topic) -> None:
-    """What is known of its subscriptions is the store's again. A read may still come back: nothing of
-    it is for anybody."""
+    """Give the states of its subscriptions back to the store. A read may still come back: what it
+    brings is dropped."""
     for subscription in topic.subscriptions.values():
         for part in subscription.parts():
             part.dispatcher = part.journal = None
@@ -213,7 +214,7 @@ async def terminate(broker: Broker, topic: Topic) -> Position:
 
 
 def check_unused(topic: Topic) -> None:
-    """`PreconditionFailed` while anybody is connected."""
+    """Raise `PreconditionFailed` while a producer or consumer is connected."""
     producers = len(topic.producers)
     consumers = sum(len(one.consumers) for one in topic.subscriptions.values())
     if producers or consumers:
@@ -310,8 +311,8 @@ async def truncate(broker: Broker, topic: Topic) -> None:
 
 
 async def trim(broker: Broker, topic: Topic) -> int:
-    """Drop ledgers that no durable subscription needs any more; returns how many. What nobody
-    subscribes to, nobody needs."""
+    """Drop ledgers that no durable subscription needs any more; returns how many. A topic without
+    subscriptions needs none."""
     return await trim_to(broker, topic, trimmable_index(topic))
 
 

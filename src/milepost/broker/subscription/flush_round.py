@@ -29,7 +29,7 @@ class Round:
         """`on_error` is told of a feed, session or work that broke down: the others go on."""
         self._on_error = on_error
         self._loop = asyncio.get_running_loop()
-        # A round is on its way. Invariant: true if anybody waits for one.
+        # A round is on its way. Invariant: true if a feed, a session or some work waits for one.
         self._is_due = False
         self._feeds: deque[Callable[[], None]] = deque()
         self._sessions: list[Flushable] = []

@@ -60,7 +60,7 @@ class Outbox:
         self._cursor = cursor
         self._journal = journal
         self._on_let_out = let_out
-        # Whose deliveries wait; mostly nobody's.  Invariant: what `Consumer.held` has.
+        # The consumers whose deliveries wait; mostly none.  Invariant: what `Consumer.held` has.
         self._holding: dict[Consumer, Held] = {}
 
     def send(

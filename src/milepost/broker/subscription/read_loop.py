@@ -53,7 +53,7 @@ class Feed:
         self._loop = asyncio.get_running_loop()
         self._is_scheduled = False
         self._is_reading = False
-        # What was offered last and nobody could take: offered again when something changes.
+        # What was offered last and no consumer could take: offered again when something changes.
         self._in_vain: Range | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_resting = False
@@ -164,7 +164,7 @@ class Feed:
             self._go_on()
 
     def _skip(self, index: int, error: Exception) -> None:
-        """An entry cannot be read: say so and pass it over, so that it costs nobody else."""
+        """Log that an entry cannot be read, and pass it over, so that consumers get the entries behind it."""
         if not isinstance(error, NotFound):  # else it was trimmed while it was looked for
             logger.error("%s: %s", self._subscription, error)
         self._subscription.pass_over_unreadable(index)

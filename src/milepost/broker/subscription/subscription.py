@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 # Entries that are dealt with one by one in one go: some ten microseconds each. Then others have a turn.
 SINGLES_MAX = 64
 
-# The holder of what goes to nobody. Consumers are numbered from 1.
+# The holder of what goes to no consumer. Consumers are numbered from 1.
 _NO_CONSUMER = 0
 
 
@@ -87,7 +87,7 @@ class Subscription(Parts):
         """How messages are shared out; None while there never was a consumer."""
         self.consumers: list[Consumer] = []
         self.wake: Callable[[], None] = lambda: None
-        """Ask for a dispatch soon; set by whoever feeds this subscription."""
+        """Ask for a dispatch soon; the read loop of this subscription sets it."""
         self.wake_after: Callable[[float], None] = lambda seconds: None
         """The same, but not before so many seconds."""
         self.rest: Callable[[], None] = lambda: None
@@ -102,7 +102,7 @@ class Subscription(Parts):
         self.tell_sought: Callable[[Consumer], None] = lambda consumer: None
         """Tell a consumer that follows in place that the cursor was moved: its epoch has grown."""
 
-        # Where to look for ready indexes: behind those that nobody may have just now.
+        # Where to look for ready indexes: behind those that no consumer may have just now.
         self._scan_index = 0
         # Messages that are asked for in one go: few while entries have to be dealt with one by one.
         self._demand_max = NO_LIMIT
@@ -229,8 +229,8 @@ class Subscription(Parts):
         return min([self.cursor.end if ready is None else ready, *self.handovers.next_indexes()])
 
     def offer(self, entries: Sequence[Entry], epoch: int, *, at_once: bool = False) -> bool:
-        """Give entries that were read to whoever may have them. True: that took long enough, and it
-        is the turn of others now.
+        """Give entries that were read to the consumers that may have them. True: that took long enough,
+        and it is the turn of others now.
 
         PIP-194 stage 2: entries read under an older epoch of the cursor are dropped here. So are
         those that something came before while they were read: a message that was released, say, or a
@@ -326,7 +326,7 @@ class Subscription(Parts):
         span = Span(entry.last_index - entry.count + 1, entry.count)
         shown = cursor.ready_set(span)
         if shown is not None and shown.is_empty:
-            return  # acked, or with somebody else, since it was read
+            return  # acked, or delivered to another consumer, since it was read
         redelivery_count = cursor.redelivery_count(span)
         went = cursor.deliver(span.first_index, span.end_index, consumer.holder)
         frames = entry_frame(
@@ -427,7 +427,7 @@ class Subscription(Parts):
         dispatched; a chunk that is part of no message; what an operator skips."""
         for first, end in ranges:
             self.cursor.call_back(first, end)
-            # To nobody: but an ack without a delivery might be one from before a seek.
+            # To no consumer. Without a delivery the ack could be taken for one from before a seek.
             self.cursor.admit(first, end)
             self.cursor.deliver(first, end, _NO_CONSUMER)
         if ranges:
@@ -436,8 +436,8 @@ class Subscription(Parts):
             self.tally.messages_acked -= acked.count
 
     def skip(self, end_index: int) -> int:
-        """Everything below an index is done, whoever has it: it expired, or somebody decided so. How
-        many messages that were not."""
+        """Ack everything below an index, also what consumers hold: it expired, or an operator skipped it.
+        Returns how many messages were not acked before."""
         acked = self.cursor.skip(min(end_index, self.cursor.end))
         self._note(acked)
         self.tally.messages_acked -= acked.count
@@ -534,10 +534,10 @@ class Subscription(Parts):
         if epoch != NO_EPOCH:
             consumer.epoch = max(consumer.epoch, epoch)
         if ids and self.dispatcher.releases_by_id:
-            # What is with somebody else by now stays there, and so does its key.
+            # What another consumer has by now stays there, and so does its key.
             held = self.cursor.inflight_of(consumer.holder)
             if consumer.held is not None:
-                # On their way: nobody has them to give back.
+                # On their way: the consumer does not have them yet and cannot give them back.
                 held.discard_all(consumer.held.indexes)
             asked = self._whole_messages(addresses.released_ranges(self.topic, ids), consumer)
             ranges = [held_one for one in asked for held_one in held.within(*one)]

@@ -26,7 +26,7 @@ batch that says 0, then {1, 2} as a batch that says 1, which that guess (2) woul
 a user who gives two messages of a batch the same id would lose the next one. Even the true highest id
 (4) drops the second batch. What is left is small: a resent batch is known by its first id, exactly;
 but an application that resumes behind `last_sequence_id` after C++ batches may store the rest of the
-last batch again. A duplicate can be recognised by its reader, a lost message by nobody.
+last batch again. A reader can recognise a duplicate; no reader can recognise a lost message.
 
 **Chunks** share one sequence id and are judged as one message (PIP-107). Once the last chunk is pushed
 the rules above hold for each of them. Before that the message is *unfinished*: a chunk must be the
@@ -171,7 +171,7 @@ class Dedup:
 
     def __init__(self, *, producers_max: int = PRODUCERS_MAX) -> None:
         """Nothing known: right for a topic that begins to look for duplicates now. Ids of entries
-        stored before mean nothing, for nobody held the producers to their order."""
+        stored before mean nothing: the producers were not held to their order then."""
         assert producers_max > 0, producers_max
         self._producers = {}
         self._inactive = {}
@@ -326,8 +326,8 @@ class Dedup:
     def restore(
         cls, data: bytes | memoryview, now: float, *, producers_max: int = PRODUCERS_MAX
     ) -> tuple[Dedup, int]:
-        """The state in these bytes and the end index it speaks of. Nobody is connected; how long
-        they are gone counts from now, for they could not come while the broker was away."""
+        """The state in these bytes and the end index it speaks of. No producer is connected.
+        How long each is gone counts from now, for it could not come while the broker was away."""
         data = memoryview(data)
         if not data:
             raise CorruptData("a dedup snapshot of no bytes")

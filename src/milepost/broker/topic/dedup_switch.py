@@ -28,7 +28,7 @@ async def switch(broker: Broker, topic: Topic) -> None:
                     producer.peer.hold()
             if topic.log.next_index != topic.log.end_index:
                 await broker.engine.flush()
-                continue  # somebody may have come meanwhile
+                continue  # a producer may have come in the meantime
             if topic.policies.deduplication:
                 await _begin(broker, topic)
             else:

@@ -1,7 +1,7 @@
-"""Non-persistent topics: messages go to whoever is there, and are gone.
+"""Non-persistent topics, which store nothing: messages go to the consumers that are connected.
 
 The same topic, cursor and dispatch as everywhere, over a log that has no journal: what is appended is
-visible in the next turn of the loop, what was sent is done, and what nobody took in time is dropped and
+visible in the next turn of the loop, what was sent is done, and what no consumer took in time is dropped and
 counted. A receipt says that the message was seen, no more. Nothing of it survives its last client, but for
 the name of one that an operator has made: that stays until the topic is unloaded.
 
@@ -51,7 +51,7 @@ class Memory:
     refused_through = -1
 
     def __init__(self, schedule: Callable[[Callable[[], None]], object]) -> None:
-        # Its ledgers never leave memory: nobody asks for a file.
+        # Its ledgers never leave memory: they never ask for a file.
         self.files = cast("Files", None)
         self.on_visible: Callable[[], None] = lambda: None
         """Called when everything that waited has been answered."""
@@ -138,7 +138,7 @@ class VolatileTopic(Topic):
 
 
 class VolatileSubscription(Subscription):
-    """Nobody owes it an ack: what was sent is done."""
+    """A subscription that waits for no acks: what was sent is done."""
 
     def _delivered(
         self, consumer: Consumer, went: Delivered, buffers: list[Buffer], run: Sequence[Entry]

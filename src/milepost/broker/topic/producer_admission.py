@@ -1,7 +1,7 @@
 """Admissions: producers come, wait for their turn, are displaced, and leave.
 
-`access.py` decides who may have a topic; this file performs what it decided: topic epochs are durable
-before anybody is told of them, whoever is displaced is told, whoever waited has its turn.
+`producer_access.py` decides which producers may have a topic; this file performs what it decided. A topic
+epoch is durable before any producer is told of it; a displaced producer is told; a waiting one has its turn.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Admissions:
         self._broker = broker
 
     def remove(self, producer: Producer) -> None:
-        """A producer is gone; whoever waited for that has its turn."""
+        """A producer is gone; the producer that waited for that has its turn."""
         if producer.is_closed:
             return
         producer.is_closed = True
@@ -42,7 +42,7 @@ class Admissions:
                 self._broker.spawn(self._promote(topic, decided))
 
     async def _promote(self, topic: Topic, admission: Admission[Producer]) -> None:
-        """Whoever waited for exclusive access has its turn."""
+        """Grant exclusive access to the producer that waited for it."""
         try:
             await self.grant(topic, admission)
         except MilepostError as error:

@@ -96,7 +96,7 @@ class Topic:
         self.on_stored: Callable[[], None] = lambda: None
         """Called when sequence ids became durable."""
         self.afterwards: Callable[[Callable[[], None]], None] = lambda work: work()
-        """Do something when consumers have got what is visible now; set by whoever runs the rounds."""
+        """Do something when consumers have got what is visible now; the topic loader sets it."""
         self.counters = counters or Counters()
         """Of the whole broker."""
         self.now_ms = now_ms
@@ -108,7 +108,7 @@ class Topic:
         self.dispatch_throttle: Throttle | None = None
         """How fast messages may go out, to all subscriptions together."""
         self.throttle: PublishThrottle | None = None
-        """Holds producers that are too fast; None: nobody is."""
+        """Holds producers that are too fast. None means there is no limit."""
         self.group_throttle: PublishThrottle | None = None
         """The same for all topics of its resource group together."""
         self.chunked = ChunkedMessages(now_s=now_s)
@@ -159,7 +159,7 @@ class Topic:
         return bool(self.row.doc.get("terminated"))
 
     def check_open(self) -> None:
-        """Whoever waited while it was opened must not join what was closed meanwhile."""
+        """A client that waited for the topic to open must not join one that was closed in the meantime."""
         if self.is_closed:
             raise ServiceNotReady(f"{self.name} was closed meanwhile")
 
@@ -365,7 +365,7 @@ class Topic:
     def _refuse(self, publication: Publication, error: PersistenceError) -> None:
         producer = publication.producer
         self.counters.publishes_refused[error_name(error)] += len(publication.answers)
-        # Once for each failure, by whoever hears of it first: what was sent since is not refused.
+        # Once for each failure, by the first publication that it refuses: what was sent since is not refused.
         through = self.log.refused_through
         if through != self._chunks_refused:
             self._chunks_refused = through

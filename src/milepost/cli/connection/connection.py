@@ -81,10 +81,15 @@ def connection_options(*, hidden: bool) -> list[click.Option]:
         option(
             "--auth-params", metavar="TEXT", help="As pulsar-admin's: token:…, file:///…, JSON."
         ),
-        option("--tls-trust-cert-path", "tls_trust_certs", metavar="FILE", help="Whom to trust."),
+        option(
+            "--tls-trust-cert-path",
+            "tls_trust_certs",
+            metavar="FILE",
+            help="The certificate authorities to trust.",
+        ),
         option("--tls-cert", "tls_certificate", metavar="FILE", help="A certificate of your own."),
         option("--tls-key", "tls_key", metavar="FILE", help="The key of that certificate."),
-        option("--tls-allow-insecure", is_flag=True, help="Trust anybody."),
+        option("--tls-allow-insecure", is_flag=True, help="Trust any server."),
         # Milepost always verifies names; the flag of pulsar-admin asks for nothing else.
         click.Option(
             ["--tls-enable-hostname-verification"], is_flag=True, hidden=True, expose_value=False

@@ -49,7 +49,7 @@ class RemoteCommand(click.Command):
 
 
 def _is_admin_error(error: Exception) -> bool:
-    # Whoever raised one has loaded the module; nobody else need pay for it.
+    # The code that raised one has loaded the module; other commands need not pay for it.
     module = sys.modules.get("milepost.admin.errors")
     return module is not None and isinstance(error, module.AdminError)
 

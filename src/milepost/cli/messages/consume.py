@@ -4,7 +4,7 @@
     milepost consume orders --exit --json | jq .data
     milepost consume orders -s billing -n 10          # as a subscription: printed, then acked
 
-Without a subscription nothing is acked and nobody's progress moves. Of several partitions the
+Without a subscription nothing is acked and no progress moves. Of several partitions the
 messages of each come in order.
 """
 
@@ -210,7 +210,7 @@ class Printer:
         self._dirty.set()
 
     async def run(self) -> None:
-        """Ends by an error only: whoever read the output has left, or an ack was refused."""
+        """Ends by an error only: the reader of the output has left, or an ack was refused."""
         while True:
             await self._dirty.wait()
             await asyncio.sleep(FLUSH_S)

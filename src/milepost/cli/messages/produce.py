@@ -189,7 +189,7 @@ class Window:
         self._count += 1
 
     def open(self) -> None:
-        """Let everybody in: nobody leaves any more."""
+        """Let every waiting send in: no receipt will make room any more."""
         self._count = 0
         self._room.set()
 
@@ -228,7 +228,7 @@ async def _await_receipts(
             if show_ids:
                 click.echo(str(message_id))
     finally:
-        window.open()  # whoever waits for room finds out that this has ended
+        window.open()  # a send that waits for room finds out that this has ended
     return count
 
 

@@ -3,7 +3,7 @@
     milepost progress                      every group, one line each
     milepost progress -g billing           its partitions and clients, with totals
     milepost progress --watch 2 -n public/default
-    milepost progress --check              exit code 9 if somebody should look
+    milepost progress --check              exit code 9 if a group needs an operator
 
 The numbers and verdicts are the broker's (docs/progress.md); here they are only added up and printed.
 """

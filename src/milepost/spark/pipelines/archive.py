@@ -1,13 +1,14 @@
 """`archive`: a topic into a lake, exactly once.
 
 The lake knows how far it is; a step reads from there to the end, or as far as a limit allows, and
-publishes what it wrote at once. Killed at any moment it leaves files that nobody names, and the next step
-begins where the last published one ended. Up to now, or on and on until it is told to stop; small files are
-merged on the way. Beside the bytes of a value stands what the topic's schema makes of it (schema_columns.py).
+publishes what it wrote at once. Killed at any moment it leaves files that no manifest names, and the next
+step begins where the last published one ended. It ends at the topic's end, or goes on until it is told to
+stop; small files are merged on the way. Beside the bytes of a value stands what the topic's schema makes of
+it (schema_columns.py).
 
     summary = archive(spark, read_options({"topic": "events"}), Path("lake"))
     summary.messages
-    archive(spark, options, Path("lake"), until=stop, every_s=10)    # until somebody sets the event
+    archive(spark, options, Path("lake"), until=stop, every_s=10)    # until the event is set
 """
 
 from __future__ import annotations
@@ -203,7 +204,7 @@ def archive(
                 break
             total = done + work.look()
     except Exception:
-        # Whoever stops us may stop Spark too: what was under way then is as if it had never been.
+        # The program that stops us may stop Spark too: what was under way then is as if it had never been.
         if until is None or not until.is_set():
             raise
     finally:

@@ -183,7 +183,7 @@ def _latency(samples: DataFrame) -> DataFrame:
 
 
 def _holes(samples: DataFrame) -> DataFrame:
-    """Every hole that was the oldest of its partition when somebody looked."""
+    """Every hole that was the oldest of its partition in a sample."""
     from pyspark.sql import functions as F
 
     last = samples.groupBy("part_topic", "subscription", "member").agg(

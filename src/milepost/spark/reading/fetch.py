@@ -34,7 +34,7 @@ from milepost.wire.metadata import message_count
 # Entries are decoded in groups: large enough to cost little each, small enough for an executor's memory.
 GROUP_SIZE_MAX: Final = 4 << 20
 GROUP_MESSAGES_MAX: Final = 32_768
-# The first group is small, so that whoever wants ten rows need not wait for thousands.
+# The first group is small, so that a query of ten rows need not wait for thousands.
 FIRST_GROUP_SIZE: Final = 128 << 10
 
 # Without a word for so long, the broker is asked whether there is anything at all.

@@ -4,7 +4,7 @@ Ids by index and by time are asked of Milepost on the wire, of Apache Pulsar ove
 everything else is found by looking at entries, which carry the index of their last message.
 
     places = Places(link, "persistent://public/default/t")
-    places.end_index()                     # behind the last message that anybody may read
+    places.end_index()                     # behind the last message that a reader may have
     places.resolve(Bound("timestamp", 1700000000000))
 """
 

@@ -1,6 +1,6 @@
 """Publishing from a task: rows to batches, receipts awaited, numbers that make a repetition harmless.
 
-A publisher is one producer on one link. Its messages are numbered by whoever gives them; the broker says at
+A publisher is one producer on one link. The caller numbers its messages; the broker says at
 the start which number it has seen last, and what is not above it is left out. So a task that is tried again,
 with the same name and numbers, adds what is missing and nothing else, where deduplication is on.
 

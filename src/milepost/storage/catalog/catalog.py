@@ -52,7 +52,7 @@ class Snapshot(NamedTuple):
     """Facts up to this journal sequence are part of it."""
     data: bytes | None
     facts: list[bytes]
-    """Facts that no snapshot holds yet, in order, for a state that nobody has opened since."""
+    """Facts that no snapshot holds yet, in order, for a state that was not opened since."""
 
 
 class Meta(NamedTuple):

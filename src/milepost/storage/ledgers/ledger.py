@@ -224,7 +224,7 @@ class Ledger:
                 logger.error("%s is missing, with %d entries", path, self.stored.entries)
             return
         except OSError:
-            return  # whoever needs its bytes will say so
+            return  # the first read of its bytes will raise
         if not FileHeader.is_whole(head):
             logger.warning("%s: its header is damaged", path)
             return
@@ -312,7 +312,7 @@ class Ledger:
         stored = self.stored
         rows_stored = self._rows_stored
         rows, crc = b"", stored.mileposts_crc
-        if self._mileposts is not None:  # else nobody has added any: it is being sealed
+        if self._mileposts is not None:  # else no entry was added: it is being sealed
             rows = self._mileposts.tail_bytes(rows_stored, self.entries)
             crc = google_crc32c.extend(crc if rows_stored else 0, rows)
         start = stored.size_bytes or HEADER_SIZE

@@ -1,9 +1,9 @@
 """A log: one topic's ordered ledgers. It appends, rolls, trims, and owns the next index.
 
 The next index is not a counter: it is where the last block that went to the journal ends, and when the
-journal refuses that block, where the last durable one ends. An index that nobody could see is given
-again; one that anybody could see never is. Positions are not given again at all: behind a refused
-block a new ledger begins.
+journal refuses that block, where the last durable one ends. An index that no client could see is
+given again; one that a client could see never is. Positions are not given again at all: behind a
+refused block a new ledger begins.
 
     append ──▶ journal ──▶ durable: admitted to its ledger, visible, `done(None)`
                       └──▶ refused: everything staged is dropped, `done(error)`
@@ -102,7 +102,7 @@ class Log:
         self._staged_ledger: Ledger | None = None
         self._staged_end = 0
         # Behind a refused block the open ledger takes nothing more: its next entries were lost
-        # before anybody saw them, and no position is given twice.
+        # before a client saw them, and no position is given twice.
         self._must_roll = False
         self.damage: str | None = None
         """Why nothing may be appended: acknowledged data could not be read back. Needs repair."""
@@ -539,7 +539,7 @@ def _fits(block: Block, first_index: int, end: int) -> bool:
 
 
 class _Answer:
-    """The journal's answer to one staged block or ledger: the log first, then whoever waits."""
+    """The journal's answer to one staged block or ledger: the log hears it first, then the caller."""
 
     __slots__ = ("_done", "_log")
 

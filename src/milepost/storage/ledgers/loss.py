@@ -1,7 +1,7 @@
 """A loss: acknowledged entries of one ledger that are gone from its file.
 
 A file that is shorter than the catalog says has lost what lay behind its end. The catalog remembers that
-until an operator accepts it: until then the topic takes no messages, so that nobody mistakes what is left
+until an operator accepts it: until then the topic takes no messages, so that no reader mistakes what is left
 for all there was. The rest of the file stays where it is; zeros take the place of what is lost, so that
 entries that come behind it have their place, and a reader is told which entry it cannot have.
 """

@@ -187,7 +187,7 @@ class Mileposts:
         mapped_end = min(end_id, self._mapped_count)
         rows: list[Row] = []
         if entry_id < mapped_end:
-            # The last page first: it may be all, and whoever reads on asks for it again.
+            # The last page first: it may be all, and the next read begins in it.
             words, first = self._page_of(mapped_end - 1)
             if entry_id < first:
                 words, first = self._read(entry_id, mapped_end), entry_id

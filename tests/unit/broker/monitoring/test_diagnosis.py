@@ -50,7 +50,7 @@ def counts(ready: int = 0, inflight: int = 0, delayed: int = 0, acked: int = 0) 
         ),
         (
             "BLOCKED_BY_HOLE",
-            "with nobody",
+            "with no consumer",
             (counts(5, 1), [BUSY], recent(acked=8, moved=False)),
             {"hole": HOLE._replace(holder="")},
         ),

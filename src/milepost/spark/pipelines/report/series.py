@@ -77,7 +77,7 @@ def inflight_ages(at: Array, out: Array, inflight: Array) -> Array:
 def held_ages(
     at: Array, hole: list[int | None], holder: list[str | None], deliveries: list[int | None]
 ) -> Array:
-    """How long the oldest hole has been with the same consumer, at least, at each sample; 0 with nobody."""
+    """How long the same consumer has had the oldest hole, at least, at each sample; 0 if none has it."""
     ages = np.zeros(len(at), np.int64)
     since, before = 0, None
     for n, key in enumerate(zip(hole, holder, deliveries, strict=True)):
