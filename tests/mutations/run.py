@@ -84,11 +84,18 @@ def is_noticed(bug: Bug, folder: Path) -> bool:
     if text.count(bug.right) != 1:
         raise SystemExit(f"{bug.path}: {text.count(bug.right)} times: {bug.right!r}")
     path.write_text(text.replace(bug.right, bug.wrong))
+    try:
+        return are_red(bug.tests, folder)
+    finally:
+        path.write_text(text)
+
+
+def are_red(tests: str, folder: Path) -> bool:
     environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
     try:
         done = subprocess.run(
-            [*command, *bug.tests.split()],
+            [*command, *tests.split()],
             cwd=folder,
             env=environment,
             capture_output=True,
@@ -97,8 +104,6 @@ def is_noticed(bug: Bug, folder: Path) -> bool:
         )
     except subprocess.TimeoutExpired:
         return True
-    finally:
-        path.write_text(text)
     if done.returncode not in (0, 1, 2):
         raise SystemExit(done.stdout.decode()[-2000:] + done.stderr.decode()[-2000:])
     return done.returncode != 0
@@ -119,6 +124,9 @@ def main() -> int:
         for part in ("src", "tests"):
             shutil.copytree(ROOT / part, folder / part)
         shutil.copy(ROOT / "pyproject.toml", folder)
+        for tests in sorted({bug.tests for bug in bugs}):
+            if are_red(tests, folder):  # they would notice anything
+                raise SystemExit(f"red without any bug: {tests}")
         for number, bug in enumerate(bugs, 1):
             noticed = is_noticed(bug, folder)
             word = "noticed" if noticed else "SURVIVED"
