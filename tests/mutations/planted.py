@@ -111,12 +111,6 @@ BUGS = (
     Bug(_S + "log.py", "<= RELATIVE_INDEX_MAX\n", "<= 2 * RELATIVE_INDEX_MAX\n", _LOG),
     Bug(
         _S + "log.py",
-        "            self._must_roll = True\n            return",
-        "            return",
-        _LOG,
-    ),
-    Bug(
-        _S + "log.py",
         "time_ms = now_ms if now_ms > last_time_ms else last_time_ms",
         "time_ms = now_ms",
         _LOG,
@@ -154,14 +148,8 @@ BUGS = (
     ),
     Bug(
         _S + "mileposts.py",
-        "first = max(entry_id - entry_id % ROWS_PER_PAGE - 1, 0)",
-        "first = max(entry_id - entry_id % ROWS_PER_PAGE, 0)",
-        "tests/unit/storage/ledgers/test_mileposts.py tests/property/test_storage_lookup.py",
-    ),
-    Bug(
-        _S + "mileposts.py",
-        "page = max(bisect(self._fences[column], value) - 1, 0)",
-        "page = max(bisect(self._fences[column], value) - 2, 0)",
+        "page = max(bisect_left(self._fences[column], value) - 1, 0)",
+        "page = max(bisect_left(self._fences[column], value) - 2, 0)",
         "tests/unit/storage/ledgers/test_mileposts.py tests/property/test_storage_lookup.py",
     ),
     Bug(
