@@ -2,21 +2,21 @@
 
 The rooms are layers, lowest first in `docs/design.md`: a room imports those below it, never those above.
 
-auth/             who is there, and what may they do
-broker            owns the catalog's view of what exists, the open topics, and the ticks
-connection/       sockets, sessions, who may do what, and a handler for each command
-directory/        what exists
-dispatch/         which consumer gets the next entry, and as which frames
-dynamic_settings  those that are changed while the broker runs, and stay changed when it starts again
-limits/           how much may pass, be held or be asked for, and who waits when it is too much
-messages/         from ids to indexes and back, chunks, compaction, backlogs
-metrics/          counts and rates that the broker keeps of itself
-monitoring/       numbers and verdicts of one moment
-operations/       what operators, policies and the clock do to topics and subscriptions
-peer              something that can be written to, and may be slow
-policies/         what may be set for a namespace or a topic, each declared once
-settings/         what an operator can set, in one table each, checked before the broker starts
-subscription/     its cursor, its consumers, what it reads, holds, journals and tells them
-topic/            its log, its producers, deduplication, and the order of effects of a publish
-topic_loader      from the states of a topic, as the catalog and the journal have them, to its
+auth/             authentication and authorisation: who the client is, and what it may do
+broker            the running broker: opens and closes topics, starts, stops and ticks
+connection/       the TCP server, sessions, access control, and a handler for each wire command
+directory/        the tenants, namespaces, topics, bundles and schema versions that exist
+dispatch/         which consumer gets the next entry, and the frames it is sent as
+dynamic_settings  the settings that an operator changes while the broker runs, kept over a restart
+limits/           rates, connections, memory and time slices: how much may pass, and what waits
+messages/         message ids to indexes and back, chunked messages, compaction, backlog analysis
+metrics/          the counters, rates and samples that the broker counts; `rest/metrics/` shows them
+monitoring/       stats, progress, verdicts, the self-check and the log of connections; changes nothing
+operations/       resets, skips, expiry, retention, quotas, unloading, deleting: by operators and policies
+peer              what the broker needs of a connection, as an interface
+policies/         the policies of namespaces and topics: their table, their JSON, and what holds for a topic
+settings/         the settings of the broker: their names, types, defaults and meaning
+subscription/     one subscription: its cursor and consumers, its read loop, its acks on their way to disk
+topic/            one topic: publishing, producers, deduplication, and non-persistent topics
+topic_loader      opens a topic: from its states in the catalog and the journal to running subscriptions
 """

@@ -1,4 +1,4 @@
-"""The broker: owns the catalog's view of what exists, the open topics, and the ticks.
+"""The running broker: opens and closes topics, starts, stops and ticks.
 
 Topics are opened on first use and stay open. Everything that waits for the disk is awaited here or in
 the handlers; what happens to a topic or subscription is decided in theirs.

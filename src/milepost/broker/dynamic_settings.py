@@ -1,4 +1,4 @@
-"""Dynamic settings: those that are changed while the broker runs, and stay changed when it starts again.
+"""The settings that an operator changes while the broker runs, kept over a restart.
 
 Only what is marked *live* may change: limits of connections, and everything that policies fall back on. A
 change is checked, then durable, then in force for every open topic; without it the setting is again what

@@ -1,4 +1,4 @@
-"""A peer as topics and subscriptions see it: something that can be written to, and may be slow.
+"""What the broker needs of a connection, as an interface.
 
 The session of a connection is one; tests have others.
 """

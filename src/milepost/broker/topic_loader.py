@@ -1,4 +1,4 @@
-"""Opening: from the states of a topic, as the catalog and the journal have them, to its subscriptions.
+"""Opens a topic: from its states in the catalog and the journal to running subscriptions.
 
     snapshot ─▶ + facts of the journal ─▶ cursor ─▶ Subscription ─▶ feed
 

@@ -5,18 +5,18 @@ authorisation judges a role's operation on a tenant, namespace or topic (`author
 of `grants.py`). Both are plain functions of what they are given; files are read by `files.py` alone.
 What each command and each route needs is one word of `operations.py`, beside its handler.
 
-authenticator  credentials in, an identity out
-authorizer     may this role do that to this object?
-certificates   the role is the subject's common name
-credentials    one connection's proof of who it is, and what becomes of it when it expires
-files          keys, passwords and certificates, read again when they change
-grant_book     the grants of every namespace, in memory and in the catalog
-grants         what the roles of one namespace may do there
-keys           keys that sign and verify tokens, and the algorithms that each stands for
-operations     what a command or a route asks for, in the words by which rights are judged
-passwords      the lines of an htpasswd file, as Apache's tool writes them
-roles          the names by which clients are known once they have proved something
-security       the authenticator, the authorizer and TLS of one broker, made from its settings
-tls            what the encrypted listeners show their clients, replaced when its files change
-tokens         JSON Web Tokens, judged by one key and the time it is now
+authenticator  turns the credentials of a client into an identity, or refuses them
+authorizer     decides whether a role may do an operation on a tenant, namespace or topic
+certificates   TLS client certificates: the role is the common name of the subject
+credentials    the credentials of one connection, and what happens when they expire
+files          reads key, password and certificate files, again when they change
+grant_book     the grants of all namespaces, in memory and in the catalog
+grants         the grants of one namespace: what each role may do there
+keys           the keys that sign and verify tokens, and the algorithms of each
+operations     the operations that commands and routes need the right for
+passwords      basic authentication: the lines of an htpasswd file
+roles          role names: which are valid, and which wildcard matches which
+security       builds the authenticator, the authorizer and TLS from the settings
+tls            the TLS contexts of the listeners, replaced when their files change
+tokens         checks JSON Web Tokens: signature, expiry, audience, role
 """

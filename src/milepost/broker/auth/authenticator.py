@@ -1,4 +1,4 @@
-"""The authenticator: credentials in, an identity out.
+"""Turns the credentials of a client into an identity, or refuses them.
 
 Holds one verifier for each method that is configured, and replaces it when its file changes. What is
 slow on purpose (bcrypt) runs in a thread, a few at a time; everything else is decided at once.

@@ -1,4 +1,4 @@
-"""The authorizer: may this role do that to this object?
+"""Decides whether a role may do an operation on a tenant, namespace or topic.
 
 A plain function of the settings and of what the directory and the grants say at that moment. It is
 asked when a producer, a consumer or a request begins, never for a message, so that rights cost nothing

@@ -1,4 +1,4 @@
-"""Client certificates: the role is the subject's common name.
+"""TLS client certificates: the role is the common name of the subject.
 
 What is read here was verified by the TLS handshake against the trusted authorities; a client without a
 certificate, or with one that was not verified, has none as far as this module is told.

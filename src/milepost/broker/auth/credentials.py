@@ -1,4 +1,4 @@
-"""Credentials: one connection's proof of who it is, and what becomes of it when it expires.
+"""The credentials of one connection, and what happens when they expire.
 
             accept                    expired                  renewed
     NEW ───────────► HOLDING ──────────────────► CHALLENGED ───────────► HOLDING

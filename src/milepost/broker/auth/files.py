@@ -1,4 +1,4 @@
-"""The operator's files: keys, passwords and certificates, read again when they change.
+"""Reads key, password and certificate files, again when they change.
 
 The only module here that opens a file. A key may also stand in the setting itself, as upstream has it:
 `data:;base64,…`, `file:///path`, a path, or base64.

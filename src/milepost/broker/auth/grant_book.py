@@ -1,4 +1,4 @@
-"""The grant book: the grants of every namespace, in memory and in the catalog.
+"""The grants of all namespaces, in memory and in the catalog.
 
 A judgement asks this alone; a change is in the catalog before it is here, and each watcher is
 told which namespace it was, so that clients whose right is gone are found.

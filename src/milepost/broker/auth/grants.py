@@ -1,4 +1,4 @@
-"""Grants: what the roles of one namespace may do there.
+"""The grants of one namespace: what each role may do there.
 
 A value, changed by making another; `document` and `read` are how it is stored. It knows no superuser and
 no tenant: `authorizer.py` asks it about everyone else.

@@ -1,4 +1,4 @@
-"""Keys that sign and verify tokens, and the algorithms that each stands for.
+"""The keys that sign and verify tokens, and the algorithms of each.
 
 A secret signs and verifies; a public key verifies what its private half has signed. The algorithms
 follow from the key: HS256 for a secret, RS256 and its like for RSA, ES256 for the curve P-256. A key

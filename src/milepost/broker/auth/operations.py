@@ -1,4 +1,4 @@
-"""Operations: what a command or a route asks for, in the words by which rights are judged.
+"""The operations that commands and routes need the right for.
 
 One word stands beside every handler of a command and every REST route, so that the list of handlers
 is the list of rules: a new one without a word is a mistake that no test needs to find. Who may do

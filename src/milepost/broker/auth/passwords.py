@@ -1,4 +1,4 @@
-"""Passwords: the lines of an htpasswd file, as Apache's tool writes them.
+"""Basic authentication: the lines of an htpasswd file.
 
 Reads `user:hash` with bcrypt, SHA-1 and Apache's MD5 (apr1); what has no salt is taken because upstream
 takes it, and said to be weak. Plain text and DES are refused. It opens no file, and keeps no password:

@@ -1,4 +1,4 @@
-"""Roles: the names by which clients are known once they have proved something.
+"""Role names: which are valid, and which wildcard matches which.
 
 Owns what a role may look like and which wildcard matches it; never where it came from.
 

@@ -1,4 +1,4 @@
-"""Security: the authenticator, the authorizer and TLS of one broker, made from its settings.
+"""Builds the authenticator, the authorizer and TLS from the settings.
 
 A set-up that looks protected and is not does not start: authorisation without authentication, a way in
 that is not set up, an anonymous superuser, a secret that can be guessed. What is merely unwise is a line

@@ -1,4 +1,4 @@
-"""TLS: what the encrypted listeners show their clients, replaced when its files change.
+"""The TLS contexts of the listeners, replaced when their files change.
 
 `ListenerContext` is given to a listener once and for all; each new connection gets the context that was
 made last, and a connection keeps the one it began with. So a certificate, a key, the trusted authorities

@@ -1,4 +1,4 @@
-"""Tokens: JSON Web Tokens, judged by one key and the time it is now.
+"""Checks JSON Web Tokens: signature, expiry, audience, role.
 
 The key decides which algorithms count, never the token: a token that names another (`none`, or HS256
 where the key is public) is refused before anything in it is believed. Signing is here as well, for the

@@ -1,8 +1,8 @@
 """Connections: sockets, sessions, who may do what, and a handler for each command.
 
-access_control  asks who is there and whether they may, and remembers whom it turned away
-handlers/       one file a command family
-listener        how a listening socket ends
-server          moves bytes between sockets and sessions, nothing more
-session         one connection's state
+access_control  checks a client's identity and rights for each command, and remembers what it refused
+handlers/       one file a command family of the wire protocol: what the broker does for each command
+listener        closes a listening socket
+server          the TCP server: moves bytes between sockets and sessions
+session         one connection: routes events to handlers, hears SEND, ACK and FLOW, and pauses reading
 """

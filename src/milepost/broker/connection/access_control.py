@@ -1,4 +1,4 @@
-"""The guard: asks who is there and whether they may, and remembers whom it turned away.
+"""Checks a client's identity and rights for each command, and remembers what it refused.
 
 What is asked is decided in `auth/`; here it is asked for a session or a request, counted by reason and
 logged without the credentials. When grants change, the guard looks at every producer and consumer of the

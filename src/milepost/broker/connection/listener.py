@@ -1,4 +1,4 @@
-"""How a listening socket ends.
+"""Closes a listening socket.
 
 CPython's selector loop makes the transport of an accepted socket a turn after it accepted. A server that
 was closed in that turn refuses the transport by an assertion, and the socket stays open until it is

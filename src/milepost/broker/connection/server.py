@@ -1,4 +1,4 @@
-"""The listener: moves bytes between sockets and sessions, nothing more."""
+"""The TCP server: moves bytes between sockets and sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A session: one connection's state. Routes events to handlers, and is the peer that topics write to.
+"""One connection: routes events to handlers, hears SEND, ACK and FLOW, and pauses reading.
+
+It is the peer that topics write to.
 
 It owns the producers and consumers of its connection and ends them with it. It moves no bytes: its
 transport (server.py, or a test) feeds `receive` and is handed what is to be sent.

@@ -1,4 +1,4 @@
-"""Bundles: the ranges of hashes into which a namespace's topics fall. Pure.
+"""The bundles of a namespace: ranges of hashes into which its topics fall. Pure.
 
 Upstream gives whole bundles to brokers. Here one broker has them all, so a bundle is a way to name some of a
 namespace's topics: to list, unload, clear or count them. Ranges, hashes and the ways to divide one are

@@ -1,4 +1,4 @@
-"""The directory: what exists. Tenants, namespaces, topics and partition counts, as the catalog has them.
+"""The tenants, namespaces, topics and partition counts that exist, in memory.
 
 All of it is kept in memory, so that a look-up never waits; a change is in the catalog before it is here.
 A change decides by what the catalog holds in its own transaction. Names are taken, and given up, here first:

@@ -1,4 +1,4 @@
-"""The schema registry: versions of every topic's schema, stored before a client is told of them.
+"""The versions of every topic's schema, stored before a client is told of them.
 
 Decisions are those of `milepost.schemas.history`; here they are made on what the catalog has, and carried
 out. Two clients that register at once both decide, and one of them stores first: the catalog takes no

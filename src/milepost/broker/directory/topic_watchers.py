@@ -1,4 +1,4 @@
-"""Topic watchers: clients that hear of a namespace's topics as they come and go (PIP-145).
+"""Clients that are told when topics of a namespace come and go (PIP-145).
 
 A watcher has a pattern and the names that matched it when its client was last told. Changes of one turn
 of the loop are told together, with the hash of all names that match now, by which the client knows that

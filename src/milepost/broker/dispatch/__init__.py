@@ -1,14 +1,14 @@
 """Dispatch: which consumer gets the next entry, and as which frames. Decisions, no effects.
 
-active_consumer  which of a Failover subscription's consumers gets the messages
-chunk_gate       which chunks of a subscription may be delivered
-chunk_handover   chunked messages that have begun to go out, each to the consumer that owns it
-chunk_restart    a frame that makes a client forget the half of a chunked message that it has
-consumer         one session's hold on a subscription, from SUBSCRIBE until it leaves
-dispatchers      who gets the next entry
-frames           entries and the frames they become
-key_shared       who may be given a message of a key now, so that each key stays in order
-key_slots        the hash space of Key_Shared keys, and which consumer owns which part of it
-passed_over      the entries that a dispatcher looked at and could not give away, by what each waits for
-split_slots      AUTO_SPLIT without the ring
+active_consumer  chooses the active consumer of a Failover subscription
+chunk_gate       holds back the chunks of messages that are not complete
+chunk_handover   sends all chunks of a message to the consumer that was chosen for it, without a break
+chunk_restart    the frame that makes a client drop a chunked message of which it has a part
+consumer         one consumer of a subscription: permits, unacked messages, priority, epoch
+dispatchers      chooses the consumer of the next entry: Exclusive, Failover, Shared and Key_Shared
+frames           entries to MESSAGE frames: one by one, or in runs
+key_shared       which consumer may have a message of a key now, so that each key stays in order
+key_slots        the hash slots of Key_Shared, and the consumer that owns each
+passed_over      entries that no consumer could take yet, by what each waits for
+split_slots      shares out the slots of Key_Shared in AUTO_SPLIT mode
 """

@@ -1,4 +1,4 @@
-"""The active consumer: which of a Failover subscription's consumers gets the messages.
+"""Chooses the active consumer of a Failover subscription.
 
 A pure function of who is there: no election, no memory, so every broker and every restart chooses the
 same. Only consumers of the highest priority (the lowest number) are eligible, in order of their names.

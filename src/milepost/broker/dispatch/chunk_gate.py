@@ -1,4 +1,4 @@
-"""ChunkGate: which chunks of a subscription may be delivered. Those of whole messages, and no others.
+"""Holds back the chunks of messages that are not complete.
 
 A chunked message is one message (PIP-107). It is delivered whole or not at all, at the place of its last
 chunk. Until all its chunks are there the cursor *withholds* them: they are ready, and no consumer is given

@@ -1,4 +1,4 @@
-"""Handovers: chunked messages that have begun to go out, each to the consumer that owns it.
+"""Sends all chunks of a message to the consumer that was chosen for it, without a break.
 
 A consumer is chosen for a whole message, at its last chunk. From then on every chunk is inflight with that
 consumer, and what is left to be done is to read the chunks and send them, the first one first. Nothing but

@@ -1,4 +1,4 @@
-"""Chunk restart: a frame that makes a client forget the half of a chunked message that it has.
+"""The frame that makes a client drop a chunked message of which it has a part.
 
 The C++ client up to 4.2, and so the Python one, keeps the chunks it has when it loses its connection or is
 closed by a seek. When the first chunk comes again it takes that for an error and drops the message; a

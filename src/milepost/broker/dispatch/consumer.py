@@ -1,4 +1,4 @@
-"""A consumer: one session's hold on a subscription, from SUBSCRIBE until it leaves.
+"""One consumer of a subscription: permits, unacked messages, priority, epoch.
 
 `permits` count messages that the client has room for, `unacked` those it holds. Both belong to this
 session alone: a client that subscribes again, even with the same consumer id, is another consumer.

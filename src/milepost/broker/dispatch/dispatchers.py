@@ -1,4 +1,6 @@
-"""Dispatch: who gets the next entry. One class a subscription type; all decisions, no effects.
+"""Chooses the consumer of the next entry: Exclusive, Failover, Shared and Key_Shared.
+
+All decisions, no effects.
 
     Exclusive   one consumer, everything in order
     Failover    several, of which one is active; everything in order to it

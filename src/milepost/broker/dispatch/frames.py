@@ -1,4 +1,6 @@
-"""Runs: entries and the frames they become. Most go out in runs, one step of the cursor for all of them.
+"""Entries to MESSAGE frames: one by one, or in runs.
+
+Most go out in runs, one step of the cursor for all of them.
 
 A run is consecutive entries that are nothing special: every message of them ready, none ever released, no
 chunk or marker among them. Anything else goes out alone, with what the client has to know about it.

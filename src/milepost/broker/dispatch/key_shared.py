@@ -1,4 +1,4 @@
-"""KeySharedAssignment: who may be given a message of a key now, so that each key stays in order.
+"""Which consumer may have a message of a key now, so that each key stays in order.
 
 Slots (see slots.py) change owners when consumers come and leave, but messages that the old owner got
 are still with it. A slot is *held* by the consumer that has messages of it inflight, and a held slot is

@@ -1,4 +1,4 @@
-"""Slots: the hash space of Key_Shared keys, and which consumer owns which part of it.
+"""The hash slots of Key_Shared, and the consumer that owns each.
 
 A key hashes to a slot, 1 to 65535; a slot has one owner at a time. Two ways to share them out, and a
 third in split_slots.py:

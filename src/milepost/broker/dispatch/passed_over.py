@@ -1,4 +1,4 @@
-"""PassedOver: the entries that a dispatcher looked at and could not give away, by what each waits for.
+"""Entries that no consumer could take yet, by what each waits for.
 
 Others must not wait with them, and must not look at them again and again either. The cursor sets their
 indexes aside; here stands what lets them go: room at one consumer, or a slot that another consumer still

@@ -1,4 +1,6 @@
-"""SplitSlots: AUTO_SPLIT without the ring. Who comes takes the lower half of the widest range.
+"""Shares out the slots of Key_Shared in AUTO_SPLIT mode.
+
+A new consumer takes the lower half of the widest range.
 
 Upstream's other way to share out slots, for operators who switch consistent hashing off
 (`subscriptionKeySharedUseConsistentHashing`). With few keys and two consumers both get some, whatever

@@ -1,11 +1,11 @@
 """Limits: how much may pass, be held or be asked for, and who waits when it is too much.
 
-connection_limits    how many there may be, in all and from one address, over every port
-memory               the memory bound, and who waits when it is reached
-publish_rate         producers that are too fast are not read until their time has come
-resource_groups      rates that all topics of some namespaces share, in and out
-subscribe_rate       how often one consumer may come back within a period
-subscription_limits  what a subscription obeys, from the broker's settings and its topic's policies
-time_slices          long work beside live traffic, a little at a time
-token_bucket         how much may pass now, by messages and by bytes, and how long to wait when nothing
+connection_limits    how many connections there may be, in all and from one address
+memory               the memory limit of the broker: pauses connections when it is reached
+publish_rate         publish rate limits: pauses the connections of producers that are too fast
+resource_groups      rate limits that all topics of several namespaces share
+subscribe_rate       subscribe rate limits: how often one consumer may come back within a period
+subscription_limits  the limits of one subscription: unacked messages, and how far ahead it looks
+time_slices          does long work in short slices, so that live traffic does not wait
+token_bucket         a token bucket in messages and bytes: may it pass, and if not, how long to wait
 """

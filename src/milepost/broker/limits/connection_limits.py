@@ -1,4 +1,4 @@
-"""Connection limits: how many there may be, in all and from one address, over every port.
+"""How many connections there may be, in all and from one address.
 
     reason = limits.enter("10.0.0.7")     # None: it is counted, and `leave` is to follow
     limits.leave("10.0.0.7")

@@ -1,4 +1,4 @@
-"""The publish rate of a topic: producers that are too fast are not read until their time has come.
+"""Publish rate limits: pauses the connections of producers that are too fast.
 
 What they have sent is stored all the same and gets its receipts; what they will send waits in their own
 sockets. Nothing is refused and nothing is lost.

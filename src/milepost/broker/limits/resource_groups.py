@@ -1,4 +1,4 @@
-"""Resource groups: rates that all topics of some namespaces share, in and out.
+"""Rate limits that all topics of several namespaces share.
 
 A namespace is in one group or in none (the policy `resource_group`); its topics' own rates hold besides. One
 bucket is everybody's: who is fast leaves less for the others. Upstream divides a group's rates among brokers

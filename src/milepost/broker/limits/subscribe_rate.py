@@ -1,4 +1,4 @@
-"""The subscribe rate of a topic: how often one consumer may come back within a period.
+"""Subscribe rate limits: how often one consumer may come back within a period.
 
 Who a consumer is, is said by its address, its name and its id, as upstream has it: a client in a loop is
 slowed down, and no other.

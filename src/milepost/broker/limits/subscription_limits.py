@@ -1,4 +1,4 @@
-"""Limits: what a subscription obeys, from the broker's settings and its topic's policies.
+"""The limits of one subscription: unacked messages, and how far ahead it looks.
 
 How many messages may be inflight is a decision about the subscription and its consumers; it is made here and
 kept there. Half of a limit must be free again before what it stopped goes on.

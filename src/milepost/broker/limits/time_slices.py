@@ -1,4 +1,4 @@
-"""Slices: long work beside live traffic, a little at a time.
+"""Does long work in short slices, so that live traffic does not wait.
 
 Work for half a millisecond, rest for a whole one. To pass the turn on is not enough: the loop would go on
 working as soon as it has looked at its sockets, and the journal's thread, which needs the interpreter for a

@@ -1,4 +1,4 @@
-"""A throttle: how much may pass now, by messages and by bytes, and how long to wait when nothing may.
+"""A token bucket in messages and bytes: may it pass, and if not, how long to wait.
 
 A bucket of each fills evenly and holds one period's worth. What passes is taken out afterwards, whole as it
 came, so a bucket may be in debt: then nothing passes until it is paid. Over any longer time no more than the

@@ -1,4 +1,6 @@
-"""Addresses: what the ids in commands mean as indexes. The border behind which only indexes are known.
+"""From the message ids in acks, seeks and redeliveries to indexes.
+
+This is the border: behind it only indexes are known.
 
 An id names an entry, one message of a batch (by its index or by an ack set), or a chunked message (by
 its last chunk). Which indexes that is depends on what it is for: acking, releasing, or starting there.

@@ -1,4 +1,4 @@
-"""A backlog looked through, entry by entry: what upstream calls its analysis. Reads, and changes nothing.
+"""Analyses the backlog of a subscription (upstream's analyze-backlog). Reads, and changes nothing.
 
 Upstream counts the messages of every entry of which anything is not acked; here only those messages count
 that are not acked, so the number is the backlog's own.

@@ -1,4 +1,4 @@
-"""A walk through a backlog, entry by entry, beside live traffic. Reads what lies where, no payload.
+"""Reads through a backlog entry by entry, beside live traffic. Reads what lies where, no payload.
 
 A backlog may be a million entries with every second of them acked. So entries are looked at a stretch at a
 time, where nothing or everything of a stretch is in the backlog not even that, and a caller that looks

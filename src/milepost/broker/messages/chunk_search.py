@@ -1,4 +1,4 @@
-"""Chunk search: finds chunks in the log, for messages that are not remembered in memory.
+"""Finds the chunks of a message in the log when memory has forgotten them.
 
 Needed for what is rare: the first chunk after a restart, an ack or a seek by an id from long ago. Of each
 chunk only its head is read, never the payload, and by the disk's threads: the loop goes on meanwhile. Owns

@@ -1,4 +1,4 @@
-"""Chunked messages of a topic: which chunk comes next, and what ties the chunks of a message together.
+"""Which chunks of a chunked message are stored, missing or orphaned, at publish.
 
 A producer cuts a large message into chunks that share a uuid, and sends each as an entry of its own
 (PIP-107); entries of others may lie between them. Beside every chunk but the first stand the indexes of

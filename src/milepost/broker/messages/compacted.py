@@ -1,4 +1,6 @@
-"""A compacted topic: of each key only the last message. How that is found out is in compactor.py.
+"""What readers of a compacted topic get: the last message of each key.
+
+`compactor.py` finds out which that is.
 
 Nothing is written anew. The result is a set of indexes: those below the horizon that are kept; the entries
 stay where they lie, with their ids, and a consumer that reads compacted passes over the rest. A batch that

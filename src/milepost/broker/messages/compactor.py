@@ -1,4 +1,4 @@
-"""The compactor: which message of each key is the last. It is given entries and reads none.
+"""Finds the last message of each key, for compaction. It is given entries and reads none.
 
 An empty value deletes its key. A message without a key is dropped, as upstream does. What cannot be looked
 into (an encrypted batch) is kept: compaction may save too little, it never loses.

@@ -1,4 +1,4 @@
-"""An entry for people: its payload unpacked, and everything else that it says as named texts.
+"""Unpacks an entry for people: payload, properties, metadata.
 
 The names are upstream's response headers for a message over REST. A batch stays one payload; who wants
 its messages splits it. Values are plain ASCII whatever a producer wrote: what is not is percent-encoded,

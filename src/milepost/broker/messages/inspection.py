@@ -1,4 +1,4 @@
-"""Inspection: what lies where, for those who look and do not consume. Changes nothing.
+"""Looks messages up by index, id or count, without consuming them (PIP-415). Changes nothing.
 
 An index and an id are two names of one message; this file translates between them by bisection, without
 reading a payload (PIP-415), and finds entries by count. What is in a backlog, `backlog_walk.py` knows.

@@ -1,4 +1,4 @@
-"""What the broker counts: plain numbers that only grow, since this process began.
+"""The counters of the broker: every number that only grows.
 
 Counting is `counters.messages_in += 1` on a plain attribute, so that it costs nothing measurable
 where a message passes. A number with reasons is a mapping: `counters.frames_refused[reason] += 1`.

@@ -1,4 +1,4 @@
-"""A histogram of one kind of value, over the last whole period. Plain counts; a value costs a bisection.
+"""The histogram of one kind of value, over the last whole period. Plain counts; a value costs a bisection.
 
 Upstream's dashboards read such counts as they stand, not as sums since the start, and each bucket counts what
 is above the one before it. So there are two sets of counts: the period that runs, and the last that ended.

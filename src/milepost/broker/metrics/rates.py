@@ -1,4 +1,4 @@
-"""Rates: how fast the counts of topics, producers, subscriptions and consumers grew lately.
+"""Rates per second of topics, producers, subscriptions and consumers.
 
 Everything that passes is counted anyway; every `INTERVAL_S` the counts are compared with those before. So
 a rate is exact over the last whole interval, and costs nothing where a message passes.

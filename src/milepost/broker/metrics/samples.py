@@ -1,4 +1,4 @@
-"""Pace: how fast a subscription is consumed, from a few samples of the last minute.
+"""Samples of the last minute of a subscription, from which verdicts judge its pace.
 
 A sample is taken every few seconds, by the broker's tick, so that a message passes without being timed. What
 happened since a moment is a difference of two samples; a number that did not change tells as much as one

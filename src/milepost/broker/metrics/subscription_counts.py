@@ -1,4 +1,4 @@
-"""Tally: what went through a subscription since it was opened, and when something last did.
+"""The tally of one subscription: delivered, acked, redelivered, and when last.
 
 Counted once for each batch of entries or acks, however many messages that is. A consumer takes its
 numbers with it when it goes; the tally of its subscription stays. Nothing here decides anything.

@@ -1,9 +1,9 @@
 """Monitoring: numbers and verdicts of one moment. It reads, and changes nothing.
 
-connection_log  a line of the log for each connection, producer and consumer
-diagnosis       is a subscription well, and if not, why not
+connection_log  logs each connection, producer and consumer that comes or goes
+diagnosis       the verdict on a subscription: caught up, slow, starved, stalled, and why
 overview        the progress of many subscriptions, trouble first
-progress        all numbers of a subscription at one moment, with a verdict
-self_check      a message published, stored, delivered and acked, by way of everything that real ones pass
-stats           the numbers of a subscription or a topic at one moment
+progress        the progress of one subscription: all its numbers at one moment, with a verdict
+self_check      the health check: publishes a message, has it delivered and acked; and free disk space
+stats           the numbers of the stats that follow from a cursor: backlog, its size and age, positions
 """

@@ -1,4 +1,4 @@
-"""Who came and who left: a line of the log for each connection, producer and consumer.
+"""Logs each connection, producer and consumer that comes or goes.
 
 Owns the words of these lines only. They are for the operator who asks in the morning since when a group
 had no consumer: each names its client, its topic and its subscription as fields, and what had been done.

@@ -1,4 +1,6 @@
-"""Verdicts: is a subscription well, and if not, why not. From facts, not from thresholds.
+"""The verdict on a subscription: caught up, slow, starved, stalled, and why.
+
+From facts, not from thresholds.
 
 A backlog is no trouble as long as it shrinks, and a caught-up subscription is well however long nothing
 was published. The broker sees what a monitor of positions cannot: permits, connections, who holds what.

@@ -1,4 +1,4 @@
-"""Overview: the progress of many subscriptions, trouble first.
+"""The progress of many subscriptions, trouble first.
 
 Topics that no client has used since the start are opened on the way: their subscriptions have a progress too.
 Each line is one moment; between lines others have their turn, so that asking for a thousand of them delays

@@ -1,4 +1,4 @@
-"""Progress: all numbers of a subscription at one moment, with a verdict.
+"""The progress of one subscription: all its numbers at one moment, with a verdict.
 
     progress = progress_of(subscription, now_ms)
     progress.ready + progress.inflight + progress.delayed + progress.acked == progress.end - progress.first

@@ -1,5 +1,4 @@
-"""Health: a message published, stored, delivered and acked, by way of everything that real ones pass;
-and how much room there is for more.
+"""The health check: publishes a message, has it delivered and acked; and free disk space.
 
 The other end is here, in memory, and reads frames as a client does. One check runs at a time; who asks
 meanwhile gets its outcome. What the checks publish is dropped again when it has become much.

@@ -1,4 +1,6 @@
-"""Statistics: the numbers of a subscription or a topic at one moment. Reads, and changes nothing.
+"""The numbers of the stats that follow from a cursor: backlog, its size and age, positions.
+
+Reads, and changes nothing.
 
 What is counted as things pass is in `tally.py` and `rates.py`; here is what follows from where a cursor
 stands: backlog in messages (exact, cheap) and in entries (what upstream means by `msgBacklog`), its size

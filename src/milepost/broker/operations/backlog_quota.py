@@ -1,4 +1,4 @@
-"""Backlog quotas: is a topic past one, and what would bring it below? Decisions, no effects.
+"""Decides whether a topic is over its backlog quota, and what brings it below. Decisions, no effects.
 
 The backlog of a topic is what lies from the first message on that a durable subscription has not acked: its
 bytes, and the age of that message. Readers have no backlog.

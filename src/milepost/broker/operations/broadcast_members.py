@@ -1,4 +1,4 @@
-"""Membership: members of broadcast groups come, are remembered, and are forgotten. The durable half.
+"""Members of broadcast groups: joined, remembered over restarts, forgotten. The durable half.
 
 A member is a state of its own in the catalog, beside its group's; both are made before the SUBSCRIBE that
 asked for them is answered. That a member is connected is stored when it comes, and for how long it has been

@@ -1,4 +1,4 @@
-"""Compaction: a topic is read once, beside its traffic, and what of it is kept becomes durable.
+"""Runs a compaction: reads the topic, stores which messages are kept.
 
 The first run reads everything; later ones read what the last one kept, and what came since. It works in
 short slices and rests between them, so that producers hardly notice.

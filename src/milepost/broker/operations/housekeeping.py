@@ -1,4 +1,6 @@
-"""Housekeeping: at intervals, do what retention, expiry and quotas ask for. The decisions are elsewhere.
+"""The regular jobs: expiry, quotas, trimming, compaction, deletion of what is unused.
+
+The files named below decide what is due; this one does it.
 
     expire        acks what is older than its topic's `messageTTL`          (skipping.py)
     check quotas  closes producers, or acks the oldest messages             (backlog_quota.py)

@@ -1,4 +1,4 @@
-"""The steward: hands policies to open topics, and does at intervals what they ask for.
+"""Hands policies to topics when they open or change, and starts the regular jobs.
 
 What is to be done is decided elsewhere (`policies/`, `retention.py`, `limits.py`); here it is carried out. A
 change of a policy reaches every open topic it holds for in the step in which it becomes known, and with it

@@ -1,4 +1,4 @@
-"""Reset: an operator moves a subscription, connected consumers or not.
+"""Resets: an operator moves a subscription, with consumers connected or not.
 
 The same verb as a client's seek (`Cursor.seek`), with what an operator needs around it: a target said in
 one of six ways, a check of the position it is moved from, a dry run, all partitions or none, and a

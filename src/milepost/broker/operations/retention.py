@@ -1,4 +1,4 @@
-"""Retention: which ledgers may go. A decision, no effect.
+"""Decides which ledgers retention lets go. A decision, no effect.
 
 A ledger goes when everyone who has a durable position has acked all of it, and when it is older than the time
 limit, or as much as the size limit would be left without it. The oldest go first, whole ledgers only, and

@@ -1,4 +1,4 @@
-"""Skipping: an operator declares messages done that no consumer has acked.
+"""Skips and expires: acks messages that no consumer has acked.
 
 By count, by age or by position; always from the front, and what was acked behind stays acked. Each way is
 decided first (`plan_…`, which changes nothing) and carried out by `carry_out`, whose answer comes when it is

@@ -1,4 +1,4 @@
-"""Upkeep: what operators do to topics. Create, unload, terminate, truncate, trim, delete.
+"""Creates, unloads, terminates, truncates, trims and deletes topics.
 
 A topic that is closed, for good or to be opened again, is drained first: its producers are told to go,
 what they sent is answered, acks are on disk; only then its states are closed. No client can

@@ -3,13 +3,13 @@
 `table.py` is the list; the routes, the commands and the documentation are made from it. What holds for a
 topic is computed once a change (`effective.py`) and handed to it.
 
-book       what every namespace and topic has set, in memory as in the catalog
-document   all of its policies at once, by the names that upstream's document has
-effective  what holds for one topic, as typed values
-elsewhere  other clusters, other storage, filters in Java
-kept       policies that are kept and answered for those who ask, and on which nothing in this broker
-policy     what it is called, what it may be, where it can be set and what holds when it is not
-reference  the page about policies, made from the table of policies
-shapes     what the JSON of a policy may be, and the words for it
-table      each one declared once, with upstream's routes, JSON and defaults
+book       the policies that namespaces and topics have set, in memory and in the catalog
+document   the policies of a namespace as one JSON document, in upstream's names
+effective  the policies that hold for one topic: its own, its namespace's, or the default
+elsewhere  policies for geo-replication, offloading and Java filters, which Milepost does not have
+kept       policies that are stored and shown, and have no effect in Milepost
+policy     one policy: its name, JSON type, levels and default (class Policy)
+reference  makes docs/policies.md from the table
+shapes     the JSON types of policies, and their checks
+table      the table of policies: begin here to add one
 """

@@ -1,4 +1,4 @@
-"""The policy book: what every namespace and topic has set, in memory as in the catalog.
+"""The policies that namespaces and topics have set, in memory and in the catalog.
 
 A change is checked, then durable, then told (`on_change`), in this order, and answered when every open topic
 obeys it; what is refused changes nothing.

@@ -1,4 +1,4 @@
-"""The document of a namespace: all of its policies at once, by the names that upstream's document has.
+"""The policies of a namespace as one JSON document, in upstream's names.
 
 What `GET /admin/v2/namespaces/{tenant}/{namespace}` answers, and what may be given when one is made. Rates
 stand under the name of a cluster there, of which there is one.

@@ -1,4 +1,6 @@
-"""Effective policies: what holds for one topic, as typed values. Computed once a change, read ever after.
+"""The policies that hold for one topic: its own, its namespace's, or the default.
+
+They are computed once for each change.
 
     >>> effective(Settings(), {"message_ttl": 60}, {}).message_ttl_s
     60

@@ -1,4 +1,4 @@
-"""Policies about machinery that is not here: other clusters, other storage, filters in Java.
+"""Policies for geo-replication, offloading and Java filters, which Milepost does not have.
 
 They are taken, checked and answered as upstream does where that machinery is missing too, so that scripts and
 tools that set everything run to their end; nothing acts on them. What upstream refuses then, is refused: a

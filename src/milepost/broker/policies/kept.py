@@ -1,4 +1,4 @@
-"""Policies that are kept and answered for those who ask, and on which nothing in this broker depends.
+"""Policies that are stored and shown, and have no effect in Milepost.
 
 Each is about something that a single process has not: copies of an entry, another cluster, a cursor that may
 lose its acks. Rows of the one table (`table.py`).

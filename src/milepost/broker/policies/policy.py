@@ -1,4 +1,4 @@
-"""One policy: what it is called, what it may be, where it can be set and what holds when it is not.
+"""One policy: its name, JSON type, levels and default (class Policy).
 
 As upstream merges them, the nearest level that says anything decides: the topic, then its namespace, then
 the broker's settings. A value of one level replaces the whole value of the one behind it; nothing is merged

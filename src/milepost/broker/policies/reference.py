@@ -1,4 +1,4 @@
-"""The page about policies, made from the table of policies.
+"""Makes docs/policies.md from the table.
 
 python -m milepost.broker.policies.reference > docs/policies.md
 """

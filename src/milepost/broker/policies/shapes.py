@@ -1,4 +1,4 @@
-"""Shapes: what the JSON of a policy may be, and the words for it.
+"""The JSON types of policies, and their checks.
 
 A shape reads a value that came from outside and gives it back whole: every field there, every number
 within its range. What is of another type, or contradicts itself, is an `InvalidPolicy`; a number out of its

@@ -1,4 +1,4 @@
-"""The table of policies: each one declared once, with upstream's routes, JSON and defaults.
+"""The table of policies: begin here to add one.
 
 Those on which nothing in this broker depends are declared in `kept.py` and `elsewhere.py`.
 

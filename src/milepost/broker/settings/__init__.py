@@ -1,9 +1,9 @@
 """Settings: what an operator can set, in one table each, checked before the broker starts.
 
-advertised_listeners  the addresses of one broker, by the network that a client comes from
-kept_settings         dynamic settings of upstream that are about machinery which is not here
-policy_settings       the settings that policies fall back on, and how often what they ask for is
-security_settings     who is let in, what they may do, and how the bytes are protected
-setting               what it is called, what it accepts, what it means
-settings              one table, one frozen object
+advertised_listeners  the addresses that clients are told, by the network they come from
+kept_settings         settings of upstream that are accepted and have no effect in Milepost
+policy_settings       settings that are defaults of policies, and the intervals of housekeeping
+security_settings     settings of authentication, authorisation and TLS
+setting               one setting: its name, type, default and meaning (class Setting)
+settings              the table of settings: begin here to add one
 """

@@ -1,4 +1,4 @@
-"""Advertised listeners: the addresses of one broker, by the network that a client comes from.
+"""The addresses that clients are told, by the network they come from.
 
 A client inside a cluster of containers and one outside reach the same broker by different names; each
 says which listener it means, and is told that one's addresses. Owns the reading of the setting and the

@@ -1,4 +1,4 @@
-"""Dynamic settings of upstream that are about machinery which is not here.
+"""Settings of upstream that are accepted and have no effect in Milepost.
 
 A load manager, BookKeeper and its cache, other clusters, filters in Java, a transaction log. A script that
 sets them runs to its end: they are taken, kept and answered, and nothing acts on them. A setting that would

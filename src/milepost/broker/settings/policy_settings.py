@@ -1,4 +1,4 @@
-"""The settings that policies fall back on, and how often what they ask for is looked after.
+"""Settings that are defaults of policies, and the intervals of housekeeping.
 
 Rows of the one table (`settings.py`); a namespace or a topic may overrule each of the defaults.
 """

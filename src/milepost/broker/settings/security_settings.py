@@ -1,4 +1,4 @@
-"""The settings of security: who is let in, what they may do, and how the bytes are protected.
+"""Settings of authentication, authorisation and TLS.
 
 Rows of the table in `settings.py`, by the same rules. Lists are text with commas, as in `broker.conf`.
 A setting that may hold a secret says so, and its value is shown nowhere.

@@ -1,4 +1,4 @@
-"""One setting: what it is called, what it accepts, what it means.
+"""One setting: its name, type, default and meaning (class Setting).
 
 Owns the reading of one value, from text or from TOML, and the words for what is allowed. It never
 reads a file and never decides which source wins: that is `settings.py`, whose table is made of these.

@@ -1,4 +1,4 @@
-"""The broker's settings: one table, one frozen object.
+"""The table of settings: begin here to add one.
 
 `Settings` is the table. A row is a name, a type, a default, a range, a sentence, and the key or keys
 by which Pulsar's `broker.conf` calls the same thing. The documentation, the checks, the environment's

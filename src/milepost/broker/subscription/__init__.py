@@ -1,17 +1,17 @@
 """A subscription: its cursor, its consumers, what it reads, holds, journals and tells them.
 
-ack_journal      the acks of one turn of the loop, on their way to the disk as one fact, and who waits
-broadcast        a subscription each of whose members gets every message, from a cursor of its own
-delayed          messages that name a time are put aside until it has come
-documents        what the catalog keeps of subscriptions beside their cursors, written when it changes
-ending           consumers of a terminated topic are told when their subscription has acked everything
-flush_round      the feeds that woke run, then the sessions that were written to are flushed, each once
-held_deliveries  frames on their way to its consumers, and those that must wait
-notices          what a consumer's client is told unasked, if it knows the command
-parts            what a subscription consists of, as others ask it
-pending_seeks    those of a subscription that are not durable yet, and who waits until none is
-read_loop        reads entries where they lie and offers them
-reset_history    who moved its cursor, when, from where to where, and who has obeyed
-shared_reads     what the feeds of a broker read of late, and what is being read, for feeds that want
-subscription     a cursor, the consumers that share it, and what they are told
+ack_journal      how acks reach the disk: those of one turn of the loop become one fact of the journal
+broadcast        broadcast groups: each member gets every message, from a cursor of its own
+delayed          delayed delivery: puts messages aside until their time has come
+documents        what the catalog stores of a subscription beside its cursor: properties, resets, idle since
+ending           tells consumers of a terminated topic that they have acked everything
+flush_round      the round: read loops that woke run first, then each session is flushed once
+held_deliveries  frames that may not go out before a fact is on disk
+notices          what consumers are told unasked: ACTIVE_CONSUMER_CHANGE, and SEEK after a reset
+parts            the cursors of a subscription, as others ask for them: one, or one a member
+pending_seeks    seeks that are not durable yet, and the callers that wait for them
+read_loop        reads entries for a subscription, from memory or disk, and offers them to its consumers
+reset_history    the history of resets: who moved the cursor, from where to where, and who has obeyed
+shared_reads     shares what one subscription read with others that read the same entries
+subscription     acks, seeks, redeliveries and deliveries of one subscription, on its cursor
 """

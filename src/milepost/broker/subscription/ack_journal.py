@@ -1,4 +1,4 @@
-"""The acks of one turn of the loop, on their way to the disk as one fact, and who waits for them.
+"""How acks reach the disk: those of one turn of the loop become one fact of the journal.
 
 Clients send acks in bursts; each is applied to the cursor at once and answered when it is durable. All
 that arrive in one turn of the loop become one journal record.

@@ -1,4 +1,4 @@
-"""Broadcast groups: a subscription each of whose members gets every message, from a cursor of its own.
+"""Broadcast groups: each member gets every message, from a cursor of its own.
 
     SUBSCRIBE, Shared, milepost.mode=broadcast, milepost.member=cache-7
          └▶ BroadcastGroup "caches"           in the topic's subscriptions; its cursor is the minimum

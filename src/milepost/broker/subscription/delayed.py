@@ -1,4 +1,4 @@
-"""Delayed delivery: messages that name a time are put aside until it has come.
+"""Delayed delivery: puts messages aside until their time has come.
 
 On Shared and Key_Shared subscriptions only, as upstream has it. A message's time is part of its entry, so
 nothing is written down when it is put aside: after a restart, or a seek, it is met again and put aside again.

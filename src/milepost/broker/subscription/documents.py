@@ -1,4 +1,4 @@
-"""State documents: what the catalog keeps of subscriptions beside their cursors, written when it changes.
+"""What the catalog stores of a subscription beside its cursor: properties, resets, idle since.
 
 Properties, resets, whether one is to be replicated, since when it is idle (`parts.py` says what). Written as
 a whole, so that two changes on their way do not undo each other.

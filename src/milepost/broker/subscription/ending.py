@@ -1,4 +1,4 @@
-"""Ending: consumers of a terminated topic are told when their subscription has acked everything, each once.
+"""Tells consumers of a terminated topic that they have acked everything.
 
 Not before: a message that one consumer holds may still go to another, or come again.
 

@@ -1,4 +1,4 @@
-"""A round: the feeds that woke run, then the sessions that were written to are flushed, each once.
+"""The round: read loops that woke run first, then each session is flushed once.
 
 What a commit makes visible goes to many: messages to consumers, receipts to producers. One round sends it
 all, the messages first: a consumer waits for them, while the producer is only told. A connection that

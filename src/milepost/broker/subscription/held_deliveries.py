@@ -1,4 +1,4 @@
-"""The outbox of a subscription: frames on their way to its consumers, and those that must wait.
+"""Frames that may not go out before a fact is on disk.
 
 After a seek, the first delivery of a message that had been with a consumer before is a fact of its own
 (`Delivered.stale`), and leaves when that fact is on disk: or a crash would make the ack of it look like

@@ -1,4 +1,4 @@
-"""Notices: what a consumer's client is told unasked, if it knows the command.
+"""What consumers are told unasked: ACTIVE_CONSUMER_CHANGE, and SEEK after a reset.
 
 An official client is never sent what it does not list (`wire/peer.py`); what is Milepost's own goes only
 to consumers that asked for it when they subscribed.

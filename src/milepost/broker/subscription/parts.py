@@ -1,4 +1,4 @@
-"""Parts: what a subscription consists of, as others ask it. Itself and its consumers, unless it is a group.
+"""The cursors of a subscription, as others ask for them: one, or one a member.
 
 A broadcast group is several cursors under one name (broadcast.py): it, and its members, answer otherwise.
 Changes nothing.

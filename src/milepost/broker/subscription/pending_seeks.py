@@ -1,4 +1,4 @@
-"""Pending seeks: those of a subscription that are not durable yet, and who waits until none is.
+"""Seeks that are not durable yet, and the callers that wait for them.
 
 A consumer that a seek closed subscribes again at once. Its SUBSCRIBE must not be answered before the seek is,
 or it would hear of the new position before it is certain that it holds.

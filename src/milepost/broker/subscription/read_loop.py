@@ -1,4 +1,6 @@
-"""The feed of a subscription: reads entries where they lie and offers them. The async half of dispatch.
+"""Reads entries for a subscription, from memory or disk, and offers them to its consumers.
+
+The async half of dispatch.
 
 A feed runs when something may have changed (`wake`), many wakes in one turn of the loop being one run.
 Entries in memory are offered at once; for others the feed waits for the disk and offers them under the

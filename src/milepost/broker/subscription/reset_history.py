@@ -1,4 +1,4 @@
-"""The resets of a subscription: who moved its cursor, when, from where to where, and who has obeyed.
+"""The history of resets: who moved the cursor, from where to where, and who has obeyed.
 
 A record names the consumers that were connected. Each is *waiting* until it has obeyed: one that was
 closed by coming back and asking for messages, one that follows in place by saying so. A consumer that

@@ -1,5 +1,4 @@
-"""Recent reads: what the feeds of a broker read of late, and what is being read, for feeds that want the
-same.
+"""Shares what one subscription read with others that read the same entries.
 
 A hundred members of a broadcast group, and other subscriptions that keep up, want the same entries within a
 short time, each from the index it has come to. Who comes while they are read waits for that read; who

@@ -1,4 +1,4 @@
-"""A subscription: a cursor, the consumers that share it, and what they are told.
+"""Acks, seeks, redeliveries and deliveries of one subscription, on its cursor.
 
 Addresses come in at this border and become indexes once: an acked id becomes the span of its entry, or
 a part of it. The cursor decides; this file journals what must be durable, then answers.

@@ -1,12 +1,12 @@
 """A topic: its log, its producers, deduplication, and the order of effects of a publish.
 
-dedup               which sends of a topic's producers are stored already, by their sequence ids
-dedup_state         begun, and brought back at the next start
-dedup_switch        deduplication switched while a topic is in use, with nothing judged by halves
-non_persistent      topics that store nothing: messages go to the consumers that are connected
-producer            one session's right to publish to a topic, and the receipts it waits for
-producer_access     who may publish to a topic, when some want it for themselves alone (PIP-68)
-producer_admission  producers come, wait for their turn, are displaced, and leave
-publication         consecutive sends of one producer, from when they are judged to when they are answered
-topic               one log, its producers and its subscriptions
+dedup               deduplication: which sends are stored already, judged by sequence ids
+dedup_state         stores the sequence ids of producers, and loads them when the topic opens
+dedup_switch        switches deduplication on or off while producers are connected
+non_persistent      non-persistent topics: messages go to the connected consumers and are not stored
+producer            one producer of a topic, and the receipts that it waits for
+producer_access     decides which producer may publish: shared, exclusive, waiting, fenced (PIP-68)
+producer_admission  lets producers in, makes them wait, displaces and removes them
+publication         sends of one producer that are judged and stored together, until their receipts
+topic               publishes messages: durable, then visible, then the receipt; owns log and subscriptions
 """

@@ -1,4 +1,4 @@
-"""Dedup: which sends of a topic's producers are stored already, by their sequence ids.
+"""Deduplication: which sends are stored already, judged by sequence ids.
 
 A producer numbers what it sends and resends whatever it has no answer for. Per producer name two
 numbers decide: the highest id that was *pushed* to the journal and the highest that is *persisted*.

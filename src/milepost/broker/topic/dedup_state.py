@@ -1,4 +1,4 @@
-"""The sequence ids of a topic as a state of the store: begun, and brought back at the next start.
+"""Stores the sequence ids of producers, and loads them when the topic opens.
 
 Nothing is journaled for them: an entry says by itself whose it is and which sequence id it has. A
 checkpoint keeps a snapshot with the end of the log that it speaks of; what lies behind that is read

@@ -1,4 +1,4 @@
-"""Deduplication switched while a topic is in use, with nothing judged by halves.
+"""Switches deduplication on or off while producers are connected.
 
 Between two sends that are on their way a verdict cannot change: so those who publish are not read for the
 moment that it takes, everything they sent becomes durable, and then the sequence ids begin to count, or stop.

@@ -1,4 +1,4 @@
-"""Non-persistent topics, which store nothing: messages go to the consumers that are connected.
+"""Non-persistent topics: messages go to the connected consumers and are not stored.
 
 The same topic, cursor and dispatch as everywhere, over a log that has no journal: what is appended is
 visible in the next turn of the loop, what was sent is done, and what no consumer took in time is dropped and

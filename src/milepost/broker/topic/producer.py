@@ -1,4 +1,4 @@
-"""A producer: one session's right to publish to a topic, and the receipts it waits for.
+"""One producer of a topic, and the receipts that it waits for.
 
 Receipts leave in the order of the sends, whatever becomes of each: a duplicate is known at once, but
 its receipt waits behind those of entries that are still on their way to the disk.

@@ -1,4 +1,4 @@
-"""ProducerAccess: who may publish to a topic, when some want it for themselves alone (PIP-68).
+"""Decides which producer may publish: shared, exclusive, waiting, fenced (PIP-68).
 
     SHARED                  with others; refused while a producer has the topic alone, or waits for that
     EXCLUSIVE               alone; refused while another producer is there

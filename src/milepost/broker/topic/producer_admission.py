@@ -1,4 +1,4 @@
-"""Admissions: producers come, wait for their turn, are displaced, and leave.
+"""Lets producers in, makes them wait, displaces and removes them.
 
 `producer_access.py` decides which producers may have a topic; this file performs what it decided. A topic
 epoch is durable before any producer is told of it; a displaced producer is told; a waiting one has its turn.

@@ -1,4 +1,4 @@
-"""A publication: consecutive sends of one producer, from when they are judged to when they are answered.
+"""Sends of one producer that are judged and stored together, until their receipts.
 
 One block of the journal makes all of it durable, and one write answers it. Owns nothing but what has to be
 remembered on the way; `Topic` decides, and the producer keeps the order.

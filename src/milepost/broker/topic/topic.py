@@ -1,4 +1,4 @@
-"""A topic: one log, its producers and its subscriptions. Owns the order of effects of a publish.
+"""Publishes messages: durable, then visible, then the receipt; owns log and subscriptions.
 
     sends ─▶ judge (dedup) ─▶ log.append ─▶ journal
                                               └▶ durable: visible to every cursor, then receipts out

@@ -5,22 +5,22 @@ docs/wire.md is generated from them. A handler either does its work at once or r
 error of ours that it raises becomes the refusal that its command's clients understand.
 
 close         CLOSE_PRODUCER and CLOSE_CONSUMER, from the client
-connect       the handshake
-id_by_index   milepost's own command, PIP-415 without HTTP
-last_id       what `has_message_available` compares
-lookup        where a topic is served, and in how many parts
-produce       the right to publish
-redeliver     negative acks and ack timeouts
-reference     the page about the protocol, made from the handlers' own words
-registry      which function answers which command, and what a client needs the right to do for it
-schema        GET_SCHEMA and GET_OR_CREATE_SCHEMA, and what PRODUCER and SUBSCRIBE say of schemas
-seek          a client moves its cursor
-stats         a consumer's numbers, as the broker counts them
-subscribe     a consumer joins a subscription, which is made if need be
-topics        what a pattern consumer polls
-transactions  NEW_TXN, ADD_PARTITION_TO_TXN, ADD_SUBSCRIPTION_TO_TXN, END_TXN and
-unsubscribe   a subscription is deleted with its position
-watch         a pattern consumer is told instead of asking (PIP-145)
+connect       CONNECT and AUTH_RESPONSE: the handshake
+id_by_index   GET_MESSAGE_ID_BY_INDEX: the lookup by index (PIP-415), a command of Milepost's own
+last_id       GET_LAST_MESSAGE_ID: the last message of a topic
+lookup        LOOKUP and PARTITIONED_METADATA: which broker serves a topic, and how many partitions it has
+produce       PRODUCER: a client asks for the right to publish
+redeliver     REDELIVER_UNACKNOWLEDGED_MESSAGES: negative acks and ack timeouts
+reference     makes docs/wire.md from the docstrings of the handlers
+registry      which function answers which command, and the right that the client needs for it
+schema        GET_SCHEMA and GET_OR_CREATE_SCHEMA, and the schemas that PRODUCER and SUBSCRIBE bring
+seek          SEEK: a client moves its cursor
+stats         CONSUMER_STATS: the broker's numbers of one consumer
+subscribe     SUBSCRIBE: a consumer joins a subscription, which is created if it does not exist
+topics        GET_TOPICS_OF_NAMESPACE: the topics that a pattern consumer matches
+transactions  NEW_TXN, END_TXN and the other commands of transactions: all are refused
+unsubscribe   UNSUBSCRIBE: a client deletes its subscription
+watch         WATCH_TOPIC_LIST and its CLOSE: a pattern consumer is told of new topics (PIP-145)
 """
 
 from milepost.broker.connection.handlers import (  # noqa: F401  # importing them registers them

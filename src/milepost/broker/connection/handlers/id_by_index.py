@@ -1,4 +1,4 @@
-"""GET_MESSAGE_ID_BY_INDEX: Milepost's own command, PIP-415 without HTTP."""
+"""GET_MESSAGE_ID_BY_INDEX: the lookup by index (PIP-415), a command of Milepost's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GET_LAST_MESSAGE_ID: what `has_message_available` compares."""
+"""GET_LAST_MESSAGE_ID: the last message of a topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PARTITIONED_METADATA and LOOKUP: where a topic is served, and in how many parts.
+"""LOOKUP and PARTITIONED_METADATA: which broker serves a topic, and how many partitions it has.
 
 Errors go into the replies' own fields: a generic ERROR would leave the C++ client waiting.
 """

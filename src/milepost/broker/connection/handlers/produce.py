@@ -1,4 +1,7 @@
-"""PRODUCER: the right to publish. SEND itself is the session's, being hot (see topic.publish)."""
+"""PRODUCER: a client asks for the right to publish.
+
+SEND itself is the session's, being hot (see topic.publish).
+"""
 
 from __future__ import annotations
 

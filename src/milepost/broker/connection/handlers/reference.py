@@ -1,4 +1,4 @@
-"""The page about the protocol, made from the handlers' own words.
+"""Makes docs/wire.md from the docstrings of the handlers.
 
 python -m milepost.broker.connection.handlers.reference > docs/wire.md
 """

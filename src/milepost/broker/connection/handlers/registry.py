@@ -1,4 +1,4 @@
-"""Which function answers which command, and what a client needs the right to do for it.
+"""Which function answers which command, and the right that the client needs for it.
 
     @handles(Kind.SUBSCRIBE, needs=Operation.CONSUME)
     async def subscribe(session, command): ...

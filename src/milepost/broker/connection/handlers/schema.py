@@ -1,4 +1,4 @@
-"""GET_SCHEMA and GET_OR_CREATE_SCHEMA, and what PRODUCER and SUBSCRIBE say of schemas."""
+"""GET_SCHEMA and GET_OR_CREATE_SCHEMA, and the schemas that PRODUCER and SUBSCRIBE bring."""
 
 from __future__ import annotations
 

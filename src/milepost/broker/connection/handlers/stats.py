@@ -1,4 +1,4 @@
-"""CONSUMER_STATS: a consumer's numbers, as the broker counts them."""
+"""CONSUMER_STATS: the broker's numbers of one consumer."""
 
 from __future__ import annotations
 

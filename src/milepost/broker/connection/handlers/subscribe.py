@@ -1,4 +1,4 @@
-"""SUBSCRIBE: a consumer joins a subscription, which is made if need be."""
+"""SUBSCRIBE: a consumer joins a subscription, which is created if it does not exist."""
 
 from __future__ import annotations
 

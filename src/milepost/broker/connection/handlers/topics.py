@@ -1,4 +1,4 @@
-"""GET_TOPICS_OF_NAMESPACE: what a pattern consumer polls."""
+"""GET_TOPICS_OF_NAMESPACE: the topics that a pattern consumer matches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NEW_TXN, ADD_PARTITION_TO_TXN, ADD_SUBSCRIPTION_TO_TXN, END_TXN and TC_CLIENT_CONNECT_REQUEST: refused.
+"""NEW_TXN, END_TXN and the other commands of transactions: all are refused.
 
 There are no transactions. A client that asks is told so, by the reply that upstream gives with its
 coordinator off; its connection stays, and everything else on it.

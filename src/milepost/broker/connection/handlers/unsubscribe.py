@@ -1,4 +1,4 @@
-"""UNSUBSCRIBE: a subscription is deleted with its position."""
+"""UNSUBSCRIBE: a client deletes its subscription."""
 
 from __future__ import annotations
 

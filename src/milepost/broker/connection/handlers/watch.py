@@ -1,4 +1,4 @@
-"""WATCH_TOPIC_LIST and WATCH_TOPIC_LIST_CLOSE: a pattern consumer is told instead of asking (PIP-145)."""
+"""WATCH_TOPIC_LIST and its CLOSE: a pattern consumer is told of new topics (PIP-145)."""
 
 from __future__ import annotations
 
