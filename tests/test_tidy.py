@@ -152,6 +152,11 @@ BAD: dict[str, list[tuple[str, str, int]]] = {
         ("docs/x.md", "see pypi" + ".org\n", 1),
         ("Makefile", "x:\n\tcurl https://" + "nexus.example.com/y\n", 2),
     ],
+    "broker_rooms_are_layers": [
+        ("broker/limits/x.py", "import re\nfrom milepost.broker.topic.topic import Topic\n", 2),
+        ("broker/peer.py", "import milepost.broker.connection.session\n", 1),
+        ("broker/odd.py", "", 1),
+    ],
     "functions_are_short": [
         ("broker/x.py", "x = 1\ndef f():\n" + "    x = 1\n" * 70, 2),
     ],
@@ -241,6 +246,14 @@ GOOD: dict[str, list[tuple[str, str]]] = {
         ("docs/x.md", "/worker /tmpl\n"),
     ],
     "no_registry_hosts": [("docs/x.md", "pip install milepost; see https://www.python.org\n")],
+    "broker_rooms_are_layers": [
+        ("broker/topic/x.py", "from milepost.broker.limits.memory import Pressure\n"),
+        (
+            "broker/limits/x.py",
+            "if TYPE_CHECKING:\n    from milepost.broker.topic.topic import Topic\n",
+        ),
+        ("client/x.py", "import re\n"),
+    ],
     "functions_are_short": [("broker/x.py", "def f():\n" + "    x = 1\n" * 69)],
     "rooms_list_their_files": [
         ("storage/__init__.py", '"""Storage.\n\nfiles   the seam\nopener  opens\n"""\n'),

@@ -1,4 +1,4 @@
-"""The rules of the house: rooms, their lists, how long things may be, and sentences with named subjects.
+"""The rules of the house: rooms, their layers and lists, how long things may be, and named subjects.
 
 They read the same trees as `rules.py` and are registered in the same table.
 """
@@ -10,7 +10,29 @@ import re
 from collections import Counter
 
 from tidy.rules import Found, rule
-from tidy.tree import PRODUCT, Tree
+from tidy.tree import PRODUCT, Tree, imports_at_run_time
+
+# The rooms of the broker, lowest first. A room imports those before it, never those behind it.
+BROKER_LAYERS = (
+    "peer",
+    "settings",
+    "policies",
+    "metrics",
+    "limits",
+    "messages",
+    "dispatch",
+    "subscription",
+    "topic",
+    "auth",
+    "directory",
+    "operations",
+    "monitoring",
+    "connection",
+    "topic_loader",
+    "dynamic_settings",
+    "broker",
+    "run",
+)
 
 MODULES_MAX = 16
 # Folders that are lists by nature: one file a command, a resource or a group of commands.
@@ -33,6 +55,25 @@ LISTED = re.compile(r"^(?: {4})?(\w+/?) {2,}\S", re.MULTILINE)
 
 # Words that stand where a subject should.
 FACELESS = re.compile(r"\b(whoever|whomever|somebody|nobody|anybody|thereof)\b", re.IGNORECASE)
+
+
+@rule
+def broker_rooms_are_layers(tree: Tree) -> Found:
+    """What is imported for its type alone does not count: it is not there when the code runs."""
+    order = {name: place for place, name in enumerate(BROKER_LAYERS)}
+    for path, inner, module in tree.product():
+        parts = inner.removesuffix(".py").split("/")
+        if parts[0] != "broker" or parts[1] == "__init__":
+            continue
+        if parts[1] not in order:
+            yield path, 1, f"broker/{parts[1]} has no place among the broker's layers"
+            continue
+        for found in imports_at_run_time(path, module):
+            names = found.module.split(".")
+            if names[:2] != ["milepost", "broker"] or len(names) < 3:
+                continue
+            if order.get(names[2], -1) > order[parts[1]]:
+                yield path, found.line, f"{parts[1]} may not import {names[2]}, a higher layer"
 
 
 @rule

@@ -15,6 +15,7 @@ monitoring/       stats, progress, verdicts, the self-check and the log of conne
 operations/       resets, skips, expiry, retention, quotas, unloading, deleting: by operators and policies
 peer              what the broker needs of a connection, as an interface
 policies/         the policies of namespaces and topics: their table, their JSON, and what holds for a topic
+run               starts a broker: recovers its data directory and opens its ports
 settings/         the settings of the broker: their names, types, defaults and meaning
 subscription/     one subscription: its cursor and consumers, its read loop, its acks on their way to disk
 topic/            one topic: publishing, producers, deduplication, and non-persistent topics

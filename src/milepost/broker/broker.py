@@ -449,15 +449,13 @@ class Broker:
     def remove_consumer(self, consumer: Consumer, *, keep: bool = False) -> None:
         """A consumer is gone, and a reader's subscription with it unless it is to be kept."""
         subscription = consumer.subscription
-        session = consumer.peer
-        if isinstance(session, Session):
-            session.forget_consumer(consumer)
+        consumer.peer.forget_consumer(consumer)
         subscription.remove_consumer(consumer)
         if not keep:
             self.drop_reader(subscription)
 
     async def join_group(self, group: BroadcastGroup, member: str) -> MemberSubscription:
-        return await broadcast_members.join(self, group, member)
+        return await broadcast_members.join(self, group, member, opening.open_member)
 
     async def forget_member(self, member: MemberSubscription) -> None:
         await broadcast_members.forget(self, member)
@@ -482,8 +480,7 @@ class Broker:
         A reader's subscription is kept for it, without a consumer: the client subscribes without
         saying where, since the seek has said it.
         """
-        if isinstance(consumer.peer, Session):
-            consumer.peer.forget_consumer(consumer)
+        consumer.peer.forget_consumer(consumer)
         subscription = consumer.subscription
         if not subscription.is_durable:
             self._orphans[subscription] = self.clock.monotonic() + READER_ORPHAN_S

@@ -1,12 +1,16 @@
 """What the broker needs of a connection, as an interface.
 
-The session of a connection is one; tests have others.
+The session of a connection is one, the broker's own health check is another; tests have more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from milepost.broker.dispatch.consumer import Consumer
+    from milepost.broker.topic.producer import Producer
 
 Buffer = bytes | bytearray | memoryview
 
@@ -35,6 +39,15 @@ class Peer(Protocol):
         """Does it consume too, beside what it publishes?"""
         ...
 
+    @property
+    def unwritable_since(self) -> float:
+        """When `is_writable` last changed, by the monotonic clock."""
+        ...
+
+    def understands(self, kind: int) -> bool:
+        """May its client be sent this command unasked?"""
+        ...
+
     def write(self, buffers: Sequence[Buffer]) -> None:
         """Send, in order, behind everything written before. Never blocks."""
         ...
@@ -49,6 +62,26 @@ class Peer(Protocol):
 
     def release(self) -> None: ...
 
+    def resume(self) -> None:
+        """Read from it again, if nothing stands against it any more."""
+        ...
+
+    def unsent_size(self) -> int:
+        """Bytes that wait for its client to read them."""
+        ...
+
+    def forget_producer(self, producer: Producer) -> None:
+        """The producer is closed; sends that are on their way to it are dropped."""
+        ...
+
+    def forget_consumer(self, consumer: Consumer) -> None:
+        """The consumer is closed; commands that name it are dropped."""
+        ...
+
     def fail(self, reason: str) -> None:
         """End the connection: what it waits for can no longer be answered for certain."""
+        ...
+
+    def abort(self, reason: str) -> None:
+        """End the connection now; what waits to be sent is dropped."""
         ...

@@ -27,7 +27,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from milepost.broker.connection.server import RunningBroker, run_broker
+from milepost.broker.connection.server import RunningBroker
+from milepost.broker.run import run_broker
 from milepost.broker.settings.settings import Settings
 from milepost.clock import Clock
 

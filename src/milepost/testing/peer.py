@@ -26,11 +26,14 @@ from google.protobuf.message import Message
 from milepost.broker.auth.certificates import Certificate
 from milepost.broker.broker import Broker
 from milepost.broker.connection.session import Session
+from milepost.broker.dispatch.consumer import Consumer
 from milepost.broker.peer import Buffer
+from milepost.broker.topic.producer import Producer
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
 from milepost.wire.events import Command, Delivery, Fault, Receipt
 from milepost.wire.peer import PROTOCOL_VERSION
+from milepost.wire.peer import Peer as WirePeer
 from milepost.wire.protocol import ClientProtocol
 from milepost.wire.scanners.encode import send_frame
 
@@ -82,8 +85,12 @@ class RecordingPeer(_Record):
         self.address = address
         self.client_version = client_version
         self.wants_broker_entry = wants_broker_entry
+        self._as_told = WirePeer(client_version, PROTOCOL_VERSION, wants_broker_entry)
         self.is_writable = True
         """Set it to be slow; its feed must be woken by hand then."""
+        self.unwritable_since = 0.0
+        self.unread_size = 0
+        """Set it to have bytes that wait to be read."""
         self.writes_left = writes_max
         self.has_consumers = False
         """Set it to get the receipts of its sends ahead of the messages."""
@@ -93,6 +100,10 @@ class RecordingPeer(_Record):
         """How many want it not to be read."""
         self.failures: list[str] = []
         """Why the connection was to end, each time."""
+        self.resumes = 0
+        """How often it was asked to read again."""
+        self.forgotten: list[Producer | Consumer] = []
+        """Its producers and consumers that were closed, in order."""
         self._protocol.connect(pb.CommandConnect(client_version=client_version))
         self._protocol.receive(
             replies.connected("recording", PROTOCOL_VERSION, 1 << 20, pb.FeatureFlags())
@@ -115,6 +126,24 @@ class RecordingPeer(_Record):
 
     def release(self) -> None:
         self.holds -= 1
+
+    def resume(self) -> None:
+        self.resumes += 1
+
+    def understands(self, kind: int) -> bool:
+        return self._as_told.understands(kind)
+
+    def unsent_size(self) -> int:
+        return self.unread_size
+
+    def forget_producer(self, producer: Producer) -> None:
+        self.forgotten.append(producer)
+
+    def forget_consumer(self, consumer: Consumer) -> None:
+        self.forgotten.append(consumer)
+
+    def abort(self, reason: str) -> None:
+        self.failures.append(reason)
 
     def fail(self, reason: str) -> None:
         self.failures.append(reason)

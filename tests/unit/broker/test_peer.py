@@ -8,6 +8,7 @@ from stage.stage import Stage
 
 from milepost.broker.peer import Peer
 from milepost.testing.peer import RecordingPeer
+from milepost.wire.commands import Kind
 
 
 def test_a_session_and_the_double_are_peers(stage: Stage) -> None:
@@ -17,6 +18,15 @@ def test_a_session_and_the_double_are_peers(stage: Stage) -> None:
         assert as_peer.wants_broker_entry
         assert as_peer.address
         assert as_peer.client_version == "Loopback-1"
+        assert as_peer.understands(Kind.REACHED_END_OF_TOPIC)
+        assert as_peer.unsent_size() == 0
+
+
+def test_a_client_is_told_only_what_it_understands(stage: Stage) -> None:
+    cpp = "Pulsar-CPP-v4.2.0"
+    for peer in (stage.client(client_version=cpp).session, RecordingPeer(client_version=cpp)):
+        assert not peer.understands(Kind.REACHED_END_OF_TOPIC)
+    assert not stage.client(handshake=False).session.understands(Kind.PING)
 
 
 def test_a_peer_is_no_more_than_that() -> None:
@@ -27,9 +37,17 @@ def test_a_peer_is_no_more_than_that() -> None:
         "client_version",
         "wants_broker_entry",
         "is_writable",
+        "unwritable_since",
+        "has_consumers",
+        "understands",
         "write",
         "settled",
         "hold",
         "release",
+        "resume",
+        "unsent_size",
+        "forget_producer",
+        "forget_consumer",
         "fail",
+        "abort",
     }

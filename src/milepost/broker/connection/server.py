@@ -8,18 +8,15 @@ import os
 import socket
 import ssl
 from collections.abc import Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from milepost.broker.broker import Broker
 from milepost.broker.connection.listener import stop_listening
 from milepost.broker.connection.session import Session
 from milepost.broker.peer import Buffer
-from milepost.broker.settings.settings import Settings
-from milepost.clock import Clock, SystemClock
-from milepost.storage.engine import StorageEngine, open_store
 from milepost.storage.files import BUFFERS_PER_WRITE_MAX
-from milepost.storage.journal.loop_commit import Shortcut
-from milepost.storage.ledgers.log import RollPolicy
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
 
 BACKLOG = 4096
 # How long a closing broker waits for peers to take what was written for them.
@@ -209,32 +206,3 @@ class RunningBroker:
         for connection in list(self.open):
             connection.abort()
         await asyncio.sleep(0)
-
-
-async def run_broker(settings: Settings, *, clock: Clock | None = None) -> RunningBroker:
-    """Recover the data directory and listen."""
-    clock = clock or SystemClock()
-    store, lock = open_store(
-        settings.data,
-        clock,
-        roll_policy=RollPolicy(
-            settings.ledger_size_max, settings.ledger_entries_max, settings.ledger_age_max_s * 1000
-        ),
-        journal_size_max=settings.journal_size_max,
-        journal_ahead=settings.journal_ahead_size,
-        tail_size_max=settings.tail_cache_size,
-    )
-    engine = StorageEngine(store, lock, Shortcut(settings.journal_shortcut_s))
-    try:
-        broker = Broker(settings, engine, clock)
-    except BaseException:
-        await engine.close()
-        raise
-    running = RunningBroker(broker)
-    try:
-        await broker.start()
-        await running.listen()
-    except BaseException:
-        await broker.close()
-        raise
-    return running

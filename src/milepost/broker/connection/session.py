@@ -138,6 +138,10 @@ class Session:
     def has_consumers(self) -> bool:
         return bool(self.consumers)
 
+    def understands(self, kind: int) -> bool:
+        peer = self.protocol.peer
+        return peer is not None and peer.understands(kind)
+
     # -- in ----------------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from milepost.broker.metrics.rates import Rates
 from milepost.broker.peer import Peer
-from milepost.broker.subscription.held_deliveries import Held
 from milepost.wire.scanners.encode import MessageEncoder
 
 if TYPE_CHECKING:
     from milepost.broker.dispatch.chunk_handover import Handover
+    from milepost.broker.subscription.held_deliveries import Held
     from milepost.broker.subscription.subscription import Subscription
 
 # A client that sends FLOW for ever cannot push its credit past this (reliability: FLOW wrap-around).

@@ -8,22 +8,24 @@ that have stalled the longest lose their connection. What they held is ready aga
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
-from milepost.broker.connection.session import Session
-from milepost.broker.metrics.counters import Counters
-from milepost.broker.settings.settings import Settings
-from milepost.storage.store import Store
+if TYPE_CHECKING:
+    from milepost.broker.metrics.counters import Counters
+    from milepost.broker.peer import Peer
+    from milepost.broker.settings.settings import Settings
+    from milepost.storage.store import Store
 
 
 class Pressure:
     def __init__(
-        self, settings: Settings, store: Store, sessions: Collection[Session], counters: Counters
+        self, settings: Settings, store: Store, peers: Collection[Peer], counters: Counters
     ) -> None:
         # Half of the memory is for what goes out, a quarter for what comes in.
         self._unsent_size_max = settings.memory_limit // 2
         self._unstored_size_max = max(settings.memory_limit // 4, 2 * settings.journal_size_max)
         self._store = store
-        self._sessions = sessions
+        self._peers = peers
         self._counters = counters
 
     @property
@@ -34,17 +36,17 @@ class Pressure:
     def resume_reading(self) -> None:
         """Read those again who had to wait, if they need not any more."""
         if not self.is_high:
-            for session in self._sessions:
-                session.resume()
+            for peer in self._peers:
+                peer.resume()
 
     def end_stalled(self) -> None:
         """Make room when too much waits for clients that do not read."""
-        stalled = [session for session in self._sessions if not session.is_writable]
-        sizes = {session: session.unsent_size() for session in stalled}
+        stalled = [peer for peer in self._peers if not peer.is_writable]
+        sizes = {peer: peer.unsent_size() for peer in stalled}
         total = sum(sizes.values())
-        for session in sorted(stalled, key=lambda session: session.unwritable_since):
+        for peer in sorted(stalled, key=lambda peer: peer.unwritable_since):
             if total <= self._unsent_size_max:
                 return
-            total -= sizes[session]
+            total -= sizes[peer]
             self._counters.connections_closed["stalled"] += 1
-            session.abort("it reads too slowly, and memory is short")
+            peer.abort("it reads too slowly, and memory is short")

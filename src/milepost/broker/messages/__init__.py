@@ -9,4 +9,5 @@ compacted     what readers of a compacted topic get: the last message of each ke
 compactor     finds the last message of each key, for compaction
 entry_view    unpacks an entry for people: payload, properties, metadata
 inspection    looks messages up by index, id or count, without consuming them (PIP-415)
+send_verdict  the verdict on a send: new, duplicate, or unknown
 """

@@ -3,7 +3,7 @@
 Upstream counts the messages of every entry of which anything is not acked; here only those messages count
 that are not acked, so the number is the backlog's own.
 
-    found = await scan(subscription, 0, slices)     # Scan(entries=3, messages=30, markers=0, …)
+    found = await scan(cursor, log, 0, slices)      # Scan(entries=3, messages=30, markers=0, …)
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from milepost.broker.limits.time_slices import Slices
 from milepost.broker.messages.backlog_walk import walk
-from milepost.broker.subscription.subscription import Subscription
+from milepost.cursor.cursor import Cursor
 from milepost.positions.ids import Position
 from milepost.positions.ranges import IndexRanges
 from milepost.storage.ledgers.entry import MARKER
+from milepost.storage.ledgers.log import Log
 from milepost.storage.ledgers.stretch import Stretch
 
 
@@ -28,9 +29,9 @@ class Scan(NamedTuple):
     last: Position | None = None
 
 
-async def scan(subscription: Subscription, from_index: int, slices: Slices) -> Scan:
+async def scan(cursor: Cursor, log: Log, from_index: int, slices: Slices) -> Scan:
     """What is not acked at this moment, from an index on."""
-    backlog = subscription.cursor.backlog_ranges()
+    backlog = cursor.backlog_ranges()
     backlog.discard(0, from_index)
     entries = messages = markers = 0
     first = last = None
@@ -44,7 +45,7 @@ async def scan(subscription: Subscription, from_index: int, slices: Slices) -> S
             markers += _markers(stretch, backlog)
         return False
 
-    await walk(subscription.topic.log, backlog, take, slices)
+    await walk(log, backlog, take, slices)
     if first is None or last is None:
         return Scan()
     *_, last_id = last.held(backlog)

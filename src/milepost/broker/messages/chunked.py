@@ -28,7 +28,7 @@ new for an hour.
     >>> flags == CHUNK | LAST_CHUNK, Tie.of(beside)
     (True, Tie(first_index=4, previous_index=4))
     >>> chunked.judge(last), chunked.stored(last, 6), chunked.judge(last), chunked.indexes_of(6)
-    (<Verdict.UNKNOWN: 'unknown'>, None, <Verdict.DUPLICATE: 'duplicate'>, (4, 6))
+    (<SendVerdict.UNKNOWN: 'unknown'>, None, <SendVerdict.DUPLICATE: 'duplicate'>, (4, 6))
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from hashlib import blake2b
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from milepost.broker.topic.dedup import Verdict
+from milepost.broker.messages.send_verdict import SendVerdict
 from milepost.errors import NotAllowed
 from milepost.storage.ledgers.entry import CHUNK, LAST_CHUNK
 from milepost.wire.events import ChunkInfo
@@ -202,15 +202,15 @@ class ChunkedMessages:
         while self._unfinished and next(iter(self._unfinished.values())).touched_s <= latest:
             self._drop(next(iter(self._unfinished)))
 
-    def judge(self, chunk: ChunkInfo) -> Verdict:
+    def judge(self, chunk: ChunkInfo) -> SendVerdict:
         """Is the chunk to be stored? If it is not its message's first and is not known here (`knows`), look
         in the log before you ask."""
         message = self._message_of(chunk)
         if message is None or chunk.is_first or chunk.num_chunks != message.num_chunks:
-            return Verdict.NEW
+            return SendVerdict.NEW
         if chunk.chunk_id < message.stored_count:
-            return Verdict.DUPLICATE
-        return Verdict.UNKNOWN if chunk.chunk_id < message.tied_count else Verdict.NEW
+            return SendVerdict.DUPLICATE
+        return SendVerdict.UNKNOWN if chunk.chunk_id < message.tied_count else SendVerdict.NEW
 
     def tie(self, chunk: ChunkInfo, index: int, producer: str = "") -> tuple[int, bytes]:
         """A chunk that was judged NEW goes to the journal under an index: the flags of its entry, and

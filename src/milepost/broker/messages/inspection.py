@@ -13,13 +13,15 @@ there is an error that names it.
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from milepost.broker.topic.topic import Topic
 from milepost.errors import IndexNotFound, LedgerNotFound
 from milepost.positions.ids import EARLIEST, Position
 from milepost.storage.ledgers.entry import BATCH, MARKER
-from milepost.storage.ledgers.log import Located, Log
+
+if TYPE_CHECKING:
+    from milepost.broker.topic.topic import Topic
+    from milepost.storage.ledgers.log import Located, Log
 
 # Entries looked at in one go, before others have their turn.
 STEP_ENTRIES = 1024

@@ -139,6 +139,7 @@ class _Probe:
     client_version = "healthcheck"
     wants_broker_entry = False
     is_writable = True
+    unwritable_since = 0.0
     has_consumers = True
 
     def __init__(self) -> None:
@@ -171,6 +172,24 @@ class _Probe:
 
     def settled(self, publishes: int) -> None:
         """It sends one, and waits."""
+
+    def resume(self) -> None: ...
+
+    def understands(self, kind: int) -> bool:
+        """It waits for its message and for no notice."""
+        return False
+
+    def unsent_size(self) -> int:
+        return 0
+
+    def forget_producer(self, producer: Producer) -> None:
+        """It keeps no list of them."""
+
+    def forget_consumer(self, consumer: Consumer) -> None:
+        """It keeps no list of them."""
+
+    def abort(self, reason: str) -> None:
+        self.fail(reason)
 
     def fail(self, reason: str, kind: type[Exception] = PersistenceError) -> None:
         if not self.delivery.done():

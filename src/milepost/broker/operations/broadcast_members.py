@@ -10,9 +10,8 @@ subscription is, with its members.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from milepost.broker import topic_loader
 from milepost.broker.subscription.broadcast import MEMBER_STATE, BroadcastGroup, MemberSubscription
 from milepost.cursor import snapshot
 from milepost.cursor.cursor import Cursor
@@ -35,7 +34,17 @@ if TYPE_CHECKING:
 NOTED_PARTS = 10
 
 
-async def join(broker: Broker, group: BroadcastGroup, name: str) -> MemberSubscription:
+class OpenMember(Protocol):
+    """Opens a member from its state, as `topic_loader.open_member` does."""
+
+    def __call__(
+        self, broker: Broker, topic: Topic, state: StateRow, stored: Snapshot, *, made: Cursor
+    ) -> MemberSubscription: ...
+
+
+async def join(
+    broker: Broker, group: BroadcastGroup, name: str, open_member: OpenMember
+) -> MemberSubscription:
     """The member of this name: where it was, or, for a stranger, where the group starts those."""
     check_label("member", name)
     if not name:
@@ -73,7 +82,7 @@ async def join(broker: Broker, group: BroadcastGroup, name: str) -> MemberSubscr
     if group.topic.subscriptions.get(group.name) is not group:
         raise ServiceNotReady(f"group {group.name} is being deleted")
     stored = Snapshot(sequence, data, [])
-    return topic_loader.open_member(broker, group.topic, state, stored, made=cursor)
+    return open_member(broker, group.topic, state, stored, made=cursor)
 
 
 def states_of(catalog: Catalog, topic: Topic, group: str) -> list[int]:

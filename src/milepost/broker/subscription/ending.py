@@ -14,19 +14,13 @@ from milepost.wire.commands import Kind
 
 def tell(subscription: Subscription) -> None:
     """REACHED_END_OF_TOPIC, if the topic is terminated and nothing of it is left to ack."""
-    from milepost.broker.connection.session import (
-        Session,  # which needs the handlers, and they need this
-    )
-
     cursor = subscription.cursor
     # What is withheld waits for a chunk that will not come to a terminated topic.
     if not subscription.topic.is_terminated or cursor.backlog > cursor.withheld_count:
         return
     for consumer in subscription.consumers:
-        session = consumer.peer
-        if consumer.knows_end or not isinstance(session, Session):
+        if consumer.knows_end:
             continue
         consumer.knows_end = True
-        peer = session.protocol.peer
-        if peer is not None and peer.understands(Kind.REACHED_END_OF_TOPIC):
-            session.write((replies.reached_end_of_topic(consumer.consumer_id),))
+        if consumer.peer.understands(Kind.REACHED_END_OF_TOPIC):
+            consumer.peer.write((replies.reached_end_of_topic(consumer.consumer_id),))

@@ -7,14 +7,10 @@ to consumers that asked for it when they subscribed.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, cast
 
 from milepost.broker.dispatch.consumer import Consumer
 from milepost.wire import replies
 from milepost.wire.commands import Kind
-
-if TYPE_CHECKING:
-    from milepost.broker.connection.session import Session
 
 
 def tell_active(loop: asyncio.AbstractEventLoop, consumer: Consumer, is_active: bool) -> None:
@@ -22,10 +18,8 @@ def tell_active(loop: asyncio.AbstractEventLoop, consumer: Consumer, is_active: 
 
     def tell() -> None:
         # Behind the SUCCESS of its SUBSCRIBE: before that the client does not know the consumer.
-        session = cast("Session", consumer.peer)
-        peer = session.protocol.peer
-        if not consumer.is_closed and peer and peer.understands(Kind.ACTIVE_CONSUMER_CHANGE):
-            session.write((replies.active_consumer_change(consumer.consumer_id, is_active),))
+        if not consumer.is_closed and consumer.peer.understands(Kind.ACTIVE_CONSUMER_CHANGE):
+            consumer.peer.write((replies.active_consumer_change(consumer.consumer_id, is_active),))
 
     loop.call_soon(tell)
 

@@ -11,9 +11,9 @@ Owns those numbers, their durable form, and nothing else: no entry, no file, no 
 
     >>> dedup = Dedup()
     >>> dedup.judge("p", 0), dedup.judge("p", 0)
-    (<Verdict.NEW: 'new'>, <Verdict.UNKNOWN: 'unknown'>)
+    (<SendVerdict.NEW: 'new'>, <SendVerdict.UNKNOWN: 'unknown'>)
     >>> dedup.persisted("p", 0); dedup.judge("p", 0), dedup.last_sequence_id("p")
-    (<Verdict.DUPLICATE: 'duplicate'>, 0)
+    (<SendVerdict.DUPLICATE: 'duplicate'>, 0)
 
 **Nothing is skipped.** If ids 5 and 6 are on the wire, 5 is refused by the journal and 6 were then
 stored, the resent 5 would pass for a duplicate and be lost. So after `refused()` a producer gets
@@ -51,9 +51,9 @@ Bytes of a snapshot:
 from __future__ import annotations
 
 import zlib
-from enum import Enum
 from typing import Final, NamedTuple
 
+from milepost.broker.messages.send_verdict import SendVerdict
 from milepost.errors import CorruptData, ProducerBusy, UnknownFormat
 from milepost.positions.varints import read_varint, write_varint
 from milepost.wire.events import ChunkInfo
@@ -70,12 +70,6 @@ NO_SEQUENCE_ID: Final = -1
 SEQUENCE_ID_MAX: Final = 2**63 - 1
 
 _CHECKSUM_SIZE_BYTES: Final = 4
-
-
-class Verdict(Enum):
-    NEW = "new"
-    DUPLICATE = "duplicate"
-    UNKNOWN = "unknown"
 
 
 class _Unfinished(NamedTuple):
@@ -118,23 +112,23 @@ class _Producer:
         self.unsettled_count = 0
         self.must_resend = False
 
-    def judge_chunk(self, sequence_id: int, chunk: ChunkInfo) -> Verdict:
+    def judge_chunk(self, sequence_id: int, chunk: ChunkInfo) -> SendVerdict:
         unfinished = self.unfinished
         continues = unfinished is not None and unfinished.sequence_id == sequence_id
         if not continues and sequence_id <= self.persisted:
-            return Verdict.DUPLICATE
+            return SendVerdict.DUPLICATE
         if self.must_resend:
-            return Verdict.UNKNOWN
+            return SendVerdict.UNKNOWN
         if continues:
             assert unfinished is not None
             if 0 < chunk.chunk_id < unfinished.next_chunk_id:
                 # The client has the receipts of the chunks before it: it is the same message.
-                return Verdict.UNKNOWN if self.unsettled_count else Verdict.DUPLICATE
+                return SendVerdict.UNKNOWN if self.unsettled_count else SendVerdict.DUPLICATE
             if chunk.chunk_id > unfinished.next_chunk_id:
                 self.must_resend = True
-                return Verdict.UNKNOWN
+                return SendVerdict.UNKNOWN
         elif sequence_id <= self.pushed:
-            return Verdict.UNKNOWN
+            return SendVerdict.UNKNOWN
         if not chunk.is_last:
             self.unfinished = _Unfinished(sequence_id, chunk.chunk_id + 1)
         else:
@@ -142,7 +136,7 @@ class _Producer:
             if continues:
                 self.unfinished = None
         self.unsettled_count += 1
-        return Verdict.NEW
+        return SendVerdict.NEW
 
     def refused(self) -> None:
         """What is on its way is not stored, and never will be."""
@@ -186,7 +180,7 @@ class Dedup:
         sequence_id: int,
         highest_sequence_id: int = 0,
         chunk: ChunkInfo | None = None,
-    ) -> Verdict:
+    ) -> SendVerdict:
         """What to do with a send. NEW means that it is pushed: judge last, append at once, and tell
         what became of it by `persisted` in the order of judging, or by `refused`.
 
@@ -199,13 +193,13 @@ class Dedup:
         if chunk is not None:
             return state.judge_chunk(sequence_id, chunk)
         if sequence_id <= state.pushed or state.must_resend:
-            return Verdict.DUPLICATE if sequence_id <= state.persisted else Verdict.UNKNOWN
+            return SendVerdict.DUPLICATE if sequence_id <= state.persisted else SendVerdict.UNKNOWN
         highest = max(sequence_id, highest_sequence_id)
         if state.unfinished is not None and sequence_id <= state.unfinished.sequence_id <= highest:
             state.unfinished = None  # sent in one piece this time
         state.pushed = highest
         state.unsettled_count += 1
-        return Verdict.NEW
+        return SendVerdict.NEW
 
     def persisted(
         self,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.broker.connection.session import Session
 from milepost.broker.topic.producer import Producer
 from milepost.broker.topic.producer_access import Admission
 from milepost.broker.topic.topic import Topic
@@ -33,8 +32,7 @@ class Admissions:
             del topic.producers[producer.name]
             if topic.dedup is not None:
                 topic.dedup.closed(producer.name, self._broker.clock.monotonic())
-        if isinstance(producer.peer, Session):
-            producer.peer.forget_producer(producer)
+        producer.peer.forget_producer(producer)
         for decided in topic.access.leave(producer):
             if decided.error is not None:
                 self._refuse_waiting(decided.producer, decided.error)

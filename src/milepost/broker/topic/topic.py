@@ -22,13 +22,14 @@ from milepost.broker.limits.token_bucket import Throttle
 from milepost.broker.messages import chunk_search
 from milepost.broker.messages.chunked import ChunkedMessages, ChunkLimits
 from milepost.broker.messages.compacted import Compacted, CompactionRuns
+from milepost.broker.messages.send_verdict import SendVerdict
 from milepost.broker.metrics.counters import Counters, error_name, wire_error_name
 from milepost.broker.metrics.histogram import ENTRY_SIZES, WRITE_TIMES_MS, Histogram
 from milepost.broker.metrics.rates import Rates
 from milepost.broker.peer import Peer
 from milepost.broker.policies.effective import DEFAULTS
 from milepost.broker.subscription.subscription import Subscription
-from milepost.broker.topic.dedup import Dedup, Verdict
+from milepost.broker.topic.dedup import Dedup
 from milepost.broker.topic.producer import Producer
 from milepost.broker.topic.producer_access import ProducerAccess
 from milepost.broker.topic.publication import Publication
@@ -250,11 +251,11 @@ class Topic:
             self._refuse_one(send, publication, NotAllowed("an entry that names another producer"))
             return
         verdict = self._judge(send, producer, chunk)
-        if verdict is Verdict.DUPLICATE:
+        if verdict is SendVerdict.DUPLICATE:
             self.counters.duplicates_dropped += 1
             publication.answers.append((send, self._place_of(chunk)))
             return
-        if verdict is Verdict.UNKNOWN:
+        if verdict is SendVerdict.UNKNOWN:
             error = PersistenceError(f"sequence id {send.sequence_id} is on its way already")
             self._refuse_one(send, publication, error)
             return
@@ -298,12 +299,12 @@ class Topic:
             )
         )
 
-    def _judge(self, send: Send, producer: Producer, chunk: ChunkInfo | None) -> Verdict:
+    def _judge(self, send: Send, producer: Producer, chunk: ChunkInfo | None) -> SendVerdict:
         if self.dedup is not None and not send.traits.is_marker:
             return self.dedup.judge(
                 producer.name, send.sequence_id, send.highest_sequence_id, chunk
             )
-        return Verdict.NEW if chunk is None else self.chunked.judge(chunk)
+        return SendVerdict.NEW if chunk is None else self.chunked.judge(chunk)
 
     def _place_of(self, chunk: ChunkInfo | None) -> tuple[int, int]:
         """The id to answer a duplicate with: for a chunk the place where it lies, if that is known,

@@ -160,7 +160,7 @@ def _contained(broker: Broker, loop: asyncio.AbstractEventLoop, context: dict[st
 
 async def _start_broker(settings: Settings) -> tuple[RunningBroker, float]:
     """The broker, and how many milliseconds it took to recover and listen."""
-    from milepost.broker.connection.server import run_broker
+    from milepost.broker.run import run_broker
 
     began = time.perf_counter()
     running = await _listening(settings, "port", run_broker(settings))

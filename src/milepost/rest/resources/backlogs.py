@@ -54,7 +54,7 @@ async def analyze_backlog(
     index = 0
     if at is not None and at.ledgerId >= 0:
         index = topic.log.index_from(Position(at.ledgerId, max(at.entryId, 0)))
-    found = await scan(one, index, Slices(broker.clock))
+    found = await scan(one.cursor, one.topic.log, index, Slices(broker.clock))
     return BacklogAnalysis(
         entries=found.entries,
         messages=found.messages,

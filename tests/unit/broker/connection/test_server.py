@@ -15,7 +15,8 @@ import pytest
 from stage.stage import Stage
 
 from milepost.broker.connection import server
-from milepost.broker.connection.server import Connection, RunningBroker, run_broker
+from milepost.broker.connection.server import Connection, RunningBroker
+from milepost.broker.run import run_broker
 from milepost.broker.settings.settings import Settings
 from milepost.errors import DataDirectoryLocked
 from milepost.testing.clock import ManualClock

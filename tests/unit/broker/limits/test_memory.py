@@ -10,7 +10,9 @@ from stage.heard import answers, got
 from stage.stage import Stage
 from stage.talk import SHARED, produce, subscribe
 
+from milepost.broker.limits.memory import Pressure
 from milepost.broker.settings.setting import KIB, MIB
+from milepost.testing.peer import RecordingPeer
 
 MakeStage = Callable[..., Stage]
 
@@ -112,3 +114,18 @@ def test_what_a_stalled_client_held_is_for_others(stage: Stage) -> None:
     other = stage.client()
     subscribe(stage, other, "s0", SHARED, permits=10)
     assert len(got(other)) == 1
+
+
+def test_those_that_stalled_first_are_ended_whatever_kind_of_peer_they_are(stage: Stage) -> None:
+    """The bound needs no session: three peers wait with 16 KiB each, and there is room for two."""
+    peers = [RecordingPeer(str(number)) for number in range(4)]
+    for number, peer in enumerate(peers):
+        peer.is_writable = number == 3
+        peer.unwritable_since = 10.0 - number
+        peer.unread_size = 16 * KIB
+    pressure = Pressure(stage.broker.settings, stage.broker.store, peers, stage.broker.counters)
+    pressure._unsent_size_max = 32 * KIB
+    pressure.end_stalled()
+    assert [bool(peer.failures) for peer in peers] == [False, False, True, False]
+    pressure.resume_reading()
+    assert [peer.resumes for peer in peers] == [1, 1, 1, 1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from milepost.broker.messages.chunked import PATIENCE_S, ChunkedMessages, ChunkLimits, Tie
-from milepost.broker.topic.dedup import Verdict
+from milepost.broker.messages.send_verdict import SendVerdict
 from milepost.storage.ledgers.entry import CHUNK, LAST_CHUNK
 from milepost.wire.events import ChunkInfo
 
@@ -16,7 +16,7 @@ def chunk(chunk_id: int, count: int = 3, uuid: str = "p-1") -> ChunkInfo:
 
 def put(chunked: ChunkedMessages, one: ChunkInfo, index: int) -> tuple[int, Tie | None]:
     """Judge, tie and store a chunk that is new."""
-    assert chunked.judge(one) is Verdict.NEW
+    assert chunked.judge(one) is SendVerdict.NEW
     flags, beside = chunked.tie(one, index)
     chunked.stored(one, index)
     return flags, Tie.of(beside)
@@ -66,7 +66,7 @@ def test_what_is_stored_is_a_duplicate() -> None:
     for number in range(3):
         put(chunked, chunk(number), number)
         assert [chunked.judge(chunk(n)) for n in range(1, number + 1)] == (
-            [Verdict.DUPLICATE] * number
+            [SendVerdict.DUPLICATE] * number
         )
     assert [chunked.index_of(chunk(number)) for number in range(3)] == [0, 1, 2]
 
@@ -77,8 +77,8 @@ def test_what_is_on_its_way_is_unknown() -> None:
         chunked.tie(chunk(number), number)
     chunked.stored(chunk(0), 0)
     chunked.stored(chunk(1), 1)
-    assert chunked.judge(chunk(1)) is Verdict.DUPLICATE
-    assert chunked.judge(chunk(2)) is Verdict.UNKNOWN
+    assert chunked.judge(chunk(1)) is SendVerdict.DUPLICATE
+    assert chunked.judge(chunk(2)) is SendVerdict.UNKNOWN
     assert chunked.indexes_of(2) is None
     chunked.stored(chunk(2), 2)
     assert chunked.indexes_of(2) == (0, 1, 2)
@@ -89,11 +89,11 @@ def test_chunk_0_begins_anew() -> None:
     chunked = ChunkedMessages()
     chunked.tie(chunk(0), 0)
     chunked.tie(chunk(1), 1)
-    assert chunked.judge(chunk(0)) is Verdict.NEW
+    assert chunked.judge(chunk(0)) is SendVerdict.NEW
     assert chunked.tie(chunk(0), 2) == (CHUNK, b"")
     chunked.stored(chunk(0), 0)
     chunked.stored(chunk(1), 1)
-    assert chunked.judge(chunk(1)) is Verdict.NEW
+    assert chunked.judge(chunk(1)) is SendVerdict.NEW
     chunked.stored(chunk(0), 2)
     assert put(chunked, chunk(1), 3)[1] == Tie(2, 2)
     assert put(chunked, chunk(2), 4) == (CHUNK | LAST_CHUNK, Tie(2, 3))
@@ -108,7 +108,7 @@ def test_what_is_refused_was_never_there() -> None:
     chunked.tie(chunk(0, uuid="lost"), 4)
     chunked.refused()
     assert not chunked.knows(chunk(0, uuid="lost"))
-    assert chunked.judge(chunk(1)) is Verdict.NEW
+    assert chunked.judge(chunk(1)) is SendVerdict.NEW
     assert put(chunked, chunk(1), 2)[1] == Tie(0, 0)
     assert put(chunked, chunk(2), 3) == (CHUNK | LAST_CHUNK, Tie(0, 2))
     assert chunked.indexes_of(3) == (0, 2, 3)
@@ -117,7 +117,7 @@ def test_what_is_refused_was_never_there() -> None:
 def test_a_message_is_continued_after_a_restart() -> None:
     chunked = ChunkedMessages()
     chunked.recalled(chunk(1, 4), 8, Tie(5, 5).to_bytes())
-    assert chunked.judge(chunk(1, 4)) is Verdict.DUPLICATE
+    assert chunked.judge(chunk(1, 4)) is SendVerdict.DUPLICATE
     assert (chunked.index_of(chunk(1, 4)), chunked.index_of(chunk(0, 4))) == (8, None)
     assert put(chunked, chunk(2, 4), 9)[1] == Tie(5, 8)
     assert put(chunked, chunk(3, 4), 10) == (CHUNK | LAST_CHUNK, Tie(5, 9))
@@ -128,7 +128,7 @@ def test_a_message_is_continued_after_a_restart() -> None:
 def test_what_is_recalled_may_be_whole_a_beginning_or_an_orphan() -> None:
     chunked = ChunkedMessages()
     chunked.recalled(chunk(2, 3, "whole"), 8, Tie(5, 6).to_bytes())
-    assert chunked.judge(chunk(2, 3, "whole")) is Verdict.DUPLICATE
+    assert chunked.judge(chunk(2, 3, "whole")) is SendVerdict.DUPLICATE
     chunked.recalled(chunk(0, 3, "begun"), 9, b"")
     assert put(chunked, chunk(1, 3, "begun"), 10)[1] == Tie(9, 9)
     chunked.recalled(chunk(1, 3, "orphan"), 11, b"")

@@ -6,11 +6,12 @@ import zlib
 
 import pytest
 
-from milepost.broker.topic.dedup import Dedup, Verdict
+from milepost.broker.messages.send_verdict import SendVerdict
+from milepost.broker.topic.dedup import Dedup
 from milepost.errors import CorruptData, ProducerBusy, UnknownFormat
 from milepost.wire.events import ChunkInfo
 
-NEW, DUPLICATE, UNKNOWN = Verdict.NEW, Verdict.DUPLICATE, Verdict.UNKNOWN
+NEW, DUPLICATE, UNKNOWN = SendVerdict.NEW, SendVerdict.DUPLICATE, SendVerdict.UNKNOWN
 
 
 def chunk(chunk_id: int, count: int = 3) -> ChunkInfo:
@@ -19,7 +20,7 @@ def chunk(chunk_id: int, count: int = 3) -> ChunkInfo:
 
 def store(
     dedup: Dedup, sequence_id: int, highest: int = 0, part: ChunkInfo | None = None
-) -> Verdict:
+) -> SendVerdict:
     """Judge a send of "p" and, if it is new, make it durable."""
     verdict = dedup.judge("p", sequence_id, highest, part)
     if verdict is NEW:
@@ -456,10 +457,10 @@ def test_what_one_producer_never_stored_says_nothing_of_another() -> None:
     dedup = Dedup()
     for name in ("a", "b"):
         dedup.opened(name)
-        assert dedup.judge(name, 0) is Verdict.NEW
+        assert dedup.judge(name, 0) is SendVerdict.NEW
     dedup.disowned("a")
     assert (dedup.is_settled("a"), dedup.is_settled("b")) == (True, False)
-    assert dedup.judge("b", 0) is Verdict.UNKNOWN
+    assert dedup.judge("b", 0) is SendVerdict.UNKNOWN
     dedup.opened("a")
-    assert dedup.judge("a", 0) is Verdict.NEW
+    assert dedup.judge("a", 0) is SendVerdict.NEW
     dedup.check()
