@@ -200,6 +200,8 @@ def test_shapes(data: bytes) -> None:
 
 @given(damaged(METADATA.map(lambda metadata: metadata.SerializeToString())))
 @example(b"")
+# Behind the producer's name a number under the same field number: another field, not a second name.
+@example(bytes.fromhex("0a01781000188080010800"))
 def test_damaged_shapes(data: bytes) -> None:
     shape = read_shape(b"\x58" + data + b"\x05\x58\x05", 1, 1 + len(data))
     try:

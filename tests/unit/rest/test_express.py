@@ -142,7 +142,7 @@ def request(target: str, method: str = "GET", *headers: str) -> bytes:
 
 
 async def _talk(web: Web, *pieces: bytes, answers: int) -> Wire:
-    config = _config(web.app)
+    config = _config(web.app, web.stage.broker)
     config.load()
     protocol: Any = config.http_protocol_class(
         config=config,  # type: ignore[call-arg]

@@ -36,6 +36,7 @@ NOT_ALLOWED_ERROR: Final = 22
 # In a batch each message has the size of its metadata (4) and in it at least a payload size (2).
 SINGLE_MESSAGE_SIZE_MIN: Final = 6
 
+_TEXT = 2  # the wire type of bytes and text
 # A property is one field. No message needs thousands of them, and a walk must end soon.
 METADATA_FIELDS_MAX: Final = 10_000
 
@@ -311,9 +312,15 @@ def _parse(data: bytes, at: int, end: int) -> _Fields:
 
 
 def _occurrences(data: bytes, number: int) -> int:
-    """How often a field is written; a parsed message tells the last one only."""
+    """How often a text field is written; a parsed message tells the last one only.
+
+    A field of that number that is no text is another one, which the library does not know.
+    """
     fields = UnknownFieldSet(pb.CommandPing.FromString(data))  # which declares no fields
-    return sum(fields[place].field_number == number for place in range(len(fields)))
+    return sum(
+        fields[place].field_number == number and fields[place].wire_type == _TEXT
+        for place in range(len(fields))
+    )
 
 
 def _judge(fields: _Fields) -> Shape:

@@ -17,7 +17,8 @@ def test_groups(line: Line) -> None:
         [f"PUT {G}/g"],
         {"publishRateInMsgs": 5, "dispatchRateInBytes": 7},
     )
-    line("resourcegroups", "update", "g", "-md", "-1", answers=(b"",))
+    line("resourcegroups", "update", "g", "-md", "-1", answers=({}, b""))
+    assert line.asked == [f"GET {G}/g", f"PUT {G}/g"]  # a PUT would make what is not there
     assert line.body == {"dispatchRateInMsgs": -1}
     line("resourcegroups", "delete", "g", answers=(b"",))
     assert line.asked == [f"DELETE {G}/g"]

@@ -25,7 +25,7 @@ def test_offloading(line: Line) -> None:
     assert line.body == {"ledgerId": 3, "entryId": 7}
     failed = {"status": "ERROR", "lastError": "no store"}
     line("topics", "offload-status", "acme/shop/orders", answers=(failed,))
-    assert (line.code, "no store" in line.err) == (1, True)
+    assert (line.code, "no store" in line.err) == (2, True)
 
 
 def test_non_persistent_topics_have_a_group_of_older_words(line: Line) -> None:

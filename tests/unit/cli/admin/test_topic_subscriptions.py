@@ -123,7 +123,7 @@ def test_a_dry_run_of_a_skip_ends_behind_the_last_entry(line: Line) -> None:
     entry = ({"x-pulsar-message-id": "3:9"}, b"m")
     words = ("topics", "skip", TOPIC, "-s", "billing", "-n", "3", "--dry-run")
     line(*words, answers=(entry, outcome()))
-    assert line.asked == [f"GET {S}/position/3", f"POST {RESET}"]
+    assert line.asked == [f"GET {S}/position/3?create=false", f"POST {RESET}"]
     assert line.body == {"id": "3:9:-1", "after": True, "dry_run": True}
     line(*words, answers=(404, outcome()))
     assert line.body == {"position": "latest", "after": False, "dry_run": True}
