@@ -9,25 +9,25 @@
 `AdminError` with the server's status and reason. It imports the standard library and the values of
 `milepost.positions`, nothing else: not the broker, not a framework.
 
-aio            the same calls, awaited
-brokers        which there are, whether one is well, and its settings
-calls          the table of contents of the admin client
-client         one object, one service, every call a method
-entries        an entry as the admin API shows it, unpacked into its messages
-errors         what can go wrong with a call: every refusal keeps its status and its reason
-face           calls that return, and calls that are awaited
-messages       which id has an index, a time or the end
-namespaces     calls about namespaces and who may use them
-placement      calls about where things are, and how much of the broker they may have: bundles
-policies       of a namespace and of a topic
-progress       every number of one moment, and a verdict
-request        what a call asks and what it gets, without a socket: requests, answers, scripts
-resets         a reset with a dry run, a check, and a history
-schemas        calls about a topic's schemas
-subscriptions  their progress, and moving it
+aio            `AsyncAdmin`: the same calls, awaited
+brokers        calls about brokers: list, health, settings
+calls          all calls of the admin client, in one table
+client         `Admin`: the synchronous client
+entries        unpacks an entry of a REST answer into its messages
+errors         the exceptions of calls, with the server's status and reason
+face           makes the methods of both clients from one description of the calls
+messages       calls about messages: ids by index and time, the last id, messages at a position
+namespaces     calls about namespaces and their permissions
+placement      calls about bundles, clusters and resource groups
+policies       calls about policies of namespaces and topics
+progress       calls about the progress of subscriptions (Milepost only)
+request        one call without a socket: its request, and how its answer is read
+resets         calls about resets: dry run, check, history (Milepost only)
+schemas        calls about the schemas of topics
+subscriptions  calls about subscriptions: create, delete, skip, expire, reset
 tenants        calls about tenants and clusters
-topics         making and removing them, partitions, stats, where they are served
-transport      connections that are kept, credentials, TLS, redirects, time outs
+topics         calls about topics: create, delete, partitions, stats, lookup
+transport      HTTP: kept connections, credentials, TLS, redirects, timeouts
 """
 
 from typing import TYPE_CHECKING, Any

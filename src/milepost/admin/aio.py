@@ -1,4 +1,4 @@
-"""The asynchronous face: the same calls, awaited.
+"""`AsyncAdmin`: the same calls, awaited.
 
     async with AsyncAdmin("http://localhost:8080") as admin:
         print(await admin.get_message_id_by_index("persistent://public/default/orders", 12345))

@@ -1,4 +1,4 @@
-"""Calls about brokers: which there are, whether one is well, and its settings."""
+"""Calls about brokers: list, health, settings."""
 
 from __future__ import annotations
 

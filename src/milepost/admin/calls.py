@@ -1,4 +1,4 @@
-"""Every call there is, by name: the table of contents of the admin client.
+"""All calls of the admin client, in one table.
 
 What a call asks and returns is described beside its resource; here it becomes a method of both
 faces. A new call is a script in one of those files and a line here.

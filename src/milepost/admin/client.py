@@ -1,4 +1,4 @@
-"""The synchronous face: one object, one service, every call a method.
+"""`Admin`: the synchronous client.
 
 with Admin("http://localhost:8080") as admin:
     admin.create_partitioned_topic("persistent://public/default/orders", 4)

@@ -1,4 +1,4 @@
-"""An entry as the admin API shows it, unpacked into its messages.
+"""Unpacks an entry of a REST answer into its messages.
 
 Metadata comes in headers (`X-Pulsar-…`), the payload as the body; a batch stays one body, in which
 each message has its length, its own metadata and its payload. Owns the reading of both; never asks.

@@ -1,4 +1,4 @@
-"""What can go wrong with a call: every refusal keeps its status and its reason.
+"""The exceptions of calls, with the server's status and reason.
 
     AdminError                  any of these; `status`, `reason`, `request`, `url`
     ├── Unreachable             no answer: refused, unknown host, TLS, time out; status 0

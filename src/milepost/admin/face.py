@@ -1,4 +1,4 @@
-"""The two faces of one description: calls that return, and calls that are awaited.
+"""Makes the methods of both clients from one description of the calls.
 
 `call` makes a method of a script. On a `SyncFace` it returns the result, on an `AsyncFace`
 (`aio.py`) a coroutine of it, with the same arguments; type checkers see both.

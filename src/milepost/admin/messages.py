@@ -1,4 +1,4 @@
-"""Calls about messages: which id has an index, a time or the end; what stands at a position."""
+"""Calls about messages: ids by index and time, the last id, messages at a position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls about namespaces and who may use them."""
+"""Calls about namespaces and their permissions."""
 
 from __future__ import annotations
 

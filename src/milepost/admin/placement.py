@@ -1,4 +1,4 @@
-"""Calls about where things are, and how much of the broker they may have: bundles, clusters, resource groups.
+"""Calls about bundles, clusters and resource groups.
 
 admin.split_bundle("public/default", "0x00000000_0xffffffff")
 admin.put_resource_group("batch", {"publishRateInMsgs": 1000})

@@ -1,4 +1,4 @@
-"""Calls about policies, one by one: of a namespace and of a topic.
+"""Calls about policies of namespaces and topics.
 
 A policy is named by the last part of its path (`retention`, `messageTTL` …); `docs/policies.md` lists them.
 Owns which verb sets which; what a value may be is the broker's to say.

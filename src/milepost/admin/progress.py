@@ -1,4 +1,4 @@
-"""Progress of subscriptions, as Milepost brokers tell it: every number of one moment, and a verdict.
+"""Calls about the progress of subscriptions (Milepost only).
 
 for line in admin.get_progress(subscription="billing"):
     line["topic"], line["ready"], line["inflight"], line["verdict"], line["reason"]

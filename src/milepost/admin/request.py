@@ -1,4 +1,4 @@
-"""What a call asks and what it gets, without a socket: requests, answers, scripts.
+"""One call without a socket: its request, and how its answer is read.
 
 A *script* is one call as a generator: it yields requests, is sent their answers, and returns the
 result. Most have one request; some go on by what an answer said. The caller that has a socket drives it

@@ -1,4 +1,4 @@
-"""Calls that Pulsar has no path for: a reset with a dry run, a check, and a history.
+"""Calls about resets: dry run, check, history (Milepost only).
 
 outcome = admin.reset_subscription(topic, "billing", by=-100, dry_run=True)
 outcome.redelivered, outcome.moves[0].to

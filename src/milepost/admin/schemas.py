@@ -1,4 +1,7 @@
-"""Calls about a topic's schemas. One is `{"type": …, "schema": …, "properties": {…}}`, as REST has it."""
+"""Calls about the schemas of topics.
+
+One is `{"type": …, "schema": …, "properties": {…}}`, as REST has it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls about subscriptions: their progress, and moving it.
+"""Calls about subscriptions: create, delete, skip, expire, reset.
 
 A position is a `MessageId`; `EARLIEST` and `LATEST` are positions too.
 """

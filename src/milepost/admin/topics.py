@@ -1,4 +1,4 @@
-"""Calls about topics: making and removing them, partitions, stats, where they are served.
+"""Calls about topics: create, delete, partitions, stats, lookup.
 
 Names follow Pulsar's admin client in Python's spelling. A topic is given by its full name or a short
 form (`orders` is `persistent://public/default/orders`).

@@ -1,4 +1,4 @@
-"""HTTP for the calls: connections that are kept, credentials, TLS, redirects, time outs.
+"""HTTP: kept connections, credentials, TLS, redirects, timeouts.
 
 Owns the sockets. It knows no call and no path; what an answer means is the script's business, and a
 status that is a refusal is raised as the error it stands for.

@@ -5,22 +5,22 @@ Python's own start. Which broker a command talks to is `connection.py`'s, how re
 what a place in a topic is called `places.py`'s. What goes wrong is one line and an exit code
 (`exits.py`, `remote.py`), never a traceback.
 
-admin/       one file a group of commands
-bars         a progress bar for a person at a terminal
-completion   what a shell must be told so that Tab completes commands and options
-connection/  which broker a command talks to, and as whom
-exits        exit codes, and the one line that goes with each
-groups       groups of commands that load a command when it is called, and answer a wrong name with a
-input_files  read whole, refused in one way
-java         is there one that Spark can use? Asked before Spark is started, which would say it at length
-main         finds the command that was asked for, and loads only that one
-manual       the page about the command line, made from the commands themselves
-messages/    produce, consume, peek, perf
-output       how results look: as pulsar-admin prints them, or as a table, JSON or CSV
-pipeline     topics into lakes and back, by Spark
-progress/    progress, seek, subscriptions, explain
-quantities   durations, sizes and times as people write them on a command line
-server/      serve, config, verify
-tour/        the tour of `milepost demo`
-version      what is installed, for a bug report
+admin/       the commands of pulsar-admin: topics, namespaces, policies, tenants, schemas, tokens, …
+bars         the progress bar on a terminal
+completion   `milepost completion`: Tab completion for shells
+connection/  the options that say which broker a command talks to, and `milepost context`
+exits        the exit codes, and which error has which
+groups       command groups that load a command when it is called, and suggest near names
+input_files  reads files that a command line names
+java         checks that there is a Java that Spark can use
+main         `milepost`: the table of commands, and error handling
+manual       makes docs/cli.md from the commands
+messages/    `milepost produce`, `consume`, `peek`, `perf`
+output       prints results as text, table, JSON or CSV
+pipeline     `milepost pipeline`: archive, verify, replay and progress reports, by Spark
+progress/    `milepost progress`, `seek`, `subscriptions`, `explain`
+quantities   parses durations, sizes and times
+server/      `milepost serve`, `config`, `verify`; settings files, logging, signals
+tour/        `milepost demo`
+version      `milepost version`
 """

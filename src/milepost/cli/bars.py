@@ -1,4 +1,4 @@
-"""A progress bar for a person at a terminal; nothing for a pipe.
+"""The progress bar on a terminal.
 
 with bar("archiving") as show:
     show(3, 10)                 # done, of how many

@@ -1,4 +1,4 @@
-"""`milepost completion`: what a shell must be told so that Tab completes commands and options.
+"""`milepost completion`: Tab completion for shells.
 
 Prints click's own script; nothing is installed.
 

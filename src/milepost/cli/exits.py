@@ -1,4 +1,4 @@
-"""Exit codes, and the one line that goes with each.
+"""The exit codes, and which error has which.
 
 A line says what failed, on which object, why, and what to do next. Scripts may rely on the codes.
 

@@ -1,4 +1,4 @@
-"""Groups of commands that load a command when it is called, and answer a wrong name with a near one.
+"""Command groups that load a command when it is called, and suggest near names.
 
 A table of names is all that help needs. A command's own module (and with it the broker, the HTTP
 client or protobuf) is imported when the command runs.

@@ -1,4 +1,4 @@
-"""Files that a command line names: read whole, refused in one way.
+"""Reads files that a command line names.
 
 A file that is not there is `MissingFile` (exit 5) for every command; one that is no file, may not be
 read or is not text is `InvalidInput` (exit 2).

@@ -1,4 +1,6 @@
-"""Java: is there one that Spark can use? Asked before Spark is started, which would say it at length.
+"""Checks that there is a Java that Spark can use.
+
+Spark itself would say it in a page of text, so this comes first.
 
 >>> release('openjdk version "17.0.15" 2025-04-15'), release('java version "1.8.0_402"'), release("?")
 (17, 8, 0)

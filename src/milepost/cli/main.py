@@ -1,4 +1,4 @@
-"""The `milepost` command: finds the command that was asked for, and loads only that one.
+"""`milepost`: the table of commands, and error handling.
 
 Errors become one line and an exit code. `milepost admin …` is `pulsar-admin …`: the same commands,
 and like there every failure is a 1.

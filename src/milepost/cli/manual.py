@@ -1,4 +1,4 @@
-"""The page about the command line, made from the commands themselves.
+"""Makes docs/cli.md from the commands.
 
 `python -m milepost.cli.manual > docs/cli.md` makes it again. What every command shares is written
 here; the rest is each command's own help.

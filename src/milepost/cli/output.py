@@ -1,4 +1,4 @@
-"""How results look: as pulsar-admin prints them, or as a table, JSON or CSV.
+"""Prints results as text, table, JSON or CSV.
 
 `-o` chooses; without it a list is a name a line and an object is indented JSON, as scripts written
 for `pulsar-admin` expect, and Milepost's own reports are tables. A table that is wider than the

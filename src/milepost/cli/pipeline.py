@@ -1,4 +1,4 @@
-"""`milepost pipeline`: topics into lakes and back, by Spark; and pictures of progress.
+"""`milepost pipeline`: archive, verify, replay and progress reports, by Spark.
 
     milepost pipeline archive events lake/          a topic into a lake, exactly once
     milepost pipeline archive events lake/ --follow on and on, until Ctrl-C or SIGTERM

@@ -1,4 +1,4 @@
-"""Durations, sizes and times as people write them on a command line.
+"""Parses durations, sizes and times.
 
 >>> duration_s("3h"), duration_s("90")
 (10800, 90)

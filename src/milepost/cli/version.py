@@ -1,4 +1,4 @@
-"""`milepost version`: what is installed, for a bug report."""
+"""`milepost version`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client: connections to brokers, and everything that is made on them.
+"""The asyncio `Client`: creates producers, consumers, readers and table views.
 
     async with Client("pulsar://localhost:6650") as client:
         producer = await client.create_producer("orders")

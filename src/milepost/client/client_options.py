@@ -1,4 +1,4 @@
-"""What a client was asked to be: the official package's options, in its order, and some of our own."""
+"""The options of a client, in the official package's names and order."""
 
 from __future__ import annotations
 

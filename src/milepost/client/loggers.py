@@ -1,4 +1,4 @@
-"""The official package's loggers: here they set how much the client says to `logging`.
+"""The official package's loggers, by which users set how much the client logs.
 
 Client(url, logger=ConsoleLogger(LoggerLevel.Warn))
 """

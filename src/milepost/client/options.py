@@ -1,4 +1,4 @@
-"""What a producer, consumer or reader was asked to be: the official package's options, checked once.
+"""The options of producers, consumers and readers, checked once.
 
 The fields are the arguments of `Client.create_producer`, `subscribe` and `create_reader` (signatures.py):
 first those of the official package, in its order, then, by name only, our own. Everything below reads

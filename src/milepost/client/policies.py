@@ -1,4 +1,4 @@
-"""Choices that users make: the enumerations and policies of the official package, by its names.
+"""The enumerations and policy classes of the official package.
 
 Plain values; the numbers are those of the wire where there are any.
 

@@ -1,4 +1,4 @@
-"""Results: the official package's numbers for what became of a call, as its callbacks are given them.
+"""The result codes that callbacks get, in the official package's numbers.
 
 >>> result_of(errors.Timeout("no receipt in 30 s"))
 <Result.Timeout: 3>

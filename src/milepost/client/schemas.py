@@ -1,4 +1,4 @@
-"""Schemas as the client uses them: how one is said to a broker, and which one wrote a message.
+"""The schemas of topics as the client sends and looks them up.
 
 A schema that reads better with the writer's (AVRO) is given it: the versions that a topic's messages carry
 are asked for once each and kept.

@@ -1,4 +1,4 @@
-"""Signatures that are said once: options as arguments, methods like another, calls that wait.
+"""Builds the signatures of methods from the options, for both clients.
 
 What a user may say of a producer is the class `ProducerOptions`; `create_producer` takes its arguments.
 The synchronous client's methods are the asyncio one's, waited for. Type checkers, `help` and `inspect`

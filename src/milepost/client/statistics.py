@@ -1,4 +1,4 @@
-"""What a producer or consumer has done so far, in numbers that only grow.
+"""The counters of a producer or consumer.
 
     consumer.stats.messages_received, producer.stats.receipts
 

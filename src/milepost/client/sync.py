@@ -1,4 +1,4 @@
-"""The synchronous client: the asyncio one on a background loop, call by call.
+"""The synchronous `Client`: the asyncio one on a background thread.
 
     client = milepost.Client("pulsar://localhost:6650")
     producer = client.create_producer("orders")

@@ -1,12 +1,12 @@
 """The pure state machine of one subscription's progress. Begin with `cursor.py`.
 
-cursor        the progress of one subscription on one partition
-delays        the indexes that are not due yet, and when each will be
-facts         what must be on disk before a cursor's change is answered, as values and as bytes
-group         every member gets every message, and the group is where its slowest member is
-inflight      which indexes are with which consumer
-outcomes      what the verbs of a cursor say: plain values, for the broker's accounting and its journal
-redeliveries  how often each index came back without a verdict
-snapshot      a cursor as bytes, so that a restart need not replay its whole life
-state         what of a cursor outlives it, as plain values between the cursor and its snapshot
+cursor        the cursor: every transition of ready, inflight and acked
+delays        the indexes that are delayed, and until when
+facts         the facts that must be durable before a change is answered, and their bytes
+group         the cursor of a broadcast group: the slowest member decides
+inflight      which consumer has which indexes
+outcomes      what the methods of a cursor return
+redeliveries  how often each index was redelivered
+snapshot      a cursor as bytes, for checkpoints
+state         what of a cursor outlives a restart, as plain values
 """

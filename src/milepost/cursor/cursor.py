@@ -1,4 +1,4 @@
-"""Cursor: the progress of one subscription on one partition. Every transition is in this file.
+"""The cursor: every transition of ready, inflight and acked. Every transition is in this file.
 
 Theory
 ======

@@ -1,4 +1,4 @@
-"""Delays: the indexes that are not due yet, and when each will be.
+"""The indexes that are delayed, and until when.
 
 A delayed message is ready in every respect but one: its time has not come. The times are given from
 outside, in milliseconds; nothing here asks a clock.

@@ -1,4 +1,4 @@
-"""Facts: what must be on disk before a cursor's change is answered, as values and as bytes.
+"""The facts that must be durable before a change is answered, and their bytes.
 
 Acks, seeks and trims change what a restart must not forget. Each fact names its result, not its
 request, so that replaying it needs no memory of what was delivered; and each carries the epoch in

@@ -1,4 +1,4 @@
-"""A broadcast group: every member gets every message, and the group is where its slowest member is.
+"""The cursor of a broadcast group: the slowest member decides.
 
 The group's position is the minimum over its members, connected or not, as long as they are remembered. It
 does not rise because a member went silent: only when that member is forgotten, a given time after it left,

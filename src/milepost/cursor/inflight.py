@@ -1,4 +1,4 @@
-"""Inflight: which indexes are with which consumer.
+"""Which consumer has which indexes.
 
 A holder is a small number the broker gives to one consumer session. What a holder has is a set of
 its own, so that a consumer's leaving, and an ack by the one that holds the message, cost the same

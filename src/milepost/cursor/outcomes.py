@@ -1,4 +1,4 @@
-"""What the verbs of a cursor say: plain values, for the broker's accounting and its journal.
+"""What the methods of a cursor return.
 
 `taken` is the same everywhere: holder → how many of the indexes inflight with it are not any more.
 The broker lowers its counts of unacked messages by it, whichever consumer sent the command.

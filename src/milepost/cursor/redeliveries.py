@@ -1,4 +1,4 @@
-"""RedeliveryCounts: how often each index came back without a verdict.
+"""How often each index was redelivered.
 
 A client's dead-letter policy compares this number, so it must be exact, and each message of a batch
 has its own: an ack of one must not reset its siblings'. Nearly every index has the count zero and

@@ -1,4 +1,4 @@
-"""Snapshot: a cursor as bytes, so that a restart need not replay its whole life.
+"""A cursor as bytes, for checkpoints.
 
 Holds what `CursorState` names; what a fact made true since the last snapshot is in the journal. Due
 times are not kept: the broker reads them from the messages again. Reopened, it is the same cursor

@@ -1,4 +1,4 @@
-"""CursorState: what of a cursor outlives it, as plain values between the cursor and its snapshot."""
+"""What of a cursor outlives a restart, as plain values."""
 
 from __future__ import annotations
 

@@ -3,15 +3,15 @@
 Everything here is compared, printed and stored; nothing here changes, waits or asks. The package
 imports only the standard library and `milepost.errors`.
 
-ackset    which messages of one batch are still to be acked (PIP-54)
-ids       positions, message ids, chunk ids, their order, text and bytes
-labels    what clients call their subscriptions, producers and consumers
-names     names of topics and namespaces, as Pulsar writes them
-pages     how a set of indexes is kept
-ranges    a set of indexes, seen as disjoint half-open ranges
-spans     the indexes that one entry holds
-varints   whole numbers in as few bytes as they need, seven bits a byte, low bits first
-verdicts  verdicts on a group's progress, from none to most trouble, and which of several counts
+ackset    the ack set of a batch: which of its messages are not acked yet (PIP-54)
+ids       positions and message ids: their order, text and bytes
+labels    checks the names of subscriptions, producers and consumers
+names     parses names of tenants, namespaces and topics
+pages     how `IndexRanges` stores a set of indexes
+ranges    `IndexRanges`: a set of indexes as half-open ranges
+spans     `Span`: the indexes of one entry
+varints   whole numbers as varints: seven bits a byte
+verdicts  the verdicts on progress, in order of trouble
 """
 
 from milepost.positions.ackset import BATCH_SIZE_MAX, AckSet

@@ -1,4 +1,4 @@
-"""AckSet: which messages of one batch are still to be acked (PIP-54).
+"""The ack set of a batch: which of its messages are not acked yet (PIP-54).
 
 A set bit means *pending*, in every command and on disk; a cleared bit means acked. So two sets of
 one batch merge by AND, in any order and any number of times. Kept as one integer; bits at or past

@@ -1,4 +1,4 @@
-"""Addresses as clients write them: positions, message ids, chunk ids, their order, text and bytes.
+"""Positions and message ids: their order, text and bytes.
 
 Owns what an id means to an official Pulsar client: which of two ids is the greater, which two are
 one, how an id reads in a log line and how it is stored by an application and brought back. It never

@@ -1,4 +1,4 @@
-"""Labels: what clients call their subscriptions, producers and consumers.
+"""Checks the names of subscriptions, producers and consumers.
 
 Nearly anything goes, as upstream: letters of any script, slashes, dots. Nothing is filed under a label,
 but it stands in logs, statistics and answers, so it must be short and must not deceive its reader.

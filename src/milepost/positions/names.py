@@ -1,4 +1,4 @@
-"""Names of topics and namespaces, as Pulsar writes them.
+"""Parses names of tenants, namespaces and topics.
 
 Owns the text: `persistent://tenant/namespace/topic-partition-n`, the short forms clients use, what
 a partition's name looks like, and which text is no name. It never knows whether a topic exists, and

@@ -1,4 +1,4 @@
-"""Pages: how a set of indexes is kept. `IndexRanges` is what it means.
+"""How `IndexRanges` stores a set of indexes. `IndexRanges` is what it means.
 
 The indexes are cut into pages of `2**PAGE_SHIFT`. A page with nothing in it costs nothing. A page
 with everything in it costs nothing either: the pages that hold anything at all are kept as one flat

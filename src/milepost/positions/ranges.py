@@ -1,4 +1,4 @@
-"""IndexRanges: a set of indexes, seen as disjoint half-open ranges.
+"""`IndexRanges`: a set of indexes as half-open ranges.
 
 What a cursor is made of. It owns the arithmetic of such sets and nothing else: no index means
 anything here, none has a state, and no clock, file or socket is known. Ranges go in and come out as

@@ -1,4 +1,4 @@
-"""Span: the indexes that one entry holds.
+"""`Span`: the indexes of one entry.
 
 An entry is one message, one chunk or one batch; its messages have consecutive indexes. A span says
 which, and does the arithmetic between an index and a place in the batch, so that no caller repeats it

@@ -1,4 +1,4 @@
-"""Varints: whole numbers in as few bytes as they need, seven bits a byte, low bits first.
+"""Whole numbers as varints: seven bits a byte.
 
 The bricks of the durable forms of sets and cursors. The last byte of a number has its top bit
 clear.

@@ -1,4 +1,4 @@
-"""Verdicts on a group's progress, from none to most trouble, and which of several counts.
+"""The verdicts on progress, in order of trouble.
 
 The broker judges each partition; REST, the command line and the report of recorded positions add partitions
 up, and use `worst` for it: a group is as well as its worst partition.

@@ -3,21 +3,21 @@
 One file a resource, each with a `router`; `app.py` puts them together. Handlers translate and ask
 the broker; they decide nothing. Errors are `{"reason": …}` with the status Pulsar has for them.
 
-absent        each with its reason, and a clear answer
-app           every resource's router, and how errors are said over HTTP
-audit         one line for everything that an operator changes, with what was before and after
-bodies        read whole, within a limit of size and time, and JSON without room for two readings
-edge          what every request passes before a route sees it: limits, and the last resort behind it
-express       the answer to a plain lookup by index as bytes, before the framework hears of the request
-hosts         by which names this edge may be called, and from which pages
-metrics/      the broker's state as Prometheus' text and as JSON
-models        what the description for programs says of them, field by field
-name_lists    sent in pieces, between which others have their turn
-raw_path      names in it are encoded as a form's fields
-reference     the page about REST, made from the routes' own words
-request       what handlers take from a request: the broker, and names made of path parts
-resources/    one router a resource, in the paths and words of Pulsar's admin API
-route_access  what a route needs: one word beside each route, checked before the route runs
-serve         the application on a socket, inside the broker's own loop
-shortcut      a shortcut past the framework for the one route that automation asks a thousand times a
+absent        routes of Apache Pulsar that Milepost does not have, each with the reason it answers
+app           puts all routers together, and turns errors into HTTP answers
+audit         the audit log: one line for each change by an operator, with before and after
+bodies        reads request bodies: limits of size and time, strict JSON
+edge          what every request passes first: limits, timeouts, the last resort for errors
+express       answers a plain lookup by index before the framework sees the request
+hosts         which host names and web pages may call this server
+metrics/      `/metrics` for Prometheus, and broker metrics as JSON
+models        the JSON models of the broker's own values, for the OpenAPI description
+name_lists    sends long lists of names in pieces
+raw_path      decodes names in request paths as upstream does
+reference     makes docs/rest.md from the docstrings of the routes
+request       what handlers take from a request: the broker, topic and namespace names
+resources/    one router a resource of the admin API: begin here to add or change a route
+route_access  the right that each route needs, checked before it runs
+serve         serves the application on a socket, on the broker's loop
+shortcut      routes the lookup by index past the framework's search for a route
 """

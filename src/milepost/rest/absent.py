@@ -1,4 +1,4 @@
-"""Resources of Apache Pulsar that Milepost has not: each with its reason, and a clear answer.
+"""Routes of Apache Pulsar that Milepost does not have, each with the reason it answers.
 
 Where upstream can do without something too (functions, packages, transactions), the answer is the status that
 it gives then; clients and tools know it. What is about machinery that one broker has not (other clusters,

@@ -1,4 +1,4 @@
-"""The application: every resource's router, and how errors are said over HTTP.
+"""Puts all routers together, and turns errors into HTTP answers.
 
     app = create_app(broker)        # an ASGI application; `serve.py` gives it a socket
 

@@ -1,4 +1,4 @@
-"""The audit log: one line for everything that an operator changes, with what was before and after.
+"""The audit log: one line for each change by an operator, with before and after.
 
 The logger is called `milepost.audit`, so that it can be kept apart. A line has names and numbers, never
 what a message says.

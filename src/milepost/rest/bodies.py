@@ -1,4 +1,4 @@
-"""Bodies: read whole, within a limit of size and time, and JSON without room for two readings.
+"""Reads request bodies: limits of size and time, strict JSON.
 
 A body is refused that is larger than `SIZE_MAX`, does not end, is not JSON, nests deeper than `DEPTH_MAX`,
 says NaN, or names a key twice: of two readers of that, one would take the first and one the last.

@@ -1,4 +1,4 @@
-"""What every request passes before a route sees it: limits, and the last resort behind it.
+"""What every request passes first: limits, timeouts, the last resort for errors.
 
 - a path that is too long, not UTF-8 or holds a control character is a 400; one with a slash in a topic's name
   (`raw_path.py`) is a 412; headers too large are a 431;

@@ -1,4 +1,4 @@
-"""Express: the answer to a plain lookup by index as bytes, before the framework hears of the request.
+"""Answers a plain lookup by index before the framework sees the request.
 
 A thousand lookups a second beside publishing must not be felt there, and nine tenths of what one costs is
 the way through server and framework, a task of its own among it. So the listener shows each request's line

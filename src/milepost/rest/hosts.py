@@ -1,4 +1,4 @@
-"""Hosts: by which names this edge may be called, and from which pages.
+"""Which host names and web pages may call this server.
 
 A page in a browser may send requests to whatever its own name resolves to, also to this machine (DNS
 rebinding). Such a request carries the page's name in its Host header; so on a listener that only this

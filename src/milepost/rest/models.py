@@ -1,4 +1,4 @@
-"""Models of the broker's own values: what the description for programs says of them, field by field.
+"""The JSON models of the broker's own values, for the OpenAPI description.
 
 A value that the broker hands out as a named tuple is described by its own fields, so that they are not listed
 twice. Models of what is upstream's are written out, beside their routes.

@@ -1,4 +1,4 @@
-"""Lists of names, however long: sent in pieces, between which others have their turn.
+"""Sends long lists of names in pieces.
 
 A namespace may have a hundred thousand topics. Their names are a few megabytes, and no client needs all of
 them in one buffer, nor the broker's loop for as long as encoding them takes.

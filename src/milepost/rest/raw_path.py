@@ -1,4 +1,4 @@
-"""The path of a request as upstream reads it: names in it are encoded as a form's fields.
+"""Decodes names in request paths as upstream does.
 
 Official admin clients encode the name of a topic that way, where a blank is `+`, and put the result into the
 path. So a blank comes as `+`, a plus as `%2B`, and a slash that a name holds encoded (`a%2Fb`) as `%252F`.

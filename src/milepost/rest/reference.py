@@ -1,4 +1,4 @@
-"""The page about REST, made from the routes' own words.
+"""Makes docs/rest.md from the docstrings of the routes.
 
 python -m milepost.rest.reference > docs/rest.md
 """

@@ -1,4 +1,4 @@
-"""What handlers take from a request: the broker, and names made of path parts.
+"""What handlers take from a request: the broker, topic and namespace names.
 
 Every dependency here is a coroutine: the framework would run a plain function in a thread.
 """

@@ -1,4 +1,4 @@
-"""What a route needs: one word beside each route, checked before the route runs.
+"""The right that each route needs, checked before it runs.
 
     @router.get("/{domain}/{tenant}/{namespace}/{topic}/stats", dependencies=[needs(LOOK_UP)])
 

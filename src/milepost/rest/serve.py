@@ -1,4 +1,4 @@
-"""The HTTP listener: the application on a socket, inside the broker's own loop.
+"""Serves the application on a socket, on the broker's loop.
 
 Uvicorn carries the bytes. It is told nothing about signals, which belong to the process,
 and it is given sockets that are already bound, so that a port in use is an ordinary error. With TLS there

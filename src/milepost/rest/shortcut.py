@@ -1,4 +1,4 @@
-"""A shortcut past the framework for the one route that automation asks a thousand times a second.
+"""Routes the lookup by index past the framework's search for a route.
 
 `getMessageIdByIndex` is a route like any other: described, guarded and tested as such. Here it is only
 found sooner: half of its time was the framework's way from a path to a function (`python -m bench rest`).

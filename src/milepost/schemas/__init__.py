@@ -2,34 +2,23 @@
 
 Clients read the first half, under the names of the official `pulsar.schema`; brokers the second.
 
-    fields.py, record.py    classes that declare fields, and are Avro schemas by that
-    schema.py               what every schema does; bytes and strings
-    json_schema.py, avro.py, protobuf_native.py, key_value.py, primitives.py      the others
-    auto.py                 AUTO_CONSUME and AUTO_PRODUCE: by the topic's schema
-
-    types.py                type, definition and version of a schema on the wire
-    avro_schema.py, avro_reading.py     Avro's rules: is it a schema, can this one read that one
-    validation.py           is a schema what its type says
-    compatibility.py        the strategies
-    history.py              a topic's versions, and every decision about them
-
 Nothing here waits, opens or asks the time.
 
-auto             read whatever a topic has, or write bytes that it takes
-avro             of records, or of dictionaries with a schema of one's own
+auto             AUTO_CONSUME and AUTO_PRODUCE: the schema that the topic has
+avro             the AVRO schema of a client: records or dictionaries
 avro_reading     can data written with one Avro schema be read with another?
-avro_schema      what a definition in JSON means, as a tree of nodes
-compatibility    may a schema stand beside those that a topic has? The strategies, and the verdict of
-fields           the types of a record's fields, as a class declares them
-history          the versions of a topic's schema, and every decision about them
-json_schema      defined by an Avro schema, written as JSON
-key_value        a key's and a value's
-primitives       numbers, truth, and times, as Java clients write them
-protobuf_native  descriptors, and messages as protobuf writes them
-record           classes that declare their fields, and are Avro schemas by that
-schema           what a client's schema does, and the two that need no library: bytes and strings
-types            what a schema is on the wire: a type, bytes that define it, a name, properties
-validation       is a schema what its type says? Asked before one is registered or compared
+avro_schema      parses the definition of an Avro schema
+compatibility    the compatibility strategies: may this schema follow those?
+fields           the field types of `Record` classes
+history          the versions of a topic's schema, and the decisions about a new one
+json_schema      the JSON schema of a client
+key_value        the KEY_VALUE schema of a client
+primitives       schemas of one value: numbers, booleans, dates and times
+protobuf_native  the PROTOBUF_NATIVE schema of a client
+record           `Record`: classes that declare fields and are Avro schemas
+schema           the base of a client's schemas; bytes and strings
+types            a schema on the wire: type, definition, name, properties, version
+validation       checks that a definition is what its type says
 """
 
 from milepost.schemas.auto import AutoConsumeSchema, AutoProduceSchema, schema_of

@@ -1,4 +1,4 @@
-"""Schemas that are not known beforehand: read whatever a topic has, or write bytes that it takes.
+"""AUTO_CONSUME and AUTO_PRODUCE: the schema that the topic has.
 
 `AutoConsumeSchema` decodes each message by the schema of its version; the consumer that has the message
 passes it. `AutoProduceSchema` takes bytes that are encoded already and lets only those through that the

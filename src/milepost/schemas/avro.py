@@ -1,4 +1,4 @@
-"""AVRO messages: of records, or of dictionaries with a schema of one's own.
+"""The AVRO schema of a client: records or dictionaries.
 
     schema = AvroSchema(Reading)
     schema.encode(Reading(sensor="a", celsius=21.5))

@@ -1,4 +1,4 @@
-"""Avro schemas, parsed: what a definition in JSON means, as a tree of nodes.
+"""Parses the definition of an Avro schema.
 
 Owns the rules of the Avro specification for schemas, with the names that Pulsar allows beyond it: any
 letters, and `$`, which Java gives to nested classes. Defaults are taken as they are. Never reads or

@@ -1,4 +1,4 @@
-"""May a schema stand beside those that a topic has? The strategies, and the verdict of each type.
+"""The compatibility strategies: may this schema follow those? The strategies, and the verdict of each type.
 
     check_compatible([old, older], new, Strategy.BACKWARD_TRANSITIVE)     # or IncompatibleSchema
 

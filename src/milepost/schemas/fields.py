@@ -1,4 +1,4 @@
-"""The types of a record's fields, as a class declares them.
+"""The field types of `Record` classes.
 
 A field knows its Avro type, checks and converts the values given to it, and has a default. Names, defaults
 and conversions are those of the official `pulsar.schema`: text is taken for bytes and bytes for text, an

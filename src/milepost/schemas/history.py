@@ -1,4 +1,4 @@
-"""The versions of a topic's schema, and every decision about them. Stores and awaits nothing.
+"""The versions of a topic's schema, and the decisions about a new one. Stores and awaits nothing.
 
 A version is a number, given once, whatever is deleted: messages carry it for as long as they live. To
 delete is to add a marker; what lies before the last marker is gone for everybody who asks. A new schema

@@ -1,4 +1,4 @@
-"""JSON messages of records: defined by an Avro schema, written as JSON.
+"""The JSON schema of a client.
 
     schema = JsonSchema(Reading)
     schema.encode(Reading(sensor="a", celsius=21.5))        # b'{\\n "sensor": "a",\\n "celsius": 21.5\\n}'

@@ -1,4 +1,4 @@
-"""Two schemas in one: a key's and a value's.
+"""The KEY_VALUE schema of a client.
 
 Owns both byte forms. Of a message: INLINE puts both into the payload, each behind its size; SEPARATED
 leaves the value there and makes the key the message's key. Of a definition: the two definitions, each

@@ -1,4 +1,4 @@
-"""Messages that are one value: numbers, truth, and times, as Java clients write them.
+"""Schemas of one value: numbers, booleans, dates and times.
 
 Numbers are big-endian. DATE, TIME and TIMESTAMP are milliseconds since 1970 (UTC); INSTANT seconds and
 nanoseconds since then; LOCAL_DATE days since then; LOCAL_TIME nanoseconds since midnight; LOCAL_DATE_TIME

@@ -1,4 +1,4 @@
-"""Protobuf schemas in their own form: descriptors, and messages as protobuf writes them.
+"""The PROTOBUF_NATIVE schema of a client.
 
 The definition is JSON with three keys: the base64 of a FileDescriptorSet (the message's file behind all
 that it imports), the full name of the message, and the name of its file. Owns that form, both ways, and

@@ -1,4 +1,4 @@
-"""Records: classes that declare their fields, and are Avro schemas by that.
+"""`Record`: classes that declare fields and are Avro schemas.
 
     class Example(Record):
         a = String()

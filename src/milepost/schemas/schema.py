@@ -1,4 +1,4 @@
-"""What a client's schema does, and the two that need no library: bytes and strings.
+"""The base of a client's schemas; bytes and strings.
 
 A schema turns values into bytes and back, and describes itself to the broker (`schema_info`). Classes,
 bytes and descriptions are those of the official `pulsar.schema`, so that code and data move either way.

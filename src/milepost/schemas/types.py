@@ -1,4 +1,4 @@
-"""What a schema is on the wire: a type, bytes that define it, a name, properties; and its version.
+"""A schema on the wire: type, definition, name, properties, version.
 
 Owns the numbers of Pulsar's schema types and the eight bytes of a version. Knows nothing of what the
 bytes of a definition mean: `validation.py` knows who does.

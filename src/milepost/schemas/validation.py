@@ -1,4 +1,4 @@
-"""Is a schema what its type says? Asked before one is registered or compared.
+"""Checks that a definition is what its type says. Asked before one is registered or compared.
 
     >>> check_schema(SchemaInfo("s", SchemaType.AVRO, b'{"type": "record"}'))
     Traceback (most recent call last):

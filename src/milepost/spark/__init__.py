@@ -7,18 +7,18 @@
 
 Importing it needs neither Spark nor Java; what does is imported when it is used.
 
-border                 our errors cross it as one sentence, without the way that they came
-launcher               python workers that import the installed PySpark, and not Spark's archive of it
-listener               writes a query's last progress to its subscription when the query ends
-offsets                how far a query has read, as Spark keeps it
-options                text in, typed values out, strangers refused
-pipelines/             each one file, importable, and a command of `milepost pipeline`
-progress_subscription  the durable subscription of a streaming query, by which the broker knows where
-reading/               from an index range to Arrow batches, over one connection, by compiled loops
-retries                trying again while a broker is away, and no longer than an answer may take
-source                 where Spark's contract meets the rest of this package
-values/                what a topic's schema is in Spark, decoding by it and writing by it
-writing/               rows to topics, once or at least once
+border                 turns our errors into one sentence for Spark's users
+launcher               makes Python workers import the installed PySpark, which starts them faster
+listener               stores the last progress of a query in its subscription when the query ends
+offsets                the offsets of a query, and how a range is cut into slices
+options                the options of `format("milepost")`: parsed and checked
+pipelines/             archive, replay, verify and progress: the commands of `milepost pipeline`
+progress_subscription  the durable subscription that shows the broker how far a streaming query is
+reading/               from index ranges to Arrow batches: connection, decoding, push-down
+retries                tries again while a broker is away, for a limited time
+source                 the data source `milepost`: the classes that Spark calls
+values/                the schema of a topic as Spark types: decoding and encoding values
+writing/               rows to topics, exactly once or at least once
 """
 
 from __future__ import annotations

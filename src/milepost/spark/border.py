@@ -1,4 +1,4 @@
-"""The border to Spark: our errors cross it as one sentence, without the way that they came.
+"""Turns our errors into one sentence for Spark's users.
 
 Spark shows a user whatever Python's traceback says, before it says what is wrong. An error of ours names
 the value that failed and needs no more: it is raised anew where Spark called. Other errors are bugs, and keep

@@ -1,4 +1,4 @@
-"""A launcher: Python workers that import the installed PySpark, and not Spark's archive of it.
+"""Makes Python workers import the installed PySpark, which starts them faster.
 
 Spark puts `pyspark.zip` before everything else that its Python processes import. The archive is not compiled,
 so each process compiles what it imports: three quarters of the second that a streaming query waits for the

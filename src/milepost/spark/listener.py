@@ -1,4 +1,4 @@
-"""The listener: writes a query's last progress to its subscription when the query ends.
+"""Stores the last progress of a query in its subscription when the query ends.
 
 Spark tells a source that a batch is done while it makes the next one, so of the last batch of a run it never
 hears. A listener hears of every batch. It speaks once, when the query has ended: until then the query itself

@@ -1,4 +1,4 @@
-"""Offsets: how far a query has read, as Spark keeps it; and how a range becomes slices. Pure arithmetic.
+"""The offsets of a query, and how a range is cut into slices. Pure arithmetic.
 
 Indexes are dense, so everything that other connectors estimate is a subtraction here. An offset is the
 end index of each partition, exclusive; a micro-batch is the difference of two; a slice is what one task

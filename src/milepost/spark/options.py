@@ -1,4 +1,4 @@
-"""Options of the data source `milepost`: text in, typed values out, strangers refused.
+"""The options of `format("milepost")`: parsed and checked.
 
 Spark hands every option over as text under a name whose case does not count. Here each is known, checked
 and given its type once; what is unknown is an error that names the nearest known one, because a limit that

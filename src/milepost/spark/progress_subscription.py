@@ -1,4 +1,4 @@
-"""A pin: the durable subscription of a streaming query, by which the broker knows where it is.
+"""The durable subscription that shows the broker how far a streaming query is.
 
 It says where a query began that began at the end, when Spark asks a second time; it shows the query's
 progress like any consumer's, and retention waits for it. It follows Spark's checkpoint and never leads it:

@@ -1,4 +1,4 @@
-"""Patience: trying again while a broker is away, and no longer than an answer may take.
+"""Tries again while a broker is away, for a limited time.
 
 patiently(30.0, lambda: survey_once())
 """

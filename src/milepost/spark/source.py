@@ -1,4 +1,4 @@
-"""The data source `milepost`: where Spark's contract meets the rest of this package.
+"""The data source `milepost`: the classes that Spark calls.
 
     spark.read.format("milepost").option("topic", "events").load()
     spark.readStream.format("milepost").option("topic", "events").option("subscription", "etl").load()

@@ -1,14 +1,14 @@
 """Storage: one journal, many ledgers, a catalog; everything that survives being killed.
 
-catalog/     what exists, in one SQLite database
-checkpoint   fold the journal into ledgers and catalog, so that recovery has little to replay
-descriptors  some are kept ready for the storage, whatever connections take
-engine       a store that runs for real, with the threads that may block
-files        every byte Milepost stores or loads passes through here
-header       what it is, which version, whose it is
-journal/     every durable fact first goes here, one sync for all that waited
-ledgers/     a topic's entries in files, found by index, time and position
-lock         one process at a time, released by the kernel when it dies
-recovery     from what a crash left to the state that was promised
-store        one data directory
+catalog/     the catalog: which topics, ledgers and states exist, in one SQLite database
+checkpoint   the checkpoint: moves what the journal holds into ledgers and catalog
+descriptors  keeps file descriptors free for the storage, however many connections there are
+engine       the store on real threads: what the broker awaits
+files        the file system: every byte that is stored or loaded passes through here
+header       the first 64 bytes of every file: kind, version, owner
+journal/     the journal: every durable fact goes here first, one sync for all that wait
+ledgers/     the ledgers of a topic: its entries in files, found by index, time and position
+lock         the lock of a data directory: one process at a time
+recovery     the start after a crash: replays the journal, cuts a torn tail
+store        one data directory: its journal, logs, states and checkpoints
 """

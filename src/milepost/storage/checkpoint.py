@@ -1,4 +1,4 @@
-"""The checkpoint: fold the journal into ledgers and catalog, so that recovery has little to replay.
+"""The checkpoint: moves what the journal holds into ledgers and catalog.
 
     loop       roll the journal; when that is durable, plan what to write
     any thread flush: append to the ledgers that changed, sync them

@@ -1,4 +1,4 @@
-"""Descriptors: some are kept ready for the storage, whatever connections take.
+"""Keeps file descriptors free for the storage, however many connections there are.
 
 A journal file that cannot be begun refuses everybody's publishes. So a few descriptors are held open for
 nothing; when the system has no more, one of them is given up for the file. They are taken back as soon as

@@ -1,4 +1,4 @@
-"""The engine: a store that runs for real, with the threads that may block.
+"""The store on real threads: what the broker awaits.
 
 The broker's loop decides; three kinds of threads perform: the journal's own (committer.py), which commits
 groups; one for the catalog, which puts everything that waits into one transaction; and a few for files

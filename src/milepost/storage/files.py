@@ -1,4 +1,4 @@
-"""The file-system seam: every byte Milepost stores or loads passes through here.
+"""The file system: every byte that is stored or loaded passes through here.
 
 `Files` is what the storage needs of a file system, no more; `RealFiles` is the machine's own.
 `milepost.testing.files` has doubles that fail, tear, forget and fill up. Paths are relative to the

@@ -1,4 +1,4 @@
-"""The first 64 bytes of every file Milepost writes: what it is, which version, whose it is.
+"""The first 64 bytes of every file: kind, version, owner.
 
     magic "MPST" · kind 4 letters · version u16 · reserved u16 · incarnation 16 bytes
     · a u64 · b u64 · c u64 · d u64 · crc u32

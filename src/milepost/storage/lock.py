@@ -1,4 +1,4 @@
-"""The lock of a data directory: one process at a time, released by the kernel when it dies."""
+"""The lock of a data directory: one process at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recovery: from what a crash left to the state that was promised.
+"""The start after a crash: replays the journal, cuts a torn tail.
 
 Catalog and ledger files are right up to the last checkpoint; the journal from `journal_first` on has
 everything since. Replaying it is idempotent: a record that a checkpoint already folded in is skipped

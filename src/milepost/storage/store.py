@@ -1,4 +1,4 @@
-"""The store: one data directory. Logs, states, journal and checkpoints meet here.
+"""One data directory: its journal, logs, states and checkpoints.
 
 It is plain steps on the broker's loop; whatever blocks is a job to be performed elsewhere, then told
 back (`engine.py` does that for real, tests call `pump` and `checkpoint`). A *state* is anything

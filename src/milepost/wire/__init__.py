@@ -19,20 +19,20 @@ It never opens, waits or asks the time, and it trusts nothing: a number from a p
 bytes that are there before it is used. Ids are signed everywhere but inside protobuf messages, whose
 fields are unsigned (`signed64`, `unsigned64` of `milepost.positions`; `wire_id` for message ids).
 
-batches      many messages in one payload
-chunks       a message sent in many entries becomes one message again, or nothing
-commands     which message goes with which number, and the way in and out for all but the hottest
-compression  the five compression types of Pulsar's metadata
-events       what a protocol object says happened: plain values, one type each
-extensions   what a producer or a consumer may ask of Milepost beyond Pulsar's protocol: keys of its
-frames       how commands and entries are cut out of a connection's bytes and put into them
-metadata     broker entry metadata, checksum, message metadata, payload
-murmur       the hash that turns a key into a Key_Shared slot
-peer         what the other side said about itself in the handshake, and what it may be sent
-protocol     bytes in, events out, bytes to send
-reasons      the labels that are counted
-replies      one function per reply, each giving the bytes of its frame
-scanners/    the hottest frames read and written by hand, each with a library twin that tests compare
+batches      packs and unpacks batches
+chunks       puts chunks together again
+commands     command numbers, and parsing and encoding of commands that are not hot
+compression  compresses and decompresses payloads
+events       the events that protocol objects yield
+extensions   metadata keys by which clients ask for what Pulsar's protocol does not have
+frames       cuts frames out of bytes, and builds them
+metadata     the parts of an entry: broker entry metadata, checksum, message metadata, payload
+murmur       Murmur3, the hash of Key_Shared slots
+peer         what the other side said of itself in the handshake
+protocol     `ServerProtocol` and `ClientProtocol`: bytes in, events out
+reasons      the reasons why a connection was ended, as labels
+replies      builds the broker's replies that are not hot, errors included
+scanners/    the hottest frames, read and written by hand
 """
 
 from milepost.wire import pulsar_pb2, replies

@@ -1,4 +1,4 @@
-"""Batches: many messages in one payload.
+"""Packs and unpacks batches.
 
     u32 size | SingleMessageMetadata | payload, repeated as often as the entry's metadata says
 

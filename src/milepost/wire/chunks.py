@@ -1,4 +1,4 @@
-"""Chunks put together: a message sent in many entries becomes one message again, or nothing.
+"""Puts chunks together again.
 
 The assembler takes chunks in the order they are delivered and says what became of each. It asks no
 clock and sends nothing: time comes in with each chunk, and entries that will never be delivered come

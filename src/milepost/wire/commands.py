@@ -1,4 +1,4 @@
-"""Commands: which message goes with which number, and the way in and out for all but the hottest.
+"""Command numbers, and parsing and encoding of commands that are not hot.
 
 Reading is strict where a wrong guess would do harm, and blind to what only a newer peer knows:
 

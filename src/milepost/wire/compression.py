@@ -1,4 +1,4 @@
-"""Payloads made smaller: the five compression types of Pulsar's metadata.
+"""Compresses and decompresses payloads.
 
 Owns the byte forms: LZ4 is one block without a size in front, ZLIB has its own header, ZSTD is one
 frame, SNAPPY is raw. Owns the bound too: what a payload unpacks to is compared with the size that its

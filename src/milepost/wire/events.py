@@ -1,4 +1,4 @@
-"""What a protocol object says happened: plain values, one type each.
+"""The events that protocol objects yield.
 
 The hot ones are named tuples made by hand-written scanners; every other command arrives as
 `Command(kind, message)`, where `message` is the protobuf command itself and `kind` its number

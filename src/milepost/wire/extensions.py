@@ -1,4 +1,4 @@
-"""What a producer or a consumer may ask of Milepost beyond Pulsar's protocol: keys of its metadata.
+"""Metadata keys by which clients ask for what Pulsar's protocol does not have.
 
 A broker that does not know a key ignores it, so a client asks only where it knows that it talks to Milepost,
 or where the answer of a broker without the key is as good.

@@ -1,4 +1,4 @@
-"""Frames: how commands and entries are cut out of a connection's bytes and put into them.
+"""Cuts frames out of bytes, and builds them.
 
     simple      u32 total | u32 size | command
     with entry  u32 total | u32 size | command | entry                      (SEND and MESSAGE)

@@ -1,4 +1,4 @@
-"""Entries taken apart: broker entry metadata, checksum, message metadata, payload.
+"""The parts of an entry: broker entry metadata, checksum, message metadata, payload.
 
 The broker reads entries here on its rare paths (routing by key, peeking, time of an entry); the client
 reads every entry here. An entry is bytes as they were sent or stored; nothing here writes one anew but

@@ -1,4 +1,4 @@
-"""Murmur3 (32 bits, x86 form): the hash that turns a key into a Key_Shared slot.
+"""Murmur3, the hash of Key_Shared slots.
 
 Official clients and brokers agree on it for routing and for key ranges; it protects against nothing.
 Pure Python takes some microseconds for a key: callers keep the slot of a key they see often.

@@ -1,4 +1,4 @@
-"""The peer: what the other side said about itself in the handshake, and what it may be sent.
+"""What the other side said of itself in the handshake.
 
 >>> cpp = Peer("Pulsar-CPP-v4.2.0", 20, reads_broker_entry=True)
 >>> cpp.understands(Kind.REACHED_END_OF_TOPIC), cpp.understands(Kind.ACTIVE_CONSUMER_CHANGE)

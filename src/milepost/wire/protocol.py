@@ -1,4 +1,4 @@
-"""Both ends of a connection, without one: bytes in, events out, bytes to send.
+"""`ServerProtocol` and `ClientProtocol`: bytes in, events out.
 
 A protocol object knows what may be said when, and nothing of sockets, clocks, topics or rights. It
 never raises for what a peer sends: bytes that are not the protocol end in one `Fault`, the last event,

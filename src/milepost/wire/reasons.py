@@ -1,4 +1,4 @@
-"""Why a connection was ended for what its peer sent: the labels that are counted.
+"""The reasons why a connection was ended, as labels.
 
 Each is the `reason` of a `ProtocolError`. A dashboard may rely on the texts.
 """

@@ -1,4 +1,4 @@
-"""Answers of a broker that are not hot: one function per reply, each giving the bytes of its frame.
+"""Builds the broker's replies that are not hot, errors included.
 
 The type of an error's reply matters as much as its code. The C++ client resolves a CommandError only
 for generic requests; for a lookup, a partition count, a schema or consumer statistics it ignores it

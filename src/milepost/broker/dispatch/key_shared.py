@@ -1,6 +1,6 @@
 """Which consumer may have a message of a key now, so that each key stays in order.
 
-Slots (see slots.py) change owners when consumers come and leave, but messages that the old owner got
+Slots (see key_slots.py) change owners when consumers come and leave, but messages that the old owner got
 are still with it. A slot is *held* by the consumer that has messages of it inflight, and a held slot is
 served to its holder alone: when its owner is another, it *drains* until the last of them is acked or
 released. So no key is ever with two consumers, and the consumer that gets it next gets it from where the one

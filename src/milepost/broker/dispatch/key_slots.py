@@ -12,7 +12,7 @@ third in split_slots.py:
 
 Hash, points and slots are upstream's, number by number: a key has its consumer wherever it is served,
 and a client that names ranges names the right ones. Consumers are known by their holder numbers (see
-cursor). Joining and leaving tell which slots moved; what may be delivered meanwhile is keyshared.py's.
+cursor). Joining and leaving tell which slots moved; what may be delivered meanwhile is key_shared.py's.
 
     >>> slots = RingSlots()
     >>> slots.join(1, "a", ())

@@ -5,7 +5,7 @@ A new consumer takes the lower half of the widest range.
 Upstream's other way to share out slots, for operators who switch consistent hashing off
 (`subscriptionKeySharedUseConsistentHashing`). With few keys and two consumers both get some, whatever
 they are called; in exchange shares differ by a factor of two, and owners depend on the order of coming.
-What a slot is, and what joining and leaving tell, is slots.py's.
+What a slot is, and what joining and leaving tell, is key_slots.py's.
 
     >>> slots = SplitSlots()
     >>> _ = slots.join(1, "a", ())

@@ -2,9 +2,9 @@
 
 Reads, and changes nothing.
 
-What is counted as things pass is in `tally.py` and `rates.py`; here is what follows from where a cursor
-stands: backlog in messages (exact, cheap) and in entries (what upstream means by `msgBacklog`), its size
-and age, and positions as upstream prints them.
+What is counted as things pass is in `subscription_counts.py` and `rates.py`; here is what follows from
+where a cursor stands: backlog in messages (exact, cheap) and in entries (what upstream means by
+`msgBacklog`), its size and age, and positions as upstream prints them.
 
     backlog = await backlog_of(subscription, slices)      # Backlog(messages=30, entries=3, …)
 """

@@ -1,8 +1,8 @@
 """Hands policies to topics when they open or change, and starts the regular jobs.
 
-What is to be done is decided elsewhere (`policies/`, `retention.py`, `limits.py`); here it is carried out. A
-change of a policy reaches every open topic it holds for in the step in which it becomes known, and with it
-everyone who is connected.
+Others decide what is to be done (`policies/`, `retention.py`, `subscription_limits.py`); here it is carried
+out. A change of a policy reaches every open topic it holds for, and its connected clients, in the step in
+which it becomes known.
 
     steward.adopt(topic)      a topic was opened
     steward.tick(now)         once a second, and as the intervals in the settings say

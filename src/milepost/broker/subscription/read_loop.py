@@ -5,7 +5,7 @@ The async half of dispatch.
 A feed runs when something may have changed (`wake`), many wakes in one turn of the loop being one run.
 Entries in memory are offered at once; for others the feed waits for the disk and offers them under the
 epoch in which the read began. A feed that has much to do lets others have their turn. What is read is
-shared with the other subscriptions of its topic: those that keep up want the same (`recent_reads.py`).
+shared with the other subscriptions of its topic: those that keep up want the same (`shared_reads.py`).
 """
 
 from __future__ import annotations

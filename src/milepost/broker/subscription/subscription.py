@@ -7,7 +7,7 @@ a part of it. The cursor decides; this file journals what must be durable, then 
     ack  ─▶ cursor.ack ─▶ journal, merged with all acks of this turn of the loop ─▶ answer
     seek ─▶ cursor.seek, epoch + 1 ─▶ journal ─▶ answer; consumers that know no epochs are closed first
 
-Nothing here suspends. Reading entries, which may, is feed.py's.
+Nothing here suspends. Reading entries, which may, is read_loop.py's.
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
 """Commands in pulsar-admin's words: one file a group of commands.
 
-admin_group          what `pulsar-admin` has, by its names
-brokers              the grammar of `pulsar-admin brokers`
-namespace_placement  bundles, clusters, offloading
-namespaces           the grammar of `pulsar-admin namespaces`
-namespaces_group     which command lives where, and its line in the help
-permissions          who may do what with a namespace or a topic, and with a subscription
-policy_commands      `get-…`, `set-…` and `remove-…` of each, at its level, in `pulsar-admin`'s grammar
-policy_group         groups that have the commands of policies beside their own
-policy_options       `pulsar-admin`'s flags, and what of the JSON each one is
-resource_groups      the words of `pulsar-admin` for both
-schemas              the grammar of `pulsar-admin schemas`
-tenants              the grammar of `pulsar-admin tenants`
-tokens               keys, and tokens signed with them, in the words of `pulsar tokens`
-topic_messages       peek, examine, ids by index and time, sizes
-topic_placement      replication and offloading, in the words of `pulsar-admin topics`
-topic_subscriptions  create, delete, skip, expire, reset
-topics               the grammar of `pulsar-admin topics`, word for word
-topics_group         pulsar-admin's names, and where each lives
+admin_group          `milepost admin`: the groups of pulsar-admin
+brokers              `milepost brokers`: health, version, dynamic settings
+namespace_placement  `milepost namespaces`: bundles, clusters, offloading
+namespaces           `milepost namespaces`: list, create, delete, unload, clear-backlog, properties
+namespaces_group     the table of all commands of `milepost namespaces`
+permissions          commands that grant, revoke and show permissions
+policy_commands      makes the get-, set- and remove- commands of each policy from the table of policies
+policy_group         adds the commands of policies to a group
+policy_options       the options of the set- command of each policy, and the JSON they become
+resource_groups      `milepost resourcegroups` and `milepost broker-stats`
+schemas              `milepost schemas`
+tenants              `milepost tenants` and `milepost clusters`
+tokens               `milepost tokens`: makes keys, signs and checks tokens
+topic_messages       `milepost topics`: peek, examine, ids by index and time, sizes
+topic_placement      `milepost topics`: replication and offloading; `milepost non-persistent`
+topic_subscriptions  `milepost topics`: create, delete, skip, expire and reset subscriptions
+topics               `milepost topics`: list, create, delete, partitions, stats, unload, terminate
+topics_group         the table of all commands of `milepost topics`
 """

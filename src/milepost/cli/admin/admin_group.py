@@ -1,4 +1,4 @@
-"""`milepost admin`: what `pulsar-admin` has, by its names. `main.py` sees to the exit codes."""
+"""`milepost admin`: the groups of pulsar-admin. `main.py` sees to the exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`milepost brokers`: the grammar of `pulsar-admin brokers`. Health, version, settings that change live."""
+"""`milepost brokers`: health, version, dynamic settings. Health, version, settings that change live."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Namespaces and where they lie: bundles, clusters, offloading. The words of `pulsar-admin namespaces`."""
+"""`milepost namespaces`: bundles, clusters, offloading. The words of `pulsar-admin namespaces`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`milepost namespaces`: the grammar of `pulsar-admin namespaces`.
+"""`milepost namespaces`: list, create, delete, unload, clear-backlog, properties.
 
 Here are namespaces themselves; their policies are made from the table of policies (`policy_commands.py`),
 their permissions stand beside those of topics (`permissions.py`).

@@ -1,4 +1,4 @@
-"""The table of `milepost namespaces`: which command lives where, and its line in the help."""
+"""The table of all commands of `milepost namespaces`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Permissions on the command line: who may do what with a namespace or a topic, and with a subscription.
+"""Commands that grant, revoke and show permissions.
 
 Namespaces and topics have the same three commands, made here for both; subscriptions are a namespace's.
 

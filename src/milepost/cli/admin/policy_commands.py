@@ -1,4 +1,4 @@
-"""Commands of policies: `get-…`, `set-…` and `remove-…` of each, at its level, in `pulsar-admin`'s grammar.
+"""Makes the get-, set- and remove- commands of each policy from the table of policies.
 
 None is written by hand: the table of policies says which there are, what they mean and where they are set,
 `policy_options.py` which options set them. The backlog quotas are the exception, as they are in REST: there

@@ -1,4 +1,4 @@
-"""Groups that have the commands of policies beside their own.
+"""Adds the commands of policies to a group.
 
 The table of policies is read when the user asks for help, or for a name that is no command of the group's
 own; so the other commands start as fast as without. Help shows a policy once, not three times.

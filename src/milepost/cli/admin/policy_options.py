@@ -1,4 +1,4 @@
-"""The options of each policy on a command line: `pulsar-admin`'s flags, and what of the JSON each one is.
+"""The options of the set- command of each policy, and the JSON they become.
 
 The policies themselves, with the shape of their values, are the broker's (`broker/policies/table.py`); a flag
 takes its type from there unless people write it with a unit. Flags that `pulsar-admin` has for a namespace

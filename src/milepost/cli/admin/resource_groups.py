@@ -1,4 +1,4 @@
-"""`milepost resourcegroups` and `milepost broker-stats`: the words of `pulsar-admin` for both."""
+"""`milepost resourcegroups` and `milepost broker-stats`."""
 
 from __future__ import annotations
 

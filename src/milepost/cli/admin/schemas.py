@@ -1,4 +1,4 @@
-"""`milepost schemas`: the grammar of `pulsar-admin schemas`."""
+"""`milepost schemas`."""
 
 from __future__ import annotations
 

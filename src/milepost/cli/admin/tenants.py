@@ -1,4 +1,4 @@
-"""`milepost tenants`: the grammar of `pulsar-admin tenants`; and clusters, of which there is one."""
+"""`milepost tenants` and `milepost clusters`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`milepost tokens`: keys, and tokens signed with them, in the words of `pulsar tokens`.
+"""`milepost tokens`: makes keys, signs and checks tokens.
 
 Nothing here talks to a broker. A key is named as in the broker's settings: `file:///path`, a path,
 `data:;base64,…`. A file with a secret in it is made for its owner alone.

@@ -1,4 +1,4 @@
-"""`milepost topics …` for messages: peek, examine, ids by index and time, sizes."""
+"""`milepost topics`: peek, examine, ids by index and time, sizes."""
 
 from __future__ import annotations
 

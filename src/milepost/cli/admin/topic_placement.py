@@ -1,5 +1,4 @@
-"""Topics and where they lie: replication and offloading, in the words of `pulsar-admin topics`; and what its
-group `non-persistent` has beside `topics`."""
+"""`milepost topics`: replication and offloading; `milepost non-persistent`."""
 
 from __future__ import annotations
 

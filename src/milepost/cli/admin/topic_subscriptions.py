@@ -1,4 +1,4 @@
-"""`milepost topics …` for subscriptions: create, delete, skip, expire, reset.
+"""`milepost topics`: create, delete, skip, expire and reset subscriptions.
 
 What would move a cursor takes `--dry-run`: it prints from where to where, and how many messages would
 be delivered again or skipped.

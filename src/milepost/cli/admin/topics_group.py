@@ -1,4 +1,4 @@
-"""The commands of `milepost topics`: pulsar-admin's names, and where each lives."""
+"""The table of all commands of `milepost topics`."""
 
 from __future__ import annotations
 

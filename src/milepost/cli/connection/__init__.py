@@ -1,7 +1,7 @@
 """Which broker a command talks to, and as whom.
 
-connection  which broker a command talks to, and as whom: flags, environment, client.conf, contexts
-context     names for the brokers that you work with
-contexts    names for the brokers that a person works with, in one file of their own
-remote      their common options, and how its refusals are told
+connection  the options of every command that asks a broker: URLs, TLS, credentials; and their order
+context     `milepost context`: named brokers
+contexts    the file of named brokers
+remote      runs a command against a broker, and tells its refusals
 """

@@ -1,4 +1,4 @@
-"""Which broker a command talks to, and as whom: flags, environment, client.conf, contexts.
+"""The options of every command that asks a broker: URLs, TLS, credentials; and their order.
 
 Each value comes from the first that has it: a flag, the context that `--context` names, `MILEPOST_…`
 variables, the `client.conf` of `$MILEPOST_CLIENT_CONF` or `$PULSAR_CLIENT_CONF`, the current context,

@@ -1,4 +1,4 @@
-"""`milepost context`: names for the brokers that you work with."""
+"""`milepost context`: named brokers."""
 
 from __future__ import annotations
 

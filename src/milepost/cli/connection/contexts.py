@@ -1,4 +1,4 @@
-"""Contexts: names for the brokers that a person works with, in one file of their own.
+"""The file of named brokers.
 
     {"current": "staging", "contexts": {"staging": {"admin_url": "http://broker:8080"}}}
 

@@ -1,4 +1,4 @@
-"""Commands that ask a broker: their common options, and how its refusals are told.
+"""Runs a command against a broker, and tells its refusals.
 
 A refusal is one line: the command, the object it was about, the broker's reason, and what to do
 next. Where the broker is not to be reached, the line says which address was tried.

@@ -1,11 +1,11 @@
 """Commands that publish and read messages: produce, consume, peek, perf.
 
-consume           print messages, as a Unix filter likes them
-latencies         counted in buckets that are one percent wide
-lines             what `milepost produce` sends: arguments, files, or lines of standard input
-messaging_client  how a command runs the asyncio client: on a loop of its own, several works at once
-peek              look at messages without consuming them
-perf              how fast a broker takes messages and gives them back
-produce           publish arguments, files, or the lines of standard input
-templates         how `milepost consume` prints a message: a format string, or a line of JSON
+consume           `milepost consume`: prints messages
+latencies         counts latencies in buckets one percent wide
+lines             the messages that `milepost produce` sends: arguments, files, standard input
+messaging_client  runs the asyncio client inside a command
+peek              `milepost peek`: prints messages without consuming them
+perf              `milepost perf`: measures publishing and consuming
+produce           `milepost produce`: publishes messages
+templates         how `milepost consume` prints a message: a format string or JSON
 """

@@ -1,4 +1,4 @@
-"""`milepost consume`: print messages, as a Unix filter likes them.
+"""`milepost consume`: prints messages.
 
     milepost consume orders --from index:100 --to index:200 --exit -f '%i %I %k %v\\n'
     milepost consume orders --exit --json | jq .data

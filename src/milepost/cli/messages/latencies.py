@@ -1,4 +1,4 @@
-"""Latencies in little memory: counted in buckets that are one percent wide.
+"""Counts latencies in buckets one percent wide.
 
 >>> latencies = Latencies()
 >>> for _ in range(99): latencies.add(0.001)

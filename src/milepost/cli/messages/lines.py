@@ -1,4 +1,4 @@
-"""What `milepost produce` sends: arguments, files, or lines of standard input.
+"""The messages that `milepost produce` sends: arguments, files, standard input.
 
     orders,k1:one coffee                 with --key-separator :
     {"key": "k1", "data": "one coffee"}  with --json

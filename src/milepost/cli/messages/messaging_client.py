@@ -1,4 +1,4 @@
-"""How a command runs the asyncio client: on a loop of its own, several works at once."""
+"""Runs the asyncio client inside a command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`milepost peek`: look at messages without consuming them.
+"""`milepost peek`: prints messages without consuming them.
 
     milepost peek orders -s billing -n 5          # the next of a subscription
     milepost peek orders --from index:100 -n 20   # by place, of no subscription

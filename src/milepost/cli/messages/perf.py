@@ -1,4 +1,4 @@
-"""`milepost perf`: how fast a broker takes messages and gives them back.
+"""`milepost perf`: measures publishing and consuming.
 
     milepost perf produce orders -n 100000 -s 1024
     milepost perf consume orders -n 100000

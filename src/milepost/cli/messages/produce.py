@@ -1,4 +1,4 @@
-"""`milepost produce`: publish arguments, files, or the lines of standard input.
+"""`milepost produce`: publishes messages.
 
     milepost produce orders -m "one coffee" -k guest-7
     tail -f app.log | milepost produce logs

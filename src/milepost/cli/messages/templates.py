@@ -1,4 +1,4 @@
-"""How `milepost consume` prints a message: a format string, or a line of JSON.
+"""How `milepost consume` prints a message: a format string or JSON.
 
     %i index   %I id     %k key     %v payload  %s its size in bytes  %h properties as JSON
     %t time    %e event  %T topic   %p partition  %n producer  %r redeliveries  %% a percent sign

@@ -1,10 +1,10 @@
 """Commands about progress: progress, seek, subscriptions, explain; and how people write a place.
 
-explain        what an id or an index is, and where it lies
-losses         how much would be gone, told from statistics and without changing a thing
-moves          what a reset did or would do, told: from where, to where, how many again, how many skipped
-places         an index, an id, a time, the beginning, the end
-progress       how far every group is, trouble first
-seek           move a subscription while its consumers live, and say what that does
-subscriptions  progress at a glance, and the changes an operator makes to it
+explain        `milepost explain`: what an id or an index means, and where it lies
+losses         dry runs of commands that delete: how much would be gone
+moves          tells what a reset did or would do
+places         parses places in a topic: an index, an id, a time, earliest, latest
+progress       `milepost progress`: the progress of every group, trouble first
+seek           `milepost seek`: resets a subscription
+subscriptions  `milepost subscriptions`: lists, shows, creates, deletes; who reset them
 """

@@ -1,4 +1,4 @@
-"""`milepost explain`: what an id or an index is, and where it lies.
+"""`milepost explain`: what an id or an index means, and where it lies.
 
     milepost explain 3:7:-1:2                     # in every form that a client may print
     milepost explain hex:08031007                 # bytes that an application has stored

@@ -1,4 +1,4 @@
-"""Dry runs of what deletes: how much would be gone, told from statistics and without changing a thing.
+"""Dry runs of commands that delete: how much would be gone.
 
     persistent://public/default/orders billing: 7 not acked would be lost
     persistent://public/default/orders: 500 bytes, 1 subscriptions, 1 producers, 2 consumers

@@ -1,4 +1,4 @@
-"""What a reset did or would do, told: from where, to where, how many again, how many skipped.
+"""Tells what a reset did or would do.
 
     persistent://public/default/orders billing: from index 100 to 40 of [0, 200): 60 indexes delivered
     again, 0 skipped

@@ -1,4 +1,4 @@
-"""Places in a topic as people write them: an index, an id, a time, the beginning, the end.
+"""Parses places in a topic: an index, an id, a time, earliest, latest.
 
     earliest, latest         the first message that is kept; behind the last
     120, index:120           the message with that index (idx:120 as well)

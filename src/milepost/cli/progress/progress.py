@@ -1,4 +1,4 @@
-"""`milepost progress`: how far every group is, trouble first; and one group in detail.
+"""`milepost progress`: the progress of every group, trouble first.
 
     milepost progress                      every group, one line each
     milepost progress -g billing           its partitions and clients, with totals

@@ -1,4 +1,4 @@
-"""`milepost seek`: move a subscription while its consumers live, and say what that does.
+"""`milepost seek`: resets a subscription.
 
     milepost seek orders billing --to index:120 --dry-run
     milepost seek orders billing --to 2026-11-15T14:00:00Z --expected 480

@@ -1,4 +1,4 @@
-"""`milepost subscriptions`: progress at a glance, and the changes an operator makes to it.
+"""`milepost subscriptions`: lists, shows, creates, deletes; who reset them.
 
     milepost subscriptions list persistent://public/default/orders
     milepost subscriptions resets persistent://public/default/orders billing

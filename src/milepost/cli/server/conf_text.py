@@ -1,4 +1,4 @@
-"""The text of configuration files as (line, key, value).
+"""Reads the text of configuration files.
 
 Owns the two formats, Pulsar's `key=value` and TOML, and knows lines so that an error can name one.
 It never opens a file and does not know which keys exist.

@@ -1,4 +1,4 @@
-"""`milepost config show`: the settings as the broker would take them, and why.
+"""`milepost config`: shows the settings and where each comes from.
 
 The output is a TOML file that gives the same settings again.
 """

@@ -1,4 +1,4 @@
-"""How log records look: lines for a person, or one JSON object a line for a machine.
+"""The format of log lines: text or JSON.
 
 Owns the format only. Everything logs through the standard `logging`; values that belong to a record
 are given as `extra={"topic": …}` and come out as fields. Nothing here, and nothing that logs, writes

@@ -1,4 +1,4 @@
-"""The broker's process: the broker and its HTTP edge on one loop, until it is told to stop.
+"""Runs the broker and its HTTP server in one process until it is stopped.
 
     data directory locked and recovered ─▶ binary port ─▶ HTTP port ─▶ "ready"
     SIGTERM, SIGINT or SIGHUP ─▶ HTTP closed ─▶ broker drained and closed ─▶ exit 0

@@ -1,4 +1,4 @@
-"""The page about settings, made from the table of settings.
+"""Makes docs/configuration.md from the table of settings.
 
 milepost config reference > docs/configuration.md
 """

@@ -1,4 +1,4 @@
-"""`milepost serve`: the flags of the broker's process.
+"""`milepost serve`: the options of the broker process.
 
 What the process does is in `process.py`, which is loaded once the settings are known to be good.
 """

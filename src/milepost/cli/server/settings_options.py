@@ -1,4 +1,4 @@
-"""The flags by which any command that needs settings is given them.
+"""The options by which commands are given settings.
 
 A flag is text: the table in `broker/settings/settings.py` reads it, so that `--port x`, `MILEPOST_PORT=x` and
 `port = "x"` are refused in the same words.

@@ -1,4 +1,4 @@
-"""Where settings come from: files, the environment and flags, in that order.
+"""Merges settings from files, environment and options.
 
 Each source overrules those before it: the defaults, a Pulsar conf file, a TOML file, `MILEPOST_*`
 variables, flags. Every value remembers where it came from; what cannot be used is refused with file,

@@ -1,4 +1,4 @@
-"""Stopping when it is asked for: SIGTERM or Ctrl-C set an event, and what is under way ends well.
+"""Handles SIGTERM and Ctrl-C.
 
 with stopping() as stop:
     while not stop.wait(10): work()

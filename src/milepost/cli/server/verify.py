@@ -1,4 +1,4 @@
-"""`milepost verify`: checks a data directory without a broker, and changes nothing in it.
+"""`milepost verify`: checks a data directory offline.
 
 Replays the journal, reads every entry of every ledger, decodes every subscription, and looks whether
 they agree: checksums, entry ids without gaps, dense indexes, cursors that end where their log ends.

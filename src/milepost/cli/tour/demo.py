@@ -1,4 +1,4 @@
-"""`milepost demo`: a short tour that a newcomer can watch, and that fails if a promise does not hold.
+"""`milepost demo`: a short tour that checks what it shows.
 
 A broker in a process of its own, the official Pulsar client, a batch of ten messages, two of them
 acknowledged, `kill -9`, a restart: the other eight come back, and nothing else does. Then events are

@@ -1,4 +1,4 @@
-"""The second half of the tour: events into a lake by Spark, proven equal, and a picture of who read them.
+"""The part of the tour that archives events by Spark.
 
 Ten thousand events are published and read by a group that forgets to ack one of them, while its positions are
 recorded; the topic is archived as Parquet, compared message by message, and the recording becomes a page

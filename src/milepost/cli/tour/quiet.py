@@ -1,4 +1,4 @@
-"""Quiet: what a child says at its start goes to a file, and is shown only if the start fails.
+"""Keeps the output of child processes in a file, shown if they fail.
 
 Spark's JVM greets with a dozen lines on standard error, and keeps the one that it was started with.
 

@@ -1,4 +1,4 @@
-"""How a tour talks: numbered steps, what happened, and promises that end it when they do not hold."""
+"""Prints the steps of a tour, and ends it when a promise does not hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who the client says it is: token, basic, TLS certificate.
+"""Authentication of the client: token, basic, TLS certificate.
 
 An authentication object gives the name of its method and its data anew for every connection and every
 challenge of the broker, so that a token that expires can be renewed by a function.

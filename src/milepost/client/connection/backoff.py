@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt.
+"""How long to wait before the next attempt to connect.
 
 Doubles from a tenth of a second to a minute, less a random tenth, so that clients that lost one broker
 do not come back in step. Pure: the random numbers come from the caller.

@@ -1,4 +1,4 @@
-"""One connection to a broker: requests and their answers, frames to producers and consumers.
+"""One socket to a broker: requests, their answers, frames to producers and consumers.
 
 Moves bytes between a transport and `ClientProtocol` and hands each event to whom it is for. It knows
 neither topics nor what a message is, and never reconnects: when it is lost it says so to everyone on it,

@@ -1,4 +1,4 @@
-"""What every part of one client shares: its lookup, its clock, its numbers and its limits.
+"""What all parts of one client share: lookup, clock, counters, memory limit.
 
 Also the guard against two mistakes that would end in a hang: using a client on another event loop than
 its own, and using it in a process that was forked after it was made.

@@ -1,4 +1,4 @@
-"""An endpoint: where a broker is, how its TLS is trusted, and who asks. One value for every tool.
+"""The addresses, TLS and credentials of a broker, as one checked value for every tool.
 
 The command line, the pipelines and the Spark source each read this from words of their own (flags,
 contexts, options); behind that they share it, so that a URL, a certificate or a token means the same

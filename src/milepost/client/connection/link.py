@@ -1,4 +1,4 @@
-"""A link: how one producer or consumer gets to its broker, and gets back to it.
+"""Connects a producer or consumer to its broker, and connects it again.
 
 One task per link. It finds the broker, opens (PRODUCER, SUBSCRIBE), then sleeps until the connection is
 lost or the broker sends it away, and begins again, each attempt later than the last (backoff.py). What

@@ -1,4 +1,4 @@
-"""Which broker serves a topic, in how many partitions, and which topics a namespace has.
+"""Asks which broker serves a topic, how many partitions it has, which topics there are.
 
 Asks over the connection to the service URL, and follows redirects a bounded number of times. Knows
 nothing of what is done with the answer.

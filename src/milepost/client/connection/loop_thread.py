@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own, and how other threads have work done on it.
+"""An event loop on a background thread, and calls from other threads.
 
 loop = LoopThread("milepost")
 loop.run(client.create_producer("orders"))  # waits, like a call

@@ -1,4 +1,4 @@
-"""Something done again and again until it is stopped: looking for new partitions and topics.
+"""Repeats a task, such as the search for new partitions, until it is stopped.
 
     poller = Poller("topics like orders-.*", discover, period_s=60)
     poller.start()

@@ -1,4 +1,4 @@
-"""Connections, one to each broker, shared by all producers and consumers of a client.
+"""The connections of a client, one to each broker.
 
     connection = await pool.get("pulsar://broker-1:6650")
 

@@ -1,4 +1,4 @@
-"""Refusals: a broker's error codes as the exceptions of `milepost.errors`.
+"""A broker's error codes to exceptions.
 
 >>> refusal(5, "Exclusive consumer is already connected")
 ConsumerBusy('Exclusive consumer is already connected')

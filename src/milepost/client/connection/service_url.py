@@ -1,4 +1,4 @@
-"""Service URLs: where the brokers are, and whether TLS is spoken there.
+"""Parses service URLs: hosts, ports, TLS.
 
 >>> ServiceUrl.parse("pulsar://one:6650,two").hosts
 (('one', 6650), ('two', 6650))

@@ -1,4 +1,4 @@
-"""TLS as the official client's options put it."""
+"""The TLS context, from the official client's options."""
 
 from __future__ import annotations
 

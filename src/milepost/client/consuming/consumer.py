@@ -1,4 +1,4 @@
-"""One consumer of one topic that is not partitioned (or of one partition): what its user calls.
+"""`Consumer` of one topic or partition: what users call.
 
 The subscription (subscription.py) brings messages and takes acks to the broker; here is who waits for
 them, what an ack of a message means, and what is asked for again.

@@ -1,4 +1,4 @@
-"""Which consumers a subscription needs: one, one a partition, one a topic, or as many as match.
+"""Creates the consumers of a subscription: of a topic, its partitions, a list, a pattern.
 
     made = await ConsumerMaker(context, options, create_producer).make()
 

@@ -1,5 +1,4 @@
-"""Dead letters and retries: messages that came too often, or are to come again later, go to topics of
-their own, and are acked where they were.
+"""Dead letter and retry topics.
 
 The topics are named after topic and subscription (`-DLQ`, `-RETRY`) unless the policy says otherwise. A
 message carries along where it came from, in the properties that Java clients use. It is acked only when

@@ -1,4 +1,4 @@
-"""Several consumers as one: the partitions of a topic, a list of topics, or all that match a pattern.
+"""`Consumer` of many topics or partitions.
 
 Each topic keeps its own consumer; this one hands out what any of them has, in turn, and sends each ack
 back to where its message came from. Topics come and go with `add` and `remove`.

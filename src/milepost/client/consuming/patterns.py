@@ -1,4 +1,4 @@
-"""Topics by pattern: all of a namespace whose names match, now and later.
+"""Finds the topics that match a pattern, now and later.
 
 A pattern is a regular expression for full names (`persistent://public/default/orders-.*`), or for the
 names in the default namespace. It is compared with topics, not with their partitions.

@@ -1,4 +1,4 @@
-"""A reader: reads a topic from a place that its user chose, and leaves no trace on the broker.
+"""`Reader`: reads from a position, without a durable subscription.
 
     reader = await client.create_reader("orders", MessageId.earliest)
     while await reader.has_message_available():

@@ -1,4 +1,4 @@
-"""Receiving: how callers wait for messages, whether they come from one topic or from many.
+"""`receive` and `batch_receive`, for consumers of one topic and of many.
 
 A consumer says where its next message is (`poll`) and when there may be one (`waiters`); waiting in turn,
 timeouts and batches are the same for all of them.

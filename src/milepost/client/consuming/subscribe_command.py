@@ -1,4 +1,4 @@
-"""The SUBSCRIBE command, from a consumer's options."""
+"""Builds the SUBSCRIBE command from a consumer's options."""
 
 from __future__ import annotations
 

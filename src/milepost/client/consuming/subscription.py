@@ -1,4 +1,4 @@
-"""The wire side of one consumer: it stays subscribed, takes deliveries, counts permits, seeks.
+"""The wire side of one consumer: subscribing, deliveries, permits, seeks.
 
 Owns the link, the inbox and the acks on their way. What is done with a message is the consumer's
 business (consumer.py), which hears of everything through `Listener`.

@@ -1,4 +1,4 @@
-"""A table view: the newest value of every key of a topic, kept up to date.
+"""`TableView`: the newest value of every key of a topic.
 
     view = await client.create_table_view("prices")
     view.get("coffee")

@@ -1,4 +1,4 @@
-"""A watch on the topics of a pattern: the broker says when some come or go (PIP-145).
+"""Hears from the broker which topics come or go (PIP-145).
 
 What there is then is asked anew (patterns.py), so that there is one way to know it; the watch only says
 when to look. It is kept by a task of its own, on the connection to the service URL, and set again when

@@ -1,4 +1,4 @@
-"""Callers that wait for a message, each woken in its turn, none forgotten when one goes away.
+"""The queue of callers that wait for a message.
 
 A caller is woken, not handed a message: what it does not take because it was cancelled meanwhile stays
 where it is, and the next one is woken for it.

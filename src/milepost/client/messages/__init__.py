@@ -1,12 +1,12 @@
 """Messages on the client's side: received, acknowledged, asked for again, encrypted, sought.
 
-ack_sender    gathered for a turn of the loop, sent as few commands, answered together
-acks          grouped, merged, and judged by whether they still mean anything
-cursor_epoch  how often its position had been moved, when it last heard
-encryption    brokers see neither payloads nor keys
-inbox         from deliveries to messages that a user may have
-key_reader    where a client finds the public and private keys that its messages are encrypted with
-message       a message as a consumer hands it out, and the entry that it came in
-redelivery    negative acks that wait out their delay, acks that are overdue
-seek_target   where a seek goes: an id, a time or an index, and how each is said to a broker
+ack_sender    sends acks: those of one turn of the loop in few commands
+acks          groups and merges acks, and drops those that a seek made void
+cursor_epoch  the consumer epoch: how often the position was moved, as far as the client knows
+encryption    end-to-end encryption of messages
+inbox         deliveries to messages: unpacks batches and chunks, drops duplicates and what is stale
+key_reader    reads the public and private keys of encryption
+message       `Message`, as a consumer hands it out
+redelivery    negative acks with their delays, and ack timeouts
+seek_target   the target of a seek: an id, a time or an index
 """

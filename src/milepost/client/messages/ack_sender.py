@@ -1,4 +1,4 @@
-"""Acks in rounds: gathered for a turn of the loop, sent as few commands, answered together.
+"""Sends acks: those of one turn of the loop in few commands.
 
 A round is an `AckGroup` and the receipt that everyone in it waits for. While two rounds are unanswered the
 next one goes on gathering: the broker commits acks in groups too, so nothing would be gained by more. A

@@ -1,4 +1,4 @@
-"""Acks on their way to the broker: grouped, merged, and judged by whether they still mean anything. Pure.
+"""Groups and merges acks, and drops those that a seek made void. Pure.
 
 One group is what goes out as one round of ACK commands and is answered as one. Messages of one entry
 share the entry's pending bits, so acking ten messages of a batch adds one id whose ack set has ten bits

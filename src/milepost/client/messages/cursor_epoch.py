@@ -1,4 +1,4 @@
-"""The cursor's epoch as a client knows it: how often its position had been moved, when it last heard.
+"""The consumer epoch: how often the position was moved, as far as the client knows.
 
 A Milepost broker says it in the answers to SUBSCRIBE and SEEK, and when it tells of an operator's reset. The
 client says it back whenever it subscribes again. A broker that finds it too low tells of the reset behind its

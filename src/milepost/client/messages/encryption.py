@@ -1,4 +1,4 @@
-"""Encryption from end to end, as official clients have it: brokers see neither payloads nor keys.
+"""End-to-end encryption of messages.
 
 A payload (a message's or a whole batch's, compressed; or one chunk) is encrypted with AES-256-GCM under a
 data key of the producer's, with a fresh nonce: `encryption_param`. The data key goes along, encrypted

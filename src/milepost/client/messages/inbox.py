@@ -1,4 +1,6 @@
-"""The inbox: from deliveries to messages that a user may have. Pure: no socket, no clock, no waiting.
+"""Deliveries to messages: unpacks batches and chunks, drops duplicates and what is stale.
+
+Pure: no socket, no clock, no waiting.
 
 A delivery is one entry. Before its messages reach the queue they pass, in this order: the epoch filter
 (PIP-194), the checksum, decryption, the chunk assembler (PIP-107), decompression, the broker's ack set

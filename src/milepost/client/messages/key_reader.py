@@ -1,4 +1,4 @@
-"""Whose keys: where a client finds the public and private keys that its messages are encrypted with.
+"""Reads the public and private keys of encryption.
 
     client.create_producer("orders", encryption_key="till", crypto_key_reader=CryptoKeyReader(
         "public.pem", "private.pem"))

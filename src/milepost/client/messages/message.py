@@ -1,4 +1,4 @@
-"""A message as a consumer hands it out, and the entry that it came in.
+"""`Message`, as a consumer hands it out.
 
 A message knows its entry and its place in it; what only some ask for (id, index, properties) is made
 when it is asked for. An entry also carries the acks of its messages so far (PIP-54): its `pending` bits

@@ -1,4 +1,4 @@
-"""Messages to be asked for again: negative acks that wait out their delay, acks that are overdue. Pure.
+"""Negative acks with their delays, and ack timeouts. Pure.
 
     later = Redeliveries()
     later.add(entry.position, due_s=now + 60, extra=entry.chunks)

@@ -1,4 +1,4 @@
-"""Where a seek goes: an id, a time or an index, and how each is said to a broker. Pure.
+"""The target of a seek: an id, a time or an index. Pure.
 
 Exclusive, the default of the official client, means *behind* the message named. A position behind it is
 sent, not the message itself, so that the broker's own count agrees and other consumers of a shared

@@ -1,4 +1,4 @@
-"""Batches in the making: messages gathered until they are many, large or old enough. Pure.
+"""Gathers messages into batches by count, size and time. Pure.
 
     batcher = Batcher(messages_max=1000, size_max=128 * 1024, by_key=False)
     full = batcher.add(outgoing, make_entry)    # batches that are ready, in order

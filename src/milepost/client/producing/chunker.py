@@ -1,4 +1,4 @@
-"""A message cut into chunks (PIP-107). Pure.
+"""Cuts a large message into chunks (PIP-107). Pure.
 
 >>> [(chunk_id, len(part)) for chunk_id, part in chunks(b"x" * 25, size_max=10)]
 [(0, 10), (1, 10), (2, 5)]

@@ -1,4 +1,4 @@
-"""Messages on their way out: what the user said of one, and what waits for its receipt.
+"""Messages that wait for their receipts.
 
 `Outgoing` is one message as given. `PendingEntry` is one SEND: a message, a batch or a chunk; it keeps
 its frame until the receipt, so that it can be sent again on another connection. `Sent` is what the user

@@ -1,4 +1,4 @@
-"""Packing: from a message or a batch to the metadata and payload of what is sent.
+"""Messages and batches to metadata and payload: schema, compression, encryption.
 
 Compresses, encrypts, and cuts what is too large into chunks (PIP-107), in the order of official clients:
 a payload is compressed as a whole, and each chunk is encrypted by itself. Decides about sizes; gives no

@@ -1,4 +1,4 @@
-"""A producer of a partitioned topic: one producer for each partition, and a router between them.
+"""`Producer` of a partitioned topic.
 
 The number of partitions may grow while it runs: it looks every minute.
 """

@@ -1,4 +1,4 @@
-"""One producer of one topic that is not partitioned (or of one partition).
+"""`Producer` of one topic or partition.
 
 Gives sequence ids, gathers batches, sends what is packed (packer.py), and keeps what has no receipt, in
 order: receipts come in order, and after a reconnect everything without one is sent again in that order,

@@ -1,4 +1,4 @@
-"""The PRODUCER command, from a producer's options."""
+"""Builds the PRODUCER command from a producer's options."""
 
 from __future__ import annotations
 

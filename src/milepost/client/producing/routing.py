@@ -1,4 +1,4 @@
-"""Routing: which partition a message goes to. Pure.
+"""Chooses the partition of a message. Pure.
 
 A message with a key goes where its key hashes to (Murmur3, as Java's `Murmur3_32Hash`), so that one key
 keeps its order. Without a key: all to one partition, or round robin, where a batch's worth of messages

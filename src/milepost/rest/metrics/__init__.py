@@ -1,7 +1,7 @@
 """Metrics: the broker's state as Prometheus' text and as JSON.
 
-broker_metrics  for tools that came before Prometheus
-exposition      the text of `/metrics`, made a little at a time
-metrics         read from the broker's state when it is asked for, and not before
-rows            names, what they mean, and how each is read from a topic, subscription or consumer
+broker_metrics  the broker's metrics as JSON, at upstream's older paths
+exposition      writes the text of `/metrics` in slices
+metrics         collects the metrics of the broker, its storage and its topics
+rows            the table of metrics of topics, subscriptions and consumers: name, help, value
 """

@@ -1,4 +1,4 @@
-"""Numbers of a broker as JSON: for tools that came before Prometheus.
+"""The broker's metrics as JSON, at upstream's older paths.
 
 `broker-stats/metrics` has them by namespace, with upstream's names; `load-report` is what brokers tell each
 other, and here any client that asks.

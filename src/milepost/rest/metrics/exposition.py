@@ -1,4 +1,4 @@
-"""The text of `/metrics`, made a little at a time.
+"""Writes the text of `/metrics` in slices.
 
 A thousand topics are a hundred thousand lines, which take a while to make. So lines are written here by the
 stretch, and others have their turn in between. What was read at one moment is the caller's business. The few

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: read from the broker's state when it is asked for, and not before.
+"""Collects the metrics of the broker, its storage and its topics.
 
 Names and labels are Pulsar's where Pulsar has the number, so that its dashboards work; what is ours
 is called `milepost_…`. Nothing is counted here: `broker/metrics/counters.py` has what only grows, and the

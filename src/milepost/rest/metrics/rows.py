@@ -1,4 +1,4 @@
-"""The rows of `/metrics`: names, what they mean, and how each is read from a topic, subscription or consumer.
+"""The table of metrics of topics, subscriptions and consumers: name, help, value.
 
 A name is Pulsar's where Pulsar has the number, so that its dashboards work; what is ours is `milepost_…`. A
 backlog is in messages, exact; upstream's counts entries. What has a unit says it in its name, and times are

@@ -1,33 +1,33 @@
 """Resources: one router a resource, in the paths and words of Pulsar's admin API.
 
-auth_policies      upstream's `auth_policies`, read and written
-backlogs           what a subscription has not acked, looked through
-broker_config      what they are, and those that change while it runs
-broker_stats       what a broker has open, over REST: its topics with their numbers, and the namespaces
-brokers            which there are, and whether this one is well, for people and load balancers
-bundles            what is done to all topics of a namespace, or to those of one bundle of it
-clusters           there is one, and this broker is it
-compaction         start it, and ask how it goes
-cursors            upstream's own paths for what `reset.py` does, by time and by position
-internal_info      what the catalog knows of a topic, over REST: its ledgers, its cursors, and since
-lookup             which broker serves a topic, for clients given an `http://` service URL
-maintenance        unload, terminate, truncate, trim, and what a backlog weighs
-message_ids        by index and back (PIP-415), by time, and the last one
-messages           by id, by count, and the next ones of a subscription
-namespaces         lists, making, deleting, and what is known of one
-offload            there is no store to offload to, and what upstream answers without one
-older_paths        what they ask is answered elsewhere under newer names
-permissions        what roles are granted on namespaces and subscriptions
-policies           get, set and remove each one, of a namespace and of a topic
-progress           of every subscription, of a namespace, of one topic
-replication        what is said of this cluster is taken, of any other refused
-reset              an operator moves a subscription, and looks at who moved it before
-resource_groups    resource groups over REST, and which one a namespace is in
-schemas            a topic's versions, registered, looked up, compared and deleted
-stats              of a topic, of all partitions of one, and what lies where
-stats_models       upstream's names, all of them, and ours beside them
-subscriptions      list, create, delete, properties, skip, expire
-tenants            who shares this broker, and who administers each
-topic_permissions  of one, and of many of a namespace at once
-topics             lists, making, partitions, properties, deleting
+auth_policies      the `auth_policies` inside the policies document of a namespace
+backlogs           the backlog of a subscription, analysed
+broker_config      the settings of the broker: shown, and changed while it runs
+broker_stats       the stats of all open topics and namespaces of a broker
+brokers            lists brokers; health, readiness, version
+bundles            the bundles of a namespace, and unloading or clearing them
+clusters           clusters: there is one, and this broker is it
+compaction         starts the compaction of a topic, and shows its state
+cursors            resets in upstream's own paths, by time and by position
+internal_info      what the catalog knows of a topic: ledgers, cursors, creation
+lookup             HTTP lookup: which broker serves a topic
+maintenance        unloads, terminates, truncates and trims topics; sizes of backlogs
+message_ids        message ids by index and back (PIP-415), by time, and the last one
+messages           peeks: messages by id, by count, and the next ones of a subscription
+namespaces         lists, creates, shows and deletes namespaces
+offload            offloading: what upstream answers when there is no offload store
+older_paths        upstream's older paths, answered by the routes of the newer ones
+permissions        grants of roles on namespaces and subscriptions
+policies           gets, sets and removes policies of namespaces and topics
+progress           progress and verdicts of subscriptions, trouble first
+replication        replication: accepts this cluster, refuses any other
+reset              resets of a subscription: dry run, check, history
+resource_groups    resource groups, and the one that a namespace is in
+schemas            the versions of a topic's schema: registered, looked up, compared, deleted
+stats              the stats of topics and partitioned topics, and internal stats
+stats_models       the JSON fields of the stats: begin here to add one
+subscriptions      lists, creates, deletes, skips and expires subscriptions; their properties
+tenants            lists, creates, changes and deletes tenants
+topic_permissions  grants of roles on topics
+topics             lists, creates and deletes topics; partitions, properties
 """

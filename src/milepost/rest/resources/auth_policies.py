@@ -1,4 +1,4 @@
-"""Grants inside the document of a namespace: upstream's `auth_policies`, read and written.
+"""The `auth_policies` inside the policies document of a namespace.
 
 Who makes a namespace may say in the same call who may use it, and a reader of its policies sees the
 grants among them. Owns the JSON; what a grant means is `broker/auth/grants.py`.

@@ -1,4 +1,4 @@
-"""Backlogs over REST: what a subscription has not acked, looked through.
+"""The backlog of a subscription, analysed.
 
     POST …/subscription/billing/analyzeBacklog      {"ledgerId": 7, "entryId": 2}
 

@@ -1,4 +1,4 @@
-"""The broker's settings over REST: what they are, and those that change while it runs.
+"""The settings of the broker: shown, and changed while it runs.
 
     POST /admin/v2/brokers/configuration/maxProducersPerTopic/5
     GET  /admin/v2/brokers/configuration/runtime

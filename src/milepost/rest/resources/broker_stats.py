@@ -1,4 +1,4 @@
-"""What a broker has open, over REST: its topics with their numbers, and the namespaces they are in.
+"""The stats of all open topics and namespaces of a broker.
 
 Management tools poll these: one call for all topics, by namespace, bundle and domain. Names and nesting are
 upstream's. A broker with many topics is gone through some at a time, so that others have their turn.

@@ -1,4 +1,4 @@
-"""Brokers over REST: which there are, and whether this one is well, for people and load balancers."""
+"""Lists brokers; health, readiness, version."""
 
 from __future__ import annotations
 

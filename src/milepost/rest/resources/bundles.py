@@ -1,4 +1,4 @@
-"""Bundles over REST: what is done to all topics of a namespace, or to those of one bundle of it.
+"""The bundles of a namespace, and unloading or clearing them.
 
 Upstream divides a namespace among brokers by ranges of hashes (`broker/directory/bundles.py`); here one
 broker has all of them. A range that is no bundle is a 412, as there.

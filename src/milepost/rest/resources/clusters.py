@@ -1,4 +1,4 @@
-"""Clusters over REST: there is one, and this broker is it."""
+"""Clusters: there is one, and this broker is it."""
 
 from __future__ import annotations
 

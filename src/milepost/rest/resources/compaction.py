@@ -1,4 +1,4 @@
-"""Compaction of a topic over REST: start it, and ask how it goes."""
+"""Starts the compaction of a topic, and shows its state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cursors over REST: upstream's own paths for what `reset.py` does, by time and by position.
+"""Resets in upstream's own paths, by time and by position.
 
     POST …/subscription/s/resetcursor/1700000000000
     POST …/subscription/s/resetcursor      {"ledgerId": 7, "entryId": 2, "batchIndex": -1}

@@ -1,4 +1,4 @@
-"""What the catalog knows of a topic, over REST: its ledgers, its cursors, and since when it is there.
+"""What the catalog knows of a topic: ledgers, cursors, creation.
 
 Where statistics show what is, this shows what would be found after a restart; it opens the topic for it. A
 partitioned topic answers for each of its partitions.

@@ -1,4 +1,4 @@
-"""HTTP lookup: which broker serves a topic, for clients given an `http://` service URL.
+"""HTTP lookup: which broker serves a topic.
 
 There is one broker, so the answer is always this one. `brokerUrlTls` and `httpUrlTls` are there also
 where there is no TLS: the C++ client, and the Python client on it, fail when the first is missing.

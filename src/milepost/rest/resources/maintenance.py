@@ -1,4 +1,4 @@
-"""Maintenance of a topic over REST: unload, terminate, truncate, trim, and what a backlog weighs."""
+"""Unloads, terminates, truncates and trims topics; sizes of backlogs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Message ids over REST: by index and back (PIP-415), by time, and the last one.
+"""Message ids by index and back (PIP-415), by time, and the last one.
 
 `getMessageIdByIndex` answers as the proposal says, with the resolution of an entry; `precise=true` adds
 the place in the batch. Nothing of a message is read for it. Automation asks it a thousand times a second,

@@ -1,4 +1,4 @@
-"""Messages over REST, without consuming them: by id, by count, and the next ones of a subscription.
+"""Peeks: messages by id, by count, and the next ones of a subscription.
 
 The body is the entry's payload, unpacked; a batch stays one. Everything else is in headers, by upstream's
 names. Peeking reads data: it needs the right to consume.

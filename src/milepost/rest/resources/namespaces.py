@@ -1,4 +1,4 @@
-"""Namespaces over REST: lists, making, deleting, and what is known of one."""
+"""Lists, creates, shows and deletes namespaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offloading over REST: there is no store to offload to, and what upstream answers without one.
+"""Offloading: what upstream answers when there is no offload store.
 
 Three calls set one field each of the offload policy (`offloadPolicies`), as upstream's older clients do. To
 offload a topic is taken, and its outcome says why nothing went.

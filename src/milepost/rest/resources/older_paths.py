@@ -1,4 +1,4 @@
-"""Calls that upstream keeps for its older clients: what they ask is answered elsewhere under newer names.
+"""Upstream's older paths, answered by the routes of the newer ones.
 
 `schemaAutoUpdateCompatibilityStrategy` is the strategy by which schemas are judged, in older words, and
 `backlog` the statistics of a topic that was not open. `antiAffinity/{group}` lists the namespaces of a

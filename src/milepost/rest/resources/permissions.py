@@ -1,5 +1,4 @@
-"""Permissions over REST: what roles are granted on namespaces and subscriptions; `topic_permissions.py` has
-those on topics.
+"""Grants of roles on namespaces and subscriptions.
 
 Paths, JSON and statuses are upstream's. Grants may be made while authorisation is off: they hold from the
 moment it is on. A change is durable when it is answered, and has been applied to everyone connected.

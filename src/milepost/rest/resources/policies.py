@@ -1,4 +1,4 @@
-"""Policies over REST: get, set and remove each one, of a namespace and of a topic.
+"""Gets, sets and removes policies of namespaces and topics.
 
 No policy is named here. Every route follows from the table of policies, with upstream's path, verb and answer
 while nothing is set; `applied=true` on a topic answers what holds, at whatever level it is set. Setting

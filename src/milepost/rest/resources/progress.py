@@ -1,4 +1,4 @@
-"""Progress over REST: of every subscription, of a namespace, of one topic; trouble first.
+"""Progress and verdicts of subscriptions, trouble first.
 
     GET /milepost/v1/progress                                          ?subscription=reports
     GET /milepost/v1/namespaces/{tenant}/{namespace}/progress

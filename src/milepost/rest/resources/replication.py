@@ -1,4 +1,4 @@
-"""Replication over REST, in a cluster of one: what is said of this cluster is taken, of any other refused.
+"""Replication: accepts this cluster, refuses any other.
 
 Subscriptions keep whether they were to be replicated, for those who ask. A topic has no shadows: those are
 topics of another kind, which read the ledgers of the one they shadow.

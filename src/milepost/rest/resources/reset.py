@@ -1,4 +1,4 @@
-"""Reset over REST: an operator moves a subscription, and looks at who moved it before.
+"""Resets of a subscription: dry run, check, history.
 
     POST …/subscriptions/reports/reset   {"time": 1700000000000, "dry_run": true}
     GET  …/subscriptions/reports/resets

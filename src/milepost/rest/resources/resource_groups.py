@@ -1,4 +1,4 @@
-"""Resource groups over REST, and which one a namespace is in."""
+"""Resource groups, and the one that a namespace is in."""
 
 from __future__ import annotations
 

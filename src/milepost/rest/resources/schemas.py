@@ -1,4 +1,4 @@
-"""Schemas over REST: a topic's versions, registered, looked up, compared and deleted.
+"""The versions of a topic's schema: registered, looked up, compared, deleted.
 
 Paths, JSON and statuses are upstream's, but where upstream fails: a schema that is not compatible is the
 answer `false` of `compatibility`, and no error; a type or version that is none is a 400. Definitions of

@@ -1,4 +1,4 @@
-"""Statistics over REST: of a topic, of all partitions of one, and what lies where."""
+"""The stats of topics and partitioned topics, and internal stats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics as JSON: upstream's names, all of them, and ours beside them.
+"""The JSON fields of the stats: begin here to add one.
 
 A field that has a default here and is never set is one of a feature that Milepost has not: dashboards and
 clients find the name and the value that means nothing happened. What is ours counts messages, where

@@ -1,4 +1,4 @@
-"""Subscriptions over REST: list, create, delete, properties, skip, expire.
+"""Lists, creates, deletes, skips and expires subscriptions; their properties.
 
 On the name of a partitioned topic most of it is done to every partition, as upstream does; what names a
 position is not (405).

@@ -1,4 +1,4 @@
-"""Tenants over REST: who shares this broker, and who administers each."""
+"""Lists, creates, changes and deletes tenants."""
 
 from __future__ import annotations
 

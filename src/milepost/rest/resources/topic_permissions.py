@@ -1,4 +1,4 @@
-"""Permissions on topics over REST: of one, and of many of a namespace at once.
+"""Grants of roles on topics.
 
 Paths, JSON and statuses are upstream's. What a namespace grants (`permissions.py`) holds on its topics too.
 """

@@ -1,4 +1,4 @@
-"""Topics over REST: lists, making, partitions, properties, deleting."""
+"""Lists, creates and deletes topics; partitions, properties."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """Pipelines between topics and lakes: each one file, importable, and a command of `milepost pipeline`.
 
-archive     a topic into a lake, exactly once
-comparison  two ascending runs of messages, batch beside batch, and what differs by index
-lake/       parquet files, manifests and Delta tables that an archive writes, and how they are read
-names       which partition and range, and no other's
-progress    from a position history to tables, by Spark
-replay      a lake into a topic, exactly once, each partition in its order
-report/     recorded positions as series, tables and pictures
-tasks       python functions over a list of things, run by Spark's executors
-verify      do a lake and a topic hold the same messages?
+archive     `archive`: a topic into a lake, exactly once
+comparison  compares two runs of messages by index
+lake/       lakes: Parquet files with manifests, or Delta tables; written, read and merged
+names       the names of data files
+progress    `progress`: a position history to tables
+replay      `replay`: a lake into a topic, exactly once
+report/     records positions, and makes tables and pictures of them
+tasks       runs Python functions on Spark's executors
+verify      `verify`: compares a lake with a topic
 """

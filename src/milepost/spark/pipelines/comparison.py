@@ -1,4 +1,4 @@
-"""Comparison: two ascending runs of messages, batch beside batch, and what differs by index.
+"""Compares two runs of messages by index.
 
 Both sides are cut to the same length and compared as Arrow compares, column by column; only where that says
 no are rows looked at one by one. No more than a batch of each side is in memory.

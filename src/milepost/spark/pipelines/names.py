@@ -1,4 +1,4 @@
-"""Names of data files: which partition and range, and no other's.
+"""The names of data files.
 
 >>> data_path("persistent://public/default/t", 0, 90)[:51]
 'data/5c270c2b2c19-0000000000000000-0000000000000090'

@@ -1,4 +1,4 @@
-"""`progress`: from a position history to tables, by Spark. What `report` makes pages and pictures of.
+"""`progress`: a position history to tables. What `report` makes pages and pictures of.
 
 A group is a subscription on a topic, all partitions together, or one member of a broadcast group. Counts of
 its partitions are added up, ages are those of the worst. How ages and latencies follow from samples is told

@@ -1,4 +1,4 @@
-"""`replay`: a lake into a topic, exactly once, each partition in its order.
+"""`replay`: a lake into a topic, exactly once.
 
 One task a partition, one producer that is named by the replay and numbered by the archived index: a
 replay that is killed and run again under the same name adds what is missing. A topic that is missing is made

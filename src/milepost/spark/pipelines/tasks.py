@@ -1,4 +1,4 @@
-"""Tasks: Python functions over a list of things, run by Spark's executors; the results come back.
+"""Runs Python functions on Spark's executors.
 
 Every thing is one Spark task, so that each has a core of its own and Spark tries it again where it may. An
 error of ours comes back as it was raised, not wrapped in Spark's.

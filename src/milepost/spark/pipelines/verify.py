@@ -1,4 +1,4 @@
-"""`verify`: do a lake and a topic hold the same messages?
+"""`verify`: compares a lake with a topic.
 
 Every part of the lake is compared with what the topic holds in its range: row by row, all columns, a few
 thousand rows in memory. That ranges follow each other without a gap is the lake's own rule; what is found is

@@ -1,17 +1,17 @@
 """Reading: from an index range to Arrow batches, over one connection, by compiled loops.
 
-blocks          entries in one piece of bytes, with arrays that say where each lies and what its
-chunks          each whole, at the place of its last chunk, whatever the slice cuts through
-compiled_bytes  what the loops of scan.py are made of
-decode          entries of a partition to Arrow batches, by the compiled reader where it can be had
-deliveries      MESSAGE frames as brokers write them, read by a compiled loop
-entries         what an entry holds, message by message, and why it cannot be read
-fetch           from an index range to Arrow batches, in one tight loop over one connection
-flat_avro       values whose fields are plain, from bytes to an Arrow struct at once
-joined          one table of a topic's archived past and its live tail, joined at an exact index
-link            the client's connection to a broker, served by the thread that asks, for tasks without
-places          which entry an index lies in, which index an id, a time or a subscription means
-pushdown        filters that Spark offers, as a narrower range and as a mask over what was read
-scan            bytes of entries to arrays that Arrow takes as they are
-survey          which partitions a query reads, and where each begins and ends now
+blocks          many entries in one piece of bytes, with arrays of where each lies
+chunks          puts the chunked messages of a slice together
+compiled_bytes  compiled functions that read numbers and text from bytes
+decode          entries to Arrow batches: by the compiled reader, or the plain one
+deliveries      reads MESSAGE frames by a compiled loop
+entries         the plain reader: entries to rows, one message at a time
+fetch           reads a slice: an index range to Arrow batches, over one connection
+flat_avro       decodes flat Avro records to Arrow by a compiled loop
+joined          joins a topic's archive and its live tail into one table
+link            the client's connection, served by the thread that asks
+places          asks the broker for indexes: of an id, a time, a subscription, the end
+pushdown        the filters that Spark offers: a narrower range, and a mask
+scan            the compiled reader: entries to arrays (Numba)
+survey          finds the partitions of a query, and where each begins and ends now
 """

@@ -1,4 +1,4 @@
-"""A block: entries in one piece of bytes, with arrays that say where each lies and what its address is.
+"""Many entries in one piece of bytes, with arrays of where each lies.
 
 A task that reads a topic whose messages came one by one gets as many entries as there are messages. Nothing
 is done for each of them in Python: they stay in the bytes that came off the connection, and compiled loops go

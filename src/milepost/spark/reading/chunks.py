@@ -1,4 +1,4 @@
-"""Chunked messages of a slice: each whole, at the place of its last chunk, whatever the slice cuts through.
+"""Puts the chunked messages of a slice together.
 
 A message belongs to the range of its last chunk. Its first chunks may lie before the slice: then they are
 looked for behind its beginning, and only for messages that end in it. The rule which chunks make a message

@@ -1,4 +1,4 @@
-"""Numbers and text in bytes, compiled: what the loops of scan.py are made of.
+"""Compiled functions that read numbers and text from bytes.
 
 Compiled by numba when first called and kept on disk beside the source (or in the user's cache, or where
 `NUMBA_CACHE_DIR` says), or in memory alone where none of these can be written. Nothing here checks that a

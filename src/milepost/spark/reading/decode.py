@@ -1,4 +1,4 @@
-"""Decoding: entries of a partition to Arrow batches, by the compiled reader where it can be had.
+"""Entries to Arrow batches: by the compiled reader, or the plain one.
 
     decoder = Decoder("persistent://public/default/t", columns=("index", "value"))
     for batch in decoder.batches(raw_entries, first_index=10, end_index=500): ...

@@ -1,4 +1,4 @@
-"""Deliveries by the thousand: MESSAGE frames as brokers write them, read by a compiled loop.
+"""Reads MESSAGE frames by a compiled loop.
 
 A task that reads a topic whose messages came one by one hears as many frames as there are messages, and
 reading each in Python takes longer than decoding and handing over what is in it. The loop takes the frames at

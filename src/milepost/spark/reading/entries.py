@@ -1,4 +1,4 @@
-"""Entries as rows, plainly: what an entry holds, message by message, and why it cannot be read.
+"""The plain reader: entries to rows, one message at a time.
 
 This is the truth that the compiled reader (scan.py) is compared with, what takes over where that one gives
 up, and what reads the rare: chunks. It checks everything: the checksum, sizes, numbers. Entries come as a

@@ -1,4 +1,4 @@
-"""Fetching a slice: from an index range to Arrow batches, in one tight loop over one connection.
+"""Reads a slice: an index range to Arrow batches, over one connection.
 
     find the entry of the first index → read from there → decode groups of entries → stop at the end
 

@@ -1,4 +1,4 @@
-"""Flat records of Avro, compiled: values whose fields are plain, from bytes to an Arrow struct at once.
+"""Decodes flat Avro records to Arrow by a compiled loop.
 
 Most records of a topic are flat: numbers, text, times, each perhaps null. Such a definition becomes a short
 program, a step a field, which a compiled loop runs over all values of a batch. Definitions that are not flat

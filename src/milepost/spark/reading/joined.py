@@ -1,4 +1,4 @@
-"""One table of a topic's archived past and its live tail, joined at an exact index.
+"""Joins a topic's archive and its live tail into one table.
 
 The past is read by Spark itself, as Parquet; the tail by the source, from the index at which the past
 ends. Each message is in one of them. Columns are those of a read with the same options: with `decode` the

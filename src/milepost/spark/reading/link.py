@@ -1,4 +1,4 @@
-"""A link: the client's connection to a broker, served by the thread that asks, for tasks without a loop.
+"""The client's connection, served by the thread that asks.
 
 A Spark task reads or writes and does nothing beside it, so it needs no thread for its connection: while it
 waits for an answer or for entries it serves the connection itself, and while it does not wait nothing is

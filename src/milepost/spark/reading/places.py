@@ -1,4 +1,4 @@
-"""Places: which entry an index lies in, which index an id, a time or a subscription means. Asked, not kept.
+"""Asks the broker for indexes: of an id, a time, a subscription, the end. Asked, not kept.
 
 Ids by index and by time are asked of Milepost on the wire, of Apache Pulsar over HTTP (`adminUrl`, PIP-415);
 everything else is found by looking at entries, which carry the index of their last message.

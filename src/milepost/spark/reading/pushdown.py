@@ -1,4 +1,4 @@
-"""Push-down: filters that Spark offers, as a narrower range and as a mask over what was read.
+"""The filters that Spark offers: a narrower range, and a mask.
 
 Taken are comparisons of `index`, `partition` and `publish_time` with a literal. An index narrows what is
 fetched; a partition leaves others out; a publish time only drops rows before they are handed to Spark,

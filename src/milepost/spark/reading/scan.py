@@ -1,4 +1,4 @@
-"""The compiled reader: bytes of entries to arrays that Arrow takes as they are. Numba, cached on disk.
+"""The compiled reader: entries to arrays (Numba). Numba, cached on disk.
 
 Two loops. `scan_entries` reads what stands before the payload of each entry, as numbers into a matrix of one
 row an entry (`Field`). `scan_rows` reads the payloads, batch or not, and writes the columns: numbers into

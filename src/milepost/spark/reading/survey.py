@@ -1,4 +1,4 @@
-"""A survey: which partitions a query reads, and where each begins and ends now. The driver's side.
+"""Finds the partitions of a query, and where each begins and ends now. The driver's side.
 
 It keeps a connection for names, and a connection and a reader a partition, so that asking again for the end
 is one round trip each; when the broker goes away it comes back for a while before it gives up. It decides

@@ -1,12 +1,12 @@
 """Values: what a topic's schema is in Spark, decoding by it and writing by it.
 
-columns        names, Spark types, Arrow types, and a row as the plain reader makes it
-encoding       columns of rows to the payloads of messages, by the schema of the topic that they are
-query_columns  what a query wants: the columns of its schema, checked against what there is, and how
-schema_check   can rows with these columns be written by this schema? Asked before anything is written
-target_schema  the topic's own, or one that the user gives
-topic_schemas  the one that a query reads by, and those that wrote its messages
-typed          batches whose column `value` is what the topic's schema says, and what becomes of bad ones
-value_types    what a topic's schema is in Spark
-values         bytes of a batch's messages to one Arrow array, by the schema that wrote them
+columns        the columns of a table: names, Spark types, Arrow types
+encoding       encodes columns of rows as payloads of messages
+query_columns  the columns that a query asks for, checked against what there is
+schema_check   checks that rows with these columns can be written by the topic's schema
+target_schema  the schema that rows are written by: the topic's, or one that the user gives
+topic_schemas  asks the broker for the schemas of topics
+typed          adds the column `value` to batches, and deals with values that do not decode
+value_types    the schema of a topic as a Spark type
+values         decodes the payloads of a batch to one Arrow array
 """

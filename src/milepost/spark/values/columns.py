@@ -1,4 +1,4 @@
-"""The columns of a topic: names, Spark types, Arrow types, and a row as the plain reader makes it.
+"""The columns of a table: names, Spark types, Arrow types.
 
 Spark takes a batch only if its Arrow schema is exactly the one that it derives from its own, and prunes no
 columns of a Python source: who wants fewer says so, by `columns` or by a schema.

@@ -1,8 +1,8 @@
-"""Encoding: columns of rows to the payloads of messages, by the schema of the topic that they are written to.
+"""Encodes columns of rows as payloads of messages.
 
 The other way round than values.py. An encoder takes one value as Arrow hands it to Python: dictionaries for
 structs and maps, lists, numbers, text, moments; and gives its bytes, or raises `SchemaMismatch`. What does
-not fit by its type alone is refused before, when a query is planned (fit.py).
+not fit by its type alone is refused before, when a query is planned (schema_check.py).
 
     encode = encoder_of(SchemaInfo("R", SchemaType.AVRO, definition))
     encode({"sensor": "a", "celsius": 21.5})

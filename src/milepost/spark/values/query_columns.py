@@ -1,4 +1,4 @@
-"""What a query wants: the columns of its schema, checked against what there is, and how values become theirs.
+"""The columns that a query asks for, checked against what there is.
 
 Spark asks for a schema when a query is written and hands it back when it is planned, maybe as the user
 changed it: fewer columns, in another order. Types stay ours, but for values of JSON, which take any.

@@ -1,4 +1,6 @@
-"""Fit: can rows with these columns be written by this schema? Asked before anything is written.
+"""Checks that rows with these columns can be written by the topic's schema.
+
+Asked before anything is written.
 
 A column may say less than its schema: fields that are missing take their default or null, a narrower number
 is taken for a wider one. It may not say more: a field that the schema does not have would be lost without a

@@ -1,4 +1,4 @@
-"""The schema of the topic that rows are written by: the topic's own, or one that the user gives.
+"""The schema that rows are written by: the topic's, or one that the user gives.
 
 A given one is registered when the first producer connects, as any client's is; the broker's refusal names
 both. Which columns become the value is decided here, when a query is planned.

@@ -1,4 +1,4 @@
-"""Schemas of topics, asked of the broker: the one that a query reads by, and those that wrote its messages.
+"""Asks the broker for the schemas of topics.
 
 The reader's schema is asked for once, when a query is planned, and goes with its tasks. A writer's is asked
 for when a task meets a message of its version; most tasks meet none but the reader's.

@@ -1,4 +1,4 @@
-"""Typed values: batches whose column `value` is what the topic's schema says, and what becomes of bad ones.
+"""Adds the column `value` to batches, and deals with values that do not decode.
 
     raw batch ─▶ values by the schema that wrote them ─▶ one array each ─▶ in the order of the messages
 

@@ -1,4 +1,4 @@
-"""Value types: what a topic's schema is in Spark. From a schema's definition to a type as Spark declares it.
+"""The schema of a topic as a Spark type. From a schema's definition to a type as Spark declares it.
 
 Records and messages are structs, their fields in order; a union of null and something is that, and null where
 it is null. What Spark has no type for (other unions, types that contain themselves) is refused by name: such

@@ -1,4 +1,4 @@
-"""Values: bytes of a batch's messages to one Arrow array, by the schema that wrote them.
+"""Decodes the payloads of a batch to one Arrow array.
 
 A codec takes all values of a batch that one schema wrote, and gives an array of the type that the reader's
 schema is in Spark, or raises one of `BAD` if any value of them is not what it should be; the caller finds

@@ -1,7 +1,7 @@
 """Writing: rows to topics, once or at least once.
 
-keyed         which bucket a row is in, and which number it has there
-publish       rows to batches, receipts awaited, numbers that make a repetition harmless
-sink          rows to topics, once or at least once
-target_topic  asked for everything that can refuse before the first message
+keyed         exactly once by a unique key: the bucket and the number of each row
+publish       publishes rows from a task: batches, receipts, sequence ids
+sink          the batch and streaming writers that Spark calls
+target_topic  checks a topic before it is written exactly once
 """

@@ -1,4 +1,4 @@
-"""Exactly once by a unique key: which bucket a row is in, and which number it has there. Pure.
+"""Exactly once by a unique key: the bucket and the number of each row. Pure.
 
 Behind a shuffle Spark may give a task that is tried again its rows in another order, and other rows
 (SPARK-28650), so a row's place in its task numbers nothing. Its key does: rows are parted into buckets by a

@@ -1,4 +1,4 @@
-"""Publishing from a task: rows to batches, receipts awaited, numbers that make a repetition harmless.
+"""Publishes rows from a task: batches, receipts, sequence ids.
 
 A publisher is one producer on one link. The caller numbers its messages; the broker says at
 the start which number it has seen last, and what is not above it is left out. So a task that is tried again,

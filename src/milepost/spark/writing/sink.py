@@ -1,4 +1,4 @@
-"""The sink: rows to topics, once or at least once.
+"""The batch and streaming writers that Spark calls.
 
 `atLeastOnce` writes what a task is given; a task that is tried again writes again. `exactlyOnce` numbers
 each message by what the row says, so that the broker knows a repetition:

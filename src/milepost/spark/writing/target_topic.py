@@ -1,4 +1,4 @@
-"""The topic that is written exactly once: asked for everything that can refuse before the first message.
+"""Checks a topic before it is written exactly once.
 
 A target that is missing is made, with deduplication, where the broker's HTTP side is known (`adminUrl`). Then
 a producer is opened on every partition: that asks for the right to publish, for the schema, for quotas, and

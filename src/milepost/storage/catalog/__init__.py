@@ -1,5 +1,5 @@
 """The catalog: what exists, in one SQLite database.
 
-catalog         what exists
-sqlite_catalog  a SQLite database in WAL mode with full sync
+catalog         the interface of the catalog: tenants, namespaces, topics, ledgers, states, schemas
+sqlite_catalog  the catalog in a SQLite database (WAL mode, full sync)
 """

@@ -1,5 +1,4 @@
-"""The catalog: what exists. Tenants, namespaces, topics, ledgers, states and their snapshots,
-schemas.
+"""The interface of the catalog: tenants, namespaces, topics, ledgers, states, schemas.
 
 It changes rarely and in transactions: everything inside one `with catalog.transaction():` becomes
 durable together when the block ends, or not at all. A checkpoint is one such transaction. Documents

@@ -1,4 +1,4 @@
-"""The catalog of one machine: a SQLite database in WAL mode with full sync.
+"""The catalog in a SQLite database (WAL mode, full sync).
 
 One connection, used by one thread at a time. Opening refuses a database of a newer format by name.
 """

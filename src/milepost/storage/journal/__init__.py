@@ -1,8 +1,8 @@
 """The journal: every durable fact first goes here, one sync for all that waited.
 
-committer    performs the journal's commits, on the loop or on a thread of its own
-journal      one append-only record of every durable fact of the broker, group-committed
-loop_commit  whether the loop may make a group durable itself, instead of asking the journal's thread
-records      the bytes of one durable fact, and how to tell a torn tail from damage
-runway       zeros that lie ready ahead of the end of a journal file
+committer    writes and syncs groups of records, on the loop or on a thread of its own
+journal      the journal: one append-only sequence of every durable fact, synced in groups
+loop_commit  decides whether the loop may sync a group itself while the disk is quick
+records      the bytes of one record, and how a torn tail is told from damage
+runway       keeps zeros ahead of the end of the journal, so that a sync is cheap
 """

@@ -1,4 +1,4 @@
-"""The committer: performs the journal's commits, on the loop or on a thread of its own.
+"""Writes and syncs groups of records, on the loop or on a thread of its own.
 
 The one that has the journal's *turn* may commit; the other one touches nothing of the committer's side. The
 loop has it while nothing is under way. When something waits, it commits at the end of what it is doing:

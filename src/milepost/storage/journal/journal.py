@@ -1,4 +1,4 @@
-"""The journal: one append-only record of every durable fact of the broker, group-committed.
+"""The journal: one append-only sequence of every durable fact, synced in groups.
 
 Many callers `submit`, one committer takes all that waits, writes it with one vectored write, syncs
 once and hands the completions back in order. An fsync costs the same however many topics wait for

@@ -1,4 +1,4 @@
-"""The shortcut: whether the loop may make a group durable itself, instead of asking the journal's thread.
+"""Decides whether the loop may sync a group itself while the disk is quick.
 
 A thread that syncs leaves the loop free, but waking it and being woken by it costs more than half of what
 a quick disk takes. So a small group goes the short way while syncs are quick and the loop has time to

@@ -1,4 +1,4 @@
-"""Journal records: the bytes of one durable fact, and how to tell a torn tail from damage.
+"""The bytes of one record, and how a torn tail is told from damage.
 
     magic "MPR1" · kind u16 · reserved u16 · size u32 · body crc u32 · owner u64 · sequence u64
     · group u64 · header crc u32 · <body, size bytes>

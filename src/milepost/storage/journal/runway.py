@@ -1,4 +1,4 @@
-"""The runway: zeros that lie ready ahead of the end of a journal file.
+"""Keeps zeros ahead of the end of the journal, so that a sync is cheap.
 
 A sync of an append has to store the file's new size and blocks too, which on most file systems is a
 transaction of theirs, and it waits for whatever else is in it. A record that is written over zeros which

@@ -1,13 +1,13 @@
 """Ledgers: a topic's entries in files, found by index, time and position.
 
-entry      one header and the producer's bytes, alike in journal and ledger
-heads      what entries say of themselves before their payload begins
-ledger     one append-only file of a topic's entries, written behind the journal
-log        one topic's ordered ledgers
-loss       acknowledged entries of one ledger that are gone from its file
-mileposts  where each entry lies, which index it ends with, when it came
-paging     a step that needs bytes from the disk stops, they are brought, and the step is taken again
-rebuild    mileposts made again from their ledger, when their own file is missing or not intact
-stretch    consecutive entries of one ledger as columns, for code that looks through many of them
-tail       bytes that are stored but still in memory, for consumers just behind the end
+entry      the bytes of one entry on disk: a header and what the producer sent
+heads      reads what entries say of themselves before their payload
+ledger     one ledger: an append-only file of entries, written by checkpoints
+log        the log of one topic: appends, reads, rolls and trims its ledgers, and gives out indexes
+loss       acknowledged entries that are gone from their file: recorded, and accepted by an operator
+mileposts  where each entry of a ledger lies, its last index and its time: found by bisection
+paging     stops a step that needs bytes from disk, reads them, and takes the step again
+rebuild    makes the mileposts of a ledger again when their file is missing or damaged
+stretch    consecutive entries of one ledger as columns, for code that looks through many
+tail       the tail cache: the newest entries in memory, for consumers near the end
 """

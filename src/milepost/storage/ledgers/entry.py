@@ -1,4 +1,4 @@
-"""Entries as they lie on disk: one header and the producer's bytes, alike in journal and ledger.
+"""The bytes of one entry on disk: a header and what the producer sent.
 
 An entry is never re-serialised: `payload` is what the producer sent. What the broker knows of it
 (index of its last message, message count, time) stands in the header in front, so that a reader

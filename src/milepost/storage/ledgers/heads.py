@@ -1,4 +1,4 @@
-"""Heads: what entries say of themselves before their payload begins.
+"""Reads what entries say of themselves before their payload.
 
 A chunk's tie to its message stands beside it, and its uuid in the producer's metadata: a few hundred bytes in
 front of megabytes. `HeadsPlan` reads those of several entries of one ledger, and nothing behind them. The

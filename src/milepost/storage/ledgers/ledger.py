@@ -1,4 +1,4 @@
-"""A ledger: one append-only file of a topic's entries, written behind the journal.
+"""One ledger: an append-only file of entries, written by checkpoints.
 
 An entry becomes part of a ledger when the journal has made it durable, never before. Until the next
 checkpoint its bytes are held in memory (and served from there); the checkpoint appends them to the

@@ -1,4 +1,4 @@
-"""A log: one topic's ordered ledgers. It appends, rolls, trims, and owns the next index.
+"""The log of one topic: appends, reads, rolls and trims its ledgers, and gives out indexes.
 
 The next index is not a counter: it is where the last block that went to the journal ends, and when the
 journal refuses that block, where the last durable one ends. An index that no client could see is

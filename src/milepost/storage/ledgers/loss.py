@@ -1,4 +1,4 @@
-"""A loss: acknowledged entries of one ledger that are gone from its file.
+"""Acknowledged entries that are gone from their file: recorded, and accepted by an operator.
 
 A file that is shorter than the catalog says has lost what lay behind its end. The catalog remembers that
 until an operator accepts it: until then the topic takes no messages, so that no reader mistakes what is left

@@ -1,4 +1,4 @@
-"""Mileposts of one ledger: where each entry lies, which index it ends with, when it came.
+"""Where each entry of a ledger lies, its last index and its time: found by bisection.
 
 One row an entry: byte offset, last index, time, flags; index → entry and time → entry by bisection.
 The rows of a checkpointed ledger are read from its `.mileposts` file, a page at a time: of each page

@@ -1,4 +1,4 @@
-"""Paging: a step that needs bytes from the disk stops, they are brought, and the step is taken again.
+"""Stops a step that needs bytes from disk, reads them, and takes the step again.
 
 The loop must not wait for a disk: everybody would wait with it. But what a command means is decided in plain
 steps, and now and then a step finds that a milepost, or what ties a chunk to its message, is not in memory.

@@ -1,4 +1,4 @@
-"""Mileposts made again from their ledger, when their own file is missing or not intact.
+"""Makes the mileposts of a ledger again when their file is missing or damaged.
 
 Every stored entry is read and its checksum verified: a row that is wrong would send readers to the
 wrong place. An entry that is damaged gets a row all the same, so that it costs only itself: it ends

@@ -1,4 +1,4 @@
-"""A stretch: consecutive entries of one ledger as columns, for code that looks through many of them.
+"""Consecutive entries of one ledger as columns, for code that looks through many.
 
 What lies where is known without a payload being read, and here without an object for each entry either. A
 value; it reads nothing.

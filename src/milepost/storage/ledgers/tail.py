@@ -1,4 +1,4 @@
-"""The tail cache: bytes that are stored but still in memory, for consumers just behind the end.
+"""The tail cache: the newest entries in memory, for consumers near the end.
 
 What no checkpoint has stored yet is always in memory and not counted here. When a checkpoint has
 stored a ledger's blocks, they stay until the cache needs the room; the oldest go first.

@@ -1,12 +1,12 @@
 """Scanners: the hottest frames read and written by hand, each with a library twin that tests compare it with.
 
-ack_scan      ACK and FLOW commands as official clients write them, read by hand
-ack_slices    a set of every second message names half a million ranges
-encode        receipts, deliveries, ack responses, and a client's sends
-keys          keys of messages, found without parsing what else their metadata says
-long_command  a client may name as many messages in one as a frame holds
-message_scan  a client's hot bytes
-send_scan     one pass over all that one read brought
-shape         what the broker must know of its metadata to store, count and deliver it
-varint        seven bits a byte, lowest first, the top bit set on all bytes but the last
+ack_scan      reads ACK and FLOW commands
+ack_slices    splits an ACK of large ack sets into several
+encode        writes receipts, deliveries, ack responses and sends
+keys          finds the key of a message without parsing its metadata
+long_command  splits a long ACK or REDELIVER into several
+message_scan  reads MESSAGE and SEND_RECEIPT, for clients
+send_scan     reads SEND frames, all of one read in one pass
+shape         reads from an entry's metadata what the broker must know
+varint        reads and writes varints
 """

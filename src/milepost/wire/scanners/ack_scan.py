@@ -1,4 +1,4 @@
-"""ACK and FLOW commands as official clients write them, read by hand.
+"""Reads ACK and FLOW commands.
 
 Grouped acks bring thousands of ids in one command, so what is read here is bounded by the ids, not by
 the objects a library would make of them. Each function returns None for bytes it does not take (fields

@@ -1,4 +1,4 @@
-"""An ACK of large ack sets, obeyed as several: a set of every second message names half a million ranges.
+"""Splits an ACK of large ack sets into several.
 
 An ACK that is short in bytes may mean very many ranges, and each costs. So its sets are cut: no slice means
 many more than `RANGES_MAX` ranges, which are done in a few milliseconds. A slice of one set has a `window`,

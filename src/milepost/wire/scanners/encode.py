@@ -1,4 +1,4 @@
-"""The hottest frames out, written by hand: receipts, deliveries, ack responses, and a client's sends.
+"""Writes receipts, deliveries, ack responses and sends.
 
 Each function gives exactly the bytes that the protobuf library would, for about a fifth of its time;
 property tests compare them. An entry is never copied: a frame that carries one is its beginning, to be

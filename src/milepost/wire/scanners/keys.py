@@ -1,4 +1,4 @@
-r"""Keys of messages, found without parsing what else their metadata says.
+r"""Finds the key of a message without parsing its metadata.
 
 Compaction looks through a whole topic by key and needs two things of each message: its key, and whether it
 has a value. Metadata that holds a key, sizes, a sequence id and times, in the order of their numbers, as

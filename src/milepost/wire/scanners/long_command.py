@@ -1,4 +1,4 @@
-"""A long ACK or REDELIVER, read as several: a client may name as many messages in one as a frame holds.
+"""Splits a long ACK or REDELIVER into several.
 
 Looking up half a million ids takes a second, and everybody else would wait meanwhile. So a command of more
 than `IDS_MAX` ids, or `PART_SIZE_MAX` bytes of them, is cut into commands that say the same one after the

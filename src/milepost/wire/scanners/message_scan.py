@@ -1,4 +1,4 @@
-"""MESSAGE and SEND_RECEIPT as brokers write them, read by hand: a client's hot bytes.
+"""Reads MESSAGE and SEND_RECEIPT, for clients.
 
 Each scanner returns None for bytes it does not take; `read_message` and `read_receipt` then do the
 same from what the protobuf library has read. A message inside a MESSAGE frame is not looked into:

@@ -1,4 +1,4 @@
-"""SEND frames, the hottest bytes of a broker: one pass over all that one read brought.
+"""Reads SEND frames, all of one read in one pass.
 
 `scan_sends` takes SENDs as official clients write them and stops at the first frame that is anything
 else; `read_send` takes one SEND however it is written. Where both can read a frame they give the same

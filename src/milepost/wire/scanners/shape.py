@@ -1,4 +1,4 @@
-r"""The shape of an entry: what the broker must know of its metadata to store, count and deliver it.
+r"""Reads from an entry's metadata what the broker must know.
 
 One walk over the metadata's fields, by hand, reads the few that matter and steps over the rest. Only
 properties are looked into, for they are messages of their own: metadata that a client's library cannot

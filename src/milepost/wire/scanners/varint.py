@@ -1,4 +1,4 @@
-"""Varints: seven bits a byte, lowest first, the top bit set on all bytes but the last.
+"""Reads and writes varints.
 
 Encoding is one call. Decoding is split so that hot loops pay nothing for the common case: they read
 the first byte themselves, and only when its top bit is set ask `read_rest` for what follows.

@@ -1,4 +1,4 @@
-"""A Delta table as a lake: the same files, and Delta's own log in place of manifests. By delta-rs, no jar.
+"""A Delta table as a lake. By delta-rs, no jar.
 
 A step is one Delta commit. It adds the files and says, as versions of application transactions, where each
 partition begins and how far it is now:

@@ -1,4 +1,4 @@
-"""A lake: Parquet files and the manifests that say which of them count, and for which indexes.
+"""A lake of Parquet files with manifests.
 
     lake/
       data/….parquet            rows of one slice of one partition; a file that no manifest names is garbage

@@ -1,4 +1,4 @@
-"""Lakes of either kind: Parquet with manifests, or a Delta table. What is in a directory tells which.
+"""Opens a lake of either kind. What is in a directory tells which.
 
 lake = open_lake(Path("lake"))              # as it is
 lake = open_lake(Path("new"), kind="delta")  # as it shall be; refused if it is of the other kind

@@ -1,4 +1,4 @@
-"""Merging: many small files of a lake into few, unnoticed by readers.
+"""Merges small files of a lake.
 
 Which files: neighbours of one partition, from the newest back, as long as what is gathered is at least half
 as large as the next older one. So a message is copied a few times only, however long an archive goes on with

@@ -1,4 +1,4 @@
-"""Parts: what one task reads of a lake, whatever kind of lake it is.
+"""What one task reads of a lake.
 
 A part is a range of one partition and the files in which its rows are. In a Parquet lake that is one file
 with these rows and no others, in their order; in a Delta table that others may have rewritten the rows

@@ -1,4 +1,4 @@
-"""Row groups: Arrow batches of any size into one Parquet file that is on disk when it has its name.
+"""Writes Arrow batches of any size to one Parquet file.
 
 Small batches are collected into groups that are worth a scan; no more than a group is in memory. A file that
 was not finished is deleted if that can still be done, and is garbage that no manifest names otherwise.

@@ -1,4 +1,4 @@
-"""Schema columns: what a lake has of each message beside its bytes: the value as the topic's schema says.
+"""The value columns of a lake, by the topic's schema.
 
     value              the bytes; replaying and verifying go by them and by nothing else
     decoded            the value by the schema that the topic had when it was archived: a struct, a number …

@@ -1,4 +1,4 @@
-"""A position history: what `GET /milepost/v1/progress` said, again and again, as Parquet files.
+"""Records positions as Parquet files, from `GET /milepost/v1/progress`.
 
 The broker keeps the present, the pace of the last minute and the last hundred resets of each subscription;
 what was before must have been recorded (decision 10). A line of a sample is one subscription on one

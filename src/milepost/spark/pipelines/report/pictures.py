@@ -1,4 +1,4 @@
-"""Pictures of progress, as PNG: lines over time, bars by group. By matplotlib, without a display.
+"""Draws pictures of progress (matplotlib). By matplotlib, without a display.
 
 A picture shows the worst few and says how many it leaves out; what is drawn are the numbers of
 `progress.Tables`, nothing is computed here but units.

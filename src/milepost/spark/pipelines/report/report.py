@@ -1,4 +1,4 @@
-"""A report of progress: one HTML page that needs nothing else, its pictures beside it, its tables as CSV.
+"""Writes the report: one HTML page, pictures, CSV tables.
 
     paths = write_report(tables, Path("report"))
     paths[0]                                 # report/progress.html

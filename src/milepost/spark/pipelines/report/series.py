@@ -1,4 +1,4 @@
-"""One subscription on one partition over time: how long messages were inflight, and how long until acked.
+"""One subscription over time: ages of messages, latencies of acks.
 
 A sample has counts, not messages; what can be said of times follows from counts that only grow:
 
