@@ -211,6 +211,7 @@ def test_any_command_is_written_as_the_library_writes_it(
         max_size=300,
     ),
     int64s(),
+    st.integers(0, 2**32 - 1),
     st.booleans(),
 )
 def test_a_run_of_messages_is_each_of_them(
@@ -220,6 +221,7 @@ def test_a_run_of_messages_is_each_of_them(
     first_entry_id: int,
     steps: list[tuple[int, int, int]],
     consumer_epoch: int,
+    redelivery_count: int,
     shows_index: bool,
 ) -> None:
     entries: list[tuple[int, int, int, bytes]] = []
@@ -236,11 +238,12 @@ def test_a_run_of_messages_is_each_of_them(
             ledger_id,
             entry_id,
             len(entry),
+            redelivery_count,
             consumer_epoch=consumer_epoch,
             broker_entry=broker_entry,
         )
         expected += entry
     run = MessageEncoder(consumer_id, partition).run(
-        ledger_id, entries, consumer_epoch, shows_index=shows_index
+        ledger_id, entries, consumer_epoch, redelivery_count, shows_index=shows_index
     )
     assert b"".join(run) == expected

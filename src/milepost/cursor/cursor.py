@@ -431,6 +431,10 @@ class Cursor:
         """How often the entry came back: the most of any message in it that is not acked."""
         return self._redeliveries.highest(span.first_index, span.end_index)
 
+    def redelivery_run(self, first: int, end: int) -> tuple[int, int]:
+        """How often the message at `first` came back, and where in `[first, end)` that changes."""
+        return self._redeliveries.run(first, end)
+
     def holder_of(self, index: int) -> int | None:
         """The holder of the message; None if it has none."""
         return self._inflight.holder_of(index)
@@ -438,6 +442,14 @@ class Cursor:
     def inflight_of(self, holder: int) -> IndexRanges:
         """What is inflight with a consumer (a copy)."""
         return self._inflight.of(holder)
+
+    def inflight_count_of(self, holder: int) -> int:
+        """How much is inflight with a consumer."""
+        return self._inflight.count_of(holder)
+
+    def inflight_within(self, holder: int, wanted: IndexRanges) -> IndexRanges:
+        """What of a set is inflight with a consumer, however much else it holds."""
+        return self._inflight.within(holder, wanted)
 
     def is_stale(self, index: int) -> bool:
         """Whether an ack of this index would be ignored."""

@@ -91,6 +91,16 @@ class Inflight:
         held = self._held.get(holder)
         return IndexRanges() if held is None else held.copy()
 
+    def count_of(self, holder: int) -> int:
+        """How many indexes one holder has."""
+        held = self._held.get(holder)
+        return 0 if held is None else held.count
+
+    def within(self, holder: int, wanted: IndexRanges) -> IndexRanges:
+        """What of a set one holder has; costs as much as the smaller of the two."""
+        held = self._held.get(holder)
+        return IndexRanges() if held is None else held & wanted
+
     def holder_of(self, index: int) -> int | None:
         """The holder of an index; None if it has none."""
         return next((holder for holder, held in self._held.items() if index in held), None)

@@ -67,6 +67,17 @@ class RedeliveryCounts:
                 candidates = having
         return count
 
+    def run(self, first: int, end: int) -> tuple[int, int]:
+        """The count of `first`, and the end of the indexes of `[first, end)` that share it."""
+        count = 0
+        for bit, plane in enumerate(self.planes):
+            if first in plane:
+                count |= 1 << bit
+                end = plane.next_absent(first, end)
+            elif (other := plane.next_index(first)) is not None:
+                end = min(end, other)
+        return count, end
+
     def forget(self, first: int, end: int) -> None:
         """Set the counts of `[first, end)` to zero."""
         for plane in self.planes:

@@ -57,3 +57,15 @@ def test_the_set_that_was_raised_is_not_kept() -> None:
 def test_more_bits_than_the_wire_has_are_corrupt() -> None:
     with pytest.raises(CorruptData, match="33 bits"):
         RedeliveryCounts([IndexRanges([(0, 1)])] * (PLANES_MAX + 1))
+
+
+def test_a_run_shares_a_count_and_ends_where_that_changes() -> None:
+    counts = RedeliveryCounts()
+    assert counts.run(4, 9) == (0, 9)
+    for ranges in ([(2, 8)], [(4, 8)], [(4, 6)]):
+        counts.raise_all(IndexRanges(ranges))
+    found = [counts.run(index, 10) for index in range(10)]
+    one_by_one = [counts.highest(index, index + 1) for index in range(10)]
+    assert [count for count, _ in found] == one_by_one == [0, 0, 1, 1, 3, 3, 2, 2, 0, 0]
+    assert [end for _, end in found] == [2, 2, 4, 4, 6, 6, 8, 8, 10, 10]
+    assert counts.run(4, 5) == (3, 5)

@@ -17,6 +17,7 @@ from milepost.broker.auth.certificates import Certificate
 from milepost.broker.auth.credentials import Verdict
 from milepost.broker.connection.handlers import HANDLERS
 from milepost.broker.dispatch.consumer import Consumer
+from milepost.broker.limits.time_slices import REST_S, Slices
 from milepost.broker.metrics.counters import error_name
 from milepost.broker.monitoring import connection_log
 from milepost.broker.operations.reset import obeyed
@@ -114,6 +115,8 @@ class Session:
         self._brought = 0
         # There is more to be heard, and a call on its way for it.
         self._goes_on = False
+        # The time that parts of a long command may take before a rest.
+        self._slices: Slices | None = None
         self.named: set[WireId] = set()
         """By the parts of a long command that were heard."""
         # The connection is gone, and what came whole before that is still being obeyed.
@@ -177,7 +180,7 @@ class Session:
         if self.protocol.has_more and not self._goes_on and self._unheard is None:
             self._goes_on = True
             self.hold()
-            self._loop.call_soon(self._go_on)
+            self._schedule_part()
 
     def _obey(self, event: ServerEvent) -> None:
         if isinstance(event, Sends):
@@ -220,6 +223,17 @@ class Session:
                 self.receive(late)
             if self._is_gone and not self.protocol.has_more and self._unheard is None:
                 self._end()
+
+    def _schedule_part(self) -> None:
+        """Hear the next part of a long command in a turn to come, and rest before that if the parts so
+        far took a while. A turn alone would leave the journal's thread hardly any time."""
+        if self._slices is None:
+            self._slices = Slices(self.broker.clock)
+        if self._slices.is_over:
+            self._slices = None
+            self._loop.call_later(REST_S, self._go_on)
+        else:
+            self._loop.call_soon(self._go_on)
 
     def _go_on(self) -> None:
         """Hear the next part of what was received."""

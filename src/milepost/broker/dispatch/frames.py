@@ -2,8 +2,9 @@
 
 Most go out in runs, one step of the cursor for all of them.
 
-A run is consecutive entries that are nothing special: every message of them ready, none ever released, no
-chunk or marker among them. Anything else goes out alone, with what the client has to know about it.
+A run is consecutive entries that are nothing special: every message of them ready, all released equally
+often (mostly never), no chunk or marker among them. Anything else goes out alone, with what the client has
+to know about it.
 Looks at the cursor and never moves it; sends nothing.
 """
 
@@ -17,7 +18,6 @@ from milepost.broker.dispatch.consumer import Consumer
 from milepost.broker.peer import Buffer
 from milepost.cursor.cursor import Cursor
 from milepost.positions.ackset import AckSet
-from milepost.positions.spans import Span
 from milepost.storage.ledgers.entry import CHUNK, DELAYED, MARKER, Entry
 from milepost.wire.metadata import encode_broker_entry
 
@@ -29,38 +29,42 @@ _ALONE: Final = MARKER | CHUNK | DELAYED
 _FRAME_FIELDS: Final = itemgetter(1, 2, 4, 7)
 
 
-def fresh_run(
+def uniform_run(
     cursor: Cursor, entries: Sequence[Entry], at: int, *, room: int, entries_max: int
-) -> Sequence[Entry]:
-    """The run that begins with `entries[at]`, for a consumer with so much room; empty if it is
-    something special."""
+) -> tuple[Sequence[Entry], int]:
+    """The run that begins with `entries[at]`, for a consumer with so much room, and its redelivery
+    count; empty if the entry is something special."""
     if entries_max == 1:
-        return ()
+        return (), 0
     first_index = entries[at].last_index - entries[at].count + 1
     offered = entries[-1].last_index + 1 - first_index
     ready = cursor.next_ready(first_index, offered)
     if ready is None or ready[0] != first_index:
-        return ()
+        return (), 0
+    redelivery_count, run_end = cursor.redelivery_run(first_index, ready[1])
     room_end = first_index + room
     end = at
     for entry in entries[at : at + entries_max]:
         # An entry goes out whole as long as there is room for the first message of it.
         if (
             entry.flags & _ALONE
-            or entry.last_index >= ready[1]
+            or entry.last_index >= run_end
             or entry.last_index - entry.count + 1 >= room_end
         ):
             break
         end += 1
-    run = entries[at:end]
-    if run and cursor.redelivery_count(Span(first_index, run[-1].last_index + 1 - first_index)):
-        return ()
-    return run
+    return entries[at:end], redelivery_count
 
 
-def run_frames(consumer: Consumer, run: Sequence[Entry], *, shows_index: bool) -> list[Buffer]:
+def run_frames(
+    consumer: Consumer, run: Sequence[Entry], redelivery_count: int, *, shows_index: bool
+) -> list[Buffer]:
     return consumer.encoder.run(
-        run[0].ledger_id, map(_FRAME_FIELDS, run), consumer.epoch, shows_index=shows_index
+        run[0].ledger_id,
+        map(_FRAME_FIELDS, run),
+        consumer.epoch,
+        redelivery_count,
+        shows_index=shows_index,
     )
 
 

@@ -28,8 +28,9 @@ from milepost.storage.ledgers.paging import LoopDisk, NotInMemory
 
 logger = logging.getLogger(__name__)
 
-# After so many reads in one go others have their turn.
+# After so many reads, or entries, in one go others have their turn.
 TURNS_MAX = 4
+ENTRIES_MAX = 1000
 
 
 class Reading(Protocol):
@@ -99,6 +100,7 @@ class Feed:
         if self._is_reading or self._is_resting:
             return
         subscription = self._subscription
+        offered_count = 0
         for _ in range(TURNS_MAX):
             demand = subscription.demand()
             if demand is None or demand == self._in_vain:
@@ -137,7 +139,8 @@ class Feed:
             is_enough = subscription.offer(entries, subscription.cursor.epoch, at_once=True)
             if self._is_resting:
                 return
-            if is_enough:
+            offered_count += len(entries)
+            if is_enough or offered_count >= ENTRIES_MAX:
                 break
         self._go_on()
 

@@ -20,7 +20,7 @@ from milepost.broker.dispatch.chunk_handover import Handover, Handovers
 from milepost.broker.dispatch.chunk_restart import needs_restart, restart_frame
 from milepost.broker.dispatch.consumer import NO_EPOCH, PERMITS_MAX, Consumer
 from milepost.broker.dispatch.dispatchers import Dispatcher, make_dispatcher
-from milepost.broker.dispatch.frames import entry_frame, fresh_run, run_frames
+from milepost.broker.dispatch.frames import entry_frame, run_frames, uniform_run
 from milepost.broker.limits import subscription_limits as limits
 from milepost.broker.limits.subscription_limits import NO_LIMIT, Limits
 from milepost.broker.limits.token_bucket import Throttle
@@ -39,7 +39,7 @@ from milepost.broker.subscription.reset_history import ResetHistory
 from milepost.cursor.cursor import Cursor
 from milepost.cursor.outcomes import Acked, Delivered
 from milepost.errors import ConsumerBusy, MilepostError, StaleEpoch
-from milepost.positions.ranges import Range, joined
+from milepost.positions.ranges import IndexRanges, Range, joined
 from milepost.positions.spans import Span
 from milepost.storage.ledgers.entry import CHUNK, DELAYED, MARKER, Entry
 from milepost.wire.events import Ack, WireId
@@ -299,7 +299,7 @@ class Subscription(Parts):
     def _deliver(self, consumer: Consumer, entries: Sequence[Entry], at: int) -> int:
         """Send entries to one consumer; returns how many were dealt with."""
         assert self.dispatcher is not None
-        run = fresh_run(
+        run, redelivery_count = uniform_run(
             self.cursor,
             entries,
             at,
@@ -307,16 +307,24 @@ class Subscription(Parts):
             entries_max=self.dispatcher.run_max,
         )
         if run:
-            self._deliver_run(consumer, run)
+            self._deliver_run(consumer, run, redelivery_count)
             return len(run)
         self._deliver_one(consumer, entries[at])
         return 1
 
-    def _deliver_run(self, consumer: Consumer, run: Sequence[Entry]) -> None:
+    def _deliver_run(self, consumer: Consumer, run: Sequence[Entry], redelivery_count: int) -> None:
         """One step of the cursor, however many entries it is."""
+        assert self.dispatcher is not None
         first_index = run[0].last_index - run[0].count + 1
         went = self.cursor.deliver(first_index, run[-1].last_index + 1, consumer.holder)
-        frames = run_frames(consumer, run, shows_index=self._shows_index(consumer))
+        frames = run_frames(
+            consumer,
+            run,
+            self.dispatcher.shown_count(redelivery_count),
+            shows_index=self._shows_index(consumer),
+        )
+        if redelivery_count:
+            subscription_counts.redelivered(consumer, went.count)
         self._delivered(consumer, went, frames, run)
 
     def _deliver_one(self, consumer: Consumer, entry: Entry) -> None:
@@ -535,12 +543,12 @@ class Subscription(Parts):
             consumer.epoch = max(consumer.epoch, epoch)
         if ids and self.dispatcher.releases_by_id:
             # What another consumer has by now stays there, and so does its key.
-            held = self.cursor.inflight_of(consumer.holder)
+            asked = self._whole_messages(addresses.released_ranges(self.topic, ids), consumer)
+            held = self.cursor.inflight_within(consumer.holder, IndexRanges(asked))
             if consumer.held is not None:
                 # On their way: the consumer does not have them yet and cannot give them back.
-                held.discard_all(consumer.held.indexes)
-            asked = self._whole_messages(addresses.released_ranges(self.topic, ids), consumer)
-            ranges = [held_one for one in asked for held_one in held.within(*one)]
+                held.discard_all(held & consumer.held.indexes)
+            ranges = list(held)
             self.cursor.release(ranges, consumer.holder, count=True)
             self.dispatcher.settled(ranges)
         else:
@@ -548,7 +556,7 @@ class Subscription(Parts):
             self.cursor.release_holder(consumer.holder, count=self.dispatcher.releases_by_id)
             self.dispatcher.released(consumer)
         self.unacked -= consumer.unacked
-        consumer.unacked = self.cursor.inflight_of(consumer.holder).count
+        consumer.unacked = self.cursor.inflight_count_of(consumer.holder)
         self.unacked += consumer.unacked
         limits.unblock(self)
         self.rescan()

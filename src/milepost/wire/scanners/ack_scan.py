@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, cast
 
+from google.protobuf.message import DecodeError
+
 from milepost.positions import signed64
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import Ack, Flow, WireId
@@ -39,6 +41,9 @@ _PARTITION: Final = 3 << 3
 _BATCH_INDEX: Final = 4 << 3
 _ACK_SET: Final = 5 << 3
 _BATCH_SIZE: Final = 6 << 3
+
+# An id of more bytes has a large ack set, whose words the library reads ten times as fast.
+_LIBRARY_SIZE_MIN: Final = 256
 
 # Skips the argument handling of a named tuple's constructor, which is half of its time.
 _new_id = cast("Callable[[type[WireId], tuple[object, ...]], WireId]", tuple.__new__)
@@ -160,6 +165,13 @@ def _scan_ids(data: bytes, at: int, end: int, ids: list[WireId]) -> int:
         if size > 127:
             size, at = read_rest(data, at, size)
         id_end = at + size
+        if size > _LIBRARY_SIZE_MIN:
+            try:
+                append(wire_id(pb.MessageIdData.FromString(data[at:id_end])))
+            except DecodeError:
+                return field_at
+            at = id_end
+            continue
         if data[at] != _LEDGER_ID:
             return field_at
         ledger_id = data[at + 1]

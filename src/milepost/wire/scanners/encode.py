@@ -195,18 +195,21 @@ class MessageEncoder:
         ledger_id: int,
         entries: Iterable[tuple[int, int, int, Buffer]],
         consumer_epoch: int = -1,
+        redelivery_count: int = 0,
         *,
         shows_index: bool = True,
     ) -> list[Buffer]:
         """Whole frames for entries of one ledger: (entry id, last index, time of arrival, entry).
 
-        For entries that were never delivered and of which nothing is acked; the bytes are those of
+        For entries that came back equally often and of which nothing is acked; the bytes are those of
         `head`. Numbers of neighbours differ in their lowest seven bits, so all that is built from
         the rest of them is kept until that changes, and a frame is its few differing bytes put
         between what stays.
         """
         ledger = b"\x08" + encode_varint(ledger_id) + b"\x10"
-        epoch = b"" if consumer_epoch == -1 else b"\x28" + encode_varint(consumer_epoch)
+        shared = b"" if consumer_epoch == -1 else b"\x28" + encode_varint(consumer_epoch)
+        if redelivery_count:
+            shared = b"\x18" + encode_varint(redelivery_count) + shared
         # Of entry ids and of indexes: all but the low bits, and the bytes for each value of those.
         entry_high = index_high = time_seen = -1
         entry_lows = index_lows = LAST_BYTES
@@ -219,7 +222,7 @@ class MessageEncoder:
                 entry_high = entry_id >> 7
                 entry_lows, rest = _above_low_bits(entry_high)
                 message_id_size = len(ledger) + 1 + len(rest) + len(self._partition)
-                body_size = len(self._consumer) + 2 + message_id_size + len(epoch)
+                body_size = len(self._consumer) + 2 + message_id_size + len(shared)
                 before_entry = b"".join(
                     (
                         b"\x08\x09\x4a",
@@ -229,7 +232,7 @@ class MessageEncoder:
                         ledger,
                     )
                 )
-                behind_entry = rest + self._partition + epoch
+                behind_entry = rest + self._partition + shared
                 command_size = len(before_entry) + 1 + len(behind_entry)
             if shows_index and (last_index >> 7 != index_high or time_ms != time_seen):
                 index_high, time_seen = last_index >> 7, time_ms

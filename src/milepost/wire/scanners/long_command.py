@@ -1,6 +1,6 @@
 """Splits a long ACK or REDELIVER into several.
 
-Looking up half a million ids takes a second, and everybody else would wait meanwhile. So a command of more
+Looking up half a million ids takes a second, and every other client would wait for it. So a command of more
 than `IDS_MAX` ids, or `PART_SIZE_MAX` bytes of them, is cut into commands that say the same one after the
 other, for the broker to do other things between them. Where to cut is looked for in several steps too. The
 last part of an ACK has the request id; its answer answers for all. Every part of a REDELIVER has the
@@ -22,11 +22,11 @@ from milepost.wire.commands import Kind
 from milepost.wire.reasons import Reason
 from milepost.wire.scanners.varint import encode_varint, read_rest, read_varint
 
-# Ids in one part: a few milliseconds. With large ack sets there are fewer in as many bytes.
-IDS_MAX: Final = 5_000
-PART_SIZE_MAX: Final = 64 * 1024
-# Ids that are stepped over in one look, to find where the parts begin: a few milliseconds, too.
-IDS_PER_LOOK: Final = 20_000
+# Ids in one part: about a millisecond. With large ack sets there are fewer in as many bytes.
+IDS_MAX: Final = 250
+PART_SIZE_MAX: Final = 16 * 1024
+# Ids that are stepped over in one look, to find where the parts begin: less than a millisecond.
+IDS_PER_LOOK: Final = 2_500
 # An id with the set of the largest batch, each of its words written as long as a word can be.
 ID_SIZE_MAX: Final = BATCH_SIZE_MAX // 64 * 11 + 128
 # An id is not shorter than this: its tag and size, a ledger and an entry.

@@ -18,6 +18,7 @@ from stage.talk import (
     wire_id,
 )
 
+from milepost.broker.limits import time_slices
 from milepost.wire import protocol
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.scanners import long_command
@@ -147,3 +148,64 @@ def test_a_client_that_hangs_up_behind_very_many_ids_has_given_them_back(stage: 
     stage.turn()
     found = sorted((one.entry_id, one.redelivery_count) for one in deliveries(other))
     assert found == [(0, 0), (1, 1), (2, 1), (3, 1)]
+
+
+def many_held(stage: Stage, count: int):  # type: ignore[no-untyped-def]
+    """A client that holds so many messages, and the command that gives them all back by their ids."""
+    client = stage.client()
+    produce(stage, client)
+    subscribe(stage, client, sub_type=SHARED, permits=count)
+    client.say(*[message(number) for number in range(count)])
+    stage.turn()
+    ids = [wire_id(one.ledger_id, one.entry_id) for one in deliveries(client)]
+    assert len(ids) == count
+    client.take()
+    return client, Redeliver(consumer_id=0, message_ids=ids)
+
+
+def test_a_turn_of_the_loop_gives_back_one_part_of_very_many_ids(stage: Stage) -> None:
+    count = 4 * long_command.IDS_MAX
+    client, command = many_held(stage, count)
+    cursor = stage.topic().subscriptions["s"].cursor
+    client.say(command)
+    most = 0
+    while (before := cursor.counts().inflight) and most < count:
+        stage.loop.call_soon(stage.loop.stop)
+        stage.loop.run_forever()  # one turn
+        most = max(most, before - cursor.counts().inflight)
+    assert most == long_command.IDS_MAX
+
+
+def test_parts_that_took_a_while_are_followed_by_a_rest(stage: Stage) -> None:
+    """What else the process does, the journal's thread above all, gets the interpreter meanwhile."""
+    client, command = many_held(stage, 3 * long_command.IDS_MAX)
+    cursor = stage.topic().subscriptions["s"].cursor
+    client.say(command)
+    stage.clock.advance(time_slices.WORK_S)
+    stage.loop.call_soon(stage.loop.stop)
+    stage.loop.run_forever()  # the first part, and time is up
+    left = cursor.counts().inflight
+    assert 0 < left < 3 * long_command.IDS_MAX
+    stage.loop.call_soon(stage.loop.stop)
+    stage.loop.run_forever()
+    assert cursor.counts().inflight == left
+    client.session.hear_all()
+    assert cursor.counts().inflight == 0
+    stage.turn()
+
+
+def test_what_came_back_together_goes_out_together(stage: Stage) -> None:
+    """One step of the cursor for all of them, as when they went out first."""
+    client, command = many_held(stage, 200)
+    client.say(command)
+    flow(stage, client, 200)
+    stage.turn()
+    assert [one.redelivery_count for one in deliveries(client)] == [1] * 200
+    client.say(Redeliver(consumer_id=0, message_ids=command.message_ids[50:60]))
+    flow(stage, client, 10)
+    assert [one.redelivery_count for one in deliveries(client)] == [2] * 10
+    client.say(Redeliver(consumer_id=0))
+    flow(stage, client, 200)
+    stage.turn()
+    again = sorted((one.entry_id, one.redelivery_count) for one in deliveries(client))
+    assert again == [(number, 3 if 50 <= number < 60 else 2) for number in range(200)]
