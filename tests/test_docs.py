@@ -57,6 +57,16 @@ def code_blocks(text: str) -> str:
     return "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text, re.DOTALL))
 
 
+def named_paths(text: str) -> list[str]:
+    """Inline code that names a file or a folder of the project; routes begin with a slash."""
+    found = re.findall(r"`([\w.-]+(?:/[\w.-]+)*/?)`", text)
+    return [name for name in found if "/" in name or name.endswith((".py", ".md"))]
+
+
+def section(text: str, title: str) -> str:
+    return text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
 # Errors.
 
 
@@ -172,6 +182,32 @@ def test_the_page_about_the_command_line_is_made_from_the_commands() -> None:
 # The tests of the tests: what the helpers must see.
 
 
+# The map of the sources.
+
+
+def test_every_path_on_the_page_about_the_design_exists() -> None:
+    names = named_paths(page("docs/design.md"))
+    places = (ROOT, ROOT / "src/milepost", ROOT / "docs")
+    assert [name for name in names if not any((place / name).exists() for place in places)] == []
+
+
+def test_the_map_has_every_room_of_the_broker() -> None:
+    rows = table(section(page("docs/design.md"), "File map"))
+    mapped = {row[0].strip("`") for row in rows if row[0].startswith("`broker/")} - {"broker/"}
+    broker = ROOT / "src/milepost/broker"
+    rooms = {f"broker/{path.parent.name}/" for path in broker.glob("*/__init__.py")}
+    files = {f"broker/{path.name}" for path in broker.glob("*.py")} - {"broker/__init__.py"}
+    assert mapped == rooms | files
+
+
+def test_thirty_changes_have_a_file_where_they_begin() -> None:
+    rows = [
+        row for row in table(section(page("docs/design.md"), "Find your way")) if row[0] != "change"
+    ]
+    assert len(rows) == 30
+    assert [change for change, begin in rows if not named_paths(begin)] == []
+
+
 def test_helpers_see_what_is_there() -> None:
     assert list(table("# x\n| a | b |\n| --- | --- |\n| `c` | d |\ntext\n")) == [
         ["a", "b"],
@@ -180,6 +216,9 @@ def test_helpers_see_what_is_there() -> None:
     assert code_blocks("make believe `make x`\n```sh\nmake y\n```\n").count("make") == 2
     assert {"docs/errors.md", "docs/ethos.md", "SECURITY.md"} <= set(pages())
     assert {"run", "check"} <= targets()
+    named = "`a/b.py` `c/` `/route/x` `d.md` `Class.method` a/e.py `f`"
+    assert named_paths(named) == ["a/b.py", "c/", "d.md"]
+    assert section("# a\n\n## b\nc\n\n## d\ne\n", "b") == "c\n"
     found = snippets.blocks("docs/x.md", "a\n```sh\nls\n```\n- b\n\n  ```python\n  x = 1\n  ```\n")
     assert [(one.kind, one.text) for one in found] == [("sh", "ls"), ("python", "x = 1")]
     assert found[0].test is found[0].reason is None

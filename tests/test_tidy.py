@@ -168,6 +168,10 @@ BAD: dict[str, list[tuple[str, str, int]]] = {
         ),
         ("storage/__init__.py", '"""Storage.\n\nfiles  the seam\n"""\n', 1),
     ],
+    "named_files_exist": [
+        ("broker/x.py", "x = 1\n# see storage/gone" + ".py\n", 2),
+        ("docs/x.md", "`gone" + ".py`\n", 1),
+    ],
     "subjects_have_names": [
         ("broker/x.py", "x = 1  # nobody " + "knows\n", 1),
         ("docs/x.md", "one\nfor who" + "ever comes\n", 2),
@@ -257,6 +261,10 @@ GOOD: dict[str, list[tuple[str, str]]] = {
     "functions_are_short": [("broker/x.py", "def f():\n" + "    x = 1\n" * 69)],
     "rooms_list_their_files": [
         ("storage/__init__.py", '"""Storage.\n\nfiles   the seam\nopener  opens\n"""\n'),
+    ],
+    "named_files_exist": [
+        ("broker/x.py", "# see storage/files.py, opener.py and *_x.py\n"),
+        ("tests/unit/test_main.py", "# gone.py\n"),
     ],
     "subjects_have_names": [
         ("broker/x.py", "x = 1  # no consumer has it\n"),

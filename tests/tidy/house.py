@@ -53,6 +53,9 @@ HOT_LOOPS = {
 # spaces, what it is.
 LISTED = re.compile(r"^(?: {4})?(\w+/?) {2,}\S", re.MULTILINE)
 
+# A Python file, named by the end of its path; not a pattern such as *_test.py.
+NAMED_FILE = re.compile(r"(?<![\w./*-])\w[\w/]*\.py\b")
+
 # Words that stand where a subject should.
 FACELESS = re.compile(r"\b(whoever|whomever|somebody|nobody|anybody|thereof)\b", re.IGNORECASE)
 
@@ -137,3 +140,14 @@ def subjects_have_names(tree: Tree) -> Found:
             continue
         for found in FACELESS.finditer(line):
             yield path, number, f"{found[0]}: name the subject"
+
+
+@rule
+def named_files_exist(tree: Tree) -> Found:
+    """A Python file that a docstring, a comment or a page names is there."""
+    there = [f"/{path}" for path in tree.texts]
+    for path, number, line in tree.lines():
+        if path.startswith(("src/", "docs/", "README")):
+            for found in NAMED_FILE.finditer(line):
+                if not any(one.endswith(f"/{found[0]}") for one in there):
+                    yield path, number, f"there is no {found[0]}"

@@ -51,9 +51,8 @@ def page() -> str:
             continue
         routes = [one for one in resource.router.routes if isinstance(one, APIRoute)]
         tag = str(routes[0].tags[0]) if routes and routes[0].tags else resource.__name__
-        parts.append(
-            f"## {tag.capitalize()} (`rest/{resource.__name__.rpartition('.')[2]}.py`)\n\n"
-        )
+        file = resource.__name__.removeprefix("milepost.").replace(".", "/") + ".py"
+        parts.append(f"## {tag.capitalize()} (`{file}`)\n\n")
         parts += [_entry(route) for route in routes if route.include_in_schema]
     parts.append(ABSENT)
     parts += [

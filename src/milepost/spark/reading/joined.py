@@ -2,7 +2,7 @@
 
 The past is read by Spark itself, as Parquet; the tail by the source, from the index at which the past
 ends. Each message is in one of them. Columns are those of a read with the same options: with `decode` the
-value is what the topic's schema says, in the past as it was archived (pipelines/schema_columns.py).
+value is what the topic's schema says, in the past as it was archived (lake/schema_columns.py).
 
     frame = table(spark, "events", Path("lake"), serviceUrl="pulsar://localhost:6650")
     table(spark, "orders", Path("lake"), decode="schema").select("index", "value.*")
