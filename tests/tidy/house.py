@@ -8,8 +8,9 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
+from collections.abc import Container
 
-from tidy.rules import Found, rule
+from tidy.rules import HARMLESS, IMPURE_MODULES, PURE, Found, rule
 from tidy.tree import PRODUCT, Tree, imports_at_run_time
 
 # The rooms of the broker, lowest first. A room imports those before it, never those behind it.
@@ -77,6 +78,61 @@ def broker_rooms_are_layers(tree: Tree) -> Found:
                 continue
             if order.get(names[2], -1) > order[parts[1]]:
                 yield path, found.line, f"{parts[1]} may not import {names[2]}, a higher layer"
+
+
+@rule
+def purity_is_transitive(tree: Tree) -> Found:
+    """What a pure module imports, and what that imports, asks for no clock, socket, thread or file."""
+    modules = {inner: (path, module) for path, inner, module in tree.product()}
+    needs = {
+        inner: {
+            (found.line, there)
+            for found in imports_at_run_time(path, module)
+            if (there := _file_of(found.module, modules)) and there != inner
+        }
+        for inner, (path, module) in modules.items()
+    }
+    impure = {
+        inner: why
+        for inner, (path, module) in modules.items()
+        if inner not in ("errors.py", "clock.py") and (why := _impurity(inner, path, module))
+    }
+    for inner, (path, _) in modules.items():
+        if not inner.startswith(PURE):
+            continue
+        for line, first in sorted(needs[inner]):
+            seen, waiting = {inner}, [first]
+            while waiting:
+                at = waiting.pop()
+                if at in seen:
+                    continue
+                seen.add(at)
+                if at in impure:
+                    way = f"{first}, which leads to {at}" if at != first else at
+                    yield path, line, f"pure module imports {way}: {impure[at]}"
+                    break
+                waiting.extend(there for _, there in needs[at])
+
+
+def _file_of(dotted_name: str, modules: Container[str]) -> str | None:
+    """The product file that an import means: the longest part of its name that is a module."""
+    names = dotted_name.split(".")
+    if names[0] != "milepost":
+        return None
+    for count in range(len(names), 1, -1):
+        if (file := "/".join(names[1:count]) + ".py") in modules:
+            return file
+    return None
+
+
+def _impurity(inner: str, path: str, module: ast.Module) -> str | None:
+    for found in imports_at_run_time(path, module):
+        for name in (found.top, ".".join(found.module.split(".")[:2])):
+            if name in IMPURE_MODULES and (inner, name) not in HARMLESS:
+                return f"it imports {name}"
+    if any(isinstance(node, ast.AsyncFunctionDef | ast.Await) for node in ast.walk(module)):
+        return "it is async"
+    return None
 
 
 @rule

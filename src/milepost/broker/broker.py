@@ -24,6 +24,7 @@ from milepost.broker.dynamic_settings import DynamicSettings
 from milepost.broker.limits.connection_limits import ConnectionLimits
 from milepost.broker.limits.memory import Pressure
 from milepost.broker.limits.subscription_limits import Limits
+from milepost.broker.messages import chunk_search
 from milepost.broker.metrics.counters import Counters
 from milepost.broker.metrics.rates import RateBoard
 from milepost.broker.monitoring.progress import sample
@@ -322,6 +323,7 @@ class Broker:
             row,
             log,
             access=ProducerAccess(row.doc.get("epoch")),
+            chunk_search=chunk_search,
             now_ms=self.clock.wall_ms,
             now_s=self.clock.monotonic,
             counters=self.counters,

@@ -21,7 +21,7 @@ from milepost.broker.subscription.broadcast import (
     BroadcastGroup,
     MemberSubscription,
 )
-from milepost.broker.subscription.delayed import DueTimer
+from milepost.broker.subscription.delay_timer import DueTimer
 from milepost.broker.subscription.read_loop import Feed
 from milepost.broker.subscription.reset_history import ResetHistory
 from milepost.broker.subscription.subscription import Subscription

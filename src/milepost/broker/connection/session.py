@@ -24,7 +24,8 @@ from milepost.broker.operations.reset import obeyed
 from milepost.broker.peer import Buffer
 from milepost.broker.topic.producer import Producer
 from milepost.errors import MilepostError, NotAllowed, PersistenceError
-from milepost.storage.ledgers.paging import LOOKS_MAX, NotInMemory
+from milepost.storage.ledgers.not_in_memory import NotInMemory
+from milepost.storage.ledgers.paging import LOOKS_MAX
 from milepost.wire import replies
 from milepost.wire.events import Ack, Command, Fault, Flow, Sends, ServerEvent, WireId
 from milepost.wire.protocol import ServerProtocol, State
@@ -200,7 +201,7 @@ class Session:
         waits = True
         self._brought += 1
         try:
-            await missing.bring(self.broker.engine)
+            await self.broker.engine.bring(missing)
         except (MilepostError, OSError):
             waits = False
         self._hear_unheard(waits=waits and self._brought < LOOKS_MAX)

@@ -7,7 +7,9 @@ that have stalled the longest lose their connection. What they held is ready aga
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,8 +24,9 @@ class Pressure:
         self, settings: Settings, store: Store, peers: Collection[Peer], counters: Counters
     ) -> None:
         # Half of the memory is for what goes out, a quarter for what comes in.
-        self._unsent_size_max = settings.memory_limit // 2
-        self._unstored_size_max = max(settings.memory_limit // 4, 2 * settings.journal_size_max)
+        limit = memory_limit(settings)
+        self._unsent_size_max = limit // 2
+        self._unstored_size_max = max(limit // 4, 2 * settings.journal_size_max)
         self._store = store
         self._peers = peers
         self._counters = counters
@@ -50,3 +53,18 @@ class Pressure:
             total -= sizes[peer]
             self._counters.connections_closed["stalled"] += 1
             peer.abort("it reads too slowly, and memory is short")
+
+
+def memory_limit(settings: Settings) -> int:
+    """`max_memory`; if that is 0, a quarter of this machine's."""
+    return settings.max_memory or _memory_of_the_machine() // 4
+
+
+def _memory_of_the_machine() -> int:
+    """What is there, or what the container may use of it (cgroup v2)."""
+    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text("ascii").strip()
+    except OSError:
+        return physical
+    return min(physical, int(limit)) if limit.isdecimal() else physical

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from milepost.broker.policies.effective import TopicPolicies
-from milepost.broker.settings.settings import Settings
 from milepost.positions.ranges import Range
 
 if TYPE_CHECKING:
     from milepost.broker.dispatch.consumer import Consumer
+    from milepost.broker.settings.settings import Settings
     from milepost.broker.subscription.subscription import Subscription
 
 NO_LIMIT = 1 << 62

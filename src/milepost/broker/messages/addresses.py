@@ -16,7 +16,7 @@ from milepost.positions.ackset import AckSet
 from milepost.positions.ids import EARLIEST, LATEST, Position
 from milepost.positions.ranges import Range
 from milepost.storage.ledgers.entry import BATCH, CHUNK, LAST_CHUNK, MARKER
-from milepost.storage.ledgers.paging import NotInMemory
+from milepost.storage.ledgers.not_in_memory import NotInMemory
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import WireId
 from milepost.wire.replies import message_id_data

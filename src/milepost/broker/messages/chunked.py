@@ -34,10 +34,10 @@ new for an hour.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from hashlib import blake2b
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from milepost.broker.messages.send_verdict import SendVerdict
 from milepost.errors import NotAllowed
@@ -46,6 +46,9 @@ from milepost.wire.events import ChunkInfo
 
 if TYPE_CHECKING:
     from milepost.broker.settings.settings import Settings
+    from milepost.positions.ids import Position
+    from milepost.storage.ledgers.log import Log
+    from milepost.storage.ledgers.paging import Disk
 
 # Messages remembered; past it the one that was longest without a new chunk is forgotten.
 MESSAGES_MAX: Final = 10_000
@@ -304,6 +307,22 @@ class ChunkedMessages:
             self._by_producer[message.producer] -= 1
             if not self._by_producer[message.producer]:
                 del self._by_producer[message.producer]
+
+
+class ChunkSearch(Protocol):
+    """Finds in the log what is not remembered here, and remembers it. `chunk_search.py` does it."""
+
+    def recall(
+        self, log: Log, end_index: int, chunked: ChunkedMessages, disk: Disk, /
+    ) -> Coroutine[Any, Any, None]: ...
+
+    def find_whole(
+        self, log: Log, chunked: ChunkedMessages, position: Position, disk: Disk, /
+    ) -> Coroutine[Any, Any, tuple[int, ...]]: ...
+
+    def find_first(
+        self, log: Log, firsts: OrderedDict[Position, int], position: Position, disk: Disk, /
+    ) -> Coroutine[Any, Any, int]: ...
 
 
 def short_uuid(uuid: str) -> str:

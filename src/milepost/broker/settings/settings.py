@@ -17,9 +17,8 @@ embeds the broker gives values. Either way a value out of its range does not get
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from milepost.broker.settings import advertised_listeners
 from milepost.broker.settings.policy_settings import PolicySettings
@@ -41,6 +40,9 @@ from milepost.broker.settings.setting import (
 )
 from milepost.errors import InvalidSetting, UnknownListener
 from milepost.schemas.compatibility import Strategy
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _COUNT_MAX = 2**31 - 1
 _DAY_S = 24 * 3600
@@ -470,11 +472,6 @@ class Settings(SecuritySettings, PolicySettings):
         # The C++ client knows a listener that is not there by these words, and else tries for ever.
         raise UnknownListener(f"the broker do not have {listener[:80]} listener")
 
-    @property
-    def memory_limit(self) -> int:
-        """`max_memory`, with 0 resolved for this machine."""
-        return self.max_memory or _memory_of_the_machine() // 4
-
 
 # Setting's name → its row, in the order of the table.
 TABLE: dict[str, Setting] = {
@@ -503,13 +500,3 @@ assert set(GROUPS) <= set(TABLE)
 PULSAR_KEYS: dict[str, tuple[Setting, Alias]] = {
     alias.key: (setting, alias) for setting in TABLE.values() for alias in setting.aliases
 }
-
-
-def _memory_of_the_machine() -> int:
-    """What is there, or what the container may use of it (cgroup v2)."""
-    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    try:
-        limit = Path("/sys/fs/cgroup/memory.max").read_text("ascii").strip()
-    except OSError:
-        return physical
-    return min(physical, int(limit)) if limit.isdecimal() else physical

@@ -2,6 +2,7 @@
 
 ack_journal      how acks reach the disk: those of one turn of the loop become one fact of the journal
 broadcast        broadcast groups: each member gets every message, from a cursor of its own
+delay_timer      the timer that wakes a subscription when a delayed message is due
 delayed          delayed delivery: puts messages aside until their time has come
 documents        what the catalog stores of a subscription beside its cursor: properties, resets, idle since
 ending           tells consumers of a terminated topic that they have acked everything

@@ -24,7 +24,8 @@ from milepost.errors import NotFound
 from milepost.positions.ranges import Range
 from milepost.storage.ledgers.entry import Entry
 from milepost.storage.ledgers.ledger import ReadPlan
-from milepost.storage.ledgers.paging import LoopDisk, NotInMemory
+from milepost.storage.ledgers.not_in_memory import NotInMemory
+from milepost.storage.ledgers.paging import LoopDisk
 
 logger = logging.getLogger(__name__)
 
@@ -161,7 +162,7 @@ class Feed:
     async def _bring(self, missing: NotInMemory, index: int) -> None:
         """What says where entries lie was not in memory."""
         try:
-            await missing.bring(self._reading.engine)
+            await self._reading.engine.bring(missing)
         except UNREADABLE as error:
             self._skip(index, error)
         finally:

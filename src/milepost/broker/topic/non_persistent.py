@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
+from milepost.broker.messages import chunk_search
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.producer_access import ProducerAccess
 from milepost.broker.topic.topic import Topic
@@ -96,6 +97,7 @@ class VolatileTopic(Topic):
             TopicRow(0, str(name), {}),
             Log(0, str(name), [], memory),
             access=ProducerAccess(None),
+            chunk_search=chunk_search,
             now_ms=now_ms,
             now_s=now_s,
             counters=counters,

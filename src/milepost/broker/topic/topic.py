@@ -15,20 +15,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
-from milepost.broker.limits.publish_rate import PublishThrottle
-from milepost.broker.limits.subscribe_rate import SubscribeGate
-from milepost.broker.limits.token_bucket import Throttle
-from milepost.broker.messages import chunk_search
-from milepost.broker.messages.chunked import ChunkedMessages, ChunkLimits
+from milepost.broker.messages.chunked import ChunkedMessages, ChunkLimits, ChunkSearch
 from milepost.broker.messages.compacted import Compacted, CompactionRuns
 from milepost.broker.messages.send_verdict import SendVerdict
 from milepost.broker.metrics.counters import Counters, error_name, wire_error_name
 from milepost.broker.metrics.histogram import ENTRY_SIZES, WRITE_TIMES_MS, Histogram
 from milepost.broker.metrics.rates import Rates
-from milepost.broker.peer import Peer
 from milepost.broker.policies.effective import DEFAULTS
-from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.dedup import Dedup
 from milepost.broker.topic.producer import Producer
 from milepost.broker.topic.producer_access import ProducerAccess
@@ -45,7 +40,6 @@ from milepost.errors import (
 from milepost.positions.ids import Position
 from milepost.positions.names import TopicName
 from milepost.positions.ranges import Range, joined
-from milepost.storage.catalog.catalog import TopicRow
 from milepost.storage.ledgers.entry import (
     BATCH,
     CHUNK,
@@ -55,12 +49,19 @@ from milepost.storage.ledgers.entry import (
     Block,
     NewEntry,
 )
-from milepost.storage.ledgers.log import Log
-from milepost.storage.ledgers.paging import NotInMemory, at_once
 from milepost.wire import replies
 from milepost.wire.events import PLAIN, ChunkInfo, Send
 from milepost.wire.metadata import entry_metadata
 from milepost.wire.scanners.encode import block_receipts, send_receipts
+
+if TYPE_CHECKING:
+    from milepost.broker.limits.publish_rate import PublishThrottle
+    from milepost.broker.limits.subscribe_rate import SubscribeGate
+    from milepost.broker.limits.token_bucket import Throttle
+    from milepost.broker.peer import Peer
+    from milepost.broker.subscription.subscription import Subscription
+    from milepost.storage.catalog.catalog import TopicRow
+    from milepost.storage.ledgers.log import Log
 
 # In the catalog's `doc` of a topic.
 CREATED_MS = "created_ms"
@@ -77,6 +78,7 @@ class Topic:
         log: Log,
         *,
         access: ProducerAccess[Producer],
+        chunk_search: ChunkSearch,
         dedup: Dedup | None = None,
         now_ms: Callable[[], int],
         now_s: Callable[[], float],
@@ -87,6 +89,7 @@ class Topic:
         self.name = TopicName.parse(row.name)
         self.log = log
         self.access = access
+        self._chunk_search = chunk_search
         self.dedup = dedup
         """None: duplicates are not looked for."""
         self.dedup_state_id: int | None = None
@@ -175,10 +178,8 @@ class Topic:
     def publish(self, producer: Producer, sends: Sequence[Send]) -> Publication:
         """Judge and number the sends, and send them to the journal as one block."""
         if not self.chunked.is_recalled and self._needs_recall(sends):
-            recall = partial(chunk_search.recall, self.log, self.recovered_end, self.chunked)
-            if self.log.must_wait:
-                raise NotInMemory(recall)
-            at_once(recall(self.log.here))
+            recall = partial(self._chunk_search.recall, self.log, self.recovered_end, self.chunked)
+            self.log.bring(recall)
         publication = Publication(producer)
         answers = publication.answers
         items: list[NewEntry] = []
@@ -453,10 +454,8 @@ class Topic:
         indexes = self.chunked.indexes_of(last_index)
         if indexes is None:
             position = Position(ledger_id, entry_id)
-            bring = partial(chunk_search.find_whole, self.log, self.chunked, position)
-            if self.log.must_wait:
-                raise NotInMemory(bring)
-            indexes = at_once(bring(self.log.here))
+            find = partial(self._chunk_search.find_whole, self.log, self.chunked, position)
+            indexes = self.log.bring(find)
         return indexes
 
     def chunk_ranges(self, ledger_id: int, entry_id: int) -> list[Range]:
@@ -468,10 +467,8 @@ class Topic:
         position = Position(ledger_id, entry_id)
         index = self._first_chunks.get(position)
         if index is None:
-            bring = partial(chunk_search.find_first, self.log, self._first_chunks, position)
-            if self.log.must_wait:
-                raise NotInMemory(bring)
-            index = at_once(bring(self.log.here))
+            find = partial(self._chunk_search.find_first, self.log, self._first_chunks, position)
+            index = self.log.bring(find)
         return index
 
     def _needs_recall(self, sends: Sequence[Send]) -> bool:

@@ -18,13 +18,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from milepost.client.messages.key_reader import CryptoKeyReader
 from milepost.client.policies import CompressionType
 from milepost.errors import CryptoError
 from milepost.wire import pulsar_pb2 as pb
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.padding import OAEP
+
+    from milepost.client.messages.key_reader import CryptoKeyReader
 
 DATA_KEY_SIZE: Final = 32
 NONCE_SIZE: Final = 12

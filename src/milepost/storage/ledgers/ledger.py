@@ -28,7 +28,8 @@ from milepost.storage.ledgers.entry import Block, Entry, decode_entries
 from milepost.storage.ledgers.heads import HEAD_SIZE, HeadPlace, HeadsPlan
 from milepost.storage.ledgers.loss import Loss, Shortage
 from milepost.storage.ledgers.mileposts import ROW_SIZE, FileBytes, Mileposts
-from milepost.storage.ledgers.paging import Disk, NotInMemory, must_wait
+from milepost.storage.ledgers.not_in_memory import NotInMemory
+from milepost.storage.ledgers.paging import Disk, must_wait
 from milepost.storage.ledgers.rebuild import rebuild
 from milepost.storage.ledgers.stretch import Stretch
 

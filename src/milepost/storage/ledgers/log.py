@@ -16,8 +16,8 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from milepost.errors import (
     CorruptData,
@@ -38,8 +38,11 @@ from milepost.storage.ledgers.entry import Block, Entry, NewEntry
 from milepost.storage.ledgers.heads import HeadsPlan
 from milepost.storage.ledgers.ledger import Ledger, LedgerRow, ReadPlan
 from milepost.storage.ledgers.mileposts import OFFSET_MAX, RELATIVE_INDEX_MAX, RELATIVE_TIME_MAX
-from milepost.storage.ledgers.paging import Disk, Here, must_wait
+from milepost.storage.ledgers.not_in_memory import NotInMemory
+from milepost.storage.ledgers.paging import Disk, Here, at_once, must_wait
 from milepost.storage.ledgers.stretch import Stretch
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -480,10 +483,12 @@ class Log:
         end_id = min(end_id, entry_id + entries_max)
         return ledger.plan_read(entry_id, end_id, size_max, files)
 
-    @property
-    def must_wait(self) -> bool:
-        """Must a step that finds something missing say so, and not read it?"""
-        return must_wait(self._owner.files)
+    def bring(self, search: Callable[[Disk], Coroutine[Any, Any, T]]) -> T:
+        """The result of a search that reads its files: at once, or as `NotInMemory` where the caller of
+        the step awaits it."""
+        if must_wait(self._owner.files):
+            raise NotInMemory(search)
+        return at_once(search(self.here))
 
     @property
     def here(self) -> Here:

@@ -5,7 +5,7 @@ steps, and now and then a step finds that a milepost, or what ties a chunk to it
 Then it raises `NotInMemory`, before it has changed anything. Its caller awaits what is missing, which a
 file thread brings, and takes the step again:
 
-    step ──▶ NotInMemory ──▶ await bring(disk) ──▶ the same step ──▶ done
+    step ──▶ NotInMemory ──▶ await disk.bring(missing) ──▶ the same step ──▶ done
 
     index = await disk.look(lambda: log.index_at(time_ms))      # a caller that can wait
     with files.strictly(): ...                                  # one that catches `NotInMemory` itself
@@ -19,11 +19,12 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from milepost.storage.files import AppendFile, Files
+from milepost.storage.ledgers.not_in_memory import NotInMemory
 
 T = TypeVar("T")
 
@@ -32,25 +33,6 @@ BLOCK_SIZE: Final = 64 * 1024
 BLOCKS_MAX: Final = 256
 # A step that was stopped so often needs more at once than is kept; it is let go to the disk.
 LOOKS_MAX: Final = 100
-
-
-class NotInMemory(Exception):
-    """A step needs something that is on disk only, and has changed nothing."""
-
-    def __init__(self, bring: Callable[[Disk], Awaitable[object]]) -> None:
-        super().__init__("not in memory")
-        self.bring = bring
-        """Brings it; when that is done the step will find it."""
-
-    @classmethod
-    def all_of(cls, missing: Sequence[NotInMemory]) -> NotInMemory:
-        """What several steps need."""
-
-        async def bring(disk: Disk) -> None:
-            for one in missing:
-                await one.bring(disk)
-
-        return cls(bring)
 
 
 class Disk(ABC):
@@ -63,6 +45,11 @@ class Disk(ABC):
     @abstractmethod
     async def look(self, step: Callable[[], T]) -> T:
         """Take a step, bringing what it lacks."""
+
+    async def bring(self, missing: NotInMemory) -> None:
+        """Bring what a step lacked."""
+        for bring in missing.brings:
+            await bring(self)
 
 
 class LoopDisk(Disk):
@@ -79,7 +66,7 @@ class LoopDisk(Disk):
                 with self.loop_files.strictly():
                     return step()
             except NotInMemory as missing:
-                await missing.bring(self)
+                await self.bring(missing)
         return step()
 
 

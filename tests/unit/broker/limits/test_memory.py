@@ -10,8 +10,9 @@ from stage.heard import answers, got
 from stage.stage import Stage
 from stage.talk import SHARED, produce, subscribe
 
-from milepost.broker.limits.memory import Pressure
+from milepost.broker.limits.memory import Pressure, memory_limit
 from milepost.broker.settings.setting import KIB, MIB
+from milepost.broker.settings.settings import Settings
 from milepost.testing.peer import RecordingPeer
 
 MakeStage = Callable[..., Stage]
@@ -24,6 +25,11 @@ def stage(make_stage: MakeStage) -> Stage:
     stage.broker.pressure._unstored_size_max = 64 * KIB
     stage.broker.pressure._unsent_size_max = 32 * KIB
     return stage
+
+
+def test_memory_is_bounded_without_being_told() -> None:
+    assert memory_limit(Settings(max_memory=512 * MIB)) == 512 * MIB
+    assert 16 * MIB < memory_limit(Settings()) < 2**50
 
 
 def test_bounds_are_parts_of_the_memory(make_stage: MakeStage) -> None:

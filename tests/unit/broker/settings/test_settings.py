@@ -132,11 +132,6 @@ def test_clients_are_told_a_host_they_can_reach(host: str, advertised: str, told
     assert Settings(host=host, advertised_address=advertised).advertised_host == told
 
 
-def test_memory_is_bounded_without_being_told() -> None:
-    assert Settings(max_memory=512 * MIB).memory_limit == 512 * MIB
-    assert 16 * MIB < Settings().memory_limit < 2**50
-
-
 def test_kinds_fit_their_values() -> None:
     """A size or a duration in a plain count would be read without its unit."""
     for name, setting in TABLE.items():

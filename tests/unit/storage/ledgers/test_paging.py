@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Coroutine
-from typing import TypeVar, cast
+from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 
 from milepost.storage.files import Files
+from milepost.storage.ledgers.not_in_memory import NotInMemory
 from milepost.storage.ledgers.paging import (
     BLOCK_SIZE,
     BLOCKS_MAX,
@@ -16,7 +17,6 @@ from milepost.storage.ledgers.paging import (
     Here,
     LoopDisk,
     LoopFiles,
-    NotInMemory,
     at_once,
     must_wait,
 )
@@ -130,8 +130,7 @@ def test_what_several_steps_lack_is_brought_together(disk: Threads) -> None:
         with files.strictly(), pytest.raises(NotInMemory) as caught:
             files.read("f", number * BLOCK_SIZE, 1)
         missing.append(caught.value)
-    bring = NotInMemory.all_of(missing).bring(disk)
-    at_once(cast("Coroutine[object, object, object]", bring))
+    at_once(disk.bring(NotInMemory.all_of(missing)))
     with files.strictly():
         assert files.read("f", 0, BLOCK_SIZE + 1) == CONTENT[: BLOCK_SIZE + 1]
 

@@ -8,7 +8,7 @@ from milepost.broker.auth.operations import Operation
 from milepost.broker.connection.handlers.registry import Work, handles
 from milepost.broker.dispatch.consumer import NO_EPOCH
 from milepost.positions import signed64
-from milepost.storage.ledgers.paging import NotInMemory
+from milepost.storage.ledgers.not_in_memory import NotInMemory
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.commands import Kind
 from milepost.wire.events import WireId
