@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from milepost.broker.topic.dedup import Dedup, Verdict
+from milepost.broker.messages.send_verdict import SendVerdict
+from milepost.broker.topic.dedup import Dedup
 from milepost.errors import CorruptData
 from milepost.wire.events import ChunkInfo
 
-NEW, DUPLICATE, UNKNOWN = Verdict.NEW, Verdict.DUPLICATE, Verdict.UNKNOWN
+NEW, DUPLICATE, UNKNOWN = SendVerdict.NEW, SendVerdict.DUPLICATE, SendVerdict.UNKNOWN
 
 
 # ── the verdict against a twin ────────────────────────────────────────────────────────────────────
@@ -33,7 +34,7 @@ class Twin:
         self.persisted: set[int] = set()
         self.must_resend = False
 
-    def judge(self, lowest: int, highest: int) -> Verdict:
+    def judge(self, lowest: int, highest: int) -> SendVerdict:
         if any(known >= lowest for known in self.persisted):
             return DUPLICATE
         if self.must_resend or any(known >= lowest for known in self.pushed):

@@ -37,7 +37,8 @@ Upstream looks at last chunks only, and stores the others of every resend again.
 **Forgetting.** A producer that is gone for long is forgotten, and may count from 0 again. Forgetting must be
 durable before the producer can see it: if a crash brought the old ids back, the broker would take its new
 messages for duplicates. So `let_go` leaves a producer out of snapshots while its ids still count, and
-`forget_let_go` forgets it once such a snapshot is durable.
+`forget_let_go` forgets it once such a snapshot is durable. It is the same with those that make room for
+others: they are let go when one more comes than are kept, and forgotten by the next checkpoint.
 
 Bytes of a snapshot:
 
@@ -51,6 +52,8 @@ Bytes of a snapshot:
 from __future__ import annotations
 
 import zlib
+from itertools import islice
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from milepost.broker.messages.send_verdict import SendVerdict
@@ -60,8 +63,10 @@ from milepost.wire.events import ChunkInfo
 
 VERSION: Final = 1
 
-# Producers remembered. Past it the one that is gone for longest is forgotten.
+# Producers kept. Past it the one that is gone for longest is let go. As many may wait to be forgotten.
 PRODUCERS_MAX: Final = 10_000
+# One in so many is let go before the rest of the broker is asked for a checkpoint that forgets them.
+_CROWDED: Final = 100
 
 # The id of nothing: what `last_sequence_id` answers for a name never seen.
 NO_SEQUENCE_ID: Final = -1
@@ -150,9 +155,9 @@ class _Producer:
 class Dedup:
     """The sequence ids of one topic's producers."""
 
-    __slots__ = ("_inactive", "_let_go", "_producers", "_producers_max")
+    __slots__ = ("_inactive", "_leaving", "_let_go", "_producers", "_producers_max")
 
-    # By producer name.  Invariant: at most `_producers_max`.
+    # By producer name.  Invariant: at most twice `_producers_max`, for those that are let go.
     _producers: dict[str, _Producer]
 
     # Names of producers that are not connected and since when, in seconds of a clock that does not
@@ -160,8 +165,13 @@ class Dedup:
     # Invariant: all of them are in `_producers`.
     _inactive: dict[str, float]
 
-    # Names of producers that snapshots leave out.  Invariant: all of them are in `_inactive`.
-    _let_go: set[str]
+    # The same for producers that snapshots leave out.
+    # Invariant: all of them are in `_producers`, none in `_inactive`.
+    _let_go: dict[str, float]
+
+    # Of these, those that the snapshot leaves out which is to become durable: a producer that is let go
+    # later may be in it.  Invariant: all of them are in `_let_go`.
+    _leaving: set[str]
 
     def __init__(self, *, producers_max: int = PRODUCERS_MAX) -> None:
         """Nothing known: right for a topic that begins to look for duplicates now. Ids of entries
@@ -169,7 +179,8 @@ class Dedup:
         assert producers_max > 0, producers_max
         self._producers = {}
         self._inactive = {}
-        self._let_go = set()
+        self._let_go = {}
+        self._leaving = set()
         self._producers_max = producers_max
 
     # ── a send's way ──────────────────────────────────────────────────────────────────────────
@@ -246,36 +257,49 @@ class Dedup:
         if state is None:
             state = self._open(producer)
         state.must_resend = False
-        self._inactive.pop(producer, None)
-        self._let_go.discard(producer)
+        if producer in self._let_go:
+            self._make_room(1)  # it is kept again
+        self._return(producer)
 
     def closed(self, producer: str, now: float) -> None:
         """A producer is gone. What it sent may still be on its way."""
         if producer in self._producers:
-            self._inactive.pop(producer, None)
-            self._let_go.discard(producer)
+            self._return(producer)
             self._inactive[producer] = now
 
     def let_go(self, gone_since: float) -> bool:
         """Leave the producers that are gone since then, or longer, out of snapshots. Return whether
-        there are any."""
+        the next one leaves out any, these or those that made room."""
+        going: list[str] = []
         for producer, since in self._inactive.items():
             if since > gone_since:
                 break
             if self.is_settled(producer):
-                self._let_go.add(producer)
-        return bool(self._let_go)
+                going.append(producer)
+        for producer in going:
+            self._let_go[producer] = self._inactive.pop(producer)
+        self._leaving = set(self._let_go)
+        return bool(self._leaving)
 
     def forget_let_go(self) -> int:
-        """Forget those that snapshots leave out: such a snapshot is durable. Return how many."""
-        count = len(self._let_go)
-        for producer in list(self._let_go):
+        """Forget those that were let go before: a snapshot without them is durable. Return how many."""
+        count = len(self._leaving)
+        for producer in list(self._leaving):
             self._forget(producer)
         return count
 
     def keep_let_go(self) -> None:
-        """Put those that were let go into snapshots again."""
+        """Put those that were let go into snapshots again, as many as are kept."""
+        gone = [*self._let_go.items(), *self._inactive.items()]
+        self._inactive = dict(sorted(gone, key=itemgetter(1)))
         self._let_go.clear()
+        self._leaving.clear()
+        self._make_room(0)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Did so many make room for others that it is time to forget them?"""
+        return len(self._let_go) > self._producers_max // _CROWDED
 
     def last_sequence_id(self, producer: str) -> int:
         """What PRODUCER_SUCCESS says: the highest id pushed, -1 for a name never seen.
@@ -298,9 +322,8 @@ class Dedup:
         """What is persisted, as bytes. `end_index` is the end of the log whose entries have all
         been reported; those from it on are to be replayed on top."""
         out = bytearray([VERSION])
-        connected = self._producers.keys() - self._inactive.keys()
-        gone = [name for name in self._inactive if name not in self._let_go]
-        names = [*gone, *sorted(connected)]
+        connected = self._producers.keys() - self._inactive.keys() - self._let_go.keys()
+        names = [*self._inactive, *sorted(connected)]
         for number in (end_index, len(names)):
             write_varint(out, number)
         for name in names:
@@ -361,9 +384,11 @@ class Dedup:
 
     def check(self) -> None:
         """Assert every `Invariant:` above."""
-        assert len(self._producers) <= self._producers_max, len(self._producers)
+        assert len(self._producers) <= 2 * self._producers_max, len(self._producers)
         assert self._inactive.keys() <= self._producers.keys(), self._inactive
-        assert self._let_go <= self._inactive.keys(), self._let_go
+        assert self._let_go.keys() <= self._producers.keys(), self._let_go
+        assert not self._let_go.keys() & self._inactive.keys(), self._let_go
+        assert self._leaving <= self._let_go.keys(), self._leaving
         for name, state in self._producers.items():
             assert state.persisted <= state.pushed, name
             if not state.unsettled_count:
@@ -374,27 +399,45 @@ class Dedup:
 
     def _open(self, producer: str) -> _Producer:
         """A name seen for the first time, connected."""
-        if len(self._producers) >= self._producers_max:
-            longest_gone = next(iter(self._inactive), None)
-            if longest_gone is None:
-                raise ProducerBusy(
-                    f"producer {producer}: {self._producers_max} producers are connected, "
-                    "and the sequence ids of no more are kept"
-                )
-            self._forget(longest_gone)
+        self._make_room(1)
+        kept_count = len(self._producers) - len(self._let_go)
+        if kept_count >= self._producers_max or len(self._producers) >= 2 * self._producers_max:
+            raise ProducerBusy(
+                f"producer {producer}: {self._producers_max} producers are connected or wait for the "
+                "disk, and the sequence ids of no more are kept"
+            )
         state = self._producers[producer] = _Producer()
         return state
 
+    def _make_room(self, count: int) -> None:
+        """Let go those that are gone for longest, until so many more can be kept."""
+        over = len(self._producers) - len(self._let_go) + count - self._producers_max
+        if over > 0:
+            for producer in self._settled_gone(over):
+                self._let_go[producer] = self._inactive.pop(producer)
+
+    def _settled_gone(self, count: int) -> list[str]:
+        """So many of the producers that are gone for longest; none with sends on their way."""
+        return list(islice(filter(self.is_settled, self._inactive), count))
+
+    def _return(self, producer: str) -> None:
+        """A producer is not gone, and in snapshots."""
+        self._inactive.pop(producer, None)
+        self._let_go.pop(producer, None)
+        self._leaving.discard(producer)
+
     def _forget(self, producer: str) -> None:
-        self._let_go.discard(producer)
-        del self._inactive[producer]
+        self._return(producer)
         del self._producers[producer]
 
     def _remember(self, producer: str, now: float) -> _Producer:
-        """A name of the past: known, and not connected."""
+        """A name of the past: known, and not connected. To make room for it, the one that is gone for
+        longest is forgotten at once: the same snapshot and entries will forget it again."""
         state = self._producers.get(producer)
         if state is None:
-            state = self._open(producer)
+            if len(self._producers) >= self._producers_max:
+                self._forget(next(iter(self._inactive)))
+            state = self._producers[producer] = _Producer()
         self.closed(producer, now)
         return state
 

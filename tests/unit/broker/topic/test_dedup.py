@@ -316,26 +316,108 @@ def test_a_producer_that_comes_back_is_not_let_go(leaves_again: bool) -> None:
     assert dedup.last_sequence_id("p") == 9
 
 
-def test_one_that_is_let_go_can_make_room() -> None:
+def test_one_that_is_let_go_makes_room_and_is_forgotten_with_the_others() -> None:
     dedup = Dedup(producers_max=1)
     store(dedup, 9)
     dedup.closed("p", 0)
     assert dedup.let_go(0)
     dedup.opened("q")
     dedup.check()
-    assert dedup.forget_let_go() == 0
+    assert dedup.last_sequence_id("p") == 9
+    assert dedup.forget_let_go() == 1
+    dedup.check()
 
 
 def test_past_the_maximum_the_one_gone_for_longest_makes_room() -> None:
     dedup = Dedup(producers_max=2)
     for at, name in enumerate("ab"):
         dedup.judge(name, 7)
+        dedup.persisted(name, 7)
         dedup.closed(name, at)
     dedup.opened("c")
     dedup.check()
+    assert dedup.is_crowded
+    assert let_go(dedup, -1) == 1
+    assert not dedup.is_crowded
     assert [dedup.last_sequence_id(name) for name in "abc"] == [-1, 7, -1]
-    dedup.persisted("a", 7)  # a late word about somebody forgotten
+    dedup.persisted("a", 7)  # a late word about a producer that is forgotten
     assert dedup.last_sequence_id("a") == -1
+
+
+def test_room_is_not_made_by_a_producer_whose_sends_are_on_their_way() -> None:
+    dedup = Dedup(producers_max=2)
+    dedup.judge("a", 7)
+    dedup.closed("a", 0)
+    dedup.judge("b", 7)
+    dedup.persisted("b", 7)
+    dedup.closed("b", 1)
+    dedup.opened("c")
+    dedup.check()
+    assert let_go(dedup, -1) == 1
+    assert [dedup.last_sequence_id(name) for name in "ab"] == [7, -1]
+    with pytest.raises(ProducerBusy, match="producer d: 2 producers"):
+        dedup.opened("d")
+
+
+@pytest.mark.parametrize("is_durable", [False, True])
+def test_a_crash_does_not_bring_back_ids_of_a_producer_that_counts_from_0_again(
+    is_durable: bool,
+) -> None:
+    """It made room for another one. Until that is durable its ids count, or they would count after a
+    crash only, and what it stored meanwhile would hide what it sends next."""
+    dedup = Dedup(producers_max=1)
+    store(dedup, 9)
+    kept = dedup.snapshot(1)
+    dedup.closed("p", 0)
+    dedup.opened("q")
+    assert dedup.let_go(-1)
+    if is_durable:
+        kept = dedup.snapshot(1)
+        dedup.forget_let_go()
+    dedup.closed("q", 1)
+    dedup.opened("p")
+    stored: list[int] = []
+    for sequence_id in range(3):
+        if dedup.judge("p", sequence_id) is NEW:
+            dedup.persisted("p", sequence_id)
+            stored.append(sequence_id)
+    assert stored == ([0, 1, 2] if is_durable else [])
+    # The broker is killed, and reads what is on disk.
+    again, _ = Dedup.restore(kept, 5, producers_max=1)
+    for sequence_id in stored:
+        again.replay("p", sequence_id, now=5)
+    assert again.last_sequence_id("p") == dedup.last_sequence_id("p")
+    again.opened("p")
+    assert again.judge("p", 3) is (NEW if is_durable else DUPLICATE)
+
+
+def test_one_that_was_let_go_behind_a_snapshot_is_not_forgotten_with_it() -> None:
+    dedup = Dedup(producers_max=2)
+    for at, name in enumerate("ab"):
+        dedup.judge(name, 7)
+        dedup.persisted(name, 7)
+        dedup.closed(name, at)
+    assert dedup.let_go(0)  # a
+    dedup.opened("c")
+    dedup.opened("d")  # makes b go
+    dedup.check()
+    assert dedup.forget_let_go() == 1
+    assert [dedup.last_sequence_id(name) for name in "ab"] == [-1, 7]
+    dedup.keep_let_go()
+    dedup.check()
+    assert let_go(dedup, -1) == 1
+
+
+def test_no_more_are_let_go_than_are_kept() -> None:
+    """As long as no checkpoint succeeds."""
+    dedup = Dedup(producers_max=2)
+    for name in "abcd":
+        dedup.opened(name)
+        dedup.closed(name, 0)
+    dedup.check()
+    with pytest.raises(ProducerBusy, match="producer e"):
+        dedup.opened("e")
+    dedup.check()
 
 
 def test_when_all_are_connected_the_next_one_is_refused() -> None:

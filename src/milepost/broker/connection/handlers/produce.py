@@ -176,6 +176,8 @@ def _admit(session: Session, command: pb.CommandProducer, made: Producer) -> Adm
     topic = made.topic
     if topic.dedup is not None:
         topic.dedup.opened(made.name)
+        if topic.dedup.is_crowded:
+            session.broker.housekeeping.forget_producers()
     epoch = signed64(command.topic_epoch) if command.HasField("topic_epoch") else None
     admission = topic.access.admit(made, made.mode, epoch)
     if admission.error is not None:
