@@ -1,4 +1,4 @@
-"""A broker's start: the data directory is recovered, the broker made of it, and its ports opened."""
+"""Starts a broker: recovers its data directory and opens its ports."""
 
 from __future__ import annotations
 

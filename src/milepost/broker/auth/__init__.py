@@ -1,4 +1,4 @@
-"""Who is there, and what may they do.
+"""Authentication and authorisation: who the client is, and what it may do.
 
 Authentication turns credentials into a role (`tokens.py`, `passwords.py`, `certificates.py`);
 authorisation judges a role's operation on a tenant, namespace or topic (`authorizer.py`, by the grants

@@ -1,7 +1,7 @@
 """Limits: how much may pass, be held or be asked for, and who waits when it is too much.
 
 connection_limits    how many connections there may be, in all and from one address
-memory               the memory limit of the broker: pauses connections when it is reached
+memory               the memory limit of the broker: pauses senders, and closes stalled consumers
 publish_rate         publish rate limits: pauses the connections of producers that are too fast
 resource_groups      rate limits that all topics of several namespaces share
 subscribe_rate       subscribe rate limits: how often one consumer may come back within a period

@@ -1,4 +1,4 @@
-"""The memory limit of the broker: pauses connections when it is reached.
+"""The memory limit of the broker: pauses senders, and closes stalled consumers.
 
 What comes in faster than checkpoints store it waits in the senders' sockets: they are not read. What goes
 out slower than it is dispatched is bounded a connection, and in all: when all of it is too much, those

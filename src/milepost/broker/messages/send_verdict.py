@@ -1,4 +1,4 @@
-"""The verdict on a send: is it stored already?
+"""The verdict on a send: new, duplicate, or unknown.
 
 Deduplication judges by sequence ids, chunked messages by uuid and chunk id; both answer with one of these.
 """

@@ -16,6 +16,6 @@ tokens               `milepost tokens`: makes keys, signs and checks tokens
 topic_messages       `milepost topics`: peek, examine, ids by index and time, sizes
 topic_placement      `milepost topics`: replication and offloading; `milepost non-persistent`
 topic_subscriptions  `milepost topics`: create, delete, skip, expire and reset subscriptions
-topics               `milepost topics`: list, create, delete, partitions, stats, unload, terminate
+topics               `milepost topics`: list, create, delete, partitions, stats, lookup, unload, compact
 topics_group         the table of all commands of `milepost topics`
 """

@@ -1,4 +1,4 @@
-"""`milepost topics`: list, create, delete, partitions, stats, unload, terminate.
+"""`milepost topics`: list, create, delete, partitions, stats, lookup, unload, compact.
 
 Commands, options and output are pulsar-admin's, so that a script moves over by the program's name.
 New are `-o`, `--dry-run` where something would be lost, indexes beside ids, and exit codes. Here are

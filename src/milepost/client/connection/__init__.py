@@ -3,7 +3,7 @@
 auth         authentication of the client: token, basic, TLS certificate
 backoff      how long to wait before the next attempt to connect
 connection   one socket to a broker: requests, their answers, frames to producers and consumers
-context      what all parts of one client share: lookup, clock, counters, memory limit
+context      what all parts of one client share: lookup, clock, timeouts, and the check for forks
 endpoint     the addresses, TLS and credentials of a broker, as one checked value for every tool
 link         connects a producer or consumer to its broker, and connects it again
 lookup       asks which broker serves a topic, how many partitions it has, which topics there are

@@ -1,4 +1,4 @@
-"""What all parts of one client share: lookup, clock, counters, memory limit.
+"""What all parts of one client share: lookup, clock, timeouts, and the check for forks.
 
 Also the guard against two mistakes that would end in a hang: using a client on another event loop than
 its own, and using it in a process that was forked after it was made.

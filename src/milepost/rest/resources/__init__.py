@@ -4,14 +4,14 @@ auth_policies      the `auth_policies` inside the policies document of a namespa
 backlogs           the backlog of a subscription, analysed
 broker_config      the settings of the broker: shown, and changed while it runs
 broker_stats       the stats of all open topics and namespaces of a broker
-brokers            lists brokers; health, readiness, version
-bundles            the bundles of a namespace, and unloading or clearing them
+brokers            lists brokers; health, readiness, version, leader
+bundles            the bundles of a namespace: lists, splits, unloads and clears them
 clusters           clusters: there is one, and this broker is it
 compaction         starts the compaction of a topic, and shows its state
 cursors            resets in upstream's own paths, by time and by position
 internal_info      what the catalog knows of a topic: ledgers, cursors, creation
 lookup             HTTP lookup: which broker serves a topic
-maintenance        unloads, terminates, truncates and trims topics; sizes of backlogs
+maintenance        unloads, terminates, truncates and trims topics; lost entries; sizes of backlogs
 message_ids        message ids by index and back (PIP-415), by time, and the last one
 messages           peeks: messages by id, by count, and the next ones of a subscription
 namespaces         lists, creates, shows and deletes namespaces

@@ -1,4 +1,4 @@
-"""Lists brokers; health, readiness, version."""
+"""Lists brokers; health, readiness, version, leader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bundles of a namespace, and unloading or clearing them.
+"""The bundles of a namespace: lists, splits, unloads and clears them.
 
 Upstream divides a namespace among brokers by ranges of hashes (`broker/directory/bundles.py`); here one
 broker has all of them. A range that is no bundle is a 412, as there.

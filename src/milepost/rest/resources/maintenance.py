@@ -1,4 +1,4 @@
-"""Unloads, terminates, truncates and trims topics; sizes of backlogs."""
+"""Unloads, terminates, truncates and trims topics; lost entries; sizes of backlogs."""
 
 from __future__ import annotations
 
