@@ -152,7 +152,13 @@ def test_partitions(sh: Shell) -> None:
 def test_a_chunked_message_is_one(sh: Shell) -> None:
     large = b"x" * 6_000_000
     sh("produce", "large", "--chunking", "-D", "\\0", given=large)
-    assert sh("consume", "large", "-e", "-f", "%s %I\\n").split()[0] == str(len(large))
+    shown = sh("consume", "large", "-e", "-f", "%s %I\\n")
+    size, name = shown.split()
+    assert size == str(len(large))
+    for part in (name, *name.split(";"), "index:0", "index:1"):
+        assert sh("consume", "large", "-e", "-f", "%s %I\\n", "--from", part) == shown, part
+    (row,) = sh("peek", "large").splitlines()[1:]
+    assert row.endswith(f"x… ({len(large)} bytes)")
 
 
 def test_compression(sh: Shell) -> None:

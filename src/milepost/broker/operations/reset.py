@@ -21,7 +21,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from milepost.broker.limits.subscription_limits import Limits
 from milepost.broker.messages.addresses import start_index, start_index_at
@@ -44,7 +44,7 @@ from milepost.errors import (
 from milepost.positions.ids import MessageId
 from milepost.positions.labels import check_label
 from milepost.positions.names import TopicName
-from milepost.storage.ledgers.entry import CHUNK
+from milepost.storage.ledgers.entry import CHUNK, LAST_CHUNK
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from milepost.broker.topic.topic import Topic
 
 EARLIEST, LATEST = "earliest", "latest"
+
+# How far behind a chunk the last one of its message is looked for: other messages may lie between.
+LAST_CHUNK_WITHIN: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +234,8 @@ def resolve(
         return _resolve_id(topic, cursor, target.id, after=after, exact=exact)
     if target.index is None:
         index, note = _resolve_amount(cursor, target, was, after=after)
-        return (index, note) if note else (_beginning(topic, index), "")
-    index = target.index + after
+        return (index, note) if note else _whole(topic, index)
+    index = _behind(topic, target.index) if after else target.index
     if not 0 <= index <= end:
         raise IndexNotFound(f"{topic.name}: a reset to index {index}; {_what_is_there(cursor)}")
     if index < first:
@@ -241,8 +244,7 @@ def resolve(
                 f"{topic.name}: index {index} is no longer retained; {_what_is_there(cursor)}"
             )
         return first, f"index {index} is no longer retained; the first is {first}"
-    begins = _beginning(topic, index)
-    return begins, "" if begins == index else f"index {index} is part of a chunked message"
+    return _whole(topic, index)
 
 
 def _resolve_amount(cursor: Cursor, target: Target, was: int, *, after: bool) -> tuple[int, str]:
@@ -271,9 +273,8 @@ def _resolve_id(
         index = _clamp(topic.log.index_from(position), cursor)
         last = topic.log.last_position()
         if position.ledger_id >= 0 and (last is None or position > last):
-            raise IndexNotFound(
-                f"{topic.name}: id {message_id} is behind the last, {last}"
-            ) from None
+            there = f"is behind the last, {last}" if last else "is not there; it has no messages"
+            raise IndexNotFound(f"{topic.name}: id {message_id} {there}") from None
         if exact or is_foreign(topic, position.ledger_id):
             raise IndexNotFound(
                 f"{topic.name}: id {message_id} is not there; {_ids_there(topic, cursor)}"
@@ -284,9 +285,10 @@ def _resolve_id(
             f"{topic.name}: id {message_id}, but its entry has {end - first} messages"
         )
     if after and flags & CHUNK:
-        return _clamp(end, cursor), ""
+        return _whole(topic, _clamp(_behind(topic, first), cursor))
     if after:
-        return _clamp(end if batch_index < 0 else first + batch_index + 1, cursor), ""
+        behind = end if batch_index < 0 else first + batch_index + 1
+        return _whole(topic, _clamp(behind, cursor))
     index = start_index(topic, *position, batch_index=batch_index)
     return _clamp(index, cursor), ""
 
@@ -307,13 +309,34 @@ def _ids_there(topic: Topic, cursor: Cursor) -> str:
     return f"there are {first} to {last}"
 
 
-def _beginning(topic: Topic, index: int) -> int:
-    """Where the message begins that the index is part of: elsewhere only if it is chunked."""
+def _whole(topic: Topic, index: int) -> tuple[int, str]:
+    """Where the message begins that the index is part of; with a note if it is chunked and that is
+    elsewhere."""
     if index < topic.log.end_index:
         position, _, _, flags = topic.log.locate(index)
         if flags & CHUNK:
-            return max(topic.first_chunk_index(*position), topic.log.first_index)
-    return index
+            begins = max(topic.first_chunk_index(*position), topic.log.first_index)
+            if begins != index:
+                return begins, f"index {index} is part of a chunked message"
+    return index, ""
+
+
+def _behind(topic: Topic, index: int) -> int:
+    """Behind the message that the index is part of: behind its last chunk, if it is chunked."""
+    log = topic.log
+    if not log.first_index <= index < log.end_index:
+        return index + 1
+    position, _, _, flags = log.locate(index)
+    if not flags & CHUNK:
+        return index + 1
+    first = topic.first_chunk_index(*position)
+    at, until = index, min(log.end_index, index + LAST_CHUNK_WITHIN)
+    while at < until:
+        position, span, _, flags = log.locate(at)
+        if flags & LAST_CHUNK and topic.first_chunk_index(*position) == first:
+            return span.end_index
+        at = span.end_index
+    return index + 1  # the message was never finished
 
 
 def _clamp(index: int, cursor: Cursor) -> int:

@@ -227,9 +227,17 @@ def terminate(topic: str) -> None:
 @click.command(cls=RemoteCommand, help="The same for every partition.")
 @TOPIC
 def partitioned_terminate(topic: str) -> None:
+    from milepost.admin import Refused
+
     with connection().admin() as admin:
-        for number, last in admin.terminate_partitioned_topic(topic).items():
-            click.echo(f"Topic {topic}-partition-{number} successfully terminated at {last}")
+        try:
+            ends = admin.terminate_partitioned_topic(topic)
+        except Refused:
+            # A broker says the same of a topic without partitions and of one that does not exist.
+            admin.get_stats(topic)
+            raise
+    for number, last in ends.items():
+        click.echo(f"Topic {topic}-partition-{number} successfully terminated at {last}")
 
 
 @click.command(cls=RemoteCommand, help="Rates, sizes, producers, subscriptions, consumers.")

@@ -21,7 +21,7 @@ import click
 
 from milepost.cli.connection.connection import connection
 from milepost.cli.connection.remote import RemoteCommand
-from milepost.cli.exits import CommandFailed
+from milepost.cli.exits import CommandFailed, Exit
 from milepost.cli.messages.messaging_client import run, together
 from milepost.cli.messages.peek import end_index, first_chunk_id, index_of, not_there, partitions_of
 from milepost.cli.messages.templates import compile_template, json_line
@@ -161,7 +161,7 @@ def _begin(admin: Admin, topic: str, place: Place) -> MessageId:
     if place.kind is Kind.LATEST:
         return LATEST
     if place.message_id is not None:
-        return place.message_id
+        return _begin_at_id(admin, topic, place.message_id)
     if place.kind is Kind.TIME:
         return admin.get_message_id_by_timestamp(topic, place.number)
     index = index_of(admin, topic, place)
@@ -173,6 +173,24 @@ def _begin(admin: Admin, topic: str, place: Place) -> MessageId:
             raise not_there(topic, index, end) from None
         return LATEST  # the next that is published
     return first_chunk_id(admin, topic, at) if at.entry_id >= 0 > at.batch_index else at
+
+
+def _begin_at_id(admin: Admin, topic: str, at: MessageId) -> MessageId:
+    """The id, or that of the first chunk of the message that it names: a reader that begins behind
+    that never sees the message. What has expired is left to the broker: it begins with what is kept."""
+    from milepost.admin import Missing
+
+    if at.position in (EARLIEST.position, LATEST.position):
+        return at
+    try:
+        return first_chunk_id(admin, topic, at)
+    except Missing:
+        last = admin.get_last_message_id(topic)
+        if at.position > last.position:
+            there = f"the last is {last}" if last.entry_id >= 0 else "it has no messages"
+            text = f"{topic}: there is no id {at}; {there}"
+            raise CommandFailed(text, Exit.NOT_FOUND) from None
+        return at
 
 
 async def print_all(client: Client, partitions: list[str], wanted: Wanted, out: BinaryIO) -> None:

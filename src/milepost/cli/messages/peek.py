@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from milepost.admin import Admin, StoredMessage
     from milepost.positions.ids import MessageId
 
+# Of a payload a table shows so many bytes; `-o json`, `-o csv` and `milepost consume` print all.
+BRIEF_BYTES = 1000
+
 
 @click.command(cls=RemoteCommand)
 @click.argument("topic")
@@ -64,11 +67,17 @@ def peek(topic: str, subscription: str | None, begin: str | None, count: int) ->
                 one.index,
                 str(one.message_id),
                 one.key,
-                one.data.decode("utf-8", "backslashreplace"),
+                in_brief(one.data),
             )
             for one in found
         ],
     )
+
+
+def in_brief(data: bytes) -> str:
+    """A payload for people: a long one by its beginning and its size."""
+    text = data[:BRIEF_BYTES].decode("utf-8", "backslashreplace")
+    return text if len(data) <= BRIEF_BYTES else f"{text}… ({len(data)} bytes)"
 
 
 def partitions_of(admin: Admin, topic: str) -> list[str]:

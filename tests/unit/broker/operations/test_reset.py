@@ -78,6 +78,9 @@ def at(text: str) -> Target:
         (at("1:1:-1:3"), True, 5),
         (at("1:4"), False, 7),  # the last chunk: where the message begins
         (at("1:4"), True, 9),
+        (at("1:3"), False, 7),  # and so the first
+        (at("1:3"), True, 9),
+        (Target(index=7), True, 9),
         (at("-1:-1"), False, 0),
     ],
 )
@@ -107,6 +110,36 @@ def test_an_index_in_a_chunked_message_means_its_beginning(subscription: Subscri
     found = move(subscription, Target(index=8))
     assert found.to == 7
     assert "index 8" in found.note
+
+
+@pytest.mark.parametrize("target", [Target(last=1), Target(by=6)])
+def test_an_amount_that_ends_in_a_chunked_message_means_its_beginning(
+    subscription: Subscription, target: Target
+) -> None:
+    found = move(subscription, target)
+    assert (found.to, found.note) == (7, "index 8 is part of a chunked message")
+
+
+def test_behind_a_chunk_is_behind_its_message_also_where_others_lie_between(stage: Stage) -> None:
+    topic = stage.topic()
+    subscription = stage.subscription(topic)
+    one, other = stage.producer(topic, "one"), stage.producer(topic, "other")
+    stage.publish(one, chunk(0, 0, 2))
+    stage.publish(other, message(0))
+    stage.publish(one, chunk(0, 1, 2))
+    stage.publish(other, chunk(1, 0, 2))  # never finished
+    stage.publish(other, message(2))
+    # Behind 1 a message goes on that began at 0: it is delivered whole, and 1 again.
+    for index, behind in ((0, 3), (1, 0), (2, 3), (3, 4), (4, 5)):
+        assert move(subscription, Target(index=index), after=True).to == behind
+        target = at(str(topic.log.locate(index).position))
+        assert move(subscription, target, after=True).to == behind
+
+
+def test_an_id_in_an_empty_topic_is_refused_with_what_is_there(stage: Stage) -> None:
+    subscription = stage.subscription(stage.topic())
+    with pytest.raises(IndexNotFound, match="id 1:0:-1 is not there; it has no messages"):
+        move(subscription, at("1:0"))
 
 
 def test_a_move_counts_what_comes_again_and_what_is_skipped(

@@ -86,6 +86,10 @@ def test_terminate(line: Line) -> None:
     assert line("topics", "partitioned-terminate", TOPIC, answers=({"0": last},)) == (
         f"Topic {TOPIC}-partition-0 successfully terminated at 5:9:-1\n"
     )
+    line("topics", "partitioned-terminate", TOPIC, answers=(405, {}))
+    assert line.code == 2  # a topic without partitions
+    line("topics", "partitioned-terminate", TOPIC, answers=(405, 404))
+    assert line.code == 5
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from unit.admin.conftest import Played
 from unit.cli.conftest import Face, Line
 from unit.cli.messages.test_templates import message
 
-from milepost.cli.exits import CommandFailed
+from milepost.cli.exits import CommandFailed, Exit
 from milepost.cli.messages.consume import Left, Printer, Wanted, is_past, print_all, resolve
 from milepost.cli.messages.templates import compile_template
 from milepost.cli.progress.places import Kind, Place, parse_place
@@ -26,6 +26,7 @@ def resolved(monkeypatch: pytest.MonkeyPatch, begin: str, until: str | None, *an
     return resolve(Endpoint(), "orders", parse_place(begin), until)
 
 
+NONE_YET = {"ledgerId": -1, "entryId": -1}
 NONE = {"partitions": 0}
 AT = {"ledgerId": 3, "entryId": 7, "batchIndex": 2}
 
@@ -197,8 +198,27 @@ def test_lines_that_make_no_sense(line: Line, words: tuple[str, ...]) -> None:
     assert (line.code, line.asked, line.err.count("\n")) == (2, [], 1)
 
 
-def test_an_index_within_a_chunked_message_begins_with_its_first_chunk(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("last", "words"),
+    [({"ledgerId": 3, "entryId": 9}, "the last is 3:9:-1"), (NONE_YET, "it has no messages")],
+)
+def test_an_id_behind_the_last_is_not_found(
+    monkeypatch: pytest.MonkeyPatch, last: dict[str, int], words: str
+) -> None:
+    with pytest.raises(CommandFailed, match=f"there is no id 99:7:-1; {words}") as refused:
+        resolved(monkeypatch, "99:7", None, NONE, 404, last)
+    assert refused.value.code == Exit.NOT_FOUND
+
+
+def test_an_id_that_has_expired_is_left_to_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    last = {"ledgerId": 3, "entryId": 9}
+    _, begins, _ = resolved(monkeypatch, "1:7", None, NONE, 404, last)
+    assert begins == {TOPIC: MessageId(1, 7)}
+
+
+@pytest.mark.parametrize("place", ["index:7", "3:7"])
+def test_a_part_of_a_chunked_message_begins_with_its_first_chunk(
+    monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     def chunk(number: int) -> tuple[dict[str, str], bytes]:
         headers = {
@@ -211,6 +231,7 @@ def test_an_index_within_a_chunked_message_begins_with_its_first_chunk(
         return headers, b""
 
     at = [{"ledgerId": 3, "entryId": number} for number in range(8)]
-    answers = (at[7], chunk(7), at[6], chunk(6), at[5], chunk(5))
-    _, begins, _ = resolved(monkeypatch, "index:7", None, NONE, *answers)
+    asked_first = [at[7]] if place == "index:7" else []
+    answers = (*asked_first, chunk(7), at[6], chunk(6), at[5], chunk(5))
+    _, begins, _ = resolved(monkeypatch, place, None, NONE, *answers)
     assert begins == {TOPIC: MessageId(3, 5)}
