@@ -15,11 +15,9 @@ from milepost.errors import IndexNotFound, MilepostError, NotFound, TooManyReque
 from milepost.positions.ackset import AckSet
 from milepost.positions.ids import EARLIEST, LATEST, Position
 from milepost.positions.ranges import Range
-from milepost.storage.ledgers.entry import BATCH, CHUNK, LAST_CHUNK, MARKER
+from milepost.storage.ledgers.entry import CHUNK, LAST_CHUNK
 from milepost.storage.ledgers.not_in_memory import NotInMemory
-from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import WireId
-from milepost.wire.replies import message_id_data
 from milepost.wire.scanners.ack_slices import ACKED_RANGES_MAX
 
 if TYPE_CHECKING:
@@ -188,27 +186,3 @@ def _whole(topic: Topic, index: int) -> int:
         if flags & CHUNK:
             return topic.first_chunk_index(*position)
     return index
-
-
-def id_at(topic: Topic, index: int) -> pb.MessageIdData:
-    """The id of the message with an index, as PIP-415 has it.
-
-    Trimmed: the earliest id. A marker's: the message behind it. Not published yet: `IndexNotFound`.
-    """
-    log = topic.log
-    if not 0 <= index < log.end_index:
-        raise IndexNotFound(f"{topic.name}: index {index} is not in [0, {log.end_index})")
-    if index < log.first_index:
-        return message_id_data(*EARLIEST.position)
-    position, span, _, flags = log.locate(index)
-    while flags & MARKER:
-        index = span.end_index
-        position, span, _, flags = log.locate(index)
-    found = message_id_data(*position, topic.name.partition)
-    if flags & BATCH:
-        found.batch_index = index - span.first_index
-        found.batch_size = span.count
-    elif flags & LAST_CHUNK:
-        first, _, _, _ = log.locate(topic.first_chunk_index(*position))
-        found.first_chunk_message_id.CopyFrom(message_id_data(*first, topic.name.partition))
-    return found

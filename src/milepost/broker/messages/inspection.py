@@ -3,7 +3,7 @@
 An index and an id are two names of one message; this file translates between them by bisection, without
 reading a payload (PIP-415), and finds entries by count. What is in a backlog, `backlog_walk.py` knows.
 
-    found = await message_at(topic, 4)          # entry B of the proposal's table, batch index 1 of 2
+    found = await message_at(topic, 4, engine)  # entry B of the proposal's table, batch index 1 of 2
     index_of(topic, found.position, found.batch_index) == 4
 
 What is expired is answered with the earliest id, as the proposal wants it; everything that was never
@@ -17,11 +17,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from milepost.errors import IndexNotFound, LedgerNotFound
 from milepost.positions.ids import EARLIEST, Position
-from milepost.storage.ledgers.entry import BATCH, MARKER
+from milepost.storage.ledgers.entry import BATCH, LAST_CHUNK, MARKER
+from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.replies import message_id_data
 
 if TYPE_CHECKING:
     from milepost.broker.topic.topic import Topic
     from milepost.storage.ledgers.log import Located, Log
+    from milepost.storage.ledgers.paging import Disk
 
 # Entries looked at in one go, before others have their turn.
 STEP_ENTRIES = 1024
@@ -37,6 +40,8 @@ class FoundMessage(NamedTuple):
     """Its place in the batch that its entry is; -1 if the entry is no batch."""
     batch_size: int = 0
     """Messages of that batch; 0 without one."""
+    is_last_chunk: bool = False
+    """Is its entry the last chunk of a chunked message?"""
 
 
 EXPIRED = FoundMessage(EARLIEST.position)
@@ -50,20 +55,38 @@ class IndexedMessage(NamedTuple):
     entry_last_index: int
 
 
-async def message_at(topic: Topic, index: int) -> FoundMessage:
+async def message_at(topic: Topic, index: int, disk: Disk) -> FoundMessage:
     """The message with this index; behind a system message the first that is none (PIP-415).
 
     `EXPIRED` below the first retained index, `IndexNotFound` where there is, or will be, no message.
     """
-    found = user_message_at(topic, index)
+    found = await disk.look(lambda: user_message_at(topic, index))
     if found is None:
-        located = await _next_message(topic, index)
+        located = await _next_message(topic, index, disk)
         return _found(located, located.span.first_index)
     return found
 
 
+async def id_at(topic: Topic, index: int, disk: Disk) -> pb.MessageIdData:
+    """The id of the message with an index, for the wire; that of a last chunk names the first chunk too."""
+    found = await message_at(topic, index, disk)
+    if found is EXPIRED:
+        return message_id_data(*found.position)
+    partition = topic.name.partition
+    message_id = message_id_data(*found.position, partition)
+    if found.batch_size:
+        message_id.batch_index = found.batch_index
+        message_id.batch_size = found.batch_size
+    elif found.is_last_chunk:
+        first = await disk.look(
+            lambda: topic.log.locate(topic.first_chunk_index(*found.position)).position
+        )
+        message_id.first_chunk_message_id.CopyFrom(message_id_data(*first, partition))
+    return message_id
+
+
 def user_message_at(topic: Topic, index: int) -> FoundMessage | None:
-    """The same, without looking any further: None for a system message."""
+    """The message with this index, from one bisection: None for a system message."""
     log = topic.log
     if index < 0:
         raise IndexNotFound(f"{topic.name}: {index} is no index")
@@ -75,13 +98,18 @@ def user_message_at(topic: Topic, index: int) -> FoundMessage | None:
 
 def _found(located: Located, index: int) -> FoundMessage:
     if not located.flags & BATCH:
-        return FoundMessage(located.position)
+        is_last_chunk = bool(located.flags & LAST_CHUNK)
+        return FoundMessage(located.position, is_last_chunk=is_last_chunk)
     return FoundMessage(located.position, index - located.span.first_index, located.span.count)
 
 
-async def _next_message(topic: Topic, index: int) -> Located:
+async def _next_message(topic: Topic, index: int, disk: Disk) -> Located:
     asked = index
-    while entries := topic.log.entries_from(index, STEP_ENTRIES):
+
+    def step() -> list[Located]:
+        return topic.log.entries_from(index, STEP_ENTRIES)
+
+    while entries := await disk.look(step):
         for located in entries:
             if not located.flags & MARKER:
                 return located

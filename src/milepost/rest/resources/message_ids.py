@@ -122,14 +122,14 @@ async def get_message_id_by_index(request: Request) -> Response:
     name = topic_name(**request.path_params)
     await check_persistent(name)
     topic = await open_topic(request, name)
-    position, batch_index, batch_size = await inspection.message_at(topic, index)
+    found = await inspection.message_at(topic, index, request.app.state.broker.engine)
     body = {
-        "ledgerId": position.ledger_id,
-        "entryId": position.entry_id,
+        "ledgerId": found.position.ledger_id,
+        "entryId": found.position.entry_id,
         "partitionIndex": name.partition,
     }
     if precise:
-        body |= {"batchIndex": batch_index, "batchSize": batch_size}
+        body |= {"batchIndex": found.batch_index, "batchSize": found.batch_size}
     return Response(json.dumps(body), media_type="application/json")
 
 

@@ -13,7 +13,6 @@ from milepost.broker.messages.addresses import (
     acked,
     acked_end,
     acked_ranges,
-    id_at,
     released_ranges,
     start_index,
 )
@@ -177,10 +176,3 @@ def test_ids_mean_the_same_after_a_restart(stage: Stage, real: Topic) -> None:
         found = acked_ranges(topic, WireId(1, 4), batch_index_ack=True)
         assert IndexRanges(found) == IndexRanges([(6, 9)])
     assert start_index(again, 1, 4) == 6
-
-
-def test_behind_any_number_of_markers_lies_the_message(stage: Stage) -> None:
-    topic = stage.topic()
-    stage.publish(stage.producer(topic), marker(0), marker(1), marker(2), message(3))
-    for index in range(4):
-        assert id_at(topic, index).entryId == 3

@@ -33,7 +33,7 @@ POSITIONS = [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1)]
 
 def test_every_index_is_found(stage: Stage) -> None:
     topic = stage.topic()
-    found = [stage.run(inspection.message_at(topic, index)) for index in range(12)]
+    found = [stage.run(inspection.message_at(topic, index, stage.engine)) for index in range(12)]
     assert [one.position for one in found] == [
         Position(*POSITIONS[number]) for number in (0, 1, 1, 1, 3, 3, 3, 4, 5, 5, 5, 5)
     ]
@@ -48,8 +48,8 @@ def test_below_the_first_it_is_expired(stage: Stage) -> None:
     topic = stage.topic()
     stage.checkpoint()
     stage.store.trim(topic.log, 4)
-    assert stage.run(inspection.message_at(topic, 3)) is EXPIRED
-    assert stage.run(inspection.message_at(topic, 4)).position == (2, 1)
+    assert stage.run(inspection.message_at(topic, 3, stage.engine)) is EXPIRED
+    assert stage.run(inspection.message_at(topic, 4, stage.engine)).position == (2, 1)
     with pytest.raises(LedgerNotFound, match="1:1"):
         inspection.index_of(topic, Position(1, 1))
 
@@ -57,7 +57,7 @@ def test_below_the_first_it_is_expired(stage: Stage) -> None:
 @pytest.mark.parametrize("index", [-1, 12])
 def test_what_was_never_there_is_named(stage: Stage, index: int) -> None:
     with pytest.raises(IndexNotFound, match=str(index)):
-        stage.run(inspection.message_at(stage.topic(), index))
+        stage.run(inspection.message_at(stage.topic(), index, stage.engine))
 
 
 def test_entries_are_numbered_across_ledgers(stage: Stage) -> None:
@@ -76,3 +76,16 @@ def test_entries_are_examined_from_either_end(stage: Stage) -> None:
     assert [inspection.examined(log, False, n).position for n in (0, 1, 2, 99)] == [
         POSITIONS[n] for n in (5, 5, 4, 0)
     ]
+
+
+def test_an_index_is_one_message_however_it_is_asked_for(stage: Stage) -> None:
+    """The wire's id and the found message name the same place, also behind a marker."""
+    topic = stage.topic()
+    for index in range(12):
+        found = stage.run(inspection.message_at(topic, index, stage.engine))
+        message_id = stage.run(inspection.id_at(topic, index, stage.engine))
+        assert (message_id.ledgerId, message_id.entryId) == found.position
+        assert (message_id.batch_index, message_id.batch_size) == (
+            found.batch_index,
+            found.batch_size,
+        )

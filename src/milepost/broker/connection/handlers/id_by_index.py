@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.connection.handlers.registry import handles
-from milepost.broker.messages.addresses import id_at
+from milepost.broker.messages.inspection import id_at
 from milepost.positions import signed64
 from milepost.positions.names import TopicName
 from milepost.wire import pulsar_pb2 as pb
@@ -24,5 +24,5 @@ async def message_id_by_index(session: Session, command: pb.CommandGetMessageIdB
     with the earliest id, one that points to a marker with the message behind it, one that is negative or
     not published yet is refused."""
     topic = await session.broker.topic(TopicName.parse(command.topic), create=False)
-    found = await session.broker.engine.look(lambda: id_at(topic, signed64(command.index)))
+    found = await id_at(topic, signed64(command.index), session.broker.engine)
     session.write((replies.message_id_by_index(command.request_id, found),))
