@@ -563,13 +563,16 @@ class Subscription(Parts):
 
     def _whole_messages(self, asked: Sequence[Range], consumer: Consumer) -> list[Range]:
         """The same ranges, and all chunks of the messages that they have chunks of. Official clients
-        name the last chunk only, or those that they have; without the others it is nothing."""
+        name the last chunk only, or those that they have; without the others it is nothing. A message
+        that waits for the disk is on its way: the client means an older delivery, and nothing stops."""
         ranges = list(asked)
+        going = consumer.handover if consumer.held is None else None
         for first, end in asked:
             if end - first == 1 and (message := self.gate.message_of(first)) is not None:
                 ranges += message.ranges
-                if consumer.handover is not None and consumer.handover.message is message:
-                    self.handovers.drop(consumer.handover)
+                if going is not None and going.message is message:
+                    self.handovers.drop(going)
+                    going = None
         return ranges
 
     # -- seek --------------------------------------------------------------------------------------

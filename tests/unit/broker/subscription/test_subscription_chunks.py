@@ -10,6 +10,7 @@ from stage.frames import chunk, marker, message, sends
 from stage.heard import answers, deliveries, got, id_of
 from stage.stage import Stage
 
+from milepost.broker.dispatch.consumer import NO_EPOCH
 from milepost.broker.dispatch.dispatchers import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
 from milepost.broker.dispatch.key_shared import KeySharedAssignment
 from milepost.broker.subscription.shared_reads import RecentReads
@@ -343,6 +344,25 @@ def test_a_client_that_acks_its_half_has_not_acked_the_message(stage: Stage, top
     subscription.remove_consumer(first)
     second = stage.consumer(subscription, SHARED, permits=10)
     assert got(second) == ["1/0", "1/1", "1/2"]
+
+
+def test_a_message_on_its_way_to_the_disk_is_not_stopped_by_an_older_negative_ack(
+    stage: Stage, topic: Topic
+) -> None:
+    """Behind a seek it waits until its delivery is on disk; the client cannot mean that one yet."""
+    subscription = stage.subscription(topic)
+    consumer = stage.consumer(subscription, SHARED, permits=10, epoch=0)
+    stage.publish(stage.producer(topic), *(chunk(1, n, 3) for n in range(3)))
+    assert got(consumer) == ["1/0", "1/1", "1/2"]
+    stage.engine.holds_journal = True
+    subscription.seek_in_place(consumer, 0, 1, lambda error: None)
+    stage.flow(consumer, 10)
+    subscription.redeliver(consumer, [at(topic, 2)], NO_EPOCH)
+    stage.turn()
+    assert got(consumer) == []
+    stage.engine.holds_journal = False
+    stage.turn()
+    assert got(consumer) == ["1/0", "1/1", "1/2"]
 
 
 def test_a_chunk_that_cannot_be_read_any_more_ends_the_handover(make_stage: MakeStage) -> None:
