@@ -172,6 +172,10 @@ class Topic:
         self.check_open()
         if self.is_terminated:
             raise TopicTerminated(f"{self.name} is terminated")
+        if lacks := self.log.damage or self.log.loss:
+            # It needs an operator, so the refusal is one that clients take for final. A C++ client that is
+            # let in sends, is refused, and connects again, for ever and without a word to its user.
+            raise NotAllowed(f"{self.name} takes no messages: {lacks}")
 
     # -- publish -----------------------------------------------------------------------------------
 
