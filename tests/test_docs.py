@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tidy import snippets
+from tidy.house import BROKER_LAYERS
 
 from milepost import errors
 from milepost.cli import manual
@@ -191,13 +192,14 @@ def test_every_path_on_the_page_about_the_design_exists() -> None:
     assert [name for name in names if not any((place / name).exists() for place in places)] == []
 
 
-def test_the_map_has_every_room_of_the_broker() -> None:
+def test_the_map_has_every_room_of_the_broker_in_the_order_of_its_layers() -> None:
     rows = table(section(page("docs/design.md"), "File map"))
-    mapped = {row[0].strip("`") for row in rows if row[0].startswith("`broker/")} - {"broker/"}
+    mapped = [row[0].strip("`") for row in rows if re.match(r"`broker/\w", row[0])]
     broker = ROOT / "src/milepost/broker"
     rooms = {f"broker/{path.parent.name}/" for path in broker.glob("*/__init__.py")}
     files = {f"broker/{path.name}" for path in broker.glob("*.py")} - {"broker/__init__.py"}
-    assert mapped == rooms | files
+    assert set(mapped) == rooms | files
+    assert [Path(name).stem for name in mapped] == list(BROKER_LAYERS)
 
 
 def test_thirty_changes_have_a_file_where_they_begin() -> None:
