@@ -18,6 +18,8 @@ from milepost.errors import Busy, ServiceNotReady
 from milepost.positions.ranges import IndexRanges
 from milepost.storage.catalog.catalog import Catalog, Snapshot
 from milepost.storage.ledgers.entry import Entry
+from milepost.storage.ledgers.ledger import ReadPlan
+from milepost.storage.ledgers.log import Log
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -92,11 +94,8 @@ async def _entries(broker: Broker, topic: Topic, horizon: int) -> AsyncIterator[
             index = before.next_kept(index)
         if index >= horizon:
             return
-        read = await broker.engine.read(
-            log.plan_read(
-                log.locate(index).position, entries_max=READ_ENTRIES_MAX, size_max=READ_SIZE_MAX
-            )
-        )
+        plan = await broker.engine.look(lambda at=index: _plan(log, at))  # type: ignore[misc]
+        read = await broker.engine.read(plan)
         entries = [
             entry
             for entry in read
@@ -105,6 +104,12 @@ async def _entries(broker: Broker, topic: Topic, horizon: int) -> AsyncIterator[
         ]
         yield entries
         index = read[-1].last_index + 1
+
+
+def _plan(log: Log, index: int) -> ReadPlan:
+    return log.plan_read(
+        log.locate(index).position, entries_max=READ_ENTRIES_MAX, size_max=READ_SIZE_MAX
+    )
 
 
 async def _keep(broker: Broker, topic: Topic, compacted: Compacted) -> None:

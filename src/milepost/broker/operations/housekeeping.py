@@ -34,6 +34,7 @@ from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.dedup import Dedup
 from milepost.broker.topic.topic import Topic
 from milepost.errors import MilepostError
+from milepost.storage.ledgers.not_in_memory import NotInMemory
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
@@ -83,22 +84,42 @@ class Housekeeping:
     def _topics(self) -> list[Topic]:
         return [topic for topic in self._broker.topics.values() if topic.name.is_persistent]
 
-    def _each(self, work: Callable[[Topic, int], None]) -> None:
+    def _each(self, work: Callable[[Topic, int], None], *, looks: bool = False) -> None:
         """Do the work for every topic, with the time. If the ledgers of one topic cannot be read, the
-        work goes on with the next."""
+        work goes on with the next. Work that `looks` finds out first where messages lie, and waits where
+        that is on disk only."""
         now_ms = self._broker.clock.wall_ms()
+        files = self._broker.engine.loop_files
         for topic in self._topics():
             try:
-                work(topic, now_ms)
+                if looks:
+                    with files.strictly():
+                        work(topic, now_ms)
+                else:
+                    work(topic, now_ms)
+            except NotInMemory:
+                self._broker.spawn(self._look(work, topic, now_ms))
             except (MilepostError, OSError) as error:
                 logger.warning("%s is left alone this time: %s", topic, error)
             except Exception as error:
                 self._broker.unexpected("housekeeping", error)
 
+    async def _look(self, work: Callable[[Topic, int], None], topic: Topic, now_ms: int) -> None:
+        """Do the work for one topic when what it needs was brought, if the topic is open still."""
+
+        def step() -> None:
+            if self._broker.topics.get(str(topic.name)) is topic:
+                work(topic, now_ms)
+
+        try:
+            await self._broker.engine.look(step)
+        except (MilepostError, OSError) as error:
+            logger.warning("%s is left alone this time: %s", topic, error)
+
     # -- expiry ------------------------------------------------------------------------------------
 
     def expire(self) -> None:
-        self._each(self._expire)
+        self._each(self._expire, looks=True)
 
     def _expire(self, topic: Topic, now_ms: int) -> None:
         ttl_s = topic.policies.message_ttl_s
@@ -117,7 +138,7 @@ class Housekeeping:
     # -- quotas ------------------------------------------------------------------------------------
 
     def check_quotas(self) -> None:
-        self._each(self._check_quota)
+        self._each(self._check_quota, looks=True)
 
     def _check_quota(self, topic: Topic, now_ms: int) -> None:
         past = backlog_quota.exceeded(topic, now_ms)
@@ -163,7 +184,7 @@ class Housekeeping:
     # -- compaction --------------------------------------------------------------------------------
 
     def compact(self) -> None:
-        self._each(self._compact)
+        self._each(self._compact, looks=True)
 
     def _compact(self, topic: Topic, now_ms: int) -> None:
         threshold = topic.policies.compaction_threshold

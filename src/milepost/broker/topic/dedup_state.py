@@ -54,7 +54,10 @@ async def restore(
         cell.append((dedup, index))
         index = max(index, log.first_index)
         while index < log.end_index:
-            for entry in await engine.read(log.plan_read(log.locate(index).position)):
+            plan = await engine.look(
+                lambda at=index: log.plan_read(log.locate(at).position)  # type: ignore[misc]
+            )
+            for entry in await engine.read(plan):
                 _replay(dedup, entry, now)
                 index = entry.last_index + 1
             cell[0] = (dedup, index)

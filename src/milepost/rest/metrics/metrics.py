@@ -135,6 +135,11 @@ class BrokerCollector(Collector):
         commits.add_metric(["thread"], journal.commits - journal.commits_on_loop)
         yield commits
         yield CounterMetricFamily(
+            "milepost_disk_reads_on_loop",
+            "Reads of the disk that the loop, and so every client, waited for.",
+            self._broker.engine.loop_files.reads,
+        )
+        yield CounterMetricFamily(
             "milepost_checkpoint_failures",
             "Checkpoints that failed.",
             self._broker.engine.checkpoint_failures,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from stage.frames import message
 from stage.stage import TOPIC, Stage
 
@@ -343,3 +344,35 @@ def test_a_topic_that_cannot_be_read_keeps_nobody_else_from_being_served(stage: 
     stage.files.faults.fail("read", under=ledger_path(1).removesuffix(".ledger"), forever=True)
     keep_house(stage)
     assert [topic.subscriptions["s"].cursor.backlog for topic in topics] == [6, 3]
+
+
+@pytest.mark.parametrize("policy", ["message_ttl", "backlog_quota_size", "compaction_threshold"])
+def test_what_lies_on_disk_only_is_looked_up_beside_the_loop(
+    make_stage: MakeStage, policy: str
+) -> None:
+    """Every client would wait for the disk: the step is taken again when what it lacks was brought."""
+    stage = make_stage(tail_size=0, ledger_entries_max=10)
+    stage.subscription(stage.topic())
+    fill(stage, 15)
+    stage.clock.advance(10)
+    fill(stage, 15, 15)
+    stage = stage.restarted(checkpoint=True)
+    subscription = stage.topic().subscriptions["s"]
+    values: dict[str, Any] = {
+        "message_ttl": 5,
+        "backlog_quota_size": {"limitSize": 1700, "policy": "consumer_backlog_eviction"},
+        "compaction_threshold": 100,
+    }
+    set_policy(stage, policy, values[policy])
+    files = stage.engine.loop_files
+    files.is_forbidden = True
+    house = stage.broker.housekeeping
+    for work in (house.expire, house.check_quotas, house.compact):
+        stage.loop.do(work)
+        stage.turn()
+    assert files.reads == 0
+    files.is_forbidden = False
+    if policy == "compaction_threshold":
+        assert stage.topic().compacted is not None
+    else:
+        assert 0 < subscription.cursor.backlog <= 15

@@ -101,7 +101,7 @@ def test_a_checkpoint_during_the_reading_keeps_only_what_was_read(make_stage: Ma
     stage.engine.holds_reads = True
     opening = stage.loop.begin(stage.broker.topic(TopicName.parse(TOPIC)))
     stage.turn()
-    for _ in range(2):  # the mileposts of the last ledger, and one entry of three
+    for _ in range(4):  # mileposts of the last ledger and of the first, and one entry of three
         assert stage.engine.release_read()
         stage.turn()
     stage.store.mark_dirty(state.state_id)

@@ -53,6 +53,14 @@ def test_commits_are_told_by_who_made_them(ask: Ask) -> None:
     ]
 
 
+def test_reads_that_the_loop_waited_for_are_counted(ask: Ask) -> None:
+    def count(broker: Broker) -> None:
+        broker.engine.loop_files.reads = 7
+
+    (answer,) = ask(count, "GET /metrics")
+    assert samples(answer)["milepost_disk_reads_on_loop_total"] == [({}, 7)]
+
+
 def test_a_disk_that_fails_or_fills_shows(ask: Ask) -> None:
     def fail(broker: Broker) -> None:
         broker.store.journal.is_failing = True

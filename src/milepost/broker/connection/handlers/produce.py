@@ -65,7 +65,9 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
     try:
         topic = await broker.topic(TopicName.parse(command.topic))
         topic.check_published_to()
-        past_quota = backlog_quota.refusal(topic, broker.clock.wall_ms())
+        past_quota = await broker.engine.look(
+            lambda: backlog_quota.refusal(topic, broker.clock.wall_ms())
+        )
         if past_quota is not None:
             raise past_quota
         _check_encryption(topic, command)
