@@ -129,7 +129,7 @@ class History:
     @property
     def lag(self) -> int:
         """Roughly, messages that the slowest subscription has yet to see."""
-        return len(self.receipts) - min(map(len, self.reached.values()), default=0)
+        return len(self.receipts) - min(map(len, tuple(self.reached.values())), default=0)
 
     def ack_answered(self, ack: Acked, after: float) -> None:
         self.answered.append(ack)

@@ -43,8 +43,7 @@ def by_hand(subscription: Subscription) -> Counter[str]:
             state = "inflight"
             found[f"with {holder}"] += 1
         else:
-            ready = cursor.ready_set(Span(index, 1))
-            state = "ready" if ready is None or not ready.is_empty else "delayed"
+            state = "ready" if cursor.is_waiting(index) else "delayed"
         found[state] += 1
         if state != "acked" and above_is_acked and cursor.is_acked(Span(index + 1, 1)):
             found["holes"] += 1
