@@ -45,6 +45,11 @@ HELD_MESSAGES = 40_000
 DELAYED_MESSAGES = 20_000
 FAR_AWAY_MS = 4_000_000_000_000
 
+# As many as a topic takes, of producers that have as many as one may.
+UNFINISHED_PRODUCERS, UNFINISHED_EACH = 10, 100
+UNFINISHED_CHUNKS = 5
+CHUNKS_PER_SECOND = 500
+
 SHARED, KEY_SHARED = pb.CommandSubscribe.Shared, pb.CommandSubscribe.Key_Shared
 
 Attack = Callable[[Load], Awaitable[Disturbance]]
@@ -175,11 +180,67 @@ async def delayed_messages(load: Load) -> Disturbance:
     return meet
 
 
+# -- messages that are never finished ------------------------------------------------------------------
+
+
+async def unfinished_chunks(load: Load) -> Disturbance:
+    """As many chunked messages as a topic takes, none of them finished, with messages between their
+    chunks. A consumer has got all that it can get; others come one after another and meet all of it; and
+    the producers go on."""
+    topic = load.topic("unfinished")
+    link = await load.link()
+    link.hot[Kind.MESSAGE] = _ignored
+    for producer in range(UNFINISHED_PRODUCERS):
+        await link.produce(topic, producer)
+    await _subscribe(link, topic, "s", 0, SHARED)
+    link.flow(0, 1_000_000)
+    for chunk_id in range(UNFINISHED_CHUNKS):
+        for number in range(UNFINISHED_EACH):
+            frames = []
+            for producer in range(UNFINISHED_PRODUCERS):
+                frames += [_chunk(producer, number, chunk_id), _keyed(number)]
+            await _send(link, frames)
+    came = 0
+    sent = 0
+
+    def go_on() -> None:
+        nonlocal sent
+        turn, number = divmod(sent, UNFINISHED_EACH)
+        sent += 1
+        link.write(_chunk(turn % UNFINISHED_PRODUCERS, number, UNFINISHED_CHUNKS))
+
+    @asynccontextmanager
+    async def attack() -> AsyncIterator[None]:
+        nonlocal came
+        came += 1
+        async with _again_and_again(go_on, CHUNKS_PER_SECOND)():
+            await _subscribe(link, topic, f"s{came}", came, SHARED)
+            link.flow(came, 1_000_000)
+            yield
+            await link.close_consumer(came)
+
+    return attack
+
+
+def _chunk(producer: int, number: int, chunk_id: int) -> bytes:
+    metadata = pb.MessageMetadata(
+        producer_name=f"p{producer}",
+        sequence_id=number,
+        publish_time=1,
+        uuid=f"p{producer}-{number}",
+        chunk_id=chunk_id,
+        num_chunks_from_msg=1000,
+        total_chunk_msg_size=1_000_000,
+    ).SerializeToString()
+    return b"".join(send_frame(producer, number, metadata, bytes(100), is_chunk=True))
+
+
 ATTACKS: dict[str, Attack] = {
     "a stuck Key_Shared consumer": stuck_consumer,
     "a huge ACK": huge_ack,
     "a huge REDELIVER": huge_redeliver,
     "many delayed messages": delayed_messages,
+    "many unfinished chunked messages": unfinished_chunks,
 }
 
 

@@ -397,6 +397,10 @@ class Cursor:
         """Whether the message waits for others."""
         return index in self._withheld
 
+    def are_withheld(self, ranges: Sequence[Range]) -> bool:
+        """Whether all of these wait for others."""
+        return all(self._withheld.covers(first, end) for first, end in ranges)
+
     @property
     def withheld_count(self) -> int:
         """How many of the ready messages are withheld."""

@@ -92,9 +92,9 @@ class ChunkGate:
         "_cursor",
         "_firsts",
         "_lasts",
+        "_messages",
         "_parts",
         "_unfinished",
-        "_wholes",
     )
 
     # First index → unfinished message; the one without a new chunk for longest first.
@@ -106,8 +106,8 @@ class ChunkGate:
     # uuid → first index of the unfinished message.
     _by_uuid: dict[str, int]
 
-    # Index of any chunk → whole message, begun or not.
-    _wholes: dict[int, ChunkedMessage]
+    # Index of any chunk that was met → its message, whole or not.
+    _messages: dict[int, ChunkedMessage]
 
     # The last indexes of whole messages.
     _lasts: IndexRanges
@@ -123,7 +123,7 @@ class ChunkGate:
         self._unfinished = OrderedDict()
         self._firsts = IndexRanges()
         self._by_uuid = {}
-        self._wholes = {}
+        self._messages = {}
         self._lasts = IndexRanges()
         self._parts = IndexRanges()
         self._acked_end = 0
@@ -141,8 +141,8 @@ class ChunkGate:
         cursor = self._cursor
         if not cursor.is_ready(index):
             return Met()  # it was acked, or given to a consumer, since it was read
-        known = self._wholes.get(index)
-        if known is not None:
+        known = self._messages.get(index)
+        if known is not None and known.is_whole:
             return self._meet_whole(known, index)
         chunk = chunk_info(entry_metadata(entry.payload))
         if chunk is None:
@@ -167,28 +167,23 @@ class ChunkGate:
         self._unfinished.move_to_end(first_index)
         message.newest_ms = max(message.newest_ms, entry.timestamp_ms)
         message.indexes.append(index)
+        self._messages[index] = message
         if len(message.indexes) > 1 and message.indexes[-2] > index:
             message.indexes.sort()  # one that had to wait for its time
         if not message.is_whole:
             cursor.withhold(index, index + 1)
             self._parts.add(index, index + 1)
             return Met(given_up=given_up)
-        self._complete(first_index, message)
-        if index != message.last_index:
-            cursor.withhold(index, index + 1)
-            cursor.admit(message.last_index, message.last_index + 1)
-            return Met(given_up=given_up, looks_again=True)
-        return Met(message, given_up)
-
-    def _complete(self, first_index: int, message: ChunkedMessage) -> None:
-        """The last missing chunk was met."""
         self._forget_unfinished(first_index)
         last_index = message.last_index
-        for index in message.indexes:
-            self._wholes[index] = message
-            self._parts.add(index, index + 1)
-        self._parts.discard(last_index, last_index + 1)
         self._lasts.add(last_index, last_index + 1)
+        if index == last_index:
+            return Met(message, given_up)
+        cursor.withhold(index, index + 1)
+        self._parts.add(index, index + 1)
+        self._parts.discard(last_index, last_index + 1)
+        cursor.admit(last_index, last_index + 1)
+        return Met(given_up=given_up, looks_again=True)
 
     def _meet_whole(self, message: ChunkedMessage, index: int) -> Met:
         """A chunk of a message that was met whole before: now it waits, or it was given back."""
@@ -214,11 +209,11 @@ class ChunkGate:
     def begin(self, message: ChunkedMessage) -> bool:
         """Admit all chunks of a message that is about to be given to a consumer. False: a part of it
         was acked meanwhile, and the rest is to be given up (`end`)."""
-        *early, last_index = message.indexes
+        early = joined(message.indexes[:-1])
         cursor = self._cursor
-        if not cursor.is_ready(last_index) or not all(map(cursor.is_withheld, early)):
+        if not cursor.is_ready(message.last_index) or not cursor.are_withheld(early):
             return False
-        for first, end in joined(early):
+        for first, end in early:
             cursor.admit(first, end)
         message.is_begun = True
         return True
@@ -235,7 +230,8 @@ class ChunkGate:
 
     def message_of(self, index: int) -> ChunkedMessage | None:
         """The whole message that a chunk belongs to; None if none is known."""
-        return self._wholes.get(index)
+        message = self._messages.get(index)
+        return message if message is not None and message.is_whole else None
 
     def settled(self, ranges: Iterable[Range]) -> list[int]:
         """These were acked: messages that are done need not be remembered. What can go to no consumer
@@ -246,7 +242,7 @@ class ChunkGate:
             if not (self._lasts or self._firsts) or not left:
                 break
             for last_index in self._each(self._lasts, first, end, left):
-                self._forget_whole(self._wholes[last_index])
+                self._forget_whole(self._messages[last_index])
                 left -= 1
             for first_index in self._each(self._firsts, first, end, left):
                 given_up += self._give_up(first_index)
@@ -255,7 +251,7 @@ class ChunkGate:
         if left and self._lasts:
             behind = self._cursor.mark_delete_index + 1
             for last_index in self._each(self._lasts, 0, behind, left):
-                self._forget_whole(self._wholes[last_index])
+                self._forget_whole(self._messages[last_index])
         return given_up
 
     @staticmethod
@@ -280,7 +276,7 @@ class ChunkGate:
         ranges = list(self._parts.gaps(first, end))
         for last_first, last_end in self._lasts.within(first, end):
             for last_index in range(last_first, last_end):
-                ranges += self._wholes[last_index].ranges
+                ranges += self._messages[last_index].ranges
         self._acked_end = end
         return ranges
 
@@ -300,7 +296,7 @@ class ChunkGate:
         self._unfinished.clear()
         self._firsts.clear()
         self._by_uuid.clear()
-        self._wholes.clear()
+        self._messages.clear()
         self._lasts.clear()
         self._parts.clear()
         self._acked_end = 0
@@ -312,6 +308,8 @@ class ChunkGate:
         message = self._forget_unfinished(first_index)
         if message is None:
             return []
+        for index in message.indexes:
+            self._messages.pop(index, None)
         for first, end in message.ranges:
             self._parts.discard(first, end)
         return [one for one in message.indexes if self._cursor.is_waiting(one)]
@@ -327,7 +325,7 @@ class ChunkGate:
 
     def _forget_whole(self, message: ChunkedMessage) -> None:
         for index in message.indexes:
-            self._wholes.pop(index, None)
+            self._messages.pop(index, None)
         for first, end in message.ranges:
             self._parts.discard(first, end)
             self._lasts.discard(first, end)

@@ -16,13 +16,16 @@ A consumer gets nothing else while a handover to it goes on, so it has one at mo
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from milepost.broker.dispatch.chunk_gate import ChunkedMessage
 from milepost.positions.ranges import Range
 
 if TYPE_CHECKING:
     from milepost.broker.dispatch.consumer import Consumer
+
+# Small chunks cost as much as small messages: then others have a turn.
+CHUNKS_AT_ONCE: Final = 64
 
 
 class Handover:
@@ -62,9 +65,10 @@ class Handover:
         return self.consumer.peer.is_writable and self.consumer.held is None
 
     def demand(self) -> Range:
-        """The chunks to be read next: those that lie side by side."""
+        """The chunks to be read next: some of those that lie side by side."""
         at, indexes = self._at + 1, self.indexes
-        while at < len(indexes) and indexes[at] == indexes[at - 1] + 1:
+        last_at = min(self._at + CHUNKS_AT_ONCE, len(indexes))
+        while at < last_at and indexes[at] == indexes[at - 1] + 1:
             at += 1
         return indexes[self._at], indexes[at - 1] + 1
 

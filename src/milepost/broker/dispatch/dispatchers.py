@@ -268,8 +268,7 @@ class KeyShared(Dispatcher):
         if entry.flags & CHUNK:
             # A whole message, whose key is that of its last chunk.
             for first, end in ranges:
-                for index in range(first, end):
-                    self._assignment.delivered(consumer.holder, slot, index, index + 1)
+                self._assignment.delivered(consumer.holder, slot, first, end)
             return
         self._assignment.delivered(consumer.holder, slot, *_indexes(entry), ranges)
 

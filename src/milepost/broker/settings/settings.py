@@ -198,7 +198,7 @@ class Settings(SecuritySettings, PolicySettings):
         live=True,
     )
     max_chunks_per_message: int = count(
-        10_000, 0, _COUNT_MAX, "Chunks of one message; 0 is no limit.", live=True
+        5000, 0, _COUNT_MAX, "Chunks of one message; 0 is no limit.", live=True
     )
     deduplication: bool = switch(
         False,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from milepost.broker.dispatch.chunk_gate import ChunkedMessage, ChunkGate
-from milepost.broker.dispatch.chunk_handover import Handover, Handovers
+from milepost.broker.dispatch.chunk_handover import CHUNKS_AT_ONCE, Handover, Handovers
 from milepost.broker.dispatch.chunk_restart import needs_restart, restart_frame
 from milepost.broker.dispatch.consumer import NO_EPOCH, PERMITS_MAX, Consumer
 from milepost.broker.dispatch.dispatchers import Dispatcher, make_dispatcher
@@ -49,6 +49,10 @@ if TYPE_CHECKING:
 
 # Entries that are dealt with one by one in one go: some ten microseconds each. Then others have a turn.
 SINGLES_MAX = 64
+
+# Chunks that are met in one go and have to wait for others. Then the feed rests: a subscription that comes
+# to very many unfinished messages goes through them slowly.
+HELD_MAX = 16
 
 # The holder of what goes to no consumer. Consumers are numbered from 1.
 _NO_CONSUMER = 0
@@ -243,12 +247,12 @@ class Subscription(Parts):
             compacted.skip_within(self, entries)
         at, count = self._hand_over(entries), len(entries)
         if at == count:
-            return False
+            return at >= CHUNKS_AT_ONCE
         if not at_once and self.dispatcher.keeps_order and self._comes_first(entries[at]):
             return False
-        singles = 0
+        singles = held = 0
         while at < count and not self.is_blocked:
-            if singles == SINGLES_MAX:
+            if singles == SINGLES_MAX or held == HELD_MAX:
                 break
             entry = entries[at]
             singles += 1
@@ -260,8 +264,9 @@ class Subscription(Parts):
                 at += aside
                 continue
             if entry.flags & CHUNK:
-                if self._comes_first(entry):
+                if not at_once and self._comes_first(entry):
                     return False  # the gate meets chunks in order, and an earlier one can go
+                at_once = True
                 met = self.gate.meet(entry)
                 self.pass_over(joined(met.given_up))
                 if met.looks_again:
@@ -269,6 +274,7 @@ class Subscription(Parts):
                     return False
                 message = met.message
                 if message is None and not met.is_entry:
+                    held += 1
                     at += 1
                     continue
             else:
@@ -288,6 +294,9 @@ class Subscription(Parts):
                 self._begin(consumer, message, entry)
                 at += 1
         is_enough = singles == SINGLES_MAX
+        if held == HELD_MAX:
+            self.rest()
+            is_enough = True
         self._demand_max = SINGLES_MAX if is_enough else NO_LIMIT
         return is_enough
 

@@ -423,13 +423,13 @@ def test_the_cost_of_a_step_does_not_grow_with_what_is_unfinished(make_stage: Ma
     costs = []
     for unfinished in (100, 1500):
         first = topic.chunked.unfinished_count
-        for start in range(first, unfinished, 100):
+        for start in range(first, unfinished, 10):
             # With a message between, so that what waits does not lie side by side.
             stage.publish(
                 producer,
                 *(
                     frame
-                    for number in range(start, start + 100)
+                    for number in range(start, start + 10)
                     for frame in (chunk(number, 0, 2), message(100_000 + number))
                 ),
             )
