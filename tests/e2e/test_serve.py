@@ -16,7 +16,7 @@ import pytest
 
 from e2e.conftest import ENVIRONMENT, MILEPOST, Serving
 
-USAGE, CONFLICT, DATA, STORAGE = 2, 6, 7, 8
+USAGE, NOT_FOUND, CONFLICT, DATA, STORAGE = 2, 5, 6, 7, 8
 # For a start on a loaded machine; an idle one takes well under a second.
 START_SECONDS_MAX = 15
 
@@ -150,7 +150,6 @@ def test_a_port_in_use_is_refused_and_the_directory_given_back(
         (["--port", "eighty"], "--port: port = 'eighty': expected a whole number from -1 to 65535"),
         (["--prot", "1"], None),
         (["--set", "journal_size=1"], None),
-        (["--config", "missing.toml"], "missing.toml: cannot be read: No such file or directory"),
         (
             ["--host", "256.0.0.1", "--port", "0"],
             "cannot listen on 256.0.0.1:0: there is no such host; choose another --host",
@@ -166,6 +165,12 @@ def test_bad_flags_are_refused(data: Path, flags: list[str], line: str | None) -
     done = milepost("serve", "--data", str(data), *flags)
     assert done.returncode == USAGE
     assert line in (None, the_line(done))
+
+
+def test_a_file_that_is_missing_is_not_found(data: Path) -> None:
+    done = milepost("serve", "--data", str(data), "--config", "missing.toml")
+    assert done.returncode == NOT_FOUND
+    assert the_line(done).startswith("missing.toml: ")
 
 
 def test_a_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:

@@ -60,10 +60,10 @@ BUGS = (
     ),
     # Addresses.
     Bug(
-        _B + "messages/addresses.py",
-        "    while flags & MARKER:",
-        "    if flags & MARKER:",
-        _ADDRESSES,
+        _B + "messages/inspection.py",
+        "            if not located.flags & MARKER:",
+        "            if located is not entries[0]:",
+        "tests/unit/broker/messages/test_inspection.py",
     ),
     Bug(
         _B + "messages/addresses.py",

@@ -11,13 +11,15 @@ A crash before the transaction leaves the old checkpoint in force, and longer le
 one cuts; a crash after it leaves journal files that are not needed.
 
 A ledger or state that cannot be written is *held*: everything else is recorded, and the journal is kept,
-which has what the held ones would lose. A ledger whose file is short is a loss: that is recorded first, and
-only the next checkpoint touches the file.
+which has what the held ones would lose. The later ledgers of its topic are held with it: recovery passes
+over the journal's records of a ledger when the catalog has a newer one. A ledger whose file is short is a
+loss: that is recorded first, and only the next checkpoint touches the file.
 """
 
 from __future__ import annotations
 
 import errno
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 from milepost.storage.catalog.catalog import LEDGER_TOMB, Catalog, Snapshot
@@ -66,6 +68,7 @@ class Checkpoint(NamedTuple):
                 if isinstance(failure, OSError) and failure.errno in _EVERYBODYS:
                     raise
                 self._contain(ledger, failure, files)
+        hold_followers(self.flushes, self.held_ledgers, self.losses)
         if began:
             files.sync_dir(LEDGER_FOLDER)
 
@@ -121,3 +124,19 @@ class Checkpoint(NamedTuple):
             path = f"{JOURNAL_FOLDER}/{name}"
             if name.endswith(".journal") and path < file_name(self.journal_first):
                 files.delete(path)
+
+
+def hold_followers(
+    flushes: Iterable[tuple[Ledger, Flush]], held: dict[int, str], losses: Container[int] = ()
+) -> None:
+    """Hold every ledger that comes behind one of its topic that was not written.
+
+    Invariant: the catalog never has a ledger whose predecessor needs the journal still.
+    """
+    ledgers = sorted((ledger.ledger_id, ledger.topic_id) for ledger, _ in flushes)
+    unwritten: dict[int, int] = {}
+    for ledger_id, topic_id in ledgers:
+        if topic_id in unwritten:
+            held.setdefault(ledger_id, f"ledger {unwritten[topic_id]} before it was not written")
+        elif ledger_id in held or ledger_id in losses:
+            unwritten[topic_id] = ledger_id

@@ -425,12 +425,18 @@ class Store:
         flushes: list[tuple[Ledger, Flush]] = []
         held_ledgers: dict[int, str] = {}
         held_states: dict[int, str] = {}
-        for ledger in self._dirty_ledgers.values():
+        first_held: dict[int, int] = {}
+        for ledger in sorted(self._dirty_ledgers.values(), key=lambda one: one.ledger_id):
+            if ledger.topic_id in first_held:  # see `hold_followers`
+                before = first_held[ledger.topic_id]
+                held_ledgers[ledger.ledger_id] = f"ledger {before} before it was not written"
+                continue
             fills = ledger.ledger_id in self._short_ledgers(ledger.topic_id)
             try:
                 flushes.append((ledger, ledger.plan_flush(self._incarnation, fills=fills)))
             except Exception as failure:  # it costs its own topic, and no other
                 held_ledgers[ledger.ledger_id] = f"{type(failure).__name__}: {failure}"
+                first_held[ledger.topic_id] = ledger.ledger_id
         snapshots = dict(self._parked)
         for state_id in self._dirty_states:
             # Facts of this state that are still on their way are part of the snapshot; their

@@ -167,9 +167,12 @@ def _scan_ids(data: bytes, at: int, end: int, ids: list[WireId]) -> int:
         id_end = at + size
         if size > _LIBRARY_SIZE_MIN:
             try:
-                append(wire_id(pb.MessageIdData.FromString(data[at:id_end])))
+                parsed = pb.MessageIdData.FromString(data[at:id_end])
             except DecodeError:
                 return field_at
+            if parsed.HasField("first_chunk_message_id"):
+                return field_at  # how deep it nests is judged with the whole command
+            append(wire_id(parsed))
             at = id_end
             continue
         if data[at] != _LEDGER_ID:

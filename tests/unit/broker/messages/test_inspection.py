@@ -89,3 +89,12 @@ def test_an_index_is_one_message_however_it_is_asked_for(stage: Stage) -> None:
             found.batch_index,
             found.batch_size,
         )
+
+
+def test_behind_any_number_of_markers_lies_the_message(make_stage: MakeStage) -> None:
+    stage = make_stage()
+    topic = stage.topic()
+    stage.publish(stage.producer(topic), marker(0), marker(1), marker(2), message(3))
+    for index in range(4):
+        found = stage.run(inspection.message_at(topic, index, stage.engine))
+        assert found.position.entry_id == 3
