@@ -88,9 +88,9 @@ def test_wrong_credentials_are_refused_by_name(
             frame = spark.read.format("milepost").options(**given).load()
             return [bytes(row.value) for row in frame.orderBy("index").collect()]
 
-        with pytest.raises(PySparkException, match=f"{secured.url} refuses"):
+        with pytest.raises(PySparkException, match="NotAuthenticated: "):
             read()
-        with pytest.raises(PySparkException, match=f"{secured.url} refuses"):
+        with pytest.raises(PySparkException, match="NotAuthenticated: "):
             read(token="not a token")  # that is the point
         with pytest.raises(PySparkException, match="stranger"):
             read(token=token("stranger"))
