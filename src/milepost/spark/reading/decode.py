@@ -37,6 +37,7 @@ from milepost.spark.reading.entries import (
 )
 from milepost.spark.reading.scan import Field
 from milepost.spark.values.columns import COLUMNS, Row, arrow_schema, to_batch
+from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.frames import crc32c
 from milepost.wire.metadata import is_marker
 
@@ -307,7 +308,9 @@ def _check(block: Block, data: Any, heads: Any) -> None:
 
 def _payloads(block: Block, data: Any, heads: Any) -> Any:
     """Where the payloads lie when they are decompressed; `heads` is changed to say so."""
-    compressed = np.flatnonzero(heads[:, Field.COMPRESSION])
+    kinds = heads[:, Field.COMPRESSION]
+    # A kind that is not known is an unknown field to the library, and so no compression at all.
+    compressed = np.flatnonzero((kinds > pb.NONE) & (kinds <= pb.SNAPPY))
     if not len(compressed):
         return data
     parts, end = [data], len(data)
