@@ -2,6 +2,8 @@
 # Nothing is assumed but python3 (3.11+), make and the package registries.
 .DEFAULT_GOAL := help
 PYTHON ?= python3
+# Without compiled modules every process that a target starts would compile them again.
+unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready

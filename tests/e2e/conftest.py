@@ -17,7 +17,11 @@ import pytest
 MILEPOST = [sys.executable, "-m", "milepost.cli.main"]
 EXIT_SECONDS_MAX = 15
 
-ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith(("MILEPOST_", "PULSAR_"))}
+ENVIRONMENT = {
+    k: v
+    for k, v in os.environ.items()
+    if not k.startswith(("MILEPOST_", "PULSAR_")) and k != "PYTHONDONTWRITEBYTECODE"
+}
 
 
 class Serving:

@@ -1,7 +1,7 @@
-"""The start of the command line, in CPU time above Python's own: what makes it pleasant to script.
+"""The start of the command line, against what Python and click alone cost: pleasant to script.
 
-CPU time and not the clock, because a busy machine stretches the clock; the least of several runs,
-because it stretches CPU time too, a little. The marks are those of a quiet machine.
+CPU time and not the clock, because a busy machine stretches the clock. A busy machine stretches CPU
+time too, so the measure is taken in turns with the command, and the least of several turns counts.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import pytest
 
 from e2e.conftest import ENVIRONMENT, Serving
 
-HELP_MS_MAX = 120
-CALL_MS_MAX = 250
-RUNS = 5
+HELP_RATIO_MAX = 3.0
+CALL_RATIO_MAX = 6.0
+RUNS = 7
 
+MEASURE = "import click, json, urllib.parse"
 ENTRY = "from milepost.cli.main import main; main()"
 
 
@@ -36,26 +37,22 @@ def cpu_ms(*args: str) -> float:
     return (usage.ru_utime + usage.ru_stime) * 1000
 
 
-def least(*args: str) -> float:
-    return min(cpu_ms(*args) for _ in range(RUNS))
-
-
-@pytest.fixture(scope="module")
-def bare_ms() -> float:
-    return least("-c", "pass")
+def check(words: list[str], ratio_max: float) -> None:
+    turns = [(cpu_ms("-c", MEASURE), cpu_ms("-c", ENTRY, *words)) for _ in range(RUNS)]
+    measure, took = (min(column) for column in zip(*turns, strict=True))
+    assert took <= ratio_max * measure, (
+        f"{took:.0f} ms of CPU; Python with click alone: {measure:.0f}"
+    )
 
 
 @pytest.mark.parametrize("words", [["--help"], ["topics", "--help"], ["version"]])
-def test_help_costs_little_more_than_python(words: list[str], bare_ms: float) -> None:
-    took = least("-c", ENTRY, *words) - bare_ms
-    assert took <= HELP_MS_MAX, f"{took:.0f} ms of CPU above bare Python's {bare_ms:.0f}"
+def test_help_costs_little_more_than_python_with_click(words: list[str]) -> None:
+    check(words, HELP_RATIO_MAX)
 
 
-def test_a_simple_call(data: Path, bare_ms: float) -> None:
+def test_a_simple_call(data: Path) -> None:
     broker = Serving(data)
     try:
-        words = ["--admin-url", broker.ready["http_url"], "brokers", "healthcheck"]
-        took = least("-c", ENTRY, *words) - bare_ms
+        check(["--admin-url", broker.ready["http_url"], "brokers", "healthcheck"], CALL_RATIO_MAX)
     finally:
         broker.stop()
-    assert took <= CALL_MS_MAX, f"{took:.0f} ms of CPU above bare Python's {bare_ms:.0f}"
