@@ -14,7 +14,7 @@ sleeps 5 ms makes room for the kill. Twelve kills each found:
 
 - receipts before the journal (`Topic.publish` answers what it has submitted): 652 × lost;
 - ack responses before the journal (`AckJournal.flush` answers first): 296 × redelivered-after-durable-ack;
-- acks without a request held back for 300 ms (`Session._ack`): 449 × ack-window-exceeded.
+- acks without a request held back for 300 ms (in the handler of ACK): 449 × ack-window-exceeded.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from milepost.broker.connection.handlers import HANDLERS
 from milepost.positions import unsigned64
 from milepost.testing.peer import Loopback
 from milepost.wire import pulsar_pb2 as pb
+from stage.frames import message
 from stage.stage import TOPIC, Stage
 
 EXCLUSIVE = pb.CommandSubscribe.Exclusive
@@ -115,6 +116,17 @@ def ack_command(
 def seek_command(target: pb.MessageIdData | None = None, **fields: Any) -> pb.CommandSeek:
     fields.setdefault("consumer_id", 0)
     return pb.CommandSeek(request_id=0, message_id=target, **fields)
+
+
+def opened(stage: Stage) -> Loopback:
+    """A client that produces and consumes, and got three messages: 1:0, 1:1 and 1:2."""
+    client = stage.client()
+    produce(stage, client)
+    subscribe(stage, client, permits=10)
+    client.say(*[message(number) for number in range(3)])
+    stage.turn()
+    client.take()
+    return client
 
 
 def minimal(kind: int) -> Any:

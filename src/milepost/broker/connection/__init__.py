@@ -4,5 +4,5 @@ access_control  checks a client's identity and rights for each command, and reme
 handlers/       one file a command family of the wire protocol: what the broker does for each command
 listener        closes a listening socket
 server          the TCP server: moves bytes between sockets and sessions
-session         one connection: routes events to handlers, hears SEND, ACK and FLOW, and pauses reading
+session         one connection: routes events to handlers, and pauses reading
 """

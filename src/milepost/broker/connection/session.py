@@ -1,4 +1,4 @@
-"""One connection: routes events to handlers, hears SEND, ACK and FLOW, and pauses reading.
+"""One connection: routes events to handlers, and pauses reading.
 
 It is the peer that topics write to.
 
@@ -16,21 +16,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 from milepost.broker.auth.certificates import Certificate
 from milepost.broker.auth.credentials import Verdict
 from milepost.broker.connection.handlers import HANDLERS
+from milepost.broker.connection.handlers.ack import ack
+from milepost.broker.connection.handlers.flow import flow
+from milepost.broker.connection.handlers.send import send
 from milepost.broker.dispatch.consumer import Consumer
 from milepost.broker.limits.time_slices import REST_S, Slices
-from milepost.broker.metrics.counters import error_name
 from milepost.broker.monitoring import connection_log
-from milepost.broker.operations.reset import obeyed
 from milepost.broker.peer import Buffer
 from milepost.broker.topic.producer import Producer
-from milepost.errors import MilepostError, NotAllowed, PersistenceError
+from milepost.errors import MilepostError
 from milepost.storage.ledgers.not_in_memory import NotInMemory
 from milepost.storage.ledgers.paging import LOOKS_MAX
 from milepost.wire import replies
 from milepost.wire.events import Ack, Command, Fault, Flow, Sends, ServerEvent, WireId
 from milepost.wire.protocol import ServerProtocol, State
-from milepost.wire.scanners.ack_slices import distinct
-from milepost.wire.scanners.encode import ack_response
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -100,8 +99,10 @@ class Session:
         # What was written and is not the transport's yet.
         self._unflushed_size = 0
         self._unflushed_size_max = broker.settings.write_buffer_size
-        self._closed_producers: dict[int, None] = {}
-        self._pending_publishes = 0
+        self.closed_producers: dict[int, None] = {}
+        """Ids of producers that were closed lately, the oldest first."""
+        self.pending_publishes = 0
+        """Sends that have no receipt yet."""
         self._pending_publishes_max = broker.settings.max_pending_publish_requests_per_connection
         self._is_reading = True
         self._holds = 0
@@ -122,8 +123,8 @@ class Session:
         """By the parts of a long command that were heard."""
         # The connection is gone, and what came whole before that is still being obeyed.
         self._is_gone = False
-        # What was wrong with the parts of an ACK that came in several.
-        self._ack_failures: list[MilepostError] = []
+        self.ack_failures: list[MilepostError] = []
+        """What was wrong with the parts of an ACK that came in several."""
 
     def __repr__(self) -> str:
         return f"<Session {self.address} {self.client_version}>"
@@ -158,7 +159,7 @@ class Session:
     def _hear(self, events: Sequence[ServerEvent], *, waits: bool = True) -> None:
         """Obey events in order. Where one needs what is on disk only, it and those behind it wait until
         that was brought; unless nothing may wait any more."""
-        before = self._pending_publishes
+        before = self.pending_publishes
         files, obeyed_count = self.broker.engine.loop_files, 0
         files.is_strict = waits
         try:
@@ -171,7 +172,7 @@ class Session:
             self.broker.spawn(self._bring(missing))
         finally:
             files.is_strict = False
-        pending = self._pending_publishes
+        pending = self.pending_publishes
         if pending > before and (
             pending >= self._pending_publishes_max or self.broker.pressure.is_high
         ):
@@ -185,11 +186,11 @@ class Session:
 
     def _obey(self, event: ServerEvent) -> None:
         if isinstance(event, Sends):
-            self._sends(event)
+            send(self, event)
         elif isinstance(event, Ack):
-            self._ack(event)
+            ack(self, event)
         elif isinstance(event, Flow):
-            self._flow(event)
+            flow(self, event)
         elif isinstance(event, Command):
             self._command(event)
         else:
@@ -251,33 +252,6 @@ class Session:
         while self.protocol.has_more and not self.is_closed:
             self.receive(b"")
 
-    def _sends(self, event: Sends) -> None:
-        producer = self.producers.get(event.producer_id)
-        if producer is None:
-            if event.producer_id not in self._closed_producers:
-                self.broker.counters.frames_refused["unknown_producer"] += 1
-                self.fail(f"SEND for producer {event.producer_id}, which this connection has not")
-            return
-        if producer.waiting_request_id is not None:
-            self.broker.counters.frames_refused["producer_not_ready"] += 1
-            self.fail(f"SEND for {producer}, which waits to have the topic alone")
-            return
-        self._pending_publishes += len(event.sends)
-        topic = producer.topic
-        try:
-            publication = topic.publish(producer, event.sends)
-        except NotInMemory:
-            self._pending_publishes -= len(event.sends)
-            raise
-        except OSError as error:  # of the disk: what chunks go on with cannot be read
-            self._pending_publishes -= len(event.sends)
-            self.fail(f"SEND for {producer}: {error}")
-            return
-        if topic.throttle is not None:
-            topic.throttle.published(self, publication.count, publication.size_bytes)
-        if topic.group_throttle is not None:
-            topic.group_throttle.published(self, publication.count, publication.size_bytes)
-
     def _pause(self) -> None:
         if self._is_reading:
             self._is_reading = False
@@ -298,7 +272,7 @@ class Session:
         self.resume()
 
     def settled(self, publishes: int) -> None:
-        self._pending_publishes -= publishes
+        self.pending_publishes -= publishes
         if not self._is_reading:
             self.resume()
 
@@ -308,62 +282,11 @@ class Session:
             not self._is_reading
             and not self.is_closed
             and not self._holds
-            and self._pending_publishes <= self._pending_publishes_max // 2
+            and self.pending_publishes <= self._pending_publishes_max // 2
             and not self.broker.pressure.is_high
         ):
             self._is_reading = True
             self._transport.resume_reading()
-
-    def _ack(self, ack: Ack) -> None:
-        failures = self._ack_failures
-        if not ack.goes_on:
-            self._ack_failures = []
-            self.broker.counters.acks += 1
-        consumer = self.consumers.get(ack.consumer_id)
-        if consumer is None:
-            return  # upstream: an ack for a consumer that is gone is dropped, even one with a request
-        request_id = ack.request_id
-
-        def done(error: MilepostError | None) -> None:
-            if ack.goes_on:
-                if error is not None:
-                    failures.append(error)
-                return
-            error = error or next(iter(failures), None)
-            if error is not None:
-                self.broker.counters.acks_refused[error_name(error)] += 1
-            if request_id is None:
-                return
-            if error is None:
-                self.write((ack_response(ack.consumer_id, request_id),))
-            else:
-                self.write(
-                    (replies.ack_failed(ack.consumer_id, request_id, error.wire_code, str(error)),)
-                )
-
-        if ack.is_transactional:
-            # Taken for one outside of its transaction it would be final.
-            done(NotAllowed("transactions are not supported"))
-            return
-        if len(ack.ids) > 1:
-            ack = ack._replace(ids=distinct(ack.ids))
-        try:
-            consumer.subscription.ack(consumer, ack, done)
-        except NotInMemory:
-            # It will come again, and is one ack.
-            self._ack_failures = failures
-            self.broker.counters.acks -= not ack.goes_on
-            raise
-        except OSError as error:  # of the disk: what the ids mean cannot be read
-            done(PersistenceError(str(error)))
-
-    def _flow(self, flow: Flow) -> None:
-        consumer = self.consumers.get(flow.consumer_id)
-        if consumer is not None and flow.permits:
-            if consumer.subscription.owner.resets.waiting and not consumer.follows:
-                # Official clients empty their queue before they ask anew.
-                obeyed(self.broker, consumer)
-            consumer.subscription.flow(consumer, flow.permits)
 
     def _command(self, command: Command) -> None:
         handler = HANDLERS.get(command.kind)
@@ -482,12 +405,12 @@ class Session:
         if self.producers.get(producer.producer_id) is producer:
             del self.producers[producer.producer_id]
             connection_log.produced(producer)
-        self._closed_producers[producer.producer_id] = None
-        if len(self._closed_producers) > RECENTLY_CLOSED_MAX:
-            del self._closed_producers[next(iter(self._closed_producers))]
+        self.closed_producers[producer.producer_id] = None
+        if len(self.closed_producers) > RECENTLY_CLOSED_MAX:
+            del self.closed_producers[next(iter(self.closed_producers))]
 
     def add_producer(self, producer: Producer) -> None:
-        self._closed_producers.pop(producer.producer_id, None)
+        self.closed_producers.pop(producer.producer_id, None)
         self.producers[producer.producer_id] = producer
         connection_log.produces(producer)
 

@@ -12,12 +12,11 @@ from stage.talk import ask, error_of, minimal, produce, subscribe
 
 from milepost.broker.auth.grants import Grants
 from milepost.broker.auth.operations import Action, Operation, Scope
-from milepost.broker.connection.handlers import HANDLERS
-from milepost.broker.connection.handlers.reference import ELSEWHERE
+from milepost.broker.connection.handlers import EVENT_HANDLERS, HANDLERS
 from milepost.positions.names import NamespaceName, TopicName
 from milepost.testing.peer import Loopback
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.commands import FROM_CLIENT, Kind, kind_name
+from milepost.wire.commands import Kind, kind_name
 
 MakeStage = Callable[..., Stage]
 
@@ -81,12 +80,10 @@ def test_with_security_off_nobody_is_asked(stage: Stage, kind: int) -> None:
     assert not any(error_of(heard).startswith("Auth") for heard in client.take())
 
 
-def test_what_has_no_handler_touches_only_what_the_connection_holds() -> None:
+def test_commands_that_come_as_events_touch_only_what_the_connection_holds() -> None:
     """SEND, ACK and FLOW name a producer or consumer that was judged when it was opened."""
-    judged_before = {Kind.SEND, Kind.ACK, Kind.FLOW, Kind.PING, Kind.PONG}
-    refused_always = {Kind.WATCH_TOPIC_LIST, Kind.WATCH_TOPIC_LIST_CLOSE}
-    assert set(FROM_CLIENT) - set(HANDLERS) == set(ELSEWHERE)
-    assert set(ELSEWHERE) <= judged_before | refused_always
+    assert set(EVENT_HANDLERS) == {Kind.SEND, Kind.ACK, Kind.FLOW}
+    assert {one.needs for one in EVENT_HANDLERS.values()} == {Operation.HELD}
 
 
 def test_a_dead_letter_producer_needs_the_right_to_the_subscription(secured: Stage) -> None:

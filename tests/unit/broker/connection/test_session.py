@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from stage.frames import message, metadata
+from stage.frames import message
 from stage.heard import answers, got
 from stage.stage import TOPIC, Stage
 from stage.talk import (
@@ -14,7 +14,7 @@ from stage.talk import (
     answer,
     ask,
     error_of,
-    flow,
+    opened,
     produce,
     request,
     subscribe,
@@ -28,9 +28,8 @@ from milepost.broker.connection.session import COMMANDS_MAX, LINGER_S, RECENTLY_
 from milepost.wire import protocol
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.commands import Kind
-from milepost.wire.events import Delivery, Receipt
+from milepost.wire.events import Delivery
 from milepost.wire.scanners import long_command
-from milepost.wire.scanners.ack_slices import RANGES_MAX
 
 MakeStage = Callable[..., Stage]
 
@@ -117,44 +116,14 @@ def test_whoever_does_not_read_its_last_bytes_is_ended_without_them(stage: Stage
 # -- sends ---------------------------------------------------------------------------------------------
 
 
-def test_a_send_for_a_producer_that_never_was_closes_the_connection(stage: Stage) -> None:
-    client = stage.client()
-    client.say(message(0))
-    stage.turn()
-    assert client.is_lost
-    assert stage.broker.counters.frames_refused == {"unknown_producer": 1}
-
-
-def test_sends_for_a_producer_that_was_closed_are_dropped(stage: Stage) -> None:
-    """They were on their way: clients share connections, and the others would pay."""
-    client = stage.client()
-    produce(stage, client)
-    request(stage, client, pb.CommandCloseProducer(producer_id=0, request_id=0))
-    client.say(message(0))
-    stage.turn()
-    assert not client.is_closing
-    assert answers(client) == []
-    assert stage.topic().log.end_index == 0
-
-
-def test_closed_producers_are_forgotten_in_the_end(stage: Stage) -> None:
+def testclosed_producers_are_forgotten_in_the_end(stage: Stage) -> None:
     client = stage.client()
     for producer_id in range(1, RECENTLY_CLOSED_MAX + 2):
         produce(stage, client, producer_id, f"p{producer_id}")
         ask(client, pb.CommandCloseProducer(producer_id=producer_id, request_id=0))
     stage.turn()
-    assert len(client.session._closed_producers) == RECENTLY_CLOSED_MAX
-    assert 1 not in client.session._closed_producers
-
-
-def test_a_producer_opened_again_under_its_id_is_heard_again(stage: Stage) -> None:
-    client = stage.client()
-    for sequence_id in range(2):
-        produce(stage, client)
-        client.say(message(sequence_id))
-        stage.turn()
-        request(stage, client, pb.CommandCloseProducer(producer_id=0, request_id=0))
-    assert stage.topic().log.end_index == 2
+    assert len(client.session.closed_producers) == RECENTLY_CLOSED_MAX
+    assert 1 not in client.session.closed_producers
 
 
 def test_whoever_sends_faster_than_the_disk_takes_waits_in_its_socket(
@@ -208,38 +177,7 @@ def test_the_limit_counts_refused_sends_too(make_stage: MakeStage) -> None:
         ]
 
 
-# -- acks and flows ------------------------------------------------------------------------------------
-
-
-def opened(stage: Stage) -> object:
-    client = stage.client()
-    produce(stage, client)
-    subscribe(stage, client, permits=10)
-    client.say(*[message(number) for number in range(3)])
-    stage.turn()
-    client.take()
-    return client
-
-
-def test_an_ack_is_answered_if_it_asks(stage: Stage) -> None:
-    client = opened(stage)
-    client.say(ack_command(wire_id(1, 0)))
-    stage.turn()
-    assert client.take() == []
-    reply = request(stage, client, ack_command(wire_id(1, 1)))
-    assert isinstance(reply, pb.CommandAckResponse)
-    assert error_of(reply) == ""
-    assert stage.topic().subscriptions["s"].cursor.mark_delete_index == 1
-
-
-def test_a_wrong_ack_is_answered_with_what_was_wrong(stage: Stage) -> None:
-    client = opened(stage)
-    reply = request(stage, client, ack_command(wire_id(1, 0), wire_id(1, 77)))
-    assert isinstance(reply, pb.CommandAckResponse)
-    assert error_of(reply) == "MetadataError"
-    assert "1:77" in text_of(reply)
-    # As upstream: what was right of it is done.
-    assert stage.topic().subscriptions["s"].cursor.mark_delete_index == 0
+# -- long commands -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -322,24 +260,6 @@ def test_a_broker_that_closes_obeys_the_rest_of_a_long_command(stage: Stage) -> 
     stage.run(stage.broker.close())
     assert subscription.cursor.mark_delete_index == 2
     assert client.session.is_closed
-
-
-def test_acks_and_flows_for_strangers_are_dropped(stage: Stage) -> None:
-    client = opened(stage)
-    request_id = ask(client, ack_command(wire_id(1, 0), consumer_id=9))
-    client.say(pb.CommandFlow(consumer_id=9, messagePermits=1))
-    stage.turn()
-    assert client.take() == []
-    assert answer(client, request_id) is None
-    assert not client.is_closing
-
-
-def test_a_flow_of_nothing_is_nothing(stage: Stage) -> None:
-    client = opened(stage)
-    permits = client.session.consumers[0].permits
-    flow(stage, client, 0)
-    assert client.session.consumers[0].permits == permits
-    assert not client.is_closing
 
 
 # -- commands ------------------------------------------------------------------------------------------
@@ -500,39 +420,3 @@ def test_a_client_that_asks_too_much_at_once_is_not_read_until_it_is_answered(st
     stage.turn()
     assert client.is_read
     assert len(stage.topic().subscriptions) == COMMANDS_MAX
-
-
-def test_an_ack_of_a_quarter_of_a_million_ranges_holds_nobody(stage: Stage) -> None:
-    """Each turn of the loop obeys a slice; others are served between; the answer covers all."""
-    liar, other = stage.client(), stage.client()
-    produce(stage, liar)
-    subscribe(stage, liar, sub_type=SHARED, permits=1)
-    produce(stage, other, topic=f"{TOPIC}-other", name="o")
-    meta = metadata(
-        0, num_messages_in_batch=2**20, compression=pb.ZSTD, uncompressed_size=6 * 2**20
-    )
-    liar.publish(0, meta, b"z" * 400)
-    stage.turn()
-    (delivery,) = liar.take_all(Delivery)
-    every_second = wire_id(
-        delivery.ledger_id,
-        delivery.entry_id,
-        ack_set=[0x5555_5555_5555_5555] * 7_800 + [-1] * 8_584,
-    )
-    cursor = stage.topic().subscriptions["s"].cursor
-    liar.say(ack_command(every_second, request_id=7))
-    most = turns = 0
-    served_after = None
-    other.publish(0, metadata(1), b"x")
-    while not liar.take_all(pb.CommandAckResponse):
-        before = cursor.counts().acked
-        stage.loop.do(lambda: None)  # a turn or two
-        stage.engine.work()
-        most = max(most, cursor.counts().acked - before)
-        turns += 1
-        if served_after is None and other.take_all(Receipt):
-            served_after = turns
-    assert cursor.counts().acked == 32 * 7_800
-    assert most <= 4 * RANGES_MAX
-    assert served_after is not None
-    assert served_after < turns // 4

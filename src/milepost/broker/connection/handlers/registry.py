@@ -5,6 +5,12 @@
 
 The command's own fields (`topic`, `namespace`, `subscription`) say what the operation is done to. There
 is no handler without a need: the session judges it before the handler hears of the command.
+
+    @hears(Kind.SEND)
+    def send(session, event): ...
+
+SEND, ACK and FLOW come as events of the scanners. The session calls their handlers directly, and judges
+nothing: each names a producer or consumer that was judged when it was opened.
 """
 
 from __future__ import annotations
@@ -30,6 +36,8 @@ class Handler(NamedTuple):
 
 
 HANDLERS: dict[int, Handler] = {}
+EVENT_HANDLERS: dict[int, Handler] = {}
+"""Of the commands that come as events: for the list of the protocol, not for calling them."""
 
 
 # The field of a command that names what an operation is done to.
@@ -37,12 +45,21 @@ NAMED_BY = {Scope.NAMESPACE: "namespace", Scope.TOPIC: "topic"}
 
 
 def handles(kind: int, *, needs: Operation) -> Callable[[F], F]:
-    """Register a handler; its docstring is its paragraph in docs/wire.md."""
+    """Register the handler of a command; its docstring is its section in docs/wire.md."""
+    return _register(HANDLERS, kind, needs)
 
+
+def hears(kind: int) -> Callable[[F], F]:
+    """Register the handler of a command that comes as an event."""
+    return _register(EVENT_HANDLERS, kind, Operation.HELD)
+
+
+def _register(table: dict[int, Handler], kind: int, needs: Operation) -> Callable[[F], F]:
     def register(function: F) -> F:
-        assert kind not in HANDLERS, f"command {kind} has two handlers"
+        is_taken = kind in HANDLERS or kind in EVENT_HANDLERS
+        assert not is_taken, f"command {kind} has two handlers"
         assert function.__doc__, f"the handler of command {kind} says nothing of itself"
-        HANDLERS[kind] = Handler(kind, function, needs, function.__doc__)
+        table[kind] = Handler(kind, function, needs, function.__doc__)
         return function
 
     return register

@@ -1,0 +1,78 @@
+"""ACK: a consumer says what it is done with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from milepost.broker.connection.handlers.registry import hears
+from milepost.broker.metrics.counters import error_name
+from milepost.errors import MilepostError, NotAllowed, PersistenceError
+from milepost.storage.ledgers.not_in_memory import NotInMemory
+from milepost.wire import replies
+from milepost.wire.commands import Kind
+from milepost.wire.events import Ack
+from milepost.wire.scanners.ack_slices import distinct
+from milepost.wire.scanners.encode import ack_response
+
+if TYPE_CHECKING:
+    from milepost.broker.connection.session import Session
+
+
+@hears(Kind.ACK)
+def ack(session: Session, event: Ack) -> None:
+    """Acknowledges messages, individually or cumulatively.
+
+    - An id stands for a whole entry, or by `ack_set` for single messages of a batch (PIP-54). Sets are
+      merged by AND; bits beyond the batch are ignored.
+    - ACK_RESPONSE leaves when the ack is on disk.
+    - The id of a chunked message's last chunk acks all its chunks. The id of another chunk acks nothing.
+      A cumulative ack leaves chunked messages that end later.
+    - Acks of messages that were delivered before a seek, and not again since, change nothing and are
+      answered.
+    - A cumulative ack on Shared or Key_Shared is answered and ignored, as upstream does.
+    - An ack for a consumer that is not there is dropped.
+    - An id that is not there is an error for the command; its other ids are acked all the same.
+    - An ack in a transaction is `NotAllowedError`. Sets that come to more than 250,000 ranges are
+      `TooManyRequests`.
+    - An ack of very many ids is obeyed in parts, with turns of other clients between them, and answered
+      once.
+    """
+    failures = session.ack_failures
+    if not event.goes_on:
+        session.ack_failures = []
+        session.broker.counters.acks += 1
+    consumer = session.consumers.get(event.consumer_id)
+    if consumer is None:
+        return  # upstream: an ack for a consumer that is gone is dropped, even one with a request
+    request_id = event.request_id
+
+    def done(error: MilepostError | None) -> None:
+        if event.goes_on:
+            if error is not None:
+                failures.append(error)
+            return
+        error = error or next(iter(failures), None)
+        if error is not None:
+            session.broker.counters.acks_refused[error_name(error)] += 1
+        if request_id is None:
+            return
+        if error is None:
+            session.write((ack_response(event.consumer_id, request_id),))
+        else:
+            code, text = error.wire_code, str(error)
+            session.write((replies.ack_failed(event.consumer_id, request_id, code, text),))
+
+    if event.is_transactional:
+        # Obeyed outside of its transaction, the ack would be final.
+        done(NotAllowed("transactions are not supported"))
+        return
+    asked = event if len(event.ids) <= 1 else event._replace(ids=distinct(event.ids))
+    try:
+        consumer.subscription.ack(consumer, asked, done)
+    except NotInMemory:
+        # The session calls again with the same event, which is one ack.
+        session.ack_failures = failures
+        session.broker.counters.acks -= not event.goes_on
+        raise
+    except OSError as error:  # what the ids mean cannot be read from the disk
+        done(PersistenceError(str(error)))
