@@ -27,6 +27,8 @@
     │       ├── SchemaNotFound
     │       ├── LedgerNotFound
     │       ├── IndexNotFound
+    │       ├── TransactionNotFound
+    │       ├── TransactionCoordinatorNotFound
     │       └── DataLoss            what was to be read is there no more; names the range
     ├── AlreadyExists
     ├── Busy                    another client has it; may work later
@@ -51,6 +53,9 @@
     │   ├── IncompatibleSchema
     │   ├── EncryptionRequired
     │   ├── TopicTerminated
+    │   ├── TransactionConflict     another transaction has acked it
+    │   ├── InvalidTransactionStatus
+    │   │   └── TransactionTimedOut
     │   └── ConsumerAssignError
     ├── NotAuthenticated        who is asking cannot be told; `reason` is a counter's label
     ├── NotAuthorized           … or can, and has not the right
@@ -206,6 +211,18 @@ class IndexNotFound(NotFound):
     """An index below the first retained or at or past the end."""
 
 
+class TransactionNotFound(NotFound):
+    """A transaction that never was, has ended and is forgotten, or is another role's."""
+
+    wire_code = 24
+
+
+class TransactionCoordinatorNotFound(NotFound):
+    """No coordinator of that number, or none at all: transactions are switched off."""
+
+    wire_code = 20
+
+
 class DataLoss(NotFound):
     """Messages that a query still had to read were trimmed, or their topic was deleted."""
 
@@ -345,6 +362,24 @@ class TopicTerminated(NotAllowed):
     """A publish to a topic that an operator has ended."""
 
     wire_code = 15
+
+
+class TransactionConflict(NotAllowed):
+    """An ack of what another transaction, or an ack outside of all, has taken."""
+
+    wire_code = 23
+    http_status = 409
+
+
+class InvalidTransactionStatus(NotAllowed):
+    """Something that an open transaction allows, asked of one that has ended, or the other end."""
+
+    wire_code = 21
+    http_status = 409
+
+
+class TransactionTimedOut(InvalidTransactionStatus):
+    """The transaction was open for longer than its time: it is aborted."""
 
 
 class ConsumerAssignError(NotAllowed):

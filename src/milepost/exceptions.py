@@ -6,7 +6,7 @@
         ...
 
 Where Milepost tells less apart, several names are one class; where it tells more apart, a name is the
-class above (milepost/errors.py has the tree). Transactions are not there, so nothing raises their errors.
+class above (milepost/errors.py has the tree).
 """
 
 from milepost.errors import (
@@ -19,6 +19,7 @@ from milepost.errors import (
     IncompatibleSchema,
     InvalidInput,
     InvalidTopicName,
+    InvalidTransactionStatus,
     MessageTooBig,
     MetadataError,
     MilepostError,
@@ -39,6 +40,9 @@ from milepost.errors import (
     TooManyRequests,
     TopicNotFound,
     TopicTerminated,
+    TransactionConflict,
+    TransactionCoordinatorNotFound,
+    TransactionNotFound,
     Undecodable,
 )
 
@@ -55,7 +59,7 @@ ErrorGettingAuthenticationData = ConnectError
 Interrupted = AlreadyClosed
 InvalidConfiguration = InvalidInput
 InvalidMessage = InvalidInput
-InvalidTxnStatusError = NotAllowed
+InvalidTxnStatusError = InvalidTransactionStatus
 InvalidUrl = InvalidInput
 LookupError = ConnectError
 MemoryBufferIsFull = ProducerQueueIsFull
@@ -68,9 +72,7 @@ ProducerNotInitialized = AlreadyClosed
 ReadError = ConnectError
 ServiceUnitNotReady = ServiceNotReady
 TooManyLookupRequestException = TooManyRequests
-TransactionConflict = NotAllowed
-TransactionCoordinatorNotFoundError = NotFound
-TransactionNotFound = NotFound
+TransactionCoordinatorNotFoundError = TransactionCoordinatorNotFound
 UnknownError = BrokerError
 UnsupportedVersionError = ProtocolError
 

@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from milepost.errors import ProtocolError
-from milepost.positions import Position
+from milepost.positions import Position, TxnId
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.batches import SingleMessage, join_batch, split_batch
 from milepost.wire.chunks import ChunkAssembler, Orphan, Repeated, Waiting, Whole
 from milepost.wire.events import ChunkInfo
-from milepost.wire.metadata import split_entry
+from milepost.wire.markers import TXN_ABORT, TXN_COMMIT, marker_of, transaction_marker
+from milepost.wire.metadata import is_batch, is_marker, message_count, split_entry
 from milepost.wire.murmur import key_slot, murmur3_32
 
 Result = TypeVar("Result")
@@ -70,6 +71,26 @@ def test_any_entry_splits_or_is_refused(entry: bytes) -> None:
         assert parts.reason == "bad_metadata"
     else:
         assert entry.endswith(parts.payload)
+
+
+# --- markers --------------------------------------------------------------------------------------
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(st.sampled_from((TXN_COMMIT, TXN_ABORT)), INT64, INT64, st.integers(0, 2**63 - 1))
+def test_a_marker_there_and_back(kind: int, most: int, least: int, publish_time: int) -> None:
+    """Every reader of entries takes it for an entry: the parts, the count, the broker's scan."""
+    txn_id = TxnId(most, least)
+    parts = split_entry(transaction_marker(kind, txn_id, publish_time))
+    assert parts.is_intact
+    assert parts.checksum is not None
+    assert parts.payload == b""
+    assert marker_of(parts.metadata) == (kind, txn_id)
+    assert is_marker(parts.metadata)
+    assert not is_batch(parts.metadata)
+    assert message_count(parts.metadata) == 1
+    assert parts.metadata.publish_time == publish_time
 
 
 # --- chunks ---------------------------------------------------------------------------------------

@@ -3,15 +3,16 @@
 Everything here is compared, printed and stored; nothing here changes, waits or asks. The package
 imports only the standard library and `milepost.errors`.
 
-ackset    the ack set of a batch: which of its messages are not acked yet (PIP-54)
-ids       positions and message ids: their order, text and bytes
-labels    checks the names of subscriptions, producers and consumers
-names     parses names of tenants, namespaces and topics
-pages     how `IndexRanges` stores a set of indexes
-ranges    `IndexRanges`: a set of indexes as half-open ranges
-spans     `Span`: the indexes of one entry
-varints   whole numbers as varints: seven bits a byte
-verdicts  the verdicts on progress, in order of trouble
+ackset        the ack set of a batch: which of its messages are not acked yet (PIP-54)
+ids           positions and message ids: their order, text and bytes
+labels        checks the names of subscriptions, producers and consumers
+names         parses names of tenants, namespaces and topics
+pages         how `IndexRanges` stores a set of indexes
+ranges        `IndexRanges`: a set of indexes as half-open ranges
+spans         `Span`: the indexes of one entry
+transactions  `TxnId`: which transaction
+varints       whole numbers as varints: seven bits a byte
+verdicts      the verdicts on progress, in order of trouble
 """
 
 from milepost.positions.ackset import BATCH_SIZE_MAX, AckSet
@@ -27,6 +28,7 @@ from milepost.positions.ids import (
 from milepost.positions.names import NamespaceName, TopicName
 from milepost.positions.ranges import IndexRanges
 from milepost.positions.spans import Span
+from milepost.positions.transactions import TxnId
 
 __all__ = [
     "Position",
@@ -42,4 +44,5 @@ __all__ = [
     "BATCH_SIZE_MAX",
     "TopicName",
     "NamespaceName",
+    "TxnId",
 ]

@@ -26,6 +26,7 @@ compression  compresses and decompresses payloads
 events       the events that protocol objects yield
 extensions   metadata keys by which clients ask for what Pulsar's protocol does not have
 frames       cuts frames out of bytes, and builds them
+markers      the entries that end transactions
 metadata     the parts of an entry: broker entry metadata, checksum, message metadata, payload
 murmur       Murmur3, the hash of Key_Shared slots
 peer         what the other side said of itself in the handshake
@@ -58,6 +59,13 @@ from milepost.wire.events import (
     WireId,
 )
 from milepost.wire.frames import FRAME_PADDING, MESSAGE_SIZE_MAX_DEFAULT, Buffer, crc32c
+from milepost.wire.markers import (
+    TXN_ABORT,
+    TXN_COMMIT,
+    marker_of,
+    transaction_marker,
+    transaction_of,
+)
 from milepost.wire.metadata import (
     BrokerEntry,
     EntryParts,
@@ -147,6 +155,11 @@ __all__ = [
     "join_batch",
     "compress",
     "decompress",
+    "TXN_COMMIT",
+    "TXN_ABORT",
+    "transaction_marker",
+    "marker_of",
+    "transaction_of",
     "ChunkAssembler",
     "Waiting",
     "Whole",

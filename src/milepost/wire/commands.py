@@ -116,9 +116,24 @@ FROM_BROKER: Final = frozenset(
         Kind.GET_SCHEMA_RESPONSE,
         Kind.GET_OR_CREATE_SCHEMA_RESPONSE,
         Kind.GET_MESSAGE_ID_BY_INDEX_RESPONSE,
+        Kind.NEW_TXN_RESPONSE,
+        Kind.ADD_PARTITION_TO_TXN_RESPONSE,
+        Kind.ADD_SUBSCRIPTION_TO_TXN_RESPONSE,
+        Kind.END_TXN_RESPONSE,
+        Kind.TC_CLIENT_CONNECT_RESPONSE,
     )
 )
 """What a client hears."""
+
+BETWEEN_BROKERS: Final = frozenset(
+    (
+        Kind.END_TXN_ON_PARTITION,
+        Kind.END_TXN_ON_PARTITION_RESPONSE,
+        Kind.END_TXN_ON_SUBSCRIPTION,
+        Kind.END_TXN_ON_SUBSCRIPTION_RESPONSE,
+    )
+)
+"""What one broker says to another. There is one broker: it takes them from no peer."""
 
 
 class UnknownValue(ProtocolError):

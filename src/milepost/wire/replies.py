@@ -18,12 +18,12 @@ Ids are given signed. `UNSOLICITED` is the request id of what no request asked f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, cast
 
 from google.protobuf.message import Message
 
-from milepost.positions import unsigned64
+from milepost.positions import TxnId, unsigned64
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.commands import encode_command
 from milepost.wire.events import Command
@@ -325,6 +325,44 @@ def schema_version(request_id: int, version: bytes) -> bytes:
     )
 
 
+# --- transactions ---------------------------------------------------------------------------------
+
+
+def coordinator_connected(request_id: int) -> bytes:
+    """TC_CLIENT_CONNECT_RESPONSE."""
+    return reply(pb.CommandTcClientConnectResponse(request_id=unsigned64(request_id)))
+
+
+def new_transaction(request_id: int, txn_id: TxnId) -> bytes:
+    """NEW_TXN_RESPONSE. Go reads both numbers without asking whether they are there."""
+    return _transaction(pb.CommandNewTxnResponse, request_id, txn_id)
+
+
+def partitions_added(request_id: int, txn_id: TxnId) -> bytes:
+    """ADD_PARTITION_TO_TXN_RESPONSE."""
+    return _transaction(pb.CommandAddPartitionToTxnResponse, request_id, txn_id)
+
+
+def subscriptions_added(request_id: int, txn_id: TxnId) -> bytes:
+    """ADD_SUBSCRIPTION_TO_TXN_RESPONSE."""
+    return _transaction(pb.CommandAddSubscriptionToTxnResponse, request_id, txn_id)
+
+
+def transaction_ended(request_id: int, txn_id: TxnId) -> bytes:
+    """END_TXN_RESPONSE."""
+    return _transaction(pb.CommandEndTxnResponse, request_id, txn_id)
+
+
+def _transaction(answer: Callable[..., Message], request_id: int, txn_id: TxnId) -> bytes:
+    return reply(
+        answer(
+            request_id=unsigned64(request_id),
+            txnid_least_bits=unsigned64(txn_id.least),
+            txnid_most_bits=unsigned64(txn_id.most),
+        )
+    )
+
+
 # --- refusals -------------------------------------------------------------------------------------
 
 
@@ -347,10 +385,7 @@ def refusal(command: Command, code: int, message: str) -> bytes | None:
             | pb.CommandGetTopicsOfNamespace()
             | pb.CommandWatchTopicList()
             | pb.CommandWatchTopicListClose()
-            | pb.CommandNewTxn()
-            | pb.CommandAddPartitionToTxn()
-            | pb.CommandAddSubscriptionToTxn()
-            | pb.CommandEndTxn()
+            # In the reply of its own the Go client does not look for an error.
             | pb.CommandTcClientConnectRequest()
         ):
             return error(request.request_id, code, message)
@@ -370,21 +405,30 @@ def refusal(command: Command, code: int, message: str) -> bytes | None:
                 error=_code(code),
                 message=message,
             )
-        case pb.CommandGetSchema():
-            answer = pb.CommandGetSchemaResponse(
+        case (
+            pb.CommandGetSchema()
+            | pb.CommandGetOrCreateSchema()
+            | pb.CommandConsumerStats()
+            | pb.CommandGetMessageIdByIndex()
+        ):
+            answer = _OWN_REPLIES[type(request)](
                 request_id=request.request_id, error_code=_code(code), error_message=message
             )
-        case pb.CommandGetOrCreateSchema():
-            answer = pb.CommandGetOrCreateSchemaResponse(
-                request_id=request.request_id, error_code=_code(code), error_message=message
+        case pb.CommandNewTxn():
+            answer = pb.CommandNewTxnResponse(
+                request_id=request.request_id,
+                txnid_most_bits=request.tc_id,
+                error=_code(code),
+                message=message,
             )
-        case pb.CommandConsumerStats():
-            answer = pb.CommandConsumerStatsResponse(
-                request_id=request.request_id, error_code=_code(code), error_message=message
-            )
-        case pb.CommandGetMessageIdByIndex():
-            answer = pb.CommandGetMessageIdByIndexResponse(
-                request_id=request.request_id, error_code=_code(code), error_message=message
+        case pb.CommandAddPartitionToTxn() | pb.CommandAddSubscriptionToTxn() | pb.CommandEndTxn():
+            # Java looks here alone for the failures of these, and would wait for its time-out.
+            answer = _OWN_REPLIES[type(request)](
+                request_id=request.request_id,
+                txnid_least_bits=request.txnid_least_bits,
+                txnid_most_bits=request.txnid_most_bits,
+                error=_code(code),
+                message=message,
             )
         case pb.CommandAck() if request.HasField("request_id"):
             answer = pb.CommandAckResponse(
@@ -404,6 +448,15 @@ def _code(code: int) -> pb.ServerError:
 
 
 _CODES: Final = frozenset(ServerError.values())
+_OWN_REPLIES: Final[dict[type[Message], Callable[..., Message]]] = {
+    pb.CommandGetSchema: pb.CommandGetSchemaResponse,
+    pb.CommandGetOrCreateSchema: pb.CommandGetOrCreateSchemaResponse,
+    pb.CommandConsumerStats: pb.CommandConsumerStatsResponse,
+    pb.CommandGetMessageIdByIndex: pb.CommandGetMessageIdByIndexResponse,
+    pb.CommandAddPartitionToTxn: pb.CommandAddPartitionToTxnResponse,
+    pb.CommandAddSubscriptionToTxn: pb.CommandAddSubscriptionToTxnResponse,
+    pb.CommandEndTxn: pb.CommandEndTxnResponse,
+}
 
 
 def _lookup(

@@ -5,6 +5,7 @@ import pytest
 from milepost.errors import ProtocolError
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.commands import (
+    BETWEEN_BROKERS,
     FROM_BROKER,
     FROM_CLIENT,
     REPEATED_MAX,
@@ -46,7 +47,8 @@ def test_there_and_back() -> None:
 
 
 def test_every_kind_is_heard_by_somebody() -> None:
-    assert set(Kind.values()) == FROM_CLIENT | FROM_BROKER
+    assert set(Kind.values()) == FROM_CLIENT | FROM_BROKER | BETWEEN_BROKERS
+    assert not BETWEEN_BROKERS & (FROM_CLIENT | FROM_BROKER)
     assert {kind_name(kind) for kind in FROM_CLIENT & FROM_BROKER} == {
         "PING",
         "PONG",
@@ -58,7 +60,7 @@ def test_every_kind_is_heard_by_somebody() -> None:
 
 def test_names() -> None:
     assert kind_name(4) == "SUBSCRIBE"
-    assert kind_name(51) == "51"
+    assert kind_name(70) == "70"
 
 
 @pytest.mark.parametrize("data", ["0812", "0812920100"])
@@ -123,7 +125,7 @@ def test_a_client_takes_any_number_of_topics() -> None:
     assert decode_command(data, repeated_max=len(data)).message == topics
 
 
-@pytest.mark.parametrize("kind", [0, 1, 41, 51, 63, 69, 70, 99, 2**31])
+@pytest.mark.parametrize("kind", [0, 1, 41, 49, 69, 70, 99, 2**31])
 def test_unknown_commands(kind: int) -> None:
     with pytest.raises(ProtocolError, match=f"of type {kind}$") as caught:
         decode_command(b"\x08" + encode_varint(kind) + b"\x1a\x00")

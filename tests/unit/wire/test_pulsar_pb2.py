@@ -25,7 +25,7 @@ def test_a_command_has_the_number_of_its_type() -> None:
     kinds = dict(pb.BaseCommand.Type.items())
     fields = {field.number for field in base.fields} - {1}
     assert fields == set(kinds.values())
-    assert len([number for number in kinds.values() if number < 1000]) == 49
+    assert len([number for number in kinds.values() if number < 1000]) == 58
     # Milepost's own, far from where the protocol grows.
     assert {name for name, number in kinds.items() if number >= 1000} == {
         "GET_MESSAGE_ID_BY_INDEX",
@@ -34,11 +34,21 @@ def test_a_command_has_the_number_of_its_type() -> None:
     assert all(base.fields_by_number[n].message_type.name.startswith("Command") for n in fields)
 
 
-def test_numbers_of_transactions_and_of_the_future_stay_free() -> None:
-    numbers = set(pb.BaseCommand.Type.values())
-    # Of transactions there are the requests of clients, to be refused.
-    assert numbers & set(range(50, 64)) == {50, 52, 54, 56, 62}
-    assert not numbers & set(range(70, 82))
+def test_numbers_of_the_future_stay_free() -> None:
+    assert not set(pb.BaseCommand.Type.values()) & set(range(70, 82))
+
+
+def test_transactions_have_the_numbers_that_clients_know() -> None:
+    kinds = pb.BaseCommand.Type
+    numbers = {name: number for name, number in kinds.items() if 50 <= number < 64}
+    assert sorted(numbers.values()) == list(range(50, 64))
+    # Each answer is the next number.
+    for name in ("NEW_TXN", "ADD_PARTITION_TO_TXN", "ADD_SUBSCRIPTION_TO_TXN", "END_TXN"):
+        assert numbers[f"{name}_RESPONSE"] == numbers[name] + 1
+    assert numbers["TC_CLIENT_CONNECT_RESPONSE"] == numbers["TC_CLIENT_CONNECT_REQUEST"] + 1
+    assert (kinds.NEW_TXN, kinds.END_TXN, kinds.TC_CLIENT_CONNECT_REQUEST) == (50, 56, 62)
+    assert (kinds.END_TXN_ON_PARTITION, kinds.END_TXN_ON_SUBSCRIPTION) == (58, 60)
+    assert (pb.TxnAction.COMMIT, pb.TxnAction.ABORT) == (0, 1)
 
 
 # Numbers that are easy to get wrong: gaps, late additions, and PIPs' own.
@@ -59,6 +69,15 @@ NUMBERS = {
     "CommandSendReceipt": {"message_id": 3, "highest_sequence_id": 4},
     "CommandConnect": {"protocol_version": 4, "auth_method_name": 5, "feature_flags": 10},
     "CommandConnected": {"protocol_version": 2, "max_message_size": 3, "feature_flags": 4},
+    "CommandNewTxn": {"request_id": 1, "txn_ttl_millis": 2, "tc_id": 3},
+    "CommandNewTxnResponse": {"txnid_least_bits": 2, "txnid_most_bits": 3, "error": 4},
+    "CommandAddPartitionToTxn": {"txnid_least_bits": 2, "txnid_most_bits": 3, "partitions": 4},
+    "CommandAddSubscriptionToTxn": {"txnid_most_bits": 3, "subscription": 4},
+    "Subscription": {"topic": 1, "subscription": 2},
+    "CommandEndTxn": {"txnid_least_bits": 2, "txnid_most_bits": 3, "txn_action": 4},
+    "CommandEndTxnResponse": {"txnid_most_bits": 3, "error": 4, "message": 5},
+    "CommandTcClientConnectRequest": {"request_id": 1, "tc_id": 2},
+    "CommandTcClientConnectResponse": {"request_id": 1, "error": 2, "message": 3},
     "BrokerEntryMetadata": {"broker_timestamp": 1, "index": 2},
     "SingleMessageMetadata": {"payload_size": 3, "sequence_id": 8, "null_partition_key": 10},
     "MessageMetadata": {
@@ -70,6 +89,8 @@ NUMBERS = {
         "ordering_key": 18,
         "deliver_at_time": 19,
         "marker_type": 20,
+        "txnid_least_bits": 22,
+        "txnid_most_bits": 23,
         "highest_sequence_id": 24,
         "uuid": 26,
         "num_chunks_from_msg": 27,

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from google.protobuf.message import Message
 
+from milepost.positions import TxnId
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
 from milepost.wire.commands import (
@@ -177,6 +178,28 @@ FLAGS = pb.FeatureFlags(supports_topic_watchers=True)
             replies.schema_version(7, bytes(8)),
             pb.CommandGetOrCreateSchemaResponse(request_id=7, schema_version=bytes(8)),
         ),
+        (replies.coordinator_connected(7), pb.CommandTcClientConnectResponse(request_id=7)),
+        # The first transaction of all: zeros are written, for Go reads them unasked.
+        (
+            replies.new_transaction(7, TxnId(0, 0)),
+            pb.CommandNewTxnResponse(request_id=7, txnid_most_bits=0, txnid_least_bits=0),
+        ),
+        (
+            replies.partitions_added(7, TxnId(3, 5)),
+            pb.CommandAddPartitionToTxnResponse(
+                request_id=7, txnid_most_bits=3, txnid_least_bits=5
+            ),
+        ),
+        (
+            replies.subscriptions_added(7, TxnId(3, 5)),
+            pb.CommandAddSubscriptionToTxnResponse(
+                request_id=7, txnid_most_bits=3, txnid_least_bits=5
+            ),
+        ),
+        (
+            replies.transaction_ended(7, TxnId(3, -1)),
+            pb.CommandEndTxnResponse(request_id=7, txnid_most_bits=3, txnid_least_bits=LAST),
+        ),
     ],
 )
 def test_replies(frame: bytes, message: Message) -> None:
@@ -222,14 +245,14 @@ REQUESTS: list[Message] = [
     pb.CommandGetSchema(request_id=7, topic="t"),
     pb.CommandGetOrCreateSchema(request_id=7, topic="t", schema=SCHEMA),
     pb.CommandGetMessageIdByIndex(request_id=7, topic="t", index=3),
-    pb.CommandTcClientConnectRequest(request_id=7),
-    pb.CommandNewTxn(request_id=7),
-    pb.CommandAddPartitionToTxn(request_id=7),
-    pb.CommandAddSubscriptionToTxn(request_id=7),
-    pb.CommandEndTxn(request_id=7),
+    pb.CommandTcClientConnectRequest(request_id=7, tc_id=2),
+    pb.CommandNewTxn(request_id=7, tc_id=2),
+    pb.CommandAddPartitionToTxn(request_id=7, txnid_most_bits=2, txnid_least_bits=5),
+    pb.CommandAddSubscriptionToTxn(request_id=7, txnid_most_bits=2, txnid_least_bits=5),
+    pb.CommandEndTxn(request_id=7, txnid_most_bits=2, txnid_least_bits=5),
 ]
 
-# Requests whose failure C++ looks for elsewhere than in ERROR.
+# Requests whose failure C++, or Java, looks for elsewhere than in ERROR.
 OWN_REPLY = {
     "LOOKUP": "LOOKUP_RESPONSE",
     "PARTITIONED_METADATA": "PARTITIONED_METADATA_RESPONSE",
@@ -238,7 +261,12 @@ OWN_REPLY = {
     "GET_MESSAGE_ID_BY_INDEX": "GET_MESSAGE_ID_BY_INDEX_RESPONSE",
     "CONSUMER_STATS": "CONSUMER_STATS_RESPONSE",
     "ACK": "ACK_RESPONSE",
+    "NEW_TXN": "NEW_TXN_RESPONSE",
+    "ADD_PARTITION_TO_TXN": "ADD_PARTITION_TO_TXN_RESPONSE",
+    "ADD_SUBSCRIPTION_TO_TXN": "ADD_SUBSCRIPTION_TO_TXN_RESPONSE",
+    "END_TXN": "END_TXN_RESPONSE",
 }
+TRANSACTIONAL = {"NEW_TXN", "ADD_PARTITION_TO_TXN", "ADD_SUBSCRIPTION_TO_TXN", "END_TXN"}
 UNANSWERED = {"PING", "PONG", "FLOW", "REDELIVER_UNACKNOWLEDGED_MESSAGES", "SEND"}
 
 
@@ -256,12 +284,15 @@ def test_each_request_is_refused_in_its_own_reply(request_: Message) -> None:
     answer = read(frame)
     reply_name = kind_name(kind_of(answer))
     assert reply_name == OWN_REPLY.get(name, "ERROR")
-    never_sent_by_cpp = ("GET_OR_CREATE_SCHEMA", "GET_MESSAGE_ID_BY_INDEX")
+    never_sent_by_cpp = {"GET_OR_CREATE_SCHEMA", "GET_MESSAGE_ID_BY_INDEX", *TRANSACTIONAL}
     assert reply_name in CPP_TAKES or name in never_sent_by_cpp
     fields = {field.name: value for field, value in answer.ListFields()}
     assert fields["request_id"] == (LAST if name in ("CONNECT", "AUTH_RESPONSE") else 7)
     assert ServerError.TopicNotFound in (fields.get("error"), fields.get("error_code"))
     assert "no topic t" in (fields.get("message"), fields.get("error_message"))
+    if name in TRANSACTIONAL:
+        assert fields["txnid_most_bits"] == 2
+        assert fields.get("txnid_least_bits", 5) == 5
 
 
 def test_lookups_that_failed_say_so() -> None:

@@ -26,7 +26,11 @@ _CLASSES: Final[dict[int, type[MilepostError]]] = {
     17: errors.InvalidTopicName,
     18: errors.IncompatibleSchema,
     19: errors.ConsumerAssignError,
+    20: errors.TransactionCoordinatorNotFound,
+    21: errors.InvalidTransactionStatus,
     22: errors.NotAllowed,
+    23: errors.TransactionConflict,
+    24: errors.TransactionNotFound,
     25: errors.ProducerFenced,
 }
 

@@ -1,0 +1,55 @@
+"""Markers of transactions: the entries by which a topic's log says that a transaction has ended.
+
+A marker is an entry without a payload. Its metadata has a marker type and the transaction's id; it takes
+an index as every entry does, and no consumer gets it.
+
+    >>> from milepost.wire.metadata import split_entry
+    >>> entry = transaction_marker(TXN_COMMIT, TxnId(0, 7), publish_time=1700000000000)
+    >>> metadata = split_entry(entry).metadata
+    >>> marker_of(metadata)
+    (21, TxnId(most=0, least=7))
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from milepost.positions import TxnId, signed64, unsigned64
+from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.scanners.encode import encode_entry_head
+
+# `MessageMetadata.marker_type`, in upstream's numbers. 20 (committing) is no longer written.
+TXN_COMMIT: Final = 21
+TXN_ABORT: Final = 22
+
+MARKER_PRODUCER: Final = "pulsar.txn.marker"
+_NO_SEQUENCE_ID: Final = -1
+
+
+def transaction_marker(marker_type: int, txn_id: TxnId, publish_time: int) -> bytes:
+    """The entry as a log stores it: checksum and metadata. The broker's block in front is not in it."""
+    assert marker_type in (TXN_COMMIT, TXN_ABORT), f"marker type {marker_type} ends no transaction"
+    metadata = pb.MessageMetadata(
+        producer_name=MARKER_PRODUCER,
+        sequence_id=unsigned64(_NO_SEQUENCE_ID),
+        publish_time=unsigned64(publish_time),
+        marker_type=marker_type,
+        txnid_least_bits=unsigned64(txn_id.least),
+        txnid_most_bits=unsigned64(txn_id.most),
+    )
+    return encode_entry_head(metadata.SerializeToString(), b"")
+
+
+def marker_of(metadata: pb.MessageMetadata) -> tuple[int, TxnId] | None:
+    """The end that an entry marks and of which transaction; None for every other entry."""
+    if metadata.marker_type not in (TXN_COMMIT, TXN_ABORT):
+        return None
+    txn_id = transaction_of(metadata)
+    return None if txn_id is None else (metadata.marker_type, txn_id)
+
+
+def transaction_of(metadata: pb.MessageMetadata) -> TxnId | None:
+    """The transaction that an entry was published in; of a marker, the one that it ends."""
+    if not (metadata.HasField("txnid_most_bits") and metadata.HasField("txnid_least_bits")):
+        return None
+    return TxnId(signed64(metadata.txnid_most_bits), signed64(metadata.txnid_least_bits))

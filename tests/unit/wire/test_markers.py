@@ -1,0 +1,51 @@
+"""Markers of transactions, byte for byte."""
+
+from __future__ import annotations
+
+import pytest
+
+from milepost.positions import TxnId
+from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.frames import crc32c
+from milepost.wire.markers import (
+    TXN_ABORT,
+    TXN_COMMIT,
+    marker_of,
+    transaction_marker,
+    transaction_of,
+)
+
+
+def test_a_marker_is_checksum_and_metadata_and_no_payload() -> None:
+    metadata = bytes.fromhex(
+        "0a11" + b"pulsar.txn.marker".hex()  # producer name
+        + "10ffffffffffffffffff01"  # sequence id -1
+        + "1880d095ffbc31"  # publish time
+        + "a00115"  # marker type 21
+        + "b00107b80100"  # least and most bits
+    )  # fmt: skip
+    covered = len(metadata).to_bytes(4, "big") + metadata
+    assert (
+        transaction_marker(TXN_COMMIT, TxnId(0, 7), publish_time=1_700_000_000_000)
+        == b"\x0e\x01" + crc32c(covered).to_bytes(4, "big") + covered
+    )
+
+
+def test_what_ends_no_transaction_is_no_marker_of_one() -> None:
+    plain = {"producer_name": "p", "sequence_id": 0, "publish_time": 0}
+    subscription_snapshot = pb.MessageMetadata(
+        **plain, marker_type=12, txnid_most_bits=0, txnid_least_bits=0
+    )
+    half_an_id = pb.MessageMetadata(**plain, marker_type=TXN_ABORT, txnid_most_bits=0)
+    in_a_transaction = pb.MessageMetadata(**plain, txnid_most_bits=0, txnid_least_bits=0)
+    assert marker_of(subscription_snapshot) is None
+    assert marker_of(half_an_id) is None
+    assert marker_of(in_a_transaction) is None
+    # Zeros are an id.
+    assert transaction_of(in_a_transaction) == TxnId(0, 0)
+    assert transaction_of(pb.MessageMetadata(**plain)) is None
+
+
+def test_other_marker_types_are_not_made() -> None:
+    with pytest.raises(AssertionError, match="marker type 20"):
+        transaction_marker(20, TxnId(0, 0), publish_time=0)
