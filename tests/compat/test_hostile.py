@@ -111,7 +111,7 @@ COMMANDS: dict[str, tuple[bytes, str]] = {
     "a command of type 99": (command_frame(b"\x08\x63"), "unknown_command"),
     "an answer to a transaction": (
         command_frame(b"\x08\x33\x9a\x03\x02\x08\x01"),
-        "unknown_command",
+        "unexpected_command",
     ),
     "a second CONNECT": (framed(CONNECT), "second_connect"),
 }

@@ -60,7 +60,8 @@ ACKS = st.builds(
     ack_type=st.sampled_from([0, 1]),
     message_id=st.lists(POSITIONS | MESSAGE_IDS, max_size=4) | st.lists(CHUNK_IDS, max_size=2),
     validation_error=maybe(st.integers(0, 4)),
-    txnid_least_bits=st.sampled_from([None, None, None, 1]),
+    txnid_least_bits=st.sampled_from([None, None, 0]) | UINT64,
+    txnid_most_bits=st.sampled_from([None, None, 0]) | UINT64,
     request_id=maybe(UINT64),
 )
 FLOWS = st.builds(pb.CommandFlow, consumer_id=UINT64, messagePermits=st.integers(0, 2**32 - 1))
@@ -167,7 +168,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "ordering_key": maybe(st.binary(max_size=3)),
     "deliver_at_time": maybe(int64s()),
     "marker_type": maybe(int32s()),
-    "txnid_least_bits": maybe(st.sampled_from([None, None, 0, 1])),
+    "txnid_least_bits": maybe(st.sampled_from([0, 1]) | UINT64),
+    "txnid_most_bits": maybe(st.sampled_from([0, 1]) | UINT64),
     "highest_sequence_id": maybe(UINT64),
     "null_value": maybe(st.booleans()),
     "uuid": maybe(st.text(max_size=3)),
@@ -237,11 +239,16 @@ def send_frames(draw: st.DrawFn) -> bytes:
         metadata.publish_time = draw(st.integers(2**40, 2**40 + 3))
         metadata.sequence_id = draw(st.integers(0, 300) | st.integers(0, 2**63 - 1))
     sequence_id = metadata.sequence_id
+    # Mostly of the transaction that the metadata names, or of none.
+    named: dict[str, int | None] = {}
+    for field in ("txnid_least_bits", "txnid_most_bits"):
+        told = getattr(metadata, field) if metadata.HasField(field) else None  # type: ignore[arg-type]
+        named[field] = told if usual else draw(st.just(told) | maybe(st.integers(0, 1)))
     send = pb.CommandSend(
         producer_id=draw(st.integers(0, 130)),
         sequence_id=sequence_id if usual else draw(UINT64),
         num_messages=draw(maybe(int32s())),
-        txnid_most_bits=None if usual else draw(maybe(st.integers(0, 1))),
+        **named,
         highest_sequence_id=draw(maybe(st.just(min(sequence_id + 9, 2**64 - 1)) | UINT64)),
         is_chunk=draw(maybe(st.booleans())),
         marker=draw(maybe(st.booleans())),

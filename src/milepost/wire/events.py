@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from google.protobuf.message import Message
 
 from milepost.errors import ProtocolError
+from milepost.positions import TxnId
 
 
 class WireId(NamedTuple):
@@ -75,6 +76,8 @@ class Traits(NamedTuple):
     chunk: ChunkInfo | None = None
     fault: SendFault | None = None
     """Set: answer SEND_ERROR with it, store nothing; the entry is empty then."""
+    transaction: TxnId | None = None
+    """The transaction it is published in, by the command and the metadata alike."""
 
 
 PLAIN: Final = Traits()
@@ -112,7 +115,8 @@ class Ack(NamedTuple):
     """Given: the client waits for ACK_RESPONSE."""
     validation_error: int | None = None
     """`CommandAck.ValidationError`, when the client gave the message up as unreadable."""
-    is_transactional: bool = False
+    transaction: TxnId | None = None
+    """The transaction it is part of; None: it counts at once."""
     goes_on: bool = False
     """More of the same command follows (`long_command.py`, `ack_slices.py`), and the answer comes behind
     the last of it."""

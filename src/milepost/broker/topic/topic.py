@@ -279,6 +279,8 @@ class Topic:
     def _fault_of(self, send: Send) -> NotAllowed | None:
         """What the topic's policies have against a send."""
         traits, policies = send.traits, self.policies
+        if traits.transaction is not None:
+            return NotAllowed("transactions are not supported")
         size_max = policies.max_message_size
         # As upstream: chunks are the broker's business, whose own maximum they obey.
         if size_max and len(send.entry) > size_max and traits.chunk is None:

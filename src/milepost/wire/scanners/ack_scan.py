@@ -16,7 +16,7 @@ from typing import Final, cast
 
 from google.protobuf.message import DecodeError
 
-from milepost.positions import signed64
+from milepost.positions import TxnId, signed64
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import Ack, Flow, WireId
 from milepost.wire.scanners.varint import read_rest, signed32
@@ -33,6 +33,8 @@ _ACK_TYPE: Final = 2 << 3
 _PERMITS: Final = 2 << 3
 _MESSAGE_ID: Final = 3 << 3 | 2
 _VALIDATION_ERROR: Final = 4 << 3
+_TXNID_LEAST_BITS: Final = 6 << 3
+_TXNID_MOST_BITS: Final = 7 << 3
 _REQUEST_ID: Final = 8 << 3
 
 _LEDGER_ID: Final = 1 << 3
@@ -86,8 +88,15 @@ def read_ack(ack: pb.CommandAck) -> Ack:
         [wire_id(data) for data in ack.message_id],
         signed64(ack.request_id) if ack.HasField("request_id") else None,
         ack.validation_error if ack.HasField("validation_error") else None,
-        bool(ack.txnid_least_bits or ack.txnid_most_bits),
+        _transaction_of(ack),
     )
+
+
+def _transaction_of(ack: pb.CommandAck) -> TxnId | None:
+    # Presence of one number is enough: taken for an ack outside of its transaction it would be final.
+    if not (ack.HasField("txnid_least_bits") or ack.HasField("txnid_most_bits")):
+        return None
+    return TxnId(signed64(ack.txnid_most_bits), signed64(ack.txnid_least_bits))
 
 
 def read_flow(flow: pb.CommandFlow) -> Flow:
@@ -137,6 +146,7 @@ def _scan_ack(data: bytes, at: int, end: int) -> Ack | None:
     at = _scan_ids(data, at, end, ids)
     request_id: int | None = None
     validation_error: int | None = None
+    transaction: TxnId | None = None
     while at < end:
         tag = data[at]
         value = data[at + 1]
@@ -145,13 +155,19 @@ def _scan_ack(data: bytes, at: int, end: int) -> Ack | None:
             value, at = read_rest(data, at, value)
         if tag == _REQUEST_ID:
             request_id = signed64(value)
+        elif tag == _TXNID_LEAST_BITS:
+            most = 0 if transaction is None else transaction.most
+            transaction = TxnId(most, signed64(value))
+        elif tag == _TXNID_MOST_BITS:
+            least = 0 if transaction is None else transaction.least
+            transaction = TxnId(signed64(value), least)
         elif tag == _VALIDATION_ERROR and value <= pb.CommandAck.DecryptionError:
             validation_error = value
         else:
             return None
     if at != end:
         return None
-    return Ack(signed64(consumer_id), ack_type == 1, ids, request_id, validation_error)
+    return Ack(signed64(consumer_id), ack_type == 1, ids, request_id, validation_error, transaction)
 
 
 def _scan_ids(data: bytes, at: int, end: int, ids: list[WireId]) -> int:

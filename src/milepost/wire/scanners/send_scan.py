@@ -22,7 +22,7 @@ from typing import Final, cast
 
 from google_crc32c import value as _crc32c
 
-from milepost.positions import signed64
+from milepost.positions import TxnId, signed64
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import PLAIN, Send, Sends, ServerEvent
 from milepost.wire.frames import CHECKSUM_MAGIC
@@ -46,6 +46,8 @@ _unpack_send = cast(
 _COMMAND_BASE: Final = 0x0806_3200 - 4
 _PRODUCER_ID: Final = 1 << 3
 _SEQUENCE_ID: Final = 2 << 3
+_TXNID_LEAST_BITS: Final = 4 << 3
+_TXNID_MOST_BITS: Final = 5 << 3
 _HIGHEST_SEQUENCE_ID: Final = 6 << 3
 # Number of messages, is_chunk and marker: claims that the metadata makes good, or not.
 _CLAIMS: Final = frozenset((3 << 3, 7 << 3, 8 << 3))
@@ -115,6 +117,7 @@ def scan_sends(data: bytes, at: int, frame_max: int, events: list[ServerEvent]) 
                 sequence_id, field_at = read_rest(data, field_at, sequence_id)
             sequence_bytes = data[sequence_at:field_at]
             highest_sequence_id = 0
+            claimed: TxnId | None = None
             while field_at < entry_at:
                 tag = data[field_at]
                 value = data[field_at + 1]
@@ -123,7 +126,13 @@ def scan_sends(data: bytes, at: int, frame_max: int, events: list[ServerEvent]) 
                     value, field_at = read_rest(data, field_at, value)
                 if tag == _HIGHEST_SEQUENCE_ID:
                     highest_sequence_id = value
-                elif tag not in _CLAIMS:
+                elif tag in _CLAIMS:
+                    pass
+                elif tag == _TXNID_LEAST_BITS:
+                    claimed = TxnId(0, signed64(value))
+                elif tag == _TXNID_MOST_BITS and claimed is not None:
+                    claimed = TxnId(signed64(value), claimed.least)
+                else:
                     field_at = data_size
             if (
                 sequence_tag != _SEQUENCE_ID
@@ -168,6 +177,8 @@ def scan_sends(data: bytes, at: int, frame_max: int, events: list[ServerEvent]) 
 
             if rest_at == metadata_end:
                 count, traits = 1, PLAIN
+                if claimed is not None:
+                    break
             else:
                 rest = data[rest_at:metadata_end]
                 shape = _known_shapes.get(rest) or _new_shape(rest)
@@ -175,6 +186,8 @@ def scan_sends(data: bytes, at: int, frame_max: int, events: list[ServerEvent]) 
                     break
                 count, _, traits, payload_min, payload_max, _ = shape
                 if not payload_min <= end - metadata_end <= payload_max:
+                    break
+                if traits.transaction != claimed:
                     break
             send = _new_send(
                 Send, (sequence_id, highest_sequence_id, count, publish_time, entry, traits)
@@ -201,6 +214,10 @@ def read_send(command: pb.CommandSend, data: bytes, entry_at: int, end: int) -> 
     shape = _judge_command(command, sequence_id, highest_sequence_id)
     if shape is None:
         shape = _read_entry(data, entry_at, end)
+        claimed = _transaction_of(command)
+        if shape.traits.fault is None and shape.traits.transaction != claimed:
+            told = shape.traits.transaction
+            shape = refused(f"transaction {claimed} in the command, {told} in the metadata")
     entry = data[entry_at:end] if shape.traits.fault is None else b""
     return Send(
         sequence_id, highest_sequence_id, shape.count, shape.publish_time, entry, shape.traits
@@ -239,11 +256,16 @@ def _judge_command(
         return refused(f"sequence id {sequence_id}")
     if highest_sequence_id != 0 and highest_sequence_id < sequence_id:
         return refused(f"highest sequence id {highest_sequence_id} below {sequence_id}")
-    if command.txnid_least_bits or command.txnid_most_bits:
-        return refused("transactions are not supported")
     if command.HasField("message_id"):
         return refused("only a shadow topic takes a message id with SEND")
     return None
+
+
+def _transaction_of(command: pb.CommandSend) -> TxnId | None:
+    """Zeros are an id; one number alone has zero for the other."""
+    if not (command.HasField("txnid_least_bits") or command.HasField("txnid_most_bits")):
+        return None
+    return TxnId(signed64(command.txnid_most_bits), signed64(command.txnid_least_bits))
 
 
 def _read_entry(data: bytes, at: int, end: int) -> Shape:

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from milepost.positions import BATCH_SIZE_MAX, signed64
+from milepost.positions import BATCH_SIZE_MAX, TxnId, signed64
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.compression import GROWTH_MAX
 from milepost.wire.events import BATCH, PLAIN, ChunkInfo, SendFault, Traits
@@ -114,7 +114,7 @@ class _Fields:
     compression: int = 0
     is_encrypted: bool = False
     is_marker: bool = False
-    is_transactional: bool = False
+    transaction: TxnId | None = None
     is_lasting: bool = True
     uncompressed_size: int = 0
     batch_size: int | None = None
@@ -258,8 +258,12 @@ def _take(fields: _Fields, tag: int, value: int) -> None:
         fields.total_size = signed32(value)
     elif tag == _MARKER_TYPE:
         fields.is_marker = True
-    elif tag in (_TXNID_LEAST_BITS, _TXNID_MOST_BITS):
-        fields.is_transactional = True
+    elif tag == _TXNID_LEAST_BITS:
+        most = 0 if fields.transaction is None else fields.transaction.most
+        fields.transaction = TxnId(most, signed64(value))
+    elif tag == _TXNID_MOST_BITS:
+        least = 0 if fields.transaction is None else fields.transaction.least
+        fields.transaction = TxnId(signed64(value), least)
 
 
 def _parse(data: bytes, at: int, end: int) -> _Fields:
@@ -291,9 +295,10 @@ def _parse(data: bytes, at: int, end: int) -> _Fields:
     fields.compression = metadata.compression
     fields.is_encrypted = len(metadata.encryption_keys) > 0
     fields.is_marker = metadata.HasField("marker_type")
-    fields.is_transactional = metadata.HasField("txnid_least_bits") or metadata.HasField(
-        "txnid_most_bits"
-    )
+    if metadata.HasField("txnid_least_bits") or metadata.HasField("txnid_most_bits"):
+        fields.transaction = TxnId(
+            signed64(metadata.txnid_most_bits), signed64(metadata.txnid_least_bits)
+        )
     fields.uncompressed_size = metadata.uncompressed_size
     if metadata.HasField("num_messages_in_batch"):
         fields.batch_size = metadata.num_messages_in_batch
@@ -331,16 +336,26 @@ def _judge(fields: _Fields) -> Shape:
         return refused("metadata without producer name, sequence id or publish time")
     if fields.publish_time < 0:
         return refused(f"publish time {fields.publish_time}")
-    if fields.is_transactional:
-        return refused("transactions are not supported")
+    if fields.is_marker and fields.transaction is not None:
+        return refused(
+            f"a marker of transaction {fields.transaction}, which the broker alone writes"
+        )
     if fields.num_chunks is not None or fields.chunk_id is not None:
         return _judge_chunk(fields)
     if fields.batch_size is not None:
         return _judge_batch(fields)
     traits = PLAIN
-    if fields.is_marker or fields.deliver_at_time is not None:
-        traits = Traits(is_marker=fields.is_marker, deliver_at_time=fields.deliver_at_time)
+    if _has_traits(fields):
+        traits = Traits(
+            is_marker=fields.is_marker,
+            deliver_at_time=fields.deliver_at_time,
+            transaction=fields.transaction,
+        )
     return Shape(1, fields.publish_time, traits, 0, NO_LIMIT, fields.is_lasting)
+
+
+def _has_traits(fields: _Fields) -> bool:
+    return fields.is_marker or fields.deliver_at_time is not None or fields.transaction is not None
 
 
 def _judge_batch(fields: _Fields) -> Shape:
@@ -356,8 +371,10 @@ def _judge_batch(fields: _Fields) -> Shape:
             return refused(f"{count} messages in {fields.uncompressed_size} uncompressed bytes")
         payload_min = -(-payload_min // GROWTH_MAX[fields.compression])
     traits = BATCH
-    if fields.is_marker or fields.deliver_at_time is not None:
-        traits = Traits(True, fields.is_marker, fields.deliver_at_time)
+    if _has_traits(fields):
+        traits = Traits(
+            True, fields.is_marker, fields.deliver_at_time, transaction=fields.transaction
+        )
     return Shape(count, fields.publish_time, traits, payload_min, NO_LIMIT, fields.is_lasting)
 
 
@@ -379,6 +396,7 @@ def _judge_chunk(fields: _Fields) -> Shape:
         is_marker=fields.is_marker,
         deliver_at_time=fields.deliver_at_time,
         chunk=ChunkInfo(uuid, chunk_id, num_chunks, fields.total_size),
+        transaction=fields.transaction,
     )
     # The total is counted before encryption, which adds to every chunk.
     payload_max = NO_LIMIT if fields.is_encrypted else fields.total_size

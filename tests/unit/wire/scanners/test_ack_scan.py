@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from milepost.positions import TxnId
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.commands import encode_command
 from milepost.wire.events import Ack, Flow, WireId
@@ -101,7 +102,6 @@ def test_many_ids() -> None:
             ],
         ),
         pb.CommandAck(consumer_id=1, ack_type=0, properties=[pb.KeyLongValue(key="a", value=1)]),
-        pb.CommandAck(consumer_id=1, ack_type=0, txnid_most_bits=5),
     ],
 )
 def test_rare_acks_are_left_to_the_library(ack: pb.CommandAck) -> None:
@@ -114,9 +114,21 @@ def test_what_only_the_library_reads() -> None:
         ledgerId=7, entryId=9, first_chunk_message_id=pb.MessageIdData(ledgerId=7, entryId=4)
     )
     assert wire_id(chunked) == WireId(7, 9, first_chunk=(7, 4))
-    assert read_ack(pb.CommandAck(consumer_id=LAST, ack_type=0, txnid_least_bits=1)) == Ack(
-        -1, False, [], None, None, True
-    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "transaction"),
+    [
+        ({"txnid_most_bits": 3, "txnid_least_bits": LAST}, TxnId(3, -1)),
+        # Zeros are the first transaction of all, and one number has zero for the other.
+        ({"txnid_most_bits": 0, "txnid_least_bits": 0}, TxnId(0, 0)),
+        ({"txnid_least_bits": 0}, TxnId(0, 0)),
+        ({"txnid_most_bits": 5}, TxnId(5, 0)),
+    ],
+)
+def test_an_ack_in_a_transaction(fields: dict[str, int], transaction: TxnId) -> None:
+    ack = pb.CommandAck(consumer_id=LAST, ack_type=1, request_id=7, **fields)
+    assert scanned(ack) == read_ack(ack) == Ack(-1, True, [], 7, None, transaction)
 
 
 def test_a_packed_ack_set_is_left_to_the_library() -> None:

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from milepost.positions import TxnId, unsigned64
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.events import BATCH, PLAIN, Send, Sends, ServerEvent
-from milepost.wire.frames import HEADER_SIZE, command_frame
+from milepost.wire.commands import encode_command
+from milepost.wire.events import BATCH, PLAIN, Send, Sends, ServerEvent, Traits
+from milepost.wire.frames import HEADER_SIZE, command_frame, entry_frame
 from milepost.wire.scanners.encode import send_frame
 from milepost.wire.scanners.send_scan import add_send, read_send, scan_sends
 
@@ -315,8 +317,8 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("changed", "message"),
         [
-            ({"txnid_least_bits": 1}, "transactions are not supported"),
-            ({"txnid_most_bits": 1}, "transactions are not supported"),
+            ({"txnid_least_bits": 1}, "transaction (0,1) in the command, None in the metadata"),
+            ({"txnid_most_bits": 0}, "transaction (0,0) in the command, None in the metadata"),
             (
                 {"message_id": pb.MessageIdData(ledgerId=1, entryId=2)},
                 "only a shadow topic takes a message id with SEND",
@@ -331,6 +333,39 @@ class TestFaults:
         total = 4 + len(command) + len(entry)
         data = total.to_bytes(4, "big") + len(command).to_bytes(4, "big") + command + entry
         assert fault(data) == (22, message)
+
+    @pytest.mark.parametrize("claim", [None, TxnId(0, 8), TxnId(1, 7)])
+    def test_command_and_metadata_name_different_transactions(self, claim: TxnId | None) -> None:
+        """Published outside of its transaction a message would be delivered before the commit."""
+        told = {"txnid_most_bits": 0, "txnid_least_bits": 7}
+        assert fault(in_transaction(claim, **told)) == (
+            22,
+            f"transaction {claim} in the command, (0,7) in the metadata",
+        )
+
+
+@pytest.mark.parametrize("txn_id", [TxnId(0, 0), TxnId(0, 7), TxnId(15, 2**40), TxnId(-1, -1)])
+@pytest.mark.parametrize("fields", [{}, {"num_messages_in_batch": 1, "payload": bytes(6)}])
+def test_a_send_in_a_transaction_is_scanned(txn_id: TxnId, fields: dict[str, Any]) -> None:
+    told = {
+        "txnid_most_bits": unsigned64(txn_id.most),
+        "txnid_least_bits": unsigned64(txn_id.least),
+    }
+    data = in_transaction(txn_id, **told, **fields)
+    events: list[ServerEvent] = []
+    assert scan_sends(data, 0, 10_000, events) == len(data), "left to the library"
+    assert both(data).traits == Traits(is_batch=bool(fields), transaction=txn_id)
+
+
+def in_transaction(claim: TxnId | None, **metadata: Any) -> bytes:
+    """A SEND whose command names one transaction and whose metadata what is given."""
+    named = {}
+    if claim is not None:
+        named["txnid_most_bits"] = unsigned64(claim.most)
+        named["txnid_least_bits"] = unsigned64(claim.least)
+    command = encode_command(pb.CommandSend(producer_id=3, sequence_id=7, **named))
+    entry = entry_of(frame(**metadata))
+    return entry_frame(command, len(entry)) + entry
 
 
 def test_memory_of_shapes_is_bounded() -> None:

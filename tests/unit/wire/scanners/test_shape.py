@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from milepost.positions import BATCH_SIZE_MAX
+from milepost.positions import BATCH_SIZE_MAX, TxnId
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.compression import GROWTH_MAX, compress
-from milepost.wire.events import BATCH, PLAIN, ChunkInfo
+from milepost.wire.events import BATCH, PLAIN, ChunkInfo, Traits
 from milepost.wire.scanners.shape import (
     METADATA_FIELDS_MAX,
     NOT_ALLOWED_ERROR,
@@ -164,12 +164,25 @@ def test_a_delayed_message_and_a_marker() -> None:
         None,
         None,
         None,
+        None,
     )
 
 
-def test_transactions_are_refused() -> None:
-    assert fault(txnid_least_bits=0) == "transactions are not supported"
-    assert fault(txnid_most_bits=1) == "transactions are not supported"
+def test_the_transaction_is_read() -> None:
+    both_numbers = {"txnid_most_bits": 3, "txnid_least_bits": 2**64 - 1}
+    assert shapes(encoded(**both_numbers)).traits == Traits(transaction=TxnId(3, -1))
+    batch = shapes(encoded(num_messages_in_batch=2, **both_numbers))
+    assert batch.traits == Traits(is_batch=True, transaction=TxnId(3, -1))
+    assert shapes(encoded(**both_numbers, **CHUNK)).traits.transaction == TxnId(3, -1)
+    # Presence makes it one: the first transaction of all has zeros.
+    assert shapes(encoded(txnid_least_bits=0)).traits.transaction == TxnId(0, 0)
+    assert shapes(encoded(txnid_most_bits=1)).traits.transaction == TxnId(1, 0)
+
+
+def test_a_client_cannot_end_a_transaction_by_a_marker() -> None:
+    assert fault(marker_type=21, txnid_most_bits=0, txnid_least_bits=7) == (
+        "a marker of transaction (0,7), which the broker alone writes"
+    )
 
 
 @pytest.mark.parametrize("missing", ["producer_name", "sequence_id", "publish_time"])

@@ -62,7 +62,7 @@ def ack(session: Session, event: Ack) -> None:
             code, text = error.wire_code, str(error)
             session.write((replies.ack_failed(event.consumer_id, request_id, code, text),))
 
-    if event.is_transactional:
+    if event.transaction is not None:
         # Obeyed outside of its transaction, the ack would be final.
         done(NotAllowed("transactions are not supported"))
         return
