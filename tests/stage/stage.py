@@ -70,8 +70,6 @@ class Stage:
             roll_policy=RollPolicy(entries_max=ledger_entries_max),
             tail_size_max=tail_size,
         )
-        self.told_active: list[tuple[str, bool]] = []
-        """Consumers with a recording peer that were told whether they are active."""
         self._consumer_ids = itertools.count()
         self._successor: Stage | None = None
 
@@ -190,9 +188,6 @@ class Stage:
         key_ranges: list[tuple[int, int]] | None = None,
         peer: RecordingPeer | None = None,
     ) -> Consumer:
-        subscription.tell_active = lambda consumer, active: self.told_active.append(
-            (consumer.name, active)
-        )
         consumer = Consumer(
             self.broker.next_holder(),
             next(self._consumer_ids),

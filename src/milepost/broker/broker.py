@@ -86,6 +86,7 @@ class Broker:
             RateBoard(),
             Round(self.unexpected),
         )
+        self.subscription_host = opening.SubscriptionHost(self)
         engine.answer_within(self.round.during)
         engine.watch(on_error=self.unexpected)
         self.opening: dict[str, asyncio.Future[Topic]] = {}
@@ -326,9 +327,10 @@ class Broker:
             chunk_search=chunk_search,
             now_ms=self.clock.wall_ms,
             now_s=self.clock.monotonic,
+            afterwards=self.round.afterwards,
+            mark_dirty=self.store.mark_dirty,
             counters=self.counters,
         )
-        topic.afterwards = self.round.afterwards
         topic.policies = self.steward.book.of(name)
         await opening.open_states(self, topic, states)
         return topic
@@ -396,10 +398,19 @@ class Broker:
             raise ServiceNotReady(f"subscription {name} of {topic.name} is being made")
         limits = Limits.of(self.settings, topic.policies)
         if isinstance(topic, VolatileTopic):
-            return opening.attach(self, topic.subscribe(name, limits))
+            return opening.attach(self, topic.subscribe(name, limits, self.subscription_host))
         cursor = Cursor(topic.log.first_index, topic.log.end_index, at=index)
         return opening.attach(
-            self, Subscription(topic, name, cursor, limits=limits, state_id=None, journal=None)
+            self,
+            Subscription(
+                topic,
+                name,
+                cursor,
+                host=self.subscription_host,
+                limits=limits,
+                state_id=None,
+                journal=None,
+            ),
         )
 
     def drop_reader(self, subscription: Subscription) -> None:

@@ -9,12 +9,11 @@ and the topic is not opened.
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from milepost.broker.limits.subscription_limits import Limits
 from milepost.broker.operations import compaction_run
-from milepost.broker.subscription import notices
 from milepost.broker.subscription.broadcast import (
     BROADCAST,
     MEMBER_STATE,
@@ -115,6 +114,7 @@ def open_subscription(
     resets = ResetHistory.from_doc(state.doc.get("resets", ()))
     broadcast = state.doc.get(BROADCAST)
     fields: dict[str, Any] = {
+        "host": broker.subscription_host,
         "limits": Limits.of(broker.settings, topic.policies),
         "state_id": state.state_id,
         "journal": broker.store,
@@ -147,31 +147,41 @@ def open_member(
     if state.doc.get("left_ms") is not None:  # as it was stored once, by the wall clock
         away_ms = 0
     member = MemberSubscription(
-        group, name, away_ms, cursor=cursor, state_id=state.state_id, journal=broker.store
+        group,
+        name,
+        away_ms,
+        cursor=cursor,
+        host=broker.subscription_host,
+        state_id=state.state_id,
+        journal=broker.store,
     )
     group.members[name] = member
-    connect(broker, member)
+    broker.steward.join(member)
     return member
 
 
 def attach(broker: Broker, subscription: Subscription) -> Subscription:
     """It is one of its topic's from now on."""
-    connect(broker, subscription)
+    broker.steward.join(subscription)
     subscription.topic.subscriptions[subscription.name] = subscription
     return subscription
 
 
-def connect(broker: Broker, subscription: Subscription) -> None:
-    """Give a subscription its feed, and the words for its consumers."""
-    journal = subscription.journal
-    if journal is not None:
-        journal.is_behind = broker.store.is_unfounded(journal.state_id)
-    loop = asyncio.get_running_loop()
-    subscription.tell_active = partial(notices.tell_active, loop)
-    subscription.tell_sought = notices.tell_sought
-    Feed(subscription, broker)
-    DueTimer(subscription, broker.clock)
-    broker.steward.join(subscription)
-    if isinstance(subscription, BroadcastGroup):
-        subscription.schedule = loop.call_soon
-        subscription.on_presence = broker.note_presence
+class SubscriptionHost:
+    """Runs the subscriptions of a broker (`subscription.host.Host`)."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._loop = asyncio.get_running_loop()
+
+    def read_loop(self, subscription: Subscription) -> Feed:
+        return Feed(subscription, self._broker, self._loop)
+
+    def delay_timer(self, subscription: Subscription) -> DueTimer:
+        return DueTimer(subscription, self._broker.clock, self._loop)
+
+    def soon(self, work: Callable[[], None]) -> None:
+        self._loop.call_soon(work)
+
+    def note_presence(self, member: MemberSubscription) -> None:
+        self._broker.note_presence(member)

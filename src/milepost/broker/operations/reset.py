@@ -431,7 +431,15 @@ def _newcomer(broker: Broker, topic: Topic, name: str) -> Subscription:
     """A subscription as it would be if it were made now; it is not registered."""
     cursor = Cursor(topic.log.first_index, topic.log.end_index)
     limits = Limits.of(broker.settings, topic.policies)
-    return Subscription(topic, name, cursor, limits=limits, state_id=None, journal=None)
+    return Subscription(
+        topic,
+        name,
+        cursor,
+        host=broker.subscription_host,
+        limits=limits,
+        state_id=None,
+        journal=None,
+    )
 
 
 async def _make(

@@ -8,6 +8,7 @@ documents        what the catalog stores of a subscription beside its cursor: pr
 ending           tells consumers of a terminated topic that they have acked everything
 flush_round      the round: read loops that woke run first, then each session is flushed once
 held_deliveries  frames that may not go out before a fact is on disk
+host             what a subscription needs of the broker that runs it, as interfaces
 notices          what consumers are told unasked: ACTIVE_CONSUMER_CHANGE, and SEEK after a reset
 parts            the cursors of a subscription, as others ask for them: one, or one a member
 pending_seeks    seeks that are not durable yet, and the callers that wait for them

@@ -29,19 +29,23 @@ class Journaling(Protocol):
 
     def barrier(self, done: Done) -> None: ...
 
+    def is_unfounded(self, state_id: int) -> bool:
+        """May the state hold what the journal refused, in memory and nowhere else?"""
+        ...
+
 
 class AckJournal:
-    def __init__(self, journal: Journaling, state_id: int) -> None:
+    def __init__(self, journal: Journaling, state_id: int, schedule: Callable[[], None]) -> None:
+        """`schedule` asks for `Subscription.flush_acks` in the next turn of the loop."""
         self.state_id = state_id
-        self.schedule: Callable[[], None] = lambda: None
-        """Ask for `Subscription.flush_acks` before this turn of the loop ends."""
+        self._schedule = schedule
         self._journal = journal
         self._ranges: list[Range] = []
         self._answers: list[Callable[[MilepostError | None], None]] = []
         self._is_scheduled = False
         # Facts of acks, and answers that wait for them, on their way.
         self._waiting = 0
-        self.is_behind = False
+        self.is_behind = journal.is_unfounded(state_id)
         """The disk refused something that is true in memory, and nothing later is durable yet."""
 
     def note(self, ranges: Sequence[Range]) -> None:
@@ -60,7 +64,7 @@ class AckJournal:
     def _ask(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
-            self.schedule()
+            self._schedule()
 
     def flush(self, epoch: int) -> None:
         """Journal what was noted, in the epoch in which it was acked, and then answer."""

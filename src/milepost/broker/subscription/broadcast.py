@@ -99,7 +99,7 @@ class MemberSubscription(Subscription):
         self.group.catch_up()
         super().add_consumer(consumer, sub_type, sticky, in_order)
         self.group.consumers.append(consumer)
-        self.group.on_presence(self)
+        self.host.note_presence(self)
 
     def flow(self, consumer: Consumer, permits: int) -> None:
         self.keep_up()
@@ -121,7 +121,7 @@ class MemberSubscription(Subscription):
             super().remove_consumer(consumer)
             self.group.consumers.remove(consumer)
             self.left_ms = self.group.now_ms()
-            self.group.on_presence(self)
+            self.host.note_presence(self)
 
     def seek(
         self, index: int, done: Done, *, by: Consumer | None = None, everyone: bool = False
@@ -143,10 +143,6 @@ class BroadcastGroup(Subscription):
         self.start = start
         self.now_ms = now_ms  # by a clock that does not jump
         self.members: dict[str, MemberSubscription] = {}
-        self.schedule: Callable[[Callable[[], None]], object] = lambda work: work()
-        """Run something when the loop comes round."""
-        self.on_presence: Callable[[MemberSubscription], None] = lambda member: None
-        """A member's consumer came, or is gone: remember when."""
         self._is_scheduled = False
         # All of it is being moved: where its members are on the way says nothing.
         self._is_moving = False
@@ -196,7 +192,7 @@ class BroadcastGroup(Subscription):
         self.cursor.extend(end_index)
         if self.consumers and not self._is_scheduled:
             self._is_scheduled = True
-            self.schedule(self._wake_connected)
+            self.host.soon(self._wake_connected)
 
     def _wake_connected(self) -> None:
         """Who is away, or has asked for nothing, hears of it when it comes or asks, or when another

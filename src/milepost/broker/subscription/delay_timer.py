@@ -19,15 +19,16 @@ WAIT_S_MAX = 60.0
 
 
 class DueTimer:
-    """Wakes a subscription at the earliest time that one of its messages waits for."""
+    """Wakes a subscription at the earliest time that one of its messages waits for (`host.DelayTimer`)."""
 
-    def __init__(self, subscription: Subscription, clock: Clock) -> None:
+    def __init__(
+        self, subscription: Subscription, clock: Clock, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self._subscription = subscription
         self._clock = clock
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
         self._due_ms = FOR_EVER_MS
-        subscription.wake_at = self.wake_at
 
     def wake_at(self, due_ms: int) -> None:
         """Something waits until then."""

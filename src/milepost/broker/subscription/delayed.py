@@ -36,7 +36,7 @@ def put_aside(subscription: Subscription, entries: Sequence[Entry], at: int) -> 
             return count
         count += 1
     if count == PUT_ASIDE_MAX:
-        subscription.rest()
+        subscription.read_loop.rest()
         return len(entries) - at
     return count
 
@@ -53,7 +53,7 @@ def _puts_aside(subscription: Subscription, entry: Entry) -> bool:
         return False
     end = entry.last_index + 1
     subscription.cursor.delay(end - entry.count, end, due_ms)
-    subscription.wake_at(due_ms)
+    subscription.delay_timer.wake_at(due_ms)
     return True
 
 
@@ -65,7 +65,7 @@ def release_due(subscription: Subscription, now_ms: int) -> None:
     next_due_ms = cursor.next_due_ms
     # Whatever was closed meanwhile has no dispatcher, and no timer keeps it in memory.
     if next_due_ms is not None and subscription.dispatcher is not None:
-        subscription.wake_at(next_due_ms)
+        subscription.delay_timer.wake_at(next_due_ms)
 
 
 def obey(subscription: Subscription) -> None:

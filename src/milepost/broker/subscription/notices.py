@@ -6,22 +6,15 @@ to consumers that asked for it when they subscribed.
 
 from __future__ import annotations
 
-import asyncio
-
 from milepost.broker.dispatch.consumer import Consumer
 from milepost.wire import replies
 from milepost.wire.commands import Kind
 
 
-def tell_active(loop: asyncio.AbstractEventLoop, consumer: Consumer, is_active: bool) -> None:
+def tell_active(consumer: Consumer, is_active: bool) -> None:
     """ACTIVE_CONSUMER_CHANGE, to a consumer of a Failover subscription."""
-
-    def tell() -> None:
-        # Behind the SUCCESS of its SUBSCRIBE: before that the client does not know the consumer.
-        if not consumer.is_closed and consumer.peer.understands(Kind.ACTIVE_CONSUMER_CHANGE):
-            consumer.peer.write((replies.active_consumer_change(consumer.consumer_id, is_active),))
-
-    loop.call_soon(tell)
+    if not consumer.is_closed and consumer.peer.understands(Kind.ACTIVE_CONSUMER_CHANGE):
+        consumer.peer.write((replies.active_consumer_change(consumer.consumer_id, is_active),))
 
 
 def tell_sought(consumer: Consumer) -> None:

@@ -51,28 +51,27 @@ class Reading(Protocol):
 
 
 class Feed:
-    def __init__(self, subscription: Subscription, reading: Reading) -> None:
+    """The read loop of one subscription (`host.ReadLoop`)."""
+
+    def __init__(
+        self, subscription: Subscription, reading: Reading, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self._subscription = subscription
         self._reading = reading
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop
         self._is_scheduled = False
         self._is_reading = False
         # What was offered last and no consumer could take: offered again when something changes.
         self._in_vain: Range | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_resting = False
-        subscription.wake = self.wake
-        subscription.wake_after = self._wake_after
-        subscription.rest = self._rest
-        if subscription.journal is not None:
-            subscription.journal.schedule = self._schedule_flush
 
     def wake(self) -> None:
         """Something changed."""
         self._in_vain = None
         self._go_on()
 
-    def _wake_after(self, seconds: float) -> None:
+    def wake_after(self, seconds: float) -> None:
         if self._timer is None:
             self._timer = self._loop.call_later(seconds, self._time_has_come)
 
@@ -80,7 +79,7 @@ class Feed:
         self._timer = None
         self.wake()
 
-    def _rest(self) -> None:
+    def rest(self) -> None:
         self._is_resting = True
         self._loop.call_later(REST_S, self._rested)
 
@@ -92,9 +91,6 @@ class Feed:
         if not self._is_scheduled:
             self._is_scheduled = True
             self._reading.round.feed(self._run)
-
-    def _schedule_flush(self) -> None:
-        self._loop.call_soon(self._subscription.flush_acks)
 
     def _run(self) -> None:
         self._is_scheduled = False

@@ -13,6 +13,7 @@ Nothing here suspends. Reading entries, which may, is read_loop.py's.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost.broker.dispatch.chunk_gate import ChunkedMessage, ChunkGate
@@ -30,9 +31,10 @@ from milepost.broker.metrics.rates import Rates
 from milepost.broker.metrics.samples import Pace
 from milepost.broker.metrics.subscription_counts import Tally
 from milepost.broker.peer import Buffer
-from milepost.broker.subscription import delayed
+from milepost.broker.subscription import delayed, notices
 from milepost.broker.subscription.ack_journal import AckJournal, Done, Journaling
 from milepost.broker.subscription.held_deliveries import Outbox
+from milepost.broker.subscription.host import Host
 from milepost.broker.subscription.parts import Parts
 from milepost.broker.subscription.pending_seeks import PendingSeeks
 from milepost.broker.subscription.reset_history import ResetHistory
@@ -65,16 +67,21 @@ class Subscription(Parts):
         name: str,
         cursor: Cursor,
         *,
+        host: Host,
         limits: Limits,
         state_id: int | None,
         journal: Journaling | None,
         properties: dict[str, str] | None = None,
         resets: ResetHistory | None = None,
     ) -> None:
-        """`state_id` None: not durable, gone with its last consumer."""
+        """`host` gives it a read loop and a timer. `state_id` None: not durable, gone with its last
+        consumer."""
         self.topic = topic
         self.name = name
         self.cursor = cursor
+        self.host = host
+        self.read_loop = host.read_loop(self)
+        self.delay_timer = host.delay_timer(self)
         self.limits = limits
         self.state_id = state_id
         self.properties = properties or {}
@@ -82,7 +89,7 @@ class Subscription(Parts):
         self.journal: AckJournal | None = None
         """What makes its progress durable; None for a reader's."""
         if journal is not None and state_id is not None:
-            self.journal = AckJournal(journal, state_id)
+            self.journal = AckJournal(journal, state_id, self._flush_soon)
         self.gate = ChunkGate(cursor)
         """Which chunks may go."""
         self.handovers = Handovers()
@@ -90,21 +97,9 @@ class Subscription(Parts):
         self.dispatcher: Dispatcher | None = None
         """How messages are shared out; None while there never was a consumer."""
         self.consumers: list[Consumer] = []
-        self.wake: Callable[[], None] = lambda: None
-        """Ask for a dispatch soon; the read loop of this subscription sets it."""
-        self.wake_after: Callable[[float], None] = lambda seconds: None
-        """The same, but not before so many seconds."""
-        self.rest: Callable[[], None] = lambda: None
-        """Dispatch nothing for a moment: enough was done in one go."""
-        self.wake_at: Callable[[int], None] = lambda due_ms: None
-        """A message waits until this time, in milliseconds since 1970."""
         self.own_throttle: Throttle | None = None
         self.throttles: Sequence[Throttle] = ()
         """How fast messages may go out: its own and its topic's. Empty: as fast as they can."""
-        self.tell_active: Callable[[Consumer, bool], None] = lambda consumer, is_active: None
-        """Tell a consumer of a Failover subscription whether it is the active one."""
-        self.tell_sought: Callable[[Consumer], None] = lambda consumer: None
-        """Tell a consumer that follows in place that the cursor was moved: its epoch has grown."""
 
         # Where to look for ready indexes: behind those that no consumer may have just now.
         self._scan_index = 0
@@ -117,7 +112,7 @@ class Subscription(Parts):
         self.unacked = 0
         """Messages that its consumers hold. Invariant: the sum of theirs, and what is inflight."""
         self.pace = Pace()
-        self._outbox = Outbox(cursor, self.journal, lambda: self.wake())
+        self._outbox = Outbox(cursor, self.journal, self.read_loop.wake)
         self.tally, self.rates = Tally(), Rates()
 
     def __repr__(self) -> str:
@@ -170,11 +165,16 @@ class Subscription(Parts):
         if consumer.handover is not None:
             self.handovers.drop(consumer.handover)
 
+    def tell_active(self, consumer: Consumer, is_active: bool) -> None:
+        """Tell a consumer of a Failover subscription whether it is the active one. Not before the SUCCESS
+        of its SUBSCRIBE has left: until then the client does not know the consumer."""
+        self.host.soon(partial(notices.tell_active, consumer, is_active))
+
     def rescan(self) -> None:
         """Something changed that may let an entry go: look from the front again. What was passed over
         is not looked at again for that; the dispatcher says when it may go."""
         self._scan_index = 0
-        self.wake()
+        self.read_loop.wake()
 
     def _call_all_back(self) -> None:
         """Consumers came or left: who waits for whom is decided anew."""
@@ -203,7 +203,7 @@ class Subscription(Parts):
         if self.throttles and room > 0:
             room = min(room, *(throttle.room for throttle in self.throttles))
             if room <= 0:
-                self.wake_after(max(throttle.wait_s for throttle in self.throttles))
+                self.read_loop.wake_after(max(throttle.wait_s for throttle in self.throttles))
         if room <= 0:
             return None
         if self.reads_compacted:
@@ -295,7 +295,7 @@ class Subscription(Parts):
                 at += 1
         is_enough = singles == SINGLES_MAX
         if held == HELD_MAX:
-            self.rest()
+            self.read_loop.rest()
             is_enough = True
         self._demand_max = SINGLES_MAX if is_enough else NO_LIMIT
         return is_enough
@@ -372,7 +372,7 @@ class Subscription(Parts):
         self.handovers.begin(Handover(message, consumer, restarts=restarts))
         self.dispatcher.delivered(consumer, last, ranges)
         self._took(consumer, Delivered(len(message.indexes), ranges, stale))
-        self.wake()  # for its chunks, which may be those that were just read
+        self.read_loop.wake()  # for its chunks, which may be those that were just read
 
     def _took(self, consumer: Consumer, went: Delivered) -> None:
         """A consumer owns a chunked message now, whatever becomes of its frames."""
@@ -536,7 +536,10 @@ class Subscription(Parts):
             if given_up := self.gate.settled(acked.ranges):
                 self.pass_over(joined(given_up))
             if self.topic.is_terminated:
-                self.wake()  # the feed tells consumers when nothing is left
+                self.read_loop.wake()  # the feed tells consumers when nothing is left
+
+    def _flush_soon(self) -> None:
+        self.host.soon(self.flush_acks)
 
     def flush_acks(self) -> None:
         """Send the acks of this turn of the loop to the journal."""
@@ -635,7 +638,7 @@ class Subscription(Parts):
         """The cursor was moved under a consumer that follows in place, or while it was away."""
         consumer.epoch += 1
         consumer.owes_echo = consumer.epoch
-        self.tell_sought(consumer)
+        notices.tell_sought(consumer)
 
     def seek_in_place(
         self, consumer: Consumer, index: int, epoch: int, done: Done
@@ -665,7 +668,7 @@ class Subscription(Parts):
         """New entries are visible."""
         self.cursor.extend(end_index)
         if self.consumers:
-            self.wake()
+            self.read_loop.wake()
 
     def trim(self, first_index: int) -> None:
         self._note(self.cursor.trim(first_index))

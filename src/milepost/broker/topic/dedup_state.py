@@ -66,7 +66,6 @@ async def restore(
         raise
     topic.dedup = dedup
     topic.dedup_state_id = state.state_id
-    topic.on_stored = lambda: store.mark_dirty(state.state_id)
 
 
 def _replay(dedup: Dedup, entry: Entry, now: float) -> None:

@@ -57,7 +57,7 @@ async def _begin(broker: Broker, topic: Topic) -> None:
 
 async def _end(broker: Broker, topic: Topic) -> None:
     state_id, topic.dedup_state_id = topic.dedup_state_id, None
-    topic.dedup, topic.on_stored = None, lambda: None
+    topic.dedup = None
     if state_id is not None:
         await _forget(broker, state_id)
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from milepost.broker.metrics.counters import Counters
     from milepost.broker.peer import Buffer
     from milepost.broker.subscription.ack_journal import Done
+    from milepost.broker.subscription.host import Host
     from milepost.cursor.outcomes import Delivered
     from milepost.errors import MilepostError
     from milepost.storage.files import Files
@@ -51,11 +52,15 @@ class Memory:
     roll_policy = _ROLL
     refused_through = -1
 
-    def __init__(self, schedule: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(
+        self,
+        schedule: Callable[[Callable[[], None]], object],
+        on_visible: Callable[[], None],
+    ) -> None:
+        """`on_visible` is called when everything that waited has been answered."""
         # Its ledgers never leave memory: they never ask for a file.
         self.files = cast("Files", None)
-        self.on_visible: Callable[[], None] = lambda: None
-        """Called when everything that waited has been answered."""
+        self._on_visible = on_visible
         self._schedule = schedule
         self._waiting: list[Done] = []
         self._sequence = 0
@@ -72,7 +77,14 @@ class Memory:
         waiting, self._waiting = self._waiting, []
         for done in waiting:
             done(None)
-        self.on_visible()
+        self._on_visible()
+
+    def at_once(self, work: Callable[[], None]) -> None:
+        """Receipts do not wait for consumers: who sent is told that the message was seen, no more."""
+        work()
+
+    def mark_dirty(self, state_id: int) -> None:
+        raise AssertionError(f"state {state_id} of a topic that stores nothing")
 
     def next_ledger_id(self) -> int:
         self._ledger_id += 1
@@ -92,7 +104,7 @@ class VolatileTopic(Topic):
         now_s: Callable[[], float],
         counters: Counters,
     ) -> None:
-        memory = Memory(schedule)
+        memory = Memory(schedule, self._make_room)
         super().__init__(
             TopicRow(0, str(name), {}),
             Log(0, str(name), [], memory),
@@ -100,9 +112,10 @@ class VolatileTopic(Topic):
             chunk_search=chunk_search,
             now_ms=now_ms,
             now_s=now_s,
+            afterwards=memory.at_once,
+            mark_dirty=memory.mark_dirty,
             counters=counters,
         )
-        memory.on_visible = self._make_room
         self.is_kept = False
         """An operator has made it: it stays without a client, until it is unloaded or deleted."""
 
@@ -110,10 +123,12 @@ class VolatileTopic(Topic):
     def is_idle(self) -> bool:
         return not (self.producers or self.subscriptions or self.is_kept)
 
-    def subscribe(self, name: str, limits: Limits) -> VolatileSubscription:
+    def subscribe(self, name: str, limits: Limits, host: Host) -> VolatileSubscription:
         """A subscription to what comes from now on."""
         cursor = Cursor(self.log.first_index, self.log.end_index, at=self.log.end_index)
-        return VolatileSubscription(self, name, cursor, limits=limits, state_id=None, journal=None)
+        return VolatileSubscription(
+            self, name, cursor, host=host, limits=limits, state_id=None, journal=None
+        )
 
     def _make_room(self) -> None:
         """Forget what everybody has; and if that is not enough, the oldest."""

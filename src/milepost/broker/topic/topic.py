@@ -82,9 +82,13 @@ class Topic:
         dedup: Dedup | None = None,
         now_ms: Callable[[], int],
         now_s: Callable[[], float],
+        afterwards: Callable[[Callable[[], None]], None],
+        mark_dirty: Callable[[int], None],
         counters: Counters | None = None,
     ) -> None:
-        """`now_s` never goes back: by it is measured how long something takes."""
+        """`now_s` never goes back: by it is measured how long something takes. `afterwards` calls a
+        function when consumers have got what is visible now. `mark_dirty` has the next checkpoint store
+        a state of the topic anew."""
         self.row = row
         self.name = TopicName.parse(row.name)
         self.log = log
@@ -97,10 +101,8 @@ class Topic:
         self.subscriptions: dict[str, Subscription] = {}
         self.being_made: set[str] = set()
         """Subscriptions on their way to the catalog: they count as those that are there."""
-        self.on_stored: Callable[[], None] = lambda: None
-        """Called when sequence ids became durable."""
-        self.afterwards: Callable[[Callable[[], None]], None] = lambda work: work()
-        """Do something when consumers have got what is visible now; the topic loader sets it."""
+        self._afterwards = afterwards
+        self._mark_dirty = mark_dirty
         self.counters = counters or Counters()
         """Of the whole broker."""
         self.now_ms = now_ms
@@ -341,7 +343,7 @@ class Topic:
             self._stored(publication, block)
         else:
             # A consumer waits for the message, while the producer is only told.
-            self.afterwards(partial(self._stored, publication, block))
+            self._afterwards(partial(self._stored, publication, block))
 
     def _stored(self, publication: Publication, block: Block) -> None:
         """Count what is durable and visible, and send its receipts."""
@@ -446,7 +448,8 @@ class Topic:
             if chunk is not None:
                 self.chunks_in += 1
                 self.chunked.stored(chunk, last_index)
-        self.on_stored()
+        if self.dedup_state_id is not None:
+            self._mark_dirty(self.dedup_state_id)
 
     def last_sequence_id(self, producer_name: str) -> int:
         """What the producer last published; -1 if that is not known."""

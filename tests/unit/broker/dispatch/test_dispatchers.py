@@ -9,6 +9,7 @@ from stage.frames import chunk, message
 from stage.heard import got
 from stage.stage import TOPIC, Stage
 
+from milepost.broker.dispatch.consumer import Consumer
 from milepost.broker.dispatch.dispatchers import (
     EXCLUSIVE,
     FAILOVER,
@@ -22,6 +23,7 @@ from milepost.broker.subscription.subscription import Subscription
 from milepost.errors import ConsumerAssignError, ConsumerBusy, InvalidInput
 from milepost.positions.names import TopicName
 from milepost.testing.peer import RecordingPeer
+from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import WireId
 
 MakeStage = Callable[..., Stage]
@@ -35,6 +37,13 @@ def subscription(stage: Stage) -> Subscription:
 def send(stage: Stage, *frames: bytes) -> None:
     topic = stage.topic()
     stage.publish(topic.producers.get("p") or stage.producer(topic), *frames)
+
+
+def told(consumer: Consumer) -> list[bool]:
+    """Whether it is the active one, each time that its client was told since the last time."""
+    assert isinstance(consumer.peer, RecordingPeer)
+    changes = consumer.peer.take_all(pb.CommandActiveConsumerChange)
+    return [change.is_active for change in changes]
 
 
 def numbered(first: int, end: int) -> list[bytes]:
@@ -70,20 +79,19 @@ def test_failover_has_one_active_and_tells_everyone(
     stage: Stage, subscription: Subscription
 ) -> None:
     first = stage.consumer(subscription, FAILOVER, name="a", permits=10)
-    assert stage.told_active == [("a", True)]
-    stage.told_active.clear()
+    assert told(first) == [True]
     send(stage, *numbered(0, 3))
     assert got(first) == ["0", "1", "2"]
     second = stage.consumer(subscription, FAILOVER, name="b", permits=10)
     active = subscription.dispatcher.active
     standby = {first: second, second: first}[active]
-    assert (standby.name, False) in stage.told_active
-    stage.told_active.clear()
+    assert told(standby)[-1] is False
+    told(active)
     got(first), got(second)
     stage.ack(active, WireId(1, 0))
     subscription.remove_consumer(active)
     stage.turn()
-    assert stage.told_active == [(standby.name, True)]
+    assert (told(active), told(standby)) == ([], [True])
     assert got(standby) == ["1", "2"]
 
 
@@ -96,7 +104,7 @@ def test_a_newcomer_that_takes_over_gets_what_the_other_held(
     stage.ack(first, WireId(1, 1))
     second = stage.consumer(subscription, FAILOVER, name="b", priority=0, permits=10)
     assert subscription.dispatcher.active is second
-    assert stage.told_active[-2:] == [("a", False), ("b", True)]
+    assert (told(first)[-1], told(second)[-1]) == (False, True)
     assert got(second) == ["0", "2"]
     assert (first.unacked, second.unacked) == (0, 2)
     # What the first one still acks counts: the second one has it, and it is done.
@@ -107,10 +115,10 @@ def test_a_newcomer_that_takes_over_gets_what_the_other_held(
 def test_a_newcomer_that_does_not_is_told_that_it_waits(
     stage: Stage, subscription: Subscription
 ) -> None:
-    stage.consumer(subscription, FAILOVER, name="a", priority=0)
-    stage.told_active.clear()
-    stage.consumer(subscription, FAILOVER, name="b", priority=1)
-    assert stage.told_active == [("b", False)]
+    first = stage.consumer(subscription, FAILOVER, name="a", priority=0)
+    assert told(first) == [True]
+    second = stage.consumer(subscription, FAILOVER, name="b", priority=1)
+    assert (told(first), told(second)) == ([], [False])
 
 
 def test_partitions_are_spread_over_consumers(stage: Stage) -> None:

@@ -141,7 +141,7 @@ def test_a_dispatch_rate_lets_so_much_go(stage: Stage) -> None:
     stage.publish(stage.producer(topic), *(message(number) for number in range(20)))
     assert delivered(peer) == 3
     stage.clock.advance(1)
-    consumer.subscription.wake()
+    consumer.subscription.read_loop.wake()
     stage.turn()
     assert delivered(peer) == 3
     set_policy(stage, "dispatch_rate", {"dispatchThrottlingRateInMsg": 1})

@@ -29,6 +29,8 @@ from milepost.errors import (
 from milepost.positions.ids import MessageId
 from milepost.positions.names import TopicName
 from milepost.testing.files import MemoryFiles
+from milepost.testing.peer import RecordingPeer
+from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import WireId
 
 NAME = TopicName.parse(TOPIC)
@@ -483,8 +485,8 @@ def test_standbys_obey_too(stage: Stage) -> None:
     assert not follower.is_closed
     assert follower.epoch == 2
     for consumer in standbys:
-        (heard,) = consumer.peer.take()  # type: ignore[attr-defined]
-        assert type(heard).__name__ == "CommandCloseConsumer"
+        assert isinstance(consumer.peer, RecordingPeer)
+        assert len(consumer.peer.take_all(pb.CommandCloseConsumer)) == 1
 
 
 # -- what is not there yet -------------------------------------------------------------------------------

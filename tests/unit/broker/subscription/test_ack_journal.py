@@ -29,6 +29,9 @@ class Journal:
     def barrier(self, done: Done) -> None:
         self.submitted.append(("barrier", done))
 
+    def is_unfounded(self, state_id: int) -> bool:
+        return False
+
     def answer(self, error: PersistenceError | None = None) -> facts.Fact | str:
         fact, done = self.submitted.pop(0)
         done(error)
@@ -38,9 +41,8 @@ class Journal:
 class Bench:
     def __init__(self) -> None:
         self.journal = Journal()
-        self.acks = AckJournal(self.journal, 7)
+        self.acks = AckJournal(self.journal, 7, self._schedule)
         self.scheduled = 0
-        self.acks.schedule = self._schedule
         self.answers: list[Any] = []
 
     def _schedule(self) -> None:

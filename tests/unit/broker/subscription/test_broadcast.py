@@ -269,13 +269,20 @@ def test_the_groups_own_cursor_follows_the_slowest(stage: Stage) -> None:
     assert group(stage).cursor.mark_delete_index == 0
 
 
+class ScheduleNoted:
+    """A host that only notes what it is to call."""
+
+    def __init__(self, scheduled: list[Any]) -> None:
+        self.soon = scheduled.append
+
+
 def test_a_publish_is_one_step_for_the_group(stage: Stage) -> None:
     """Members hear of it when the loop comes round, and once for all that came till then."""
     for name in "abc":
         join(stage, name)
     found = group(stage)
     scheduled: list[Any] = []
-    found.schedule = scheduled.append
+    found.host = ScheduleNoted(scheduled)
     publish_end = stage.topic().log.end_index
     found.extend(publish_end)
     found.extend(publish_end)

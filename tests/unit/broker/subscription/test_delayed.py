@@ -179,7 +179,7 @@ def test_very_many_are_put_aside_and_released_some_at_a_time(stage: Stage) -> No
     consumer = consume(stage, permits=10 * count)
     cursor = consumer.subscription.cursor
     aside: list[int] = []
-    consumer.subscription.rest = lambda: aside.append(cursor.counts().delayed)
+    consumer.subscription.read_loop.rest = lambda: aside.append(cursor.counts().delayed)
     frames = [later(stage, number, 1000) for number in range(count)]
     stage.publish(stage.producer(stage.topic()), *frames, message(count))
     assert got(consumer) == [b"%d" % count]
@@ -187,7 +187,7 @@ def test_very_many_are_put_aside_and_released_some_at_a_time(stage: Stage) -> No
     at_once = delayed.PUT_ASIDE_MAX
     assert aside == list(range(at_once, count + 1, at_once))
     asked: list[int] = []
-    consumer.subscription.wake_at = asked.append  # the tick is enough here
+    consumer.subscription.delay_timer.wake_at = asked.append  # the tick is enough here
     stage.clock.advance(1.0)
     seen: list[bytes] = []
     while cursor.counts().delayed:

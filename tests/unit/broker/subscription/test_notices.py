@@ -22,7 +22,7 @@ def test_a_consumer_that_is_gone_is_not_told(stage: Stage) -> None:
     subscribe(stage, client, sub_type=FAILOVER)
     client.take()
     consumer = client.session.consumers[0]
-    notices.tell_active(stage.loop, consumer, True)
+    consumer.subscription.tell_active(consumer, True)
     stage.broker.remove_consumer(consumer)
     stage.turn()
     assert client.take() == []

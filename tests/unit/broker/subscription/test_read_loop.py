@@ -49,7 +49,7 @@ def test_many_wakes_of_a_turn_are_one_run(stage: Stage) -> None:
 
     subscription.demand = counted  # type: ignore[method-assign, assignment]
     for _ in range(10):
-        subscription.wake()
+        subscription.read_loop.wake()
     stage.turn()
     assert len(asked) == 1
 
@@ -210,7 +210,7 @@ def test_while_it_rests_nothing_is_dispatched(stage: Stage) -> None:
     topic = stage.topic()
     subscription = stage.subscription(topic)
     stage.publish(stage.producer(topic), message(0))
-    feed: Any = subscription.rest.__self__  # type: ignore[attr-defined]
+    feed: Any = subscription.read_loop
     offered_resting: list[bool] = []
     offer = subscription.offer
 
@@ -219,10 +219,10 @@ def test_while_it_rests_nothing_is_dispatched(stage: Stage) -> None:
         offer(*args, **options)
 
     subscription.offer = noted  # type: ignore[method-assign]
-    stage.loop.do(subscription.rest)
+    stage.loop.do(feed.rest)
     consumer = stage.consumer(subscription, permits=10)
     while feed._is_resting:
-        subscription.wake()
+        subscription.read_loop.wake()
         stage.turn()
     while not offered_resting:
         stage.turn()

@@ -328,6 +328,9 @@ class Race:
                     self.twin.permits.pop(consumer)
                     continue
                 assert consumer in self.consumers, f"{heard} after the end of {consumer}"
+                if isinstance(heard, pb.CommandActiveConsumerChange):
+                    assert self.sub_type == FAILOVER, heard
+                    continue
                 assert heard.consumer_epoch == consumer.epoch, (heard, consumer.epoch)
                 self.twin.gave(consumer, heard, twice=consumer in self.asked_again)
             if consumer.held is None:

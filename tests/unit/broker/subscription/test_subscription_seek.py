@@ -42,7 +42,7 @@ def in_place(stage: Stage, consumer: Any, index: int, epoch: int) -> list[Any]:
 def test_everything_begins_anew_at_the_target(stage: Stage, sub_type: int) -> None:
     subscription = filled(stage)
     consumer = stage.consumer(subscription, sub_type, permits=3)
-    deliveries(consumer)
+    consumer.peer.take()
     stage.ack(consumer, WireId(1, 1))
     assert stage.seek(subscription, 1) == [None]
     assert consumer.is_closed
