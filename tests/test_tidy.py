@@ -183,6 +183,13 @@ BAD: dict[str, list[tuple[str, str, int]]] = {
         ("broker/x.py", "x = 1\n# see storage/gone" + ".py\n", 2),
         ("docs/x.md", "`gone" + ".py`\n", 1),
     ],
+    "hooks_come_through_constructors": [
+        (
+            "broker/x.py",
+            "class X:\n    def __init__(self):\n        self.wake: Callable[[], None] = lambda: None\n",
+            3,
+        ),
+    ],
     "subjects_have_names": [
         ("broker/x.py", "x = 1  # nobody " + "knows\n", 1),
         ("docs/x.md", "one\nfor who" + "ever comes\n", 2),
@@ -281,6 +288,13 @@ GOOD: dict[str, list[tuple[str, str]]] = {
     "named_files_exist": [
         ("broker/x.py", "# see storage/files.py, opener.py and *_x.py\n"),
         ("tests/unit/test_main.py", "# gone.py\n"),
+    ],
+    "hooks_come_through_constructors": [
+        (
+            "broker/x.py",
+            "class X:\n    def __init__(self, wake: Wake):\n        self.wake = wake\n",
+        ),
+        ("client/x.py", "self.done: Callable[[], None] = lambda: None\n"),
     ],
     "subjects_have_names": [
         ("broker/x.py", "x = 1  # no consumer has it\n"),

@@ -199,6 +199,22 @@ def subjects_have_names(tree: Tree) -> Found:
 
 
 @rule
+def hooks_come_through_constructors(tree: Tree) -> Found:
+    """An attribute that holds a function has it from the constructor: a lambda that another object
+    overwrites later leads a reader who asks "who is called here?" to a function that does nothing."""
+    for path, inner, module in tree.product():
+        if not inner.startswith("broker/"):
+            continue
+        for node in ast.walk(module):
+            if (
+                isinstance(node, ast.AnnAssign)
+                and isinstance(node.target, ast.Attribute)
+                and isinstance(node.value, ast.Lambda)
+            ):
+                yield path, node.lineno, f"{node.target.attr} is a lambda until it is overwritten"
+
+
+@rule
 def named_files_exist(tree: Tree) -> Found:
     """A Python file that a docstring, a comment or a page names is there."""
     there = [f"/{path}" for path in tree.texts]

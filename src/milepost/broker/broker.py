@@ -90,16 +90,19 @@ class Broker:
         engine.answer_within(self.round.during)
         engine.watch(on_error=self.unexpected)
         self.opening: dict[str, asyncio.Future[Topic]] = {}
-        """Topics that are being opened, or closed (upkeep.py): a client that wants one waits."""
+        """Topics that are being opened, or closed: a client that wants one waits."""
+        self.steward = Steward(self)
+        self.watchers = TopicWatchers(lambda tell: asyncio.get_running_loop().call_soon(tell))
         self.directory = Directory(
             engine.catalog,
-            topics_per_namespace_max=settings.max_topics_per_namespace,
+            topics_max=self.steward.book.max_topics,
             partitions_max=settings.max_partitions_per_topic,
+            on_topics=self.watchers.changed,
         )
         self.admissions = Admissions(self)
-        self.schemas = SchemaRegistry(engine.catalog, settings, clock, self.counters)
-        self.watchers = TopicWatchers(lambda tell: asyncio.get_running_loop().call_soon(tell))
-        self.directory.on_topics = self.watchers.changed
+        self.schemas = SchemaRegistry(
+            engine.catalog, settings, clock, self.counters, self.steward.book.of
+        )
         self.guard = Guard(self)
         self._tasks: set[asyncio.Task[None]] = set()
         # Readers' subscriptions that a seek has emptied, and until when they are kept.
@@ -112,11 +115,8 @@ class Broker:
         self.is_closing = False
         self.pressure = Pressure(settings, self.store, self.sessions, self.counters)
         engine.on_checkpoint = self.pressure.resume_reading
-        self.steward = Steward(self)
         self.dynamic = DynamicSettings(self)
         self.housekeeping = Housekeeping(self)
-        self.directory.topics_max = self.steward.book.max_topics
-        self.schemas.policies_of = self.steward.book.of
 
     # -- life --------------------------------------------------------------------------------------
 

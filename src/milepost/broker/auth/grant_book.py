@@ -1,7 +1,7 @@
 """The grants of all namespaces, in memory and in the catalog.
 
-A judgement asks this alone; a change is in the catalog before it is here, and each watcher is
-told which namespace it was, so that clients whose right is gone are found.
+A judgement asks this alone. A change is in the catalog before it is here; then `on_change` is told of its
+namespace, so that clients whose right is gone are found.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ _NONE = Grants()
 
 
 class GrantBook:
-    def __init__(self, change: ChangeCatalog) -> None:
-        """`change` runs something in a transaction of the catalog."""
+    def __init__(
+        self, change: ChangeCatalog, *, on_change: Callable[[NamespaceName], None]
+    ) -> None:
+        """`change` runs something in a transaction of the catalog. `on_change` is told of a namespace
+        whose grants have changed."""
         self._change = change
         # Namespace → its grants. Invariant: none that are empty.
         self._grants: dict[str, Grants] = {}
-        self.on_change: Callable[[NamespaceName], None] = lambda namespace: None
+        self._on_change = on_change
 
     async def load(self) -> None:
         documents = await self._change(lambda catalog: catalog.docs(GRANTS))
@@ -56,6 +59,6 @@ class GrantBook:
                 self._grants.pop(name, None)
             else:
                 self._grants[name] = grants
-            self.on_change(namespace)
+            self._on_change(namespace)
 
         await self._change(store, stored)

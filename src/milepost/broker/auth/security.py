@@ -76,7 +76,7 @@ class Security:
 
         made = Security(
             settings,
-            GrantBook(nothing_stored),
+            GrantBook(nothing_stored, on_change=lambda namespace: None),
             now_ms=lambda: 0,
             admins_of=lambda tenant: (),
             on_tls_failure=lambda error: None,

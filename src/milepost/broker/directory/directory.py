@@ -41,19 +41,24 @@ FIRST_NAMESPACES = ("public/default", "pulsar/system")
 
 class Directory:
     def __init__(
-        self, change: ChangeCatalog, *, topics_per_namespace_max: int, partitions_max: int
+        self,
+        change: ChangeCatalog,
+        *,
+        topics_max: Callable[[NamespaceName], int],
+        partitions_max: int,
+        on_topics: Callable[[str, Iterable[str], Iterable[str]], None],
     ) -> None:
-        """`change` runs something in a transaction of the catalog; a maximum of 0 is none."""
+        """`change` runs something in a transaction of the catalog. `topics_max` says how many topics a
+        namespace may have; a maximum of 0 is none. `on_topics` is told of a namespace whose topics have
+        changed: names that came, names that went."""
         self._change = change
-        self.topics_max: Callable[[NamespaceName], int] = lambda name: topics_per_namespace_max
-        """How many topics a namespace may have."""
+        self._topics_max = topics_max
         self.partitions_max = partitions_max
         self._rows: dict[str, TopicRow] = {}
         self._partitioned: dict[str, Doc] = {}
         self._tenants: dict[str, Doc] = {}
         self._namespaces: dict[str, Doc] = {}
-        self.on_topics: Callable[[str, Iterable[str], Iterable[str]], None] = lambda *_: None
-        """Told of a namespace whose topics have changed: names that came, names that went."""
+        self._on_topics = on_topics
         # Topics that are on their way to the catalog: they count, or many at once would pass a limit.
         self._being_made: set[str] = set()
         # Partitioned topics whose partitions are being deleted: none of those may come back.
@@ -227,7 +232,7 @@ class Directory:
 
     async def create_topic(self, name: TopicName, doc: Doc | None = None) -> TopicRow:
         self._check_not_deleted(name.base)
-        limit = self.topics_max(name.namespace)
+        limit = self._topics_max(name.namespace)
         if limit:
             prefix = f"persistent://{name.namespace}/"
             there = chain(self._rows, self._being_made)
@@ -238,7 +243,7 @@ class Directory:
         def made(row: TopicRow) -> None:
             self._being_made.discard(str(name))
             self._rows[str(name)] = row
-            self.on_topics(str(name.namespace), (str(name),), ())
+            self._on_topics(str(name.namespace), (str(name),), ())
 
         def undo() -> None:
             self._being_made.discard(str(name))
@@ -251,7 +256,7 @@ class Directory:
         """The catalog has forgotten it."""
         self._rows.pop(str(name), None)
         if not self.exists(name):
-            self.on_topics(str(name.namespace), (), (str(name),))
+            self._on_topics(str(name.namespace), (), (str(name),))
 
     async def create_partitioned(
         self, name: TopicName, partitions: int, properties: dict[str, str] | None = None
@@ -314,7 +319,7 @@ class Directory:
     def _tell(self, name: TopicName, came: Iterable[str], gone: Iterable[str]) -> None:
         """Lists that clients watch have persistent topics only."""
         if name.is_persistent:
-            self.on_topics(str(name.namespace), came, gone)
+            self._on_topics(str(name.namespace), came, gone)
 
     def _check_count(self, name: TopicName, partitions: int) -> None:
         limit = self.partitions_max

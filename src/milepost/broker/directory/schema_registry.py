@@ -21,7 +21,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from milepost.broker.metrics.counters import Counters
-from milepost.broker.policies.effective import TopicPolicies, effective
+from milepost.broker.policies.effective import TopicPolicies
 from milepost.broker.settings.settings import Settings
 from milepost.broker.topic.topic import Topic
 from milepost.clock import Clock
@@ -66,8 +66,10 @@ class SchemaRegistry:
         settings: Settings,
         clock: Clock,
         counters: Counters,
+        policies_of: Callable[[TopicName], TopicPolicies],
     ) -> None:
-        """`change` runs something in a transaction of the catalog."""
+        """`change` runs something in a transaction of the catalog. `policies_of` says what holds for a
+        topic."""
         self._change = change
         self._settings = settings
         self._clock = clock
@@ -77,10 +79,7 @@ class SchemaRegistry:
         self._histories: OrderedDict[str, History] = OrderedDict()
         # Grows with every change; a history that was read before one is not kept.
         self._changes = 0
-        self.policies_of: Callable[[TopicName], TopicPolicies] = lambda topic: effective(
-            settings, {}, {}
-        )
-        """What holds for a topic."""
+        self._policies_of = policies_of
 
     async def load(self) -> None:
         self._names = set(await self._change(lambda catalog: catalog.schema_names()))
@@ -94,7 +93,7 @@ class SchemaRegistry:
 
     def rules(self, topic: TopicName) -> SchemaRules:
         """What holds for the schemas of a topic."""
-        policies = self.policies_of(topic)
+        policies = self._policies_of(topic)
         return SchemaRules(
             Strategy(policies.schema_compatibility),
             policies.schema_validation,

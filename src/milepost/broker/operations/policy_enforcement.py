@@ -44,8 +44,7 @@ logger = logging.getLogger(__name__)
 class Steward:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self.book = PolicyBook(broker.engine.catalog, broker.settings)
-        self.book.on_change = self._changed
+        self.book = PolicyBook(broker.engine.catalog, broker.settings, on_change=self._changed)
         self.groups = ResourceGroups(broker.engine.catalog, broker.clock.monotonic, self._held)
         # Topics whose deduplication is being switched, and who hears that it was.
         self._switching: dict[Topic, asyncio.Future[None]] = {}

@@ -39,12 +39,19 @@ _NOTHING_SET: Final[Values] = {}
 
 
 class PolicyBook:
-    def __init__(self, change: ChangeCatalog, settings: Settings) -> None:
+    def __init__(
+        self,
+        change: ChangeCatalog,
+        settings: Settings,
+        *,
+        on_change: Callable[[Level, str], Awaitable[None]],
+    ) -> None:
+        """`change` runs something in a transaction of the catalog. `on_change` is called when a change
+        is durable, with what it was made to; it returns when the change is in force."""
         self._change = change
         self._settings = settings
         self._set: dict[Level, dict[str, Values]] = {level: {} for level in Level}
-        self.on_change: Callable[[Level, str], Awaitable[None]] = _told_nobody
-        """Called when a change is durable, with what it was made to; done when it is in force."""
+        self._on_change = on_change
 
     def use(self, settings: Settings) -> None:
         """The broker's own defaults are others now."""
@@ -124,7 +131,7 @@ class PolicyBook:
     async def clear(self, level: Level, name: str) -> None:
         """Remove all of them from what stays; in force when this returns."""
         await self.forget(level, name)
-        await self.on_change(level, name)
+        await self._on_change(level, name)
 
     def _check(self, policy: Policy, value: Json, name: str) -> None:
         """What no shape can know."""
@@ -163,7 +170,7 @@ class PolicyBook:
             self._set[level][name] = doc
 
         await self._change(store, stored)
-        await self.on_change(level, name)
+        await self._on_change(level, name)
 
 
 def check_clusters(names: Sequence[str], here: str) -> None:
@@ -174,7 +181,3 @@ def check_clusters(names: Sequence[str], here: str) -> None:
     # Upstream asks for this cluster first.
     if unknown and here in names:
         raise UnknownCluster(f"cluster {unknown[0][:80]!a} does not exist; {here} does")
-
-
-async def _told_nobody(level: Level, name: str) -> None:
-    pass

@@ -47,6 +47,10 @@ class _Documents:
         self.stored.pop(name, None)
 
 
+def _unheard(namespace: NamespaceName) -> None:
+    """A change that the test does not look at."""
+
+
 def _grant(role: str) -> Callable[[Grants], Grants]:
     return lambda grants: grants.with_namespace_role(role, {Action.PRODUCE})
 
@@ -54,11 +58,10 @@ def _grant(role: str) -> Callable[[Grants], Grants]:
 def test_what_is_granted_is_there_after_a_restart() -> None:
     async def run() -> None:
         documents = _Documents()
-        book = GrantBook(told(documents.change))
         changed: list[NamespaceName] = []
-        book.on_change = changed.append
+        book = GrantBook(told(documents.change), on_change=changed.append)
         await book.edit(SHOP, _grant("a"))
-        again = GrantBook(told(documents.change))
+        again = GrantBook(told(documents.change), on_change=changed.append)
         await again.load()
         assert again.of(SHOP) == book.of(SHOP) != Grants()
         assert changed == [SHOP]
@@ -71,7 +74,7 @@ def test_what_is_granted_is_there_after_a_restart() -> None:
 
 def test_edits_at_once_are_all_there() -> None:
     async def run() -> None:
-        book = GrantBook(told(_Documents().change))
+        book = GrantBook(told(_Documents().change), on_change=_unheard)
         await asyncio.gather(*(book.edit(SHOP, _grant(f"r{n}")) for n in range(10)))
         assert len(book.of(SHOP).namespace) == 10
 
@@ -81,7 +84,7 @@ def test_edits_at_once_are_all_there() -> None:
 def test_what_was_not_stored_is_not_granted() -> None:
     async def run() -> None:
         documents = _Documents()
-        book = GrantBook(told(documents.change))
+        book = GrantBook(told(documents.change), on_change=_unheard)
         documents.fails = True
         with pytest.raises(PersistenceError):
             await book.edit(SHOP, _grant("a"))
@@ -93,7 +96,7 @@ def test_what_was_not_stored_is_not_granted() -> None:
 def test_an_edit_whose_caller_gave_up_is_done_all_the_same() -> None:
     async def run() -> None:
         documents = _Documents()
-        book = GrantBook(told(documents.change))
+        book = GrantBook(told(documents.change), on_change=_unheard)
         await book.edit(SHOP, _grant("a"))
         documents.gate = asyncio.Event()
         edit = asyncio.create_task(book.edit(SHOP, lambda grants: Grants()))

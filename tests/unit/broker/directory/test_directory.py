@@ -32,7 +32,10 @@ class Bench:
         self.catalog = SqliteCatalog(None, image=image)
         self.failure: Exception | None = None
         self.directory = Directory(
-            told(self.change), topics_per_namespace_max=topics_max, partitions_max=partitions_max
+            told(self.change),
+            topics_max=lambda namespace: topics_max,
+            partitions_max=partitions_max,
+            on_topics=lambda namespace, came, gone: None,
         )
         self.run(self.directory.load())
 

@@ -21,6 +21,7 @@ from milepost.broker.directory.schema_registry import (
 )
 from milepost.broker.metrics.counters import Counters
 from milepost.broker.operations import topic_lifecycle
+from milepost.broker.policies.effective import DEFAULTS
 from milepost.broker.settings.settings import Settings
 from milepost.errors import IncompatibleSchema, InvalidSchema
 from milepost.positions.names import TopicName
@@ -63,7 +64,9 @@ class SlowCatalog:
 def with_registry(test: Callable[[SchemaRegistry, SlowCatalog], Any]) -> None:
     async def run() -> None:
         slow = SlowCatalog()
-        registry = SchemaRegistry(told(slow.change), Settings(), ManualClock(), Counters())
+        registry = SchemaRegistry(
+            told(slow.change), Settings(), ManualClock(), Counters(), lambda topic: DEFAULTS
+        )
         await registry.load()
         await test(registry, slow)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from stage.http import Web
 from stage.stage import Stage
+from stage.talk import request
+
+from milepost.wire import pulsar_pb2 as pb
 
 N = "/admin/v2/non-persistent/public/default"
 A = f"{N}/a"
@@ -82,12 +85,17 @@ def test_partitions_survive_the_broker(web: Web, stage: Stage) -> None:
 
 
 def test_nobody_who_watches_a_pattern_hears_of_them(web: Web, stage: Stage) -> None:
-    heard: list[object] = []
-    stage.broker.directory.on_topics = lambda *told: heard.append(told)
+    client = stage.client()
+    watch = pb.CommandWatchTopicList(
+        request_id=0, watcher_id=3, namespace="public/default", topics_pattern=".*"
+    )
+    assert list(request(stage, client, watch).topic) == []
     assert web(f"PUT {P}/partitions", 3).status == 204
     assert web(f"POST {P}/partitions", 5).status == 204
     assert web(f"DELETE {P}/partitions").status == 204
-    assert not heard
+    assert client.take() == []
+    stage.topic()
+    assert [type(one) for one in client.take()] == [pb.CommandWatchTopicUpdate]
 
 
 def test_permissions_and_policies_are_of_one_that_is_there(web: Web) -> None:
