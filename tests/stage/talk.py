@@ -135,7 +135,7 @@ def minimal(kind: int) -> Any:
     command = getattr(pb, annotation.removeprefix("pb."))()
     values = {"topic": TOPIC, "namespace": "public/default", "subscription": "s"}
     for field in command.DESCRIPTOR.fields:
-        if field.name in values:
+        if field.name in values and field.message_type is None:
             setattr(command, field.name, values[field.name])
         elif field.is_required and field.message_type is not None:
             # A schema: its own fields are filled in by their kind.
