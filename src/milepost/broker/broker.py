@@ -33,8 +33,8 @@ from milepost.broker.operations.housekeeping import Housekeeping
 from milepost.broker.operations.policy_enforcement import Steward
 from milepost.broker.settings.settings import Settings
 from milepost.broker.subscription.broadcast import BROADCAST, BroadcastGroup, MemberSubscription
+from milepost.broker.subscription.documents import NewSubscription
 from milepost.broker.subscription.flush_round import Round
-from milepost.broker.subscription.parts import NewSubscription
 from milepost.broker.subscription.shared_reads import RecentReads
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic import non_persistent

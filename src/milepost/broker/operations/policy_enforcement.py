@@ -15,7 +15,6 @@ import logging
 from typing import TYPE_CHECKING
 
 from milepost.broker.dispatch.chunk_gate import PATIENCE_MS
-from milepost.broker.limits import subscription_limits as limiting
 from milepost.broker.limits.publish_rate import PublishThrottle
 from milepost.broker.limits.resource_groups import ResourceGroups
 from milepost.broker.limits.subscribe_rate import SubscribeGate
@@ -121,7 +120,7 @@ class Steward:
         """Give a subscription what of its topic's policies holds for it."""
         topic = subscription.topic
         policies = topic.policies
-        limiting.obey(subscription, Limits.of(self._broker.settings, policies))
+        subscription.use_limits(Limits.of(self._broker.settings, policies))
         delayed.obey(subscription)
         own = subscription.own_throttle = self._throttle(
             topic,

@@ -27,7 +27,7 @@ from milepost.broker.limits.subscription_limits import Limits
 from milepost.broker.messages.addresses import start_index, start_index_at
 from milepost.broker.subscription import documents
 from milepost.broker.subscription.ack_journal import Done
-from milepost.broker.subscription.parts import NewSubscription
+from milepost.broker.subscription.documents import NewSubscription
 from milepost.broker.subscription.reset_history import ResetHistory, ResetRecord
 from milepost.broker.subscription.subscription import Subscription
 from milepost.cursor.cursor import Cursor

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from milepost.broker.policies.policy import Level
-from milepost.broker.subscription import documents, ending
+from milepost.broker.subscription import documents, notices
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.non_persistent import VolatileTopic
 from milepost.broker.topic.producer import Producer
@@ -208,7 +208,7 @@ async def terminate(broker: Broker, topic: Topic) -> Position:
     await broker.engine.flush()
     for subscription in topic.subscriptions.values():
         for part in subscription.parts():
-            ending.tell(part)
+            notices.tell_end(part)
     ledgers = topic.log.ledgers
     return topic.log.last_position() or Position(ledgers[-1].ledger_id if ledgers else -1, -1)
 

@@ -5,12 +5,10 @@ broadcast        broadcast groups: each member gets every message, from a cursor
 delay_timer      the timer that wakes a subscription when a delayed message is due
 delayed          delayed delivery: puts messages aside until their time has come
 documents        what the catalog stores of a subscription beside its cursor: properties, resets, idle since
-ending           tells consumers of a terminated topic that they have acked everything
 flush_round      the round: read loops that woke run first, then each session is flushed once
 held_deliveries  frames that may not go out before a fact is on disk
 host             what a subscription needs of the broker that runs it, as interfaces
-notices          what consumers are told unasked: ACTIVE_CONSUMER_CHANGE, and SEEK after a reset
-parts            the cursors of a subscription, as others ask for them: one, or one a member
+notices          what consumers are told unasked: who is active, the cursor was moved, the topic ended
 pending_seeks    seeks that are not durable yet, and the callers that wait for them
 read_loop        reads entries for a subscription, from memory or disk, and offers them to its consumers
 reset_history    the history of resets: who moved the cursor, from where to where, and who has obeyed

@@ -1,7 +1,6 @@
 """What the catalog stores of a subscription beside its cursor: properties, resets, idle since.
 
-Properties, resets, whether one is to be replicated, since when it is idle (`parts.py` says what). Written as
-a whole, so that two changes on their way do not undo each other.
+`Subscription.doc` says what. It is written as a whole: two changes on their way do not undo each other.
 
     subscription.is_replicated = True
     await save(broker.engine, [subscription])
@@ -10,12 +9,23 @@ a whole, so that two changes on their way do not undo each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from milepost.broker.subscription.subscription import Subscription
+    from milepost.broker.topic.topic import Topic
+    from milepost.cursor.cursor import Cursor
     from milepost.storage.catalog.catalog import Catalog
     from milepost.storage.engine import StorageEngine
+
+
+class NewSubscription(NamedTuple):
+    """One that is to be made."""
+
+    topic: Topic
+    name: str
+    cursor: Cursor
+    doc: dict[str, Any]
 
 
 async def save(

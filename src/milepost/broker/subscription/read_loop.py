@@ -16,7 +16,7 @@ from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from milepost.broker.limits.time_slices import REST_S
-from milepost.broker.subscription import ending
+from milepost.broker.subscription import notices
 from milepost.broker.subscription.flush_round import Round
 from milepost.broker.subscription.shared_reads import UNREADABLE, RecentReads
 from milepost.broker.subscription.subscription import Subscription
@@ -102,7 +102,7 @@ class Feed:
             demand = subscription.demand()
             if demand is None or demand == self._in_vain:
                 if demand is None and subscription.topic.is_terminated:
-                    ending.tell(subscription)
+                    notices.tell_end(subscription)
                 return
             index, end_index = demand
             log, reading = subscription.topic.log, self._reading

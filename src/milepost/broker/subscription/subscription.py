@@ -12,9 +12,9 @@ Nothing here suspends. Reading entries, which may, is read_loop.py's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from milepost.broker.dispatch.chunk_gate import ChunkedMessage, ChunkGate
 from milepost.broker.dispatch.chunk_handover import CHUNKS_AT_ONCE, Handover, Handovers
@@ -22,7 +22,6 @@ from milepost.broker.dispatch.chunk_restart import needs_restart, restart_frame
 from milepost.broker.dispatch.consumer import NO_EPOCH, PERMITS_MAX, Consumer
 from milepost.broker.dispatch.dispatchers import Dispatcher, make_dispatcher
 from milepost.broker.dispatch.frames import entry_frame, run_frames, uniform_run
-from milepost.broker.limits import subscription_limits as limits
 from milepost.broker.limits.subscription_limits import NO_LIMIT, Limits
 from milepost.broker.limits.token_bucket import Throttle
 from milepost.broker.messages import addresses, compacted
@@ -35,7 +34,6 @@ from milepost.broker.subscription import delayed, notices
 from milepost.broker.subscription.ack_journal import AckJournal, Done, Journaling
 from milepost.broker.subscription.held_deliveries import Outbox
 from milepost.broker.subscription.host import Host
-from milepost.broker.subscription.parts import Parts
 from milepost.broker.subscription.pending_seeks import PendingSeeks
 from milepost.broker.subscription.reset_history import ResetHistory
 from milepost.cursor.cursor import Cursor
@@ -56,11 +54,14 @@ SINGLES_MAX = 64
 # to very many unfinished messages goes through them slowly.
 HELD_MAX = 16
 
+# Keys of its document in the catalog.
+_REPLICATED, _IDLE_MS = "replicated", "idle_ms"
+
 # The holder of what goes to no consumer. Consumers are numbered from 1.
 _NO_CONSUMER = 0
 
 
-class Subscription(Parts):
+class Subscription:
     def __init__(
         self,
         topic: Topic,
@@ -86,6 +87,10 @@ class Subscription(Parts):
         self.state_id = state_id
         self.properties = properties or {}
         self.resets = resets or ResetHistory()
+        self.is_replicated = False
+        """Whether an operator asked that other clusters know of it; only stored."""
+        self.idle_ms: int | None = None
+        """For how long no consumer has used it, as far as was seen and stored; None while one does."""
         self.journal: AckJournal | None = None
         """What makes its progress durable; None for a reader's."""
         if journal is not None and state_id is not None:
@@ -122,6 +127,50 @@ class Subscription(Parts):
     def is_durable(self) -> bool:
         return self.state_id is not None
 
+    # -- the catalog's document --------------------------------------------------------------------
+
+    def doc(self) -> dict[str, Any]:
+        """What the catalog keeps of it beside the cursor."""
+        doc: dict[str, Any] = {"properties": self.properties, "resets": self.resets.to_doc()}
+        if self.is_replicated:
+            doc[_REPLICATED] = True
+        if self.idle_ms is not None:
+            doc[_IDLE_MS] = self.idle_ms
+        return doc
+
+    def recall(self, doc: Mapping[str, Any]) -> None:
+        """Take from a document what was not given when it was made."""
+        self.is_replicated = bool(doc.get(_REPLICATED, False))
+        self.idle_ms = doc.get(_IDLE_MS)
+
+    # -- its cursors: one, or one a member of a broadcast group -----------------------------------
+
+    def parts(self) -> Sequence[Subscription]:
+        """Itself, and the members of a group: all that have a cursor."""
+        return (self,)
+
+    @property
+    def owner(self) -> Subscription:
+        """The subscription whose resets it obeys: a member obeys its group's."""
+        return self
+
+    @property
+    def position(self) -> int:
+        """The first index that is not acked, of a group by any member; the end if all are."""
+        return self.cursor.mark_delete_index + 1
+
+    def cursors(self) -> Sequence[Cursor]:
+        """The cursors that a reset moves."""
+        return (self.cursor,)
+
+    def label_of(self, consumer: Consumer) -> str:
+        """What the history of resets calls a consumer."""
+        return consumer.name
+
+    def waiting_labels(self) -> list[str]:
+        """The consumers that have to obey a reset that comes now."""
+        return [consumer.name for consumer in self.consumers]
+
     # -- consumers ---------------------------------------------------------------------------------
 
     def add_consumer(
@@ -149,7 +198,7 @@ class Subscription(Parts):
         assert self.dispatcher is not None
         self.release_all(consumer)
         self.dispatcher.remove(consumer)
-        limits.unblock(self)
+        self._unblock()
         self._call_all_back()
 
     def release_all(self, consumer: Consumer) -> None:
@@ -211,7 +260,7 @@ class Subscription(Parts):
         ready = self._next_ready(min(room, self._demand_max))
         if ready is None or not self.cursor.aside_count:
             return ready
-        return limits.within_look_ahead(self, ready)
+        return self._within_look_ahead(ready)
 
     def _next_ready(self, limit: int) -> Range | None:
         """The next indexes that can go, at most so many: those that were passed over and can go now are
@@ -312,7 +361,7 @@ class Subscription(Parts):
             self.cursor,
             entries,
             at,
-            room=limits.room(self, consumer),
+            room=self._room_of(consumer),
             entries_max=self.dispatcher.run_max,
         )
         if run:
@@ -378,7 +427,7 @@ class Subscription(Parts):
         """A consumer owns a chunked message now, whatever becomes of its frames."""
         consumer.unacked += went.count
         self.unacked += went.count
-        limits.block(self, consumer)
+        self._block(consumer)
         self._outbox.send(consumer, (), went, 0)
 
     def _hand_over(self, entries: Sequence[Entry]) -> int:
@@ -429,7 +478,7 @@ class Subscription(Parts):
         consumer.permits -= went.count
         consumer.unacked += went.count
         self.unacked += went.count
-        limits.block(self, consumer)
+        self._block(consumer)
         size = sum([len(entry.payload) for entry in run])
         self._count_sent(consumer, went.count, size, len(run))
         self._outbox.send(consumer, buffers, went, went.count)
@@ -478,7 +527,60 @@ class Subscription(Parts):
         self.gate.forget(message)
         if self.dispatcher is not None:
             self.dispatcher.settled(message.ranges)
-        limits.unblock(self)
+        self._unblock()
+
+    # -- limits ------------------------------------------------------------------------------------
+
+    def _room_of(self, consumer: Consumer) -> int:
+        """Messages that a consumer may be given."""
+        assert self.dispatcher is not None
+        if not self.dispatcher.limits_unacked:
+            return consumer.permits
+        return min(
+            consumer.permits,
+            self.limits.unacked_per_consumer - consumer.unacked,
+            self.limits.unacked_per_subscription - self.unacked,
+        )
+
+    def _within_look_ahead(self, ready: Range) -> Range | None:
+        """The part of the next ready indexes that may be looked at. When enough messages were passed
+        over, nothing behind them is: consumers that have room wait with those that have none."""
+        cursor = self.cursor
+        if cursor.aside_count < self.limits.look_ahead(len(self.consumers)):
+            return ready
+        first, end = ready
+        return (first, min(end, cursor.aside_end)) if first < cursor.aside_end else None
+
+    def _block(self, consumer: Consumer) -> None:
+        """Stop the consumer, or all, if they hold as many unacked messages as they may."""
+        if self.dispatcher is None or not self.dispatcher.limits_unacked:
+            return
+        if consumer.unacked >= self.limits.unacked_per_consumer:
+            consumer.is_blocked = True
+        if self.unacked >= self.limits.unacked_per_subscription:
+            self.is_blocked = True
+
+    def _unblock(self) -> None:
+        """Let those go on that were stopped, when half of their limit is free again."""
+        limits = self.limits
+        for consumer in self.consumers:
+            if consumer.is_blocked and consumer.unacked <= limits.unacked_per_consumer // 2:
+                consumer.is_blocked = False
+                self.rescan()
+        if self.is_blocked and self.unacked <= limits.unacked_per_subscription // 2:
+            self.is_blocked = False
+            self.rescan()
+
+    def use_limits(self, limits: Limits) -> None:
+        """Other limits hold from now on: who is blocked is decided anew."""
+        if limits == self.limits:
+            return
+        self.limits = limits
+        self.is_blocked = False
+        for consumer in self.consumers:
+            consumer.is_blocked = False
+            self._block(consumer)
+        self.rescan()
 
     # -- acknowledgement ---------------------------------------------------------------------------
 
@@ -529,7 +631,7 @@ class Subscription(Parts):
                     consumer.messages_acked += removed
             if self.dispatcher is not None:
                 self.dispatcher.settled(acked.ranges)
-            limits.unblock(self)
+            self._unblock()
         if acked.ranges:
             if self.journal is not None:
                 self.journal.note(acked.ranges)
@@ -570,7 +672,7 @@ class Subscription(Parts):
         self.unacked -= consumer.unacked
         consumer.unacked = self.cursor.inflight_count_of(consumer.holder)
         self.unacked += consumer.unacked
-        limits.unblock(self)
+        self._unblock()
         self.rescan()
 
     def _whole_messages(self, asked: Sequence[Range], consumer: Consumer) -> list[Range]:
