@@ -23,7 +23,7 @@ from milepost.broker.monitoring.self_check import Health
 from milepost.broker.operations import housekeeping
 from milepost.broker.operations.policy_enforcement import Steward
 from milepost.broker.settings.settings import Settings
-from milepost.broker.subscription.read_loop import Feed
+from milepost.broker.subscription.read_loop import ReadLoop
 from milepost.clock import SystemClock
 from milepost.errors import PersistenceError
 from milepost.positions.names import TopicName
@@ -113,7 +113,7 @@ def test_a_feed_that_breaks_down_costs_its_subscription(
 ) -> None:
     async def test(broker: Broker) -> None:
         await Health(broker).check()
-        fired = raising_once(monkeypatch, Feed, "_run")
+        fired = raising_once(monkeypatch, ReadLoop, "_run")
         topic = await broker.topic(NAME)
         subscription = await broker.create_subscription(topic, "s", 0)
         subscription.rescan()

@@ -502,7 +502,7 @@ class Broker:
         # (docs/decisions/0007-a-pause-after-a-seek.md).
         consumer.peer.write((replies.close_consumer(consumer.consumer_id),))
 
-    # -- what feeds need ---------------------------------------------------------------------------
+    # -- what read loops need ----------------------------------------------------------------------
 
     def perform(self, plan: ReadPlan) -> list[Entry]:
         return plan.perform(self.store.files)

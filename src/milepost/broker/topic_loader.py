@@ -1,6 +1,6 @@
 """Opens a topic: from its states in the catalog and the journal to running subscriptions.
 
-    snapshot ─▶ + facts of the journal ─▶ cursor ─▶ Subscription ─▶ feed
+    snapshot ─▶ + facts of the journal ─▶ cursor ─▶ Subscription ─▶ read loop
 
 Nothing is inflight then, and no client is connected. A state that cannot be read is put back as it was found,
 and the topic is not opened.
@@ -21,7 +21,7 @@ from milepost.broker.subscription.broadcast import (
     MemberSubscription,
 )
 from milepost.broker.subscription.delay_timer import DueTimer
-from milepost.broker.subscription.read_loop import Feed
+from milepost.broker.subscription.read_loop import ReadLoop
 from milepost.broker.subscription.reset_history import ResetHistory
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic import dedup_state
@@ -174,8 +174,8 @@ class SubscriptionHost:
         self._broker = broker
         self._loop = asyncio.get_running_loop()
 
-    def read_loop(self, subscription: Subscription) -> Feed:
-        return Feed(subscription, self._broker, self._loop)
+    def read_loop(self, subscription: Subscription) -> ReadLoop:
+        return ReadLoop(subscription, self._broker, self._loop)
 
     def delay_timer(self, subscription: Subscription) -> DueTimer:
         return DueTimer(subscription, self._broker.clock, self._loop)

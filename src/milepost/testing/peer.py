@@ -87,7 +87,7 @@ class RecordingPeer(_Record):
         self.wants_broker_entry = wants_broker_entry
         self._as_told = WirePeer(client_version, PROTOCOL_VERSION, wants_broker_entry)
         self.is_writable = True
-        """Set it to be slow; its feed must be woken by hand then."""
+        """Set it to be slow; its read loop must be woken by hand then."""
         self.unwritable_since = 0.0
         self.unread_size = 0
         """Set it to have bytes that wait to be read."""

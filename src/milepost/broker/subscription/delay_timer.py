@@ -19,7 +19,7 @@ WAIT_S_MAX = 60.0
 
 
 class DueTimer:
-    """Wakes a subscription at the earliest time that one of its messages waits for (`host.DelayTimer`)."""
+    """Wakes a subscription at the earliest time that one of its messages waits for (`host.Alarm`)."""
 
     def __init__(
         self, subscription: Subscription, clock: Clock, loop: asyncio.AbstractEventLoop

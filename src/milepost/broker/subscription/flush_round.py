@@ -7,7 +7,7 @@ produces and consumes has its receipts written before that, ahead of the message
 A round comes at the end of a turn of the loop. Behind a commit it comes at once (`during`): everything that
 the commit changed is known by then, and one more turn would be a look at every socket in between.
 
-    commit ─▶ during: submitters are told ─▶ feeds run ─▶ flush ─▶ afterwards: receipts ─▶ flush
+    commit ─▶ during: submitters are told ─▶ read loops run ─▶ flush ─▶ afterwards: receipts ─▶ flush
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ class Flushable(Protocol):
 
 class Round:
     def __init__(self, on_error: Callable[[str, BaseException], None]) -> None:
-        """`on_error` is told of a feed, session or work that broke down: the others go on."""
+        """`on_error` is told of a read loop, session or work that broke down: the others go on."""
         self._on_error = on_error
         self._loop = asyncio.get_running_loop()
-        # A round is on its way. Invariant: true if a feed, a session or some work waits for one.
+        # A round is on its way. Invariant: true if a read loop, a session or some work waits for one.
         self._is_due = False
-        self._feeds: deque[Callable[[], None]] = deque()
+        self._read_loops: deque[Callable[[], None]] = deque()
         self._sessions: list[Flushable] = []
         self._afterwards: deque[Callable[[], None]] = deque()
 
-    def feed(self, run: Callable[[], None]) -> None:
-        """Run a feed in the next round."""
+    def dispatch(self, run: Callable[[], None]) -> None:
+        """Run a read loop in the next round."""
         if not self._is_due:
             self._schedule()
-        self._feeds.append(run)
+        self._read_loops.append(run)
 
     def flush(self, session: Flushable) -> None:
         """Flush a session in the next round."""
@@ -48,7 +48,7 @@ class Round:
         self._sessions.append(session)
 
     def afterwards(self, work: Callable[[], None]) -> None:
-        """Do something in the next round, when its feeds have run and what they wrote is sent."""
+        """Do something in the next round, when its read loops have run and what they wrote is sent."""
         if not self._is_due:
             self._schedule()
         self._afterwards.append(work)
@@ -74,16 +74,16 @@ class Round:
             self._go()
         finally:
             self._is_due = False
-            if self._feeds or self._sessions or self._afterwards:
+            if self._read_loops or self._sessions or self._afterwards:
                 self._schedule()
 
     def _go(self) -> None:
-        # A feed that is not done asks again: others have their turn before that.
-        feeds, self._feeds = self._feeds, deque()
+        # A read loop that is not done asks again: others have their turn before that.
+        read_loops, self._read_loops = self._read_loops, deque()
         works, self._afterwards = self._afterwards, deque()
-        for feed in feeds:
+        for run in read_loops:
             try:
-                feed()
+                run()
             except Exception as error:
                 self._on_error("feed", error)
         self._flush_all()

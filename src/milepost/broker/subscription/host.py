@@ -3,8 +3,8 @@
 A subscription decides and never waits. What has to wait for the loop, the disk or the clock is done by the
 collaborators here. The host makes them when the subscription is made: `topic_loader.SubscriptionHost`.
 
-    subscription ──▶ ReadLoop.wake ──▶ subscription.demand, subscription.offer     read_loop.py
-    subscription ──▶ DelayTimer.wake_at ──▶ subscription.rescan                    delay_timer.py
+    subscription ──▶ Waker.wake ──▶ subscription.demand, subscription.offer    read_loop.py
+    subscription ──▶ Alarm.wake_at ──▶ subscription.rescan                     delay_timer.py
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from milepost.broker.subscription.subscription import Subscription
 
 
-class ReadLoop(Protocol):
-    """Reads the entries that a subscription demands, and offers them to it."""
+class Waker(Protocol):
+    """The read loop, as its subscription sees it: it reads what is demanded, and offers it."""
 
     def wake(self) -> None:
         """Something changed: dispatch soon."""
@@ -33,8 +33,8 @@ class ReadLoop(Protocol):
         ...
 
 
-class DelayTimer(Protocol):
-    """Releases delayed messages when they are due."""
+class Alarm(Protocol):
+    """The timer of delayed messages, as its subscription sees it."""
 
     def wake_at(self, due_ms: int) -> None:
         """A message waits until this time, in milliseconds since 1970."""
@@ -44,11 +44,11 @@ class DelayTimer(Protocol):
 class Host(Protocol):
     """The broker, as a subscription sees it."""
 
-    def read_loop(self, subscription: Subscription) -> ReadLoop:
+    def read_loop(self, subscription: Subscription) -> Waker:
         """The read loop of a subscription that is being made."""
         ...
 
-    def delay_timer(self, subscription: Subscription) -> DelayTimer:
+    def delay_timer(self, subscription: Subscription) -> Alarm:
         """The timer of a subscription that is being made."""
         ...
 

@@ -2,9 +2,9 @@
 
 The async half of dispatch.
 
-A feed runs when something may have changed (`wake`), many wakes in one turn of the loop being one run.
-Entries in memory are offered at once; for others the feed waits for the disk and offers them under the
-epoch in which the read began. A feed that has much to do lets others have their turn. What is read is
+A read loop runs when something may have changed (`wake`), many wakes in one turn of the loop being one run.
+Entries in memory are offered at once; for others the read loop waits for the disk and offers them under the
+epoch in which the read began. A read loop that has much to do lets others have their turn. What is read is
 shared with the other subscriptions of its topic: those that keep up want the same (`shared_reads.py`).
 """
 
@@ -35,7 +35,7 @@ ENTRIES_MAX = 1000
 
 
 class Reading(Protocol):
-    """What a feed needs of the storage engine and of the broker."""
+    """What a read loop needs of the storage engine and of the broker."""
 
     read_entries_max: int
     read_size_max: int
@@ -50,8 +50,8 @@ class Reading(Protocol):
     def spawn(self, work: Coroutine[Any, Any, None]) -> None: ...
 
 
-class Feed:
-    """The read loop of one subscription (`host.ReadLoop`)."""
+class ReadLoop:
+    """The read loop of one subscription (`host.Waker`)."""
 
     def __init__(
         self, subscription: Subscription, reading: Reading, loop: asyncio.AbstractEventLoop
@@ -90,7 +90,7 @@ class Feed:
     def _go_on(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._reading.round.feed(self._run)
+            self._reading.round.dispatch(self._run)
 
     def _run(self) -> None:
         self._is_scheduled = False

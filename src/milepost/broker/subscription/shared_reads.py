@@ -4,7 +4,7 @@ A hundred members of a broadcast group, and other subscriptions that keep up, wa
 short time, each from the index it has come to. Who comes while they are read waits for that read; who
 comes soon after finds them here. So the disk is read once for all of them, however their permits differ.
 
-    reads.find(log, 500, 700)                   # entries that a feed has read, or nothing
+    reads.find(log, 500, 700)                   # entries that a read loop has read, or nothing
     await reads.read(log, plan, (500, 700))     # from the disk, or from a read that is under way
 
 Of memory it holds what was read last, and of the disk so many bytes.
@@ -29,7 +29,7 @@ from milepost.storage.ledgers.log import Log
 UNREADABLE = (NotFound, CorruptData, OSError)
 # Of what came from the disk. The newest read is kept whatever its size.
 KEPT_SIZE_MAX: Final = 16 * 1024 * 1024
-# … and of reads, each of which is looked at by each feed that finds nothing: small ones would be very many.
+# … and of reads: a read loop that finds nothing has looked at each, and small ones would be very many.
 KEPT_RUNS_MAX: Final = 64
 
 _LAST_INDEX = itemgetter(2)  # of an `Entry`

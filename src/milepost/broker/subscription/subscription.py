@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 # Entries that are dealt with one by one in one go: some ten microseconds each. Then others have a turn.
 SINGLES_MAX = 64
 
-# Chunks that are met in one go and have to wait for others. Then the feed rests: a subscription that comes
-# to very many unfinished messages goes through them slowly.
+# Chunks that are met in one go and have to wait for others. Then the read loop rests: a subscription that
+# comes to very many unfinished messages goes through them slowly.
 HELD_MAX = 16
 
 # Keys of its document in the catalog.
@@ -638,7 +638,7 @@ class Subscription:
             if given_up := self.gate.settled(acked.ranges):
                 self.pass_over(joined(given_up))
             if self.topic.is_terminated:
-                self.read_loop.wake()  # the feed tells consumers when nothing is left
+                self.read_loop.wake()  # the read loop tells consumers when nothing is left
 
     def _flush_soon(self) -> None:
         self.host.soon(self.flush_acks)

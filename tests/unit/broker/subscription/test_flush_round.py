@@ -48,7 +48,7 @@ def test_what_feeds_write_goes_along() -> None:
     async def run() -> None:
         this = Round(unheard)
         this.flush(Sink("producer", flushed))
-        this.feed(lambda: this.flush(Sink("consumer", flushed)))
+        this.dispatch(lambda: this.flush(Sink("consumer", flushed)))
         await asyncio.sleep(0)
         assert flushed == ["consumer", "producer"]
 
@@ -97,7 +97,7 @@ def test_what_comes_afterwards_is_done_when_the_messages_are_out_and_flushed_in_
     async def run() -> None:
         this = Round(unheard)
         this.afterwards(lambda: this.flush(Sink("receipt", flushed)))
-        this.feed(lambda: this.flush(Sink("message", flushed)))
+        this.dispatch(lambda: this.flush(Sink("message", flushed)))
         await asyncio.sleep(0)
         assert flushed == ["message", "receipt"]
 
@@ -112,7 +112,7 @@ def test_behind_a_piece_of_work_its_round_comes_at_once() -> None:
 
         def work() -> None:
             this.afterwards(lambda: this.flush(Sink("receipt", flushed)))
-            this.feed(lambda: this.flush(Sink("message", flushed)))
+            this.dispatch(lambda: this.flush(Sink("message", flushed)))
             assert flushed == []
 
         this.during(work)
@@ -149,9 +149,9 @@ def test_a_feed_that_asks_again_has_its_turn_in_the_next_round() -> None:
         def feed() -> None:
             runs.append(len(runs))
             if len(runs) < 3:
-                this.feed(feed)
+                this.dispatch(feed)
 
-        this.during(lambda: this.feed(feed))
+        this.during(lambda: this.dispatch(feed))
         assert runs == [0]
         await asyncio.sleep(0)
         assert runs == [0, 1]
@@ -188,8 +188,8 @@ def test_a_feed_that_breaks_down_keeps_nobody_waiting() -> None:
 
         def work() -> None:
             this.afterwards(lambda: done.append("receipt"))
-            this.feed(fail)
-            this.feed(lambda: done.append("feed"))
+            this.dispatch(fail)
+            this.dispatch(lambda: done.append("feed"))
             this.flush(Sink("session", done))
 
         this.during(work)

@@ -1,4 +1,4 @@
-"""Feed: what is in memory at once, what is on disk later, in order, and never under an older epoch."""
+"""ReadLoop: what is in memory at once, what is on disk later, in order, and never under an older epoch."""
 
 from __future__ import annotations
 
