@@ -20,7 +20,7 @@ from milepost.broker.subscription.broadcast import (
     BroadcastGroup,
     MemberSubscription,
 )
-from milepost.broker.subscription.delay_timer import DueTimer
+from milepost.broker.subscription.delay_timer import DelayTimer
 from milepost.broker.subscription.read_loop import ReadLoop
 from milepost.broker.subscription.reset_history import ResetHistory
 from milepost.broker.subscription.subscription import Subscription
@@ -177,8 +177,8 @@ class SubscriptionHost:
     def read_loop(self, subscription: Subscription) -> ReadLoop:
         return ReadLoop(subscription, self._broker, self._loop)
 
-    def delay_timer(self, subscription: Subscription) -> DueTimer:
-        return DueTimer(subscription, self._broker.clock, self._loop)
+    def delay_timer(self, subscription: Subscription) -> DelayTimer:
+        return DelayTimer(subscription, self._broker.clock, self._loop)
 
     def soon(self, work: Callable[[], None]) -> None:
         self._loop.call_soon(work)

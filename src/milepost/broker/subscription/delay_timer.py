@@ -18,7 +18,7 @@ FOR_EVER_MS = 1 << 63
 WAIT_S_MAX = 60.0
 
 
-class DueTimer:
+class DelayTimer:
     """Wakes a subscription at the earliest time that one of its messages waits for (`host.Alarm`)."""
 
     def __init__(
