@@ -34,7 +34,7 @@ from milepost.broker.operations.policy_enforcement import Steward
 from milepost.broker.settings.settings import Settings
 from milepost.broker.subscription.broadcast import BROADCAST, BroadcastGroup, MemberSubscription
 from milepost.broker.subscription.documents import NewSubscription
-from milepost.broker.subscription.flush_round import Round
+from milepost.broker.subscription.flush_round import FlushRound
 from milepost.broker.subscription.shared_reads import RecentReads
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic import non_persistent
@@ -84,7 +84,7 @@ class Broker:
         self.reads, self.rates, self.round = (
             RecentReads(engine),
             RateBoard(),
-            Round(self.unexpected),
+            FlushRound(self.unexpected),
         )
         self.subscription_host = opening.SubscriptionHost(self)
         engine.answer_within(self.round.during)

@@ -24,7 +24,7 @@ class Flushable(Protocol):
         ...
 
 
-class Round:
+class FlushRound:
     def __init__(self, on_error: Callable[[str, BaseException], None]) -> None:
         """`on_error` is told of a read loop, session or work that broke down: the others go on."""
         self._on_error = on_error

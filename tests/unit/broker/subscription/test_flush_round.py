@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from milepost.broker.subscription.flush_round import Round
+from milepost.broker.subscription.flush_round import FlushRound
 
 
 def unheard(place: str, error: BaseException) -> None:
@@ -30,7 +30,7 @@ def test_what_was_added_in_a_turn_is_flushed_in_the_next_one_the_last_first() ->
     flushed: list[str] = []
 
     async def run() -> None:
-        this = Round(unheard)
+        this = FlushRound(unheard)
         for name in "abc":
             this.flush(Sink(name, flushed))
         assert flushed == []
@@ -46,7 +46,7 @@ def test_what_feeds_write_goes_along() -> None:
     flushed: list[str] = []
 
     async def run() -> None:
-        this = Round(unheard)
+        this = FlushRound(unheard)
         this.flush(Sink("producer", flushed))
         this.dispatch(lambda: this.flush(Sink("consumer", flushed)))
         await asyncio.sleep(0)
@@ -59,7 +59,7 @@ def test_one_that_is_added_while_others_are_flushed_has_its_turn() -> None:
     flushed: list[str] = []
 
     async def run() -> None:
-        this = Round(unheard)
+        this = FlushRound(unheard)
         late = Sink("late", flushed)
         this.flush(Sink("early", flushed, then=lambda: this.flush(late)))
         await asyncio.sleep(0)
@@ -78,7 +78,7 @@ def test_one_that_breaks_down_keeps_nobody_waiting() -> None:
         raise RuntimeError("broken")
 
     async def run() -> None:
-        this = Round(lambda place, error: failures.append(f"{place}: {error}"))
+        this = FlushRound(lambda place, error: failures.append(f"{place}: {error}"))
         this.flush(Sink("a", flushed))
         this.flush(Sink("b", flushed, then=fail))
         this.flush(Sink("c", flushed))
@@ -95,7 +95,7 @@ def test_what_comes_afterwards_is_done_when_the_messages_are_out_and_flushed_in_
     flushed: list[str] = []
 
     async def run() -> None:
-        this = Round(unheard)
+        this = FlushRound(unheard)
         this.afterwards(lambda: this.flush(Sink("receipt", flushed)))
         this.dispatch(lambda: this.flush(Sink("message", flushed)))
         await asyncio.sleep(0)
@@ -108,7 +108,7 @@ def test_behind_a_piece_of_work_its_round_comes_at_once() -> None:
     flushed: list[str] = []
 
     async def run() -> None:
-        this = Round(unheard)
+        this = FlushRound(unheard)
 
         def work() -> None:
             this.afterwards(lambda: this.flush(Sink("receipt", flushed)))
@@ -129,7 +129,7 @@ def test_a_round_that_comes_early_takes_nobody_s_turn_who_asks_after_it() -> Non
     flushed: list[str] = []
 
     async def run() -> None:
-        this = Round(unheard)
+        this = FlushRound(unheard)
         this.flush(Sink("before", flushed))
         this.during(lambda: this.flush(Sink("work", flushed)))
         assert flushed == ["work", "before"]
@@ -144,7 +144,7 @@ def test_a_feed_that_asks_again_has_its_turn_in_the_next_round() -> None:
     runs: list[int] = []
 
     async def run() -> None:
-        this = Round(unheard)
+        this = FlushRound(unheard)
 
         def feed() -> None:
             runs.append(len(runs))
@@ -164,12 +164,12 @@ def test_a_feed_that_asks_again_has_its_turn_in_the_next_round() -> None:
 def test_work_that_fails_is_followed_by_its_round_all_the_same() -> None:
     flushed: list[str] = []
 
-    def work(this: Round) -> None:
+    def work(this: FlushRound) -> None:
         this.flush(Sink("told", flushed))
         raise RuntimeError("broken")
 
     async def run() -> None:
-        this = Round(unheard)
+        this = FlushRound(unheard)
         with pytest.raises(RuntimeError, match="broken"):
             this.during(lambda: work(this))
         assert flushed == ["told"]
@@ -184,7 +184,7 @@ def test_a_feed_that_breaks_down_keeps_nobody_waiting() -> None:
         raise RuntimeError("broken")
 
     async def run() -> None:
-        this = Round(lambda place, error: done.append(f"{place}: {error}"))
+        this = FlushRound(lambda place, error: done.append(f"{place}: {error}"))
 
         def work() -> None:
             this.afterwards(lambda: done.append("receipt"))
