@@ -35,7 +35,7 @@ from milepost.broker.settings.settings import Settings
 from milepost.broker.subscription.broadcast import BROADCAST, BroadcastGroup, MemberSubscription
 from milepost.broker.subscription.documents import NewSubscription
 from milepost.broker.subscription.flush_round import FlushRound
-from milepost.broker.subscription.shared_reads import RecentReads
+from milepost.broker.subscription.shared_reads import SharedReads
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic import non_persistent
 from milepost.broker.topic.non_persistent import VolatileTopic
@@ -82,7 +82,7 @@ class Broker:
         self.read_entries_max = settings.dispatch_read_entries
         self.read_size_max = settings.dispatch_read_size
         self.reads, self.rates, self.round = (
-            RecentReads(engine),
+            SharedReads(engine),
             RateBoard(),
             FlushRound(self.unexpected),
         )

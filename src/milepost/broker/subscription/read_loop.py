@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from milepost.broker.limits.time_slices import REST_S
 from milepost.broker.subscription import notices
 from milepost.broker.subscription.flush_round import FlushRound
-from milepost.broker.subscription.shared_reads import UNREADABLE, RecentReads
+from milepost.broker.subscription.shared_reads import UNREADABLE, SharedReads
 from milepost.broker.subscription.subscription import Subscription
 from milepost.errors import NotFound
 from milepost.positions.ranges import Range
@@ -39,7 +39,7 @@ class Reading(Protocol):
 
     read_entries_max: int
     read_size_max: int
-    reads: RecentReads
+    reads: SharedReads
     round: FlushRound
 
     @property

@@ -71,7 +71,7 @@ class _UnderWay(NamedTuple):
     entries: asyncio.Task[list[Entry]]
 
 
-class RecentReads:
+class SharedReads:
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self._newest: _Run | None = None

@@ -18,7 +18,7 @@ from milepost.broker.dispatch.dispatchers import (
     TYPE_NAMES,
     make_dispatcher,
 )
-from milepost.broker.subscription.shared_reads import RecentReads
+from milepost.broker.subscription.shared_reads import SharedReads
 from milepost.broker.subscription.subscription import Subscription
 from milepost.errors import ConsumerAssignError, ConsumerBusy, InvalidInput
 from milepost.positions.names import TopicName
@@ -211,7 +211,7 @@ def test_a_read_for_an_owner_that_left_meanwhile_is_of_no_harm(make_stage: MakeS
     stage.flow(first, 1)
     assert got(first) == ["0/0", "0/1", "0/2"]
     subscription.redeliver(first, [], -1)
-    stage.broker.reads = RecentReads(stage.engine)  # nothing was read of late
+    stage.broker.reads = SharedReads(stage.engine)  # nothing was read of late
     stage.engine.holds_reads = True
     stage.flow(first, 10)
     while first.handover is None:

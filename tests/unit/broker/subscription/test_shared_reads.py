@@ -10,7 +10,7 @@ from stage.frames import batch, message
 from stage.stage import Stage
 
 from milepost.broker.subscription import shared_reads
-from milepost.broker.subscription.shared_reads import RecentReads
+from milepost.broker.subscription.shared_reads import SharedReads
 from milepost.errors import CorruptData
 from milepost.storage.ledgers.entry import Entry
 from milepost.storage.ledgers.ledger import ReadPlan
@@ -57,7 +57,7 @@ def ids(entries: Sequence[Entry]) -> list[int]:
 
 
 def test_what_was_read_is_found_again(stage: Stage, log: Log) -> None:
-    kept = RecentReads(Disk(log))
+    kept = SharedReads(Disk(log))
     assert ids(kept.find(log, 0, 8)) == []
     kept.keep(log, log.read(log.locate(0).position)[1:])
 
@@ -77,7 +77,7 @@ def test_what_was_read_is_found_again(stage: Stage, log: Log) -> None:
 def test_who_comes_while_it_is_read_waits_for_that_read(log: Log) -> None:
     async def run() -> None:
         disk = Disk(log)
-        reads = RecentReads(disk)
+        reads = SharedReads(disk)
         demands = [(0, 8), (0, 1), (1, 6), (3, 4), (7, 8)]
         tasks = [
             asyncio.create_task(reads.read(log, plan(log, *demand), demand)) for demand in demands
@@ -96,7 +96,7 @@ def test_who_comes_while_it_is_read_waits_for_that_read(log: Log) -> None:
 def test_who_begins_before_it_reads_for_itself(log: Log) -> None:
     async def run() -> None:
         disk = Disk(log)
-        reads = RecentReads(disk)
+        reads = SharedReads(disk)
         disk.gate.set()
         late = asyncio.create_task(reads.read(log, plan(log, 5, 8), (5, 8)))
         early = asyncio.create_task(reads.read(log, plan(log, 0, 8), (0, 8)))
@@ -111,7 +111,7 @@ def test_what_fails_fails_for_nobody_else(log: Log) -> None:
 
     async def run() -> None:
         disk = Disk(log)
-        reads = RecentReads(disk)
+        reads = SharedReads(disk)
         disk.errors[0] = CorruptData("entry 0")
         first = asyncio.create_task(reads.read(log, plan(log, 0, 8), (0, 8)))
         second = asyncio.create_task(reads.read(log, plan(log, 5, 8), (5, 8)))
@@ -139,7 +139,7 @@ def test_only_so_much_is_kept(log: Log, monkeypatch: pytest.MonkeyPatch) -> None
     async def run() -> None:
         disk = Disk(log)
         disk.gate.set()
-        reads = RecentReads(disk)
+        reads = SharedReads(disk)
         spans = [(0, 1), (1, 5), (5, 6)]
         entries = [(await reads.read(log, plan(log, *span), span))[0] for span in spans]
         sizes = [len(entry.payload) for entry in entries]
@@ -158,7 +158,7 @@ def test_only_so_many_reads_are_kept(log: Log, monkeypatch: pytest.MonkeyPatch) 
     async def run() -> None:
         disk = Disk(log)
         disk.gate.set()
-        reads = RecentReads(disk)
+        reads = SharedReads(disk)
         spans = [(0, 1), (1, 5), (5, 6)]
         for span in spans:
             await reads.read(log, plan(log, *span), span)

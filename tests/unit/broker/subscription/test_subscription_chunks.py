@@ -13,7 +13,7 @@ from stage.stage import Stage
 from milepost.broker.dispatch.consumer import NO_EPOCH
 from milepost.broker.dispatch.dispatchers import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
 from milepost.broker.dispatch.key_shared import KeySharedAssignment
-from milepost.broker.subscription.shared_reads import RecentReads
+from milepost.broker.subscription.shared_reads import SharedReads
 from milepost.broker.topic.producer import Producer
 from milepost.broker.topic.topic import Topic
 from milepost.storage.ledgers.ledger import ledger_path
@@ -376,7 +376,7 @@ def test_a_chunk_that_cannot_be_read_any_more_ends_the_handover(make_stage: Make
     peer = RecordingPeer(writes_max=1)
     consumer = stage.consumer(subscription, SHARED, peer=peer, permits=10)
     assert got(consumer) == ["1/0"]
-    stage.broker.reads = RecentReads(stage.engine)
+    stage.broker.reads = SharedReads(stage.engine)
     path = ledger_path(1)
     stage.files.damage(path, stage.files.contents()[path].replace(b"1/1", b"???"))
     peer.is_writable, peer.writes_left = True, None
