@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from milepost.broker import topic_loader
-from milepost.broker.subscription.held_deliveries import Outbox
+from milepost.broker.subscription.held_deliveries import HeldDeliveries
 from milepost.broker.subscription.subscription import Subscription
 from milepost.cursor.cursor import Cursor
 from milepost.cursor.facts import SeekFact
@@ -39,7 +39,7 @@ def _plant_acks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _plant_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """An ack of a delivery that nobody has got yet counts for it."""
-    monkeypatch.setattr(Outbox, "acked", lambda outbox, ranges: ranges)
+    monkeypatch.setattr(HeldDeliveries, "acked", lambda held, ranges: ranges)
 
 
 def _plant_epoch_on_messages(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ class Held:
             self.again.add(first, end)
 
 
-class Outbox:
+class HeldDeliveries:
     def __init__(
         self, cursor: Cursor, journal: AckJournal | None, let_out: Callable[[], None]
     ) -> None:

@@ -32,7 +32,7 @@ from milepost.broker.metrics.subscription_counts import Tally
 from milepost.broker.peer import Buffer
 from milepost.broker.subscription import delayed, notices
 from milepost.broker.subscription.ack_journal import AckJournal, Done, Journaling
-from milepost.broker.subscription.held_deliveries import Outbox
+from milepost.broker.subscription.held_deliveries import HeldDeliveries
 from milepost.broker.subscription.host import Host
 from milepost.broker.subscription.pending_seeks import PendingSeeks
 from milepost.broker.subscription.reset_history import ResetHistory
@@ -117,7 +117,7 @@ class Subscription:
         self.unacked = 0
         """Messages that its consumers hold. Invariant: the sum of theirs, and what is inflight."""
         self.pace = Pace()
-        self._outbox = Outbox(cursor, self.journal, self.read_loop.wake)
+        self._held = HeldDeliveries(cursor, self.journal, self.read_loop.wake)
         self.tally, self.rates = Tally(), Rates()
 
     def __repr__(self) -> str:
@@ -210,7 +210,7 @@ class Subscription:
 
     def _recall(self, consumer: Consumer) -> None:
         """What is on its way to a consumer, and not out yet, is not sent."""
-        self._outbox.recall(consumer)
+        self._held.recall(consumer)
         if consumer.handover is not None:
             self.handovers.drop(consumer.handover)
 
@@ -428,7 +428,7 @@ class Subscription:
         consumer.unacked += went.count
         self.unacked += went.count
         self._block(consumer)
-        self._outbox.send(consumer, (), went, 0)
+        self._held.send(consumer, (), went, 0)
 
     def _hand_over(self, entries: Sequence[Entry]) -> int:
         """Send chunks to those that own them; how many of the entries are dealt with. They were read
@@ -481,7 +481,7 @@ class Subscription:
         self._block(consumer)
         size = sum([len(entry.payload) for entry in run])
         self._count_sent(consumer, went.count, size, len(run))
-        self._outbox.send(consumer, buffers, went, went.count)
+        self._held.send(consumer, buffers, went, went.count)
 
     def _count_sent(self, consumer: Consumer, messages: int, size: int, entries: int) -> None:
         subscription_counts.delivered(consumer, entries=entries, messages=messages, size=size)
@@ -598,7 +598,7 @@ class Subscription:
             if dispatcher is not None and dispatcher.takes_cumulative and len(ack.ids) == 1:
                 try:
                     end = addresses.acked_end(self.topic, ack.ids[0], batch_index_ack=by_index)
-                    if self._outbox.acked([(end - 1, end)]):
+                    if self._held.acked([(end - 1, end)]):
                         self._note(self._ack_up_to(end, holder))
                 except MilepostError as error:
                     failure = error
@@ -606,7 +606,7 @@ class Subscription:
             ranges, failure = addresses.acked(
                 self.topic, ack.ids, batch_index_ack=by_index, window=ack.window
             )
-            if out := self._outbox.acked(ranges):
+            if out := self._held.acked(ranges):
                 self._note(self.cursor.ack(out, holder))
         if failure is not None or self.journal is None:
             done(failure)
@@ -702,7 +702,7 @@ class Subscription:
         asked for it, knows.
         """
         self._move(index, done)
-        self._outbox.sought()
+        self._held.sought()
         self.handovers.clear()
         for consumer in self.consumers:
             consumer.unacked = 0

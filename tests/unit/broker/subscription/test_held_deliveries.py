@@ -1,4 +1,4 @@
-"""Outbox: what waits for a fact is nobody's to ack or to give back until it is out."""
+"""HeldDeliveries: what waits for a fact is nobody's to ack or to give back until it is out."""
 
 from __future__ import annotations
 
