@@ -4,10 +4,10 @@ A sample is taken every few seconds, by the broker's tick, so that a message pas
 happened since a moment is a difference of two samples; a number that did not change tells as much as one
 that did.
 
-    >>> pace = Pace()
+    >>> samples = Samples()
     >>> for second in range(0, 30, 5):
-    ...     pace.sample(Sample(second * 1000, end=100 * second, out=50 * second, acked=50 * second, mark=-1))
-    >>> recent = pace.recent(); recent.seconds, recent.rate_in, recent.rate_acked
+    ...     samples.add(Sample(second * 1000, end=100 * second, out=50 * second, acked=50 * second, mark=-1))
+    >>> recent = samples.recent(); recent.seconds, recent.rate_in, recent.rate_acked
     (25.0, 100.0, 50.0)
 """
 
@@ -60,7 +60,7 @@ class Recent(NamedTuple):
 NOTHING_KNOWN: Final = Recent(0.0, 0, 0, 0, False)
 
 
-class Pace:
+class Samples:
     __slots__ = ("_samples",)
 
     # Oldest first.  Invariant: times ascend.
@@ -72,7 +72,7 @@ class Pace:
     def is_due(self, now_ms: int) -> bool:
         return not self._samples or now_ms - self._samples[-1].at_ms >= SAMPLE_INTERVAL_MS
 
-    def sample(self, sample: Sample) -> None:
+    def add(self, sample: Sample) -> None:
         if not self._samples or sample.at_ms > self._samples[-1].at_ms:
             self._samples.append(sample)
 

@@ -97,7 +97,7 @@ def progress_of(subscription: Subscription, now_ms: int, *, member: str = "") ->
     # Mostly all behind the mark is to be done: then there is no need to look for holes.
     holes, oldest = _holes(cursor) if backlog != cursor.end - mark - 1 else (0, None)
     hole = None if oldest is None else _hole(subscription, oldest, now_ms)
-    recent = subscription.pace.recent()
+    recent = subscription.samples.recent()
     consumers = tuple(_consumer(consumer) for consumer in subscription.consumers)
     connected = {consumer.subscription.label_of(consumer) for consumer in subscription.consumers}
     judged = judge(
@@ -140,11 +140,11 @@ def progress_of(subscription: Subscription, now_ms: int, *, member: str = "") ->
 
 
 def sample(subscription: Subscription, monotonic_ms: int) -> None:
-    """Look at a subscription for its pace, if it is time."""
-    pace = subscription.pace
-    if pace.is_due(monotonic_ms):
+    """Take a sample of a subscription, if it is time."""
+    samples = subscription.samples
+    if samples.is_due(monotonic_ms):
         cursor = subscription.cursor
-        pace.sample(
+        samples.add(
             Sample(
                 monotonic_ms,
                 cursor.end,

@@ -27,7 +27,7 @@ from milepost.broker.limits.token_bucket import Throttle
 from milepost.broker.messages import addresses, compacted
 from milepost.broker.metrics import subscription_counts
 from milepost.broker.metrics.rates import Rates
-from milepost.broker.metrics.samples import Pace
+from milepost.broker.metrics.samples import Samples
 from milepost.broker.metrics.subscription_counts import Tally
 from milepost.broker.peer import Buffer
 from milepost.broker.subscription import delayed, notices
@@ -116,7 +116,7 @@ class Subscription:
         """Its consumer asked for the last message of each key only."""
         self.unacked = 0
         """Messages that its consumers hold. Invariant: the sum of theirs, and what is inflight."""
-        self.pace = Pace()
+        self.samples = Samples()
         self._held = HeldDeliveries(cursor, self.journal, self.read_loop.wake)
         self.tally, self.rates = Tally(), Rates()
 
@@ -730,7 +730,7 @@ class Subscription:
         """The cursor alone; who shares it is for `seek` to see to."""
         self.flush_acks()  # acks of the old epoch stand before the seek in the journal
         fact = self.cursor.seek(min(max(index, self.cursor.first), self.cursor.end))
-        self.pace.restart()
+        self.samples.restart()
         if self.journal is None:
             done(None)
         else:

@@ -88,7 +88,7 @@ def test_it_is_sampled_no_more_often_than_that(stage: Stage) -> None:
     subscription = filled(stage)
     for now_ms in (1, 2, 3):
         sample(subscription, now_ms)
-    assert subscription.pace.recent().seconds == 0
+    assert subscription.samples.recent().seconds == 0
 
 
 def test_an_index_has_one_id(stage: Stage) -> None:
