@@ -78,15 +78,15 @@ class RateBoard:
             for producer in topic.producers.values():
                 producer.rates.sample(now, producer.messages_in, producer.bytes_in)
             for subscription in topic.subscriptions.values():
-                tally = subscription.tally
+                counts = subscription.counts
                 subscription.rates.sample(
                     now,
-                    tally.messages_out,
-                    tally.bytes_out,
-                    tally.messages_redelivered,
-                    tally.messages_acked,
-                    tally.expired,
-                    tally.dropped,
+                    counts.messages_out,
+                    counts.bytes_out,
+                    counts.messages_redelivered,
+                    counts.messages_acked,
+                    counts.expired,
+                    counts.dropped,
                 )
                 for consumer in subscription.consumers:
                     consumer.rates.sample(

@@ -1,10 +1,10 @@
-"""The tally of one subscription: delivered, acked, redelivered, and when last.
+"""The counts of one subscription: delivered, acked, redelivered, and when last.
 
 Counted once for each batch of entries or acks, however many messages that is. A consumer takes its
-numbers with it when it goes; the tally of its subscription stays. Nothing here decides anything.
+numbers with it when it goes; the counts of its subscription stay. Nothing here decides anything.
 
-    tally.delivered(consumer, entries=3, messages=30, size=3000)
-    subscription.tally.messages_out
+    subscription_counts.delivered(consumer, entries=3, messages=30, size=3000)
+    subscription.counts.messages_out
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from milepost.cursor.outcomes import Acked
 
 
-class Tally:
+class SubscriptionCounts:
     """Of one subscription. Times are milliseconds, 0 for never."""
 
     __slots__ = (
@@ -57,27 +57,27 @@ class Tally:
 def delivered(consumer: Consumer, *, entries: int, messages: int, size: int) -> None:
     """Entries went to a consumer."""
     subscription = consumer.subscription
-    topic, tally = subscription.topic, subscription.tally
+    topic, counts = subscription.topic, subscription.counts
     counters = topic.counters
     consumer.messages_out += messages
     consumer.bytes_out += size
-    tally.messages_out += messages
-    tally.bytes_out += size
+    counts.messages_out += messages
+    counts.bytes_out += size
     topic.messages_out += messages
     topic.bytes_out += size
     topic.entries_out += entries
     counters.messages_out += messages
     counters.bytes_out += size
-    tally.entries_out += entries
+    counts.entries_out += entries
     counters.entries_out += entries
-    tally.consumed_ms = topic.now_ms()
+    counts.consumed_ms = topic.now_ms()
 
 
 def redelivered(consumer: Consumer, messages: int) -> None:
     """… and were with a consumer before."""
     subscription = consumer.subscription
     consumer.messages_redelivered += messages
-    subscription.tally.messages_redelivered += messages
+    subscription.counts.messages_redelivered += messages
     subscription.topic.counters.messages_redelivered += messages
 
 
@@ -88,11 +88,11 @@ def stale_delivery(subscription: Subscription, entries: int) -> None:
 
 def settled(subscription: Subscription, acked: Acked) -> None:
     """An ack was applied, or was too late to be."""
-    topic, tally = subscription.topic, subscription.tally
+    topic, counts = subscription.topic, subscription.counts
     if acked.ignored:
         topic.counters.stale_dropped["ack"] += acked.ignored
     if acked.count:
-        now_ms = tally.settled_ms = topic.now_ms()
-        tally.messages_acked += acked.count
+        now_ms = counts.settled_ms = topic.now_ms()
+        counts.messages_acked += acked.count
         if acked.ranges[0][0] <= subscription.cursor.mark_delete_index:
-            tally.mark_delete_ms = now_ms
+            counts.mark_delete_ms = now_ms

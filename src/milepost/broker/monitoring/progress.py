@@ -130,8 +130,8 @@ def progress_of(subscription: Subscription, now_ms: int, *, member: str = "") ->
         rate_in=recent.rate_in,
         rate_out=recent.rate_out,
         rate_acked=recent.rate_acked,
-        messages_out=subscription.tally.messages_out,
-        messages_acked=subscription.tally.messages_acked,
+        messages_out=subscription.counts.messages_out,
+        messages_acked=subscription.counts.messages_acked,
         verdict=judged.verdict,
         reason=judged.reason,
         drained_in_s=judged.drained_in_s,
@@ -148,8 +148,8 @@ def sample(subscription: Subscription, monotonic_ms: int) -> None:
             Sample(
                 monotonic_ms,
                 cursor.end,
-                subscription.tally.messages_out,
-                subscription.tally.messages_acked,
+                subscription.counts.messages_out,
+                subscription.counts.messages_acked,
                 cursor.mark_delete_index,
             )
         )

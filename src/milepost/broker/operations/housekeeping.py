@@ -303,8 +303,8 @@ class Housekeeping:
 
 def _trace(subscription: Subscription) -> tuple[int, ...]:
     """Numbers that change when a consumer uses the subscription, and not when expiry or a quota moves it."""
-    tally = subscription.tally
-    return (tally.flowed_ms, tally.settled_ms, subscription.cursor.epoch)
+    counts = subscription.counts
+    return (counts.flowed_ms, counts.settled_ms, subscription.cursor.epoch)
 
 
 def _is_unused(topic: Topic) -> bool:

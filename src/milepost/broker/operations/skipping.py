@@ -85,6 +85,6 @@ async def carry_out(
 
 
 def note_expired(subscription: Subscription, count: int) -> None:
-    subscription.tally.expired += count
-    subscription.tally.expired_ms = subscription.topic.now_ms()
+    subscription.counts.expired += count
+    subscription.counts.expired_ms = subscription.topic.now_ms()
     subscription.topic.counters.messages_expired += count

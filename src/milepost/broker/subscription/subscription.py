@@ -28,7 +28,7 @@ from milepost.broker.messages import addresses, compacted
 from milepost.broker.metrics import subscription_counts
 from milepost.broker.metrics.rates import Rates
 from milepost.broker.metrics.samples import Samples
-from milepost.broker.metrics.subscription_counts import Tally
+from milepost.broker.metrics.subscription_counts import SubscriptionCounts
 from milepost.broker.peer import Buffer
 from milepost.broker.subscription import delayed, notices
 from milepost.broker.subscription.ack_journal import AckJournal, Done, Journaling
@@ -118,7 +118,7 @@ class Subscription:
         """Messages that its consumers hold. Invariant: the sum of theirs, and what is inflight."""
         self.samples = Samples()
         self._held = HeldDeliveries(cursor, self.journal, self.read_loop.wake)
-        self.tally, self.rates = Tally(), Rates()
+        self.counts, self.rates = SubscriptionCounts(), Rates()
 
     def __repr__(self) -> str:
         return f"<Subscription {self.name} of {self.topic.name}: {self.cursor.counts()}>"
@@ -237,7 +237,7 @@ class Subscription:
     def flow(self, consumer: Consumer, permits: int) -> None:
         """PIP-194 stage 1: a flow gives credit and nothing else; it never moves the cursor."""
         consumer.permits = min(consumer.permits + permits, PERMITS_MAX)
-        self.tally.flowed_ms = consumer.flowed_ms = self.topic.now_ms()
+        self.counts.flowed_ms = consumer.flowed_ms = self.topic.now_ms()
         self.rescan()
 
     def demand(self) -> Range | None:
@@ -499,14 +499,14 @@ class Subscription:
         if ranges:
             acked = self.cursor.ack(ranges, _NO_CONSUMER)
             self._note(acked)
-            self.tally.messages_acked -= acked.count
+            self.counts.messages_acked -= acked.count
 
     def skip(self, end_index: int) -> int:
         """Ack everything below an index, also what consumers hold: it expired, or an operator skipped it.
         Returns how many messages were not acked before."""
         acked = self.cursor.skip(min(end_index, self.cursor.end))
         self._note(acked)
-        self.tally.messages_acked -= acked.count
+        self.counts.messages_acked -= acked.count
         return acked.count
 
     def pass_over_unreadable(self, index: int) -> None:

@@ -149,7 +149,7 @@ class VolatileTopic(Topic):
             before = subscription.cursor.counts().ready
             subscription.trim(log.first_index)
             dropped = before - subscription.cursor.counts().ready
-            subscription.tally.dropped += dropped
+            subscription.counts.dropped += dropped
             self.messages_dropped += dropped
             self.counters.messages_dropped += dropped
 

@@ -227,25 +227,27 @@ SUBSCRIPTION_ROWS = (
     SubscriptionRow(
         "pulsar_subscription_last_expire_timestamp",
         "When anything was last expired.",
-        lambda s: s.tally.expired_ms,
+        lambda s: s.counts.expired_ms,
     ),
     SubscriptionRow(
-        "pulsar_subscription_last_acked_timestamp", "Of the last ack.", lambda s: s.tally.settled_ms
+        "pulsar_subscription_last_acked_timestamp",
+        "Of the last ack.",
+        lambda s: s.counts.settled_ms,
     ),
     SubscriptionRow(
         "pulsar_subscription_last_consumed_flow_timestamp",
         "Of the last FLOW.",
-        lambda s: s.tally.flowed_ms,
+        lambda s: s.counts.flowed_ms,
     ),
     SubscriptionRow(
         "pulsar_subscription_last_consumed_timestamp",
         "Of the last delivery.",
-        lambda s: s.tally.consumed_ms,
+        lambda s: s.counts.consumed_ms,
     ),
     SubscriptionRow(
         "pulsar_subscription_last_mark_delete_advanced_timestamp",
         "When the mark-delete index last rose.",
-        lambda s: s.tally.mark_delete_ms,
+        lambda s: s.counts.mark_delete_ms,
     ),
     SubscriptionRow(
         "pulsar_subscription_msg_drop_rate",
@@ -267,7 +269,7 @@ SUBSCRIPTION_ROWS = (
     SubscriptionRow(
         "pulsar_subscription_total_msg_expired",
         "Messages that an operator had expired.",
-        lambda s: s.tally.expired,
+        lambda s: s.counts.expired,
     ),
     SubscriptionRow("milepost_seek_epoch", "Seeks of the cursor.", lambda s: s.cursor.epoch),
 )

@@ -210,7 +210,7 @@ async def subscription_stats(
 ) -> SubscriptionStats:
     if slices.is_over:  # with many subscriptions, however little there is to say of each
         await slices.rest()
-    cursor, tally, dispatcher = subscription.cursor, subscription.tally, subscription.dispatcher
+    cursor, totals, dispatcher = subscription.cursor, subscription.counts, subscription.dispatcher
     not_acked = cursor.backlog_ranges()
     counts, end, first = cursor.counts(), cursor.end, cursor.first
     rates = subscription.rates.per_second
@@ -222,8 +222,8 @@ async def subscription_stats(
     return SubscriptionStats(
         msgRateOut=rates[0],
         msgThroughputOut=rates[1],
-        bytesOutCounter=tally.bytes_out,
-        msgOutCounter=tally.messages_out,
+        bytesOutCounter=totals.bytes_out,
+        msgOutCounter=totals.messages_out,
         msgRateRedeliver=rates[2],
         messageAckRate=rates[3],
         msgBacklog=backlog.entries,
@@ -237,12 +237,12 @@ async def subscription_stats(
         type=dispatcher.type_name if dispatcher is not None and consumers else "None",
         activeConsumerName=None if active is None else active.name,
         msgRateExpired=rates[4],
-        totalMsgExpired=tally.expired,
-        lastExpireTimestamp=tally.expired_ms,
-        lastConsumedFlowTimestamp=tally.flowed_ms,
-        lastConsumedTimestamp=tally.consumed_ms,
-        lastAckedTimestamp=tally.settled_ms,
-        lastMarkDeleteAdvancedTimestamp=tally.mark_delete_ms,
+        totalMsgExpired=totals.expired,
+        lastExpireTimestamp=totals.expired_ms,
+        lastConsumedFlowTimestamp=totals.flowed_ms,
+        lastConsumedTimestamp=totals.consumed_ms,
+        lastAckedTimestamp=totals.settled_ms,
+        lastMarkDeleteAdvancedTimestamp=totals.mark_delete_ms,
         consumers=consumers if asked.consumers else [],
         isReplicated=subscription.is_replicated,
         replicated=subscription.is_replicated,
@@ -387,7 +387,7 @@ async def _cursor_stats(subscription: Subscription, slices: Slices) -> CursorSta
         markDeletePosition=str(stats.mark_delete_position(subscription)),
         readPosition=str(stats.read_position(subscription)),
         waitingReadOp=_is_waiting(subscription),
-        messagesConsumedCounter=subscription.tally.messages_acked,
+        messagesConsumedCounter=subscription.counts.messages_acked,
         individuallyDeletedMessages=text,
         active=bool(subscription.consumers),
         numberOfEntriesSinceFirstNotAckedMessage=backlog.entries,

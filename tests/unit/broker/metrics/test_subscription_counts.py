@@ -15,22 +15,22 @@ def test_every_count_of_a_known_load(stage: Stage) -> None:
     consumer = stage.consumer(stage.subscription(topic), SHARED, permits=100)
     stage.clock.advance(5)
     stage.publish(stage.producer(topic), message(0), batch(1, 3), message(4))
-    tally = consumer.subscription.tally
+    counts = consumer.subscription.counts
     assert (counters.entries_out, counters.messages_out) == (3, 5)
-    assert (tally.entries_out, tally.messages_out, consumer.messages_out) == (3, 5, 5)
-    assert counters.bytes_out == topic.bytes_out == tally.bytes_out == topic.bytes_in
-    assert tally.consumed_ms == stage.clock.wall_ms()
+    assert (counts.entries_out, counts.messages_out, consumer.messages_out) == (3, 5, 5)
+    assert counters.bytes_out == topic.bytes_out == counts.bytes_out == topic.bytes_in
+    assert counts.consumed_ms == stage.clock.wall_ms()
 
     stage.clock.advance(5)
     stage.ack(consumer, WireId(1, 2))
-    assert (tally.messages_acked, tally.settled_ms) == (1, stage.clock.wall_ms())
-    assert tally.mark_delete_ms == 0
+    assert (counts.messages_acked, counts.settled_ms) == (1, stage.clock.wall_ms())
+    assert counts.mark_delete_ms == 0
     stage.ack(consumer, WireId(1, 0))
-    assert tally.mark_delete_ms == stage.clock.wall_ms()
+    assert counts.mark_delete_ms == stage.clock.wall_ms()
 
     consumer.subscription.redeliver(consumer, [WireId(1, 1)], -1)
     stage.turn()
-    assert counters.messages_redelivered == tally.messages_redelivered == 3
+    assert counters.messages_redelivered == counts.messages_redelivered == 3
     assert counters.messages_out == 8
 
 

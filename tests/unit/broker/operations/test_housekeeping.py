@@ -72,7 +72,7 @@ def test_a_subscription_that_nobody_uses_expires(stage: Stage) -> None:
     set_policy(stage, "subscription_expiration", 1)
     assert look_after(3600) == everyone  # first seen now
     assert look_after(59) == everyone
-    idle.tally.flowed_ms += 1  # somebody was here and is gone
+    idle.counts.flowed_ms += 1  # somebody was here and is gone
     assert look_after(30) == everyone
     assert look_after(59) == everyone
     assert look_after(1) == {"busy", "reader"}

@@ -69,9 +69,9 @@ def test_what_expires_is_counted(stage: Stage, subscription: Subscription) -> No
     plan = skipping.plan_older(subscription, stage.clock.wall_ms() + 1)
     assert plan == skipping.plan_all(subscription)
     stage.run(skipping.carry_out(stage.broker, subscription, plan, expires=True))
-    assert subscription.tally.expired == 6
-    assert subscription.tally.expired_ms == stage.clock.wall_ms()
-    assert subscription.tally.messages_acked == 2
+    assert subscription.counts.expired == 6
+    assert subscription.counts.expired_ms == stage.clock.wall_ms()
+    assert subscription.counts.messages_acked == 2
 
 
 def test_what_was_unloaded_since_it_was_planned_is_not_skipped(stage: Stage) -> None:
