@@ -227,7 +227,7 @@ async def test_encryption_that_is_required_is_said_by_its_name(
     broker, name = running.running.broker, NamespaceName.parse("public/sealed")
     running.run(broker.directory.create_namespace(name, {}))
     policy = POLICIES["encryption_required"]
-    running.run(broker.steward.book.set(Level.NAMESPACE, str(name), policy, True))
+    running.run(broker.policies.book.set(Level.NAMESPACE, str(name), policy, True))
     sealed = topic.replace("public/default", str(name))
     async with connect() as client:
         with pytest.raises(milepost.exceptions.BrokerMetadataError, match="encryption is required"):

@@ -21,7 +21,7 @@ from milepost.broker.limits.memory import Pressure
 from milepost.broker.metrics.rates import RateBoard
 from milepost.broker.monitoring.self_check import Health
 from milepost.broker.operations import housekeeping
-from milepost.broker.operations.policy_enforcement import Steward
+from milepost.broker.operations.policy_enforcement import PolicyEnforcement
 from milepost.broker.settings.settings import Settings
 from milepost.broker.subscription.read_loop import ReadLoop
 from milepost.clock import SystemClock
@@ -69,7 +69,7 @@ async def with_broker(data: Path, test: Callable[[Broker], Any]) -> None:
 CONTAINED: list[tuple[Any, str, Callable[[Broker], Any], str]] = [
     (Guard, "tick", Broker._tick, "guard"),
     (Pressure, "end_stalled", Broker._tick, "pressure"),
-    (Steward, "tick", Broker._tick, "steward"),
+    (PolicyEnforcement, "tick", Broker._tick, "steward"),
     (RateBoard, "tick", Broker._tick, "rates"),
     (Broker, "_tick_subscription", Broker._tick, "progress"),
     (Broker, "_drop_idle", Broker._tick, "tick"),

@@ -223,7 +223,7 @@ class Operators:
         self._set("max_unacked_per_consumer", self.random.choice([2, None]))
 
     def _set(self, policy: str, value: object) -> None:
-        book = self.stage.broker.steward.book
+        book = self.stage.broker.policies.book
         self._begin(book.set(Level.TOPIC, TOPIC, POLICIES[policy], value))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
@@ -322,7 +322,7 @@ class Operators:
         """Whoever comes now gets everything that is left, and nothing that was acked."""
         stage, topic = self.stage, self.stage.topic()
         stage.run(
-            stage.broker.steward.book.set(
+            stage.broker.policies.book.set(
                 Level.TOPIC, TOPIC, POLICIES["max_unacked_per_consumer"], None
             )
         )

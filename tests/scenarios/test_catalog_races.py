@@ -33,7 +33,7 @@ Request = Callable[[Stage], Coroutine[Any, Any, Any]]
 
 
 def _policy(level: Level, name: str, policy: str, value: object) -> Request:
-    return lambda stage: stage.broker.steward.book.set(level, name, POLICIES[policy], value)
+    return lambda stage: stage.broker.policies.book.set(level, name, POLICIES[policy], value)
 
 
 def _grant(namespace: NamespaceName, role: str) -> Request:
@@ -82,7 +82,7 @@ async def _replicated(stage: Stage) -> None:
 async def _delete_namespace(stage: Stage) -> None:
     await stage.broker.directory.delete_namespace(EMPTY)
     await stage.broker.guard.forget_namespace(EMPTY)
-    await stage.broker.steward.book.forget(Level.NAMESPACE, str(EMPTY))
+    await stage.broker.policies.book.forget(Level.NAMESPACE, str(EMPTY))
 
 
 async def _policy_of_empty(stage: Stage) -> None:
@@ -122,7 +122,7 @@ FAMILIES: dict[str, dict[str, Request]] = {
         "property too": _property("b"),
         "policy": _policy(Level.NAMESPACE, str(SPACE), "message_ttl", 5),
         "policy too": _policy(Level.NAMESPACE, str(SPACE), "max_producers", 3),
-        "no policies": lambda stage: stage.broker.steward.book.clear(Level.NAMESPACE, str(SPACE)),
+        "no policies": lambda stage: stage.broker.policies.book.clear(Level.NAMESPACE, str(SPACE)),
         "grant": _grant(SPACE, "a"),
         "grant too": _grant(SPACE, "b"),
     },
@@ -145,9 +145,9 @@ FAMILIES: dict[str, dict[str, Request]] = {
         "replicate": _replicated,
     },
     "resource group": {
-        "in": lambda stage: stage.broker.steward.groups.put("g", {"publishRateInMsgs": 5}),
-        "out": lambda stage: stage.broker.steward.groups.put("g", {"dispatchRateInMsgs": 7}),
-        "delete": lambda stage: stage.broker.steward.groups.delete("g"),
+        "in": lambda stage: stage.broker.policies.groups.put("g", {"publishRateInMsgs": 5}),
+        "out": lambda stage: stage.broker.policies.groups.put("g", {"dispatchRateInMsgs": 7}),
+        "delete": lambda stage: stage.broker.policies.groups.delete("g"),
     },
     "settings": {
         "set": lambda stage: stage.broker.dynamic.set("maxProducersPerTopic", "5"),
@@ -171,14 +171,14 @@ def _scene() -> Stage:
         stage.run(directory.create_namespace(space, {}))
     stage.run(directory.create_partitioned(WHOLE, 2))
     stage.subscription(stage.topic(TOPIC), "s")
-    stage.run(stage.broker.steward.groups.put("g", {"publishRateInMsgs": 1}))
+    stage.run(stage.broker.policies.groups.put("g", {"publishRateInMsgs": 1}))
     return stage
 
 
 def _known(stage: Stage) -> dict[str, Any]:
     """Everything that an operator could ask for."""
     broker = stage.broker
-    directory, steward = broker.directory, broker.steward
+    directory, policies = broker.directory, broker.policies
     subscription = None
     if directory.row(PLAIN) is not None:
         topic = stage.run(broker.topic(PLAIN, create=False))
@@ -192,11 +192,11 @@ def _known(stage: Stage) -> dict[str, Any]:
         "tenants": dict(directory._tenants),
         "namespaces": dict(directory._namespaces),
         "policies": {
-            level: {name: values for name, values in steward.book._set[level].items() if values}
+            level: {name: values for name, values in policies.book._set[level].items() if values}
             for level in Level
         },
         "grants": {name: grants.document() for name, grants in broker.guard.grants._grants.items()},
-        "groups": {name: steward.groups.rates(name) for name in steward.groups.names()},
+        "groups": {name: policies.groups.rates(name) for name in policies.groups.names()},
         "settings": broker.dynamic.values(),
         "subscriptions": subscription,
     }

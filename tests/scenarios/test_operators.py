@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from milepost.broker.operations.policy_enforcement import Steward
+from milepost.broker.operations.policy_enforcement import PolicyEnforcement
 from milepost.broker.topic.topic import Topic
 from scenarios.operators import first_caught, run_seed
 
@@ -30,10 +30,10 @@ def _plant_late_subscriptions(monkeypatch: pytest.MonkeyPatch) -> None:
 def _plant_late_switches(monkeypatch: pytest.MonkeyPatch) -> None:
     """A topic is closed while its deduplication is being switched."""
 
-    async def settled(steward: Steward, topic: Topic) -> None:
+    async def settled(policies: PolicyEnforcement, topic: Topic) -> None:
         pass
 
-    monkeypatch.setattr(Steward, "settled", settled)
+    monkeypatch.setattr(PolicyEnforcement, "settled", settled)
 
 
 PLANTED: Any = [

@@ -30,7 +30,7 @@ from milepost.broker.metrics.rates import RateBoard
 from milepost.broker.monitoring.progress import sample
 from milepost.broker.operations import broadcast_members
 from milepost.broker.operations.housekeeping import Housekeeping
-from milepost.broker.operations.policy_enforcement import Steward
+from milepost.broker.operations.policy_enforcement import PolicyEnforcement
 from milepost.broker.settings.settings import Settings
 from milepost.broker.subscription.broadcast import BROADCAST, BroadcastGroup, MemberSubscription
 from milepost.broker.subscription.documents import NewSubscription
@@ -91,17 +91,17 @@ class Broker:
         engine.watch(on_error=self.unexpected)
         self.opening: dict[str, asyncio.Future[Topic]] = {}
         """Topics that are being opened, or closed: a client that wants one waits."""
-        self.steward = Steward(self)
+        self.policies = PolicyEnforcement(self)
         self.watchers = TopicWatchers(lambda tell: asyncio.get_running_loop().call_soon(tell))
         self.directory = Directory(
             engine.catalog,
-            topics_max=self.steward.book.max_topics,
+            topics_max=self.policies.book.max_topics,
             partitions_max=settings.max_partitions_per_topic,
             on_topics=self.watchers.changed,
         )
         self.admissions = Admissions(self)
         self.schemas = SchemaRegistry(
-            engine.catalog, settings, clock, self.counters, self.steward.book.of
+            engine.catalog, settings, clock, self.counters, self.policies.book.of
         )
         self.guard = Guard(self)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -125,8 +125,8 @@ class Broker:
         await self.directory.load()
         await self.guard.load()
         await self.schemas.load()
-        await self.steward.book.load()
-        await self.steward.groups.load()
+        await self.policies.book.load()
+        await self.policies.groups.load()
         await self.dynamic.load()
         self._ticker = self._loop.call_later(TICK_S, self._tick)
         self.housekeeping.start()
@@ -189,7 +189,7 @@ class Broker:
             ("guard", partial(self.guard.tick, now)),
             ("pressure", self.pressure.resume_reading),
             ("pressure", self.pressure.end_stalled),
-            ("steward", partial(self.steward.tick, self.clock.wall_ms())),
+            ("steward", partial(self.policies.tick, self.clock.wall_ms())),
             ("rates", lambda: self.rates.tick(now, self.topics.values())),
             ("tick", partial(self._drop_idle, now)),
         ):
@@ -229,7 +229,7 @@ class Broker:
         count = self.directory.partitions(name)
         if count is not None:
             return count
-        allowed, partitions = self.steward.book.auto_topics(name.namespace)
+        allowed, partitions = self.policies.book.auto_topics(name.namespace)
         if create and self.directory.row(name) is None and allowed and partitions:
             await self.create_partitioned_topic(name, partitions)
             return partitions
@@ -284,7 +284,7 @@ class Broker:
                 raise
             else:
                 self.topics[str(name)] = topic
-                self.steward.adopt(topic)
+                self.policies.adopt(topic)
                 opening.set_result(topic)
             finally:
                 del self.opening[str(name)]
@@ -307,7 +307,7 @@ class Broker:
         if row is None:
             # A partition of a partitioned topic exists before its first use; only its row is made now.
             if not self.directory.exists(name) and not (
-                create and self.steward.book.auto_topics(name.namespace).allowed
+                create and self.policies.book.auto_topics(name.namespace).allowed
             ):
                 raise TopicNotFound(f"topic {name} does not exist")
             row = await self.directory.create_topic(name, self.first_doc())
@@ -331,7 +331,7 @@ class Broker:
             mark_dirty=self.store.mark_dirty,
             counters=self.counters,
         )
-        topic.policies = self.steward.book.of(name)
+        topic.policies = self.policies.book.of(name)
         await opening.open_states(self, topic, states)
         return topic
 

@@ -122,7 +122,7 @@ class DynamicSettings:
             return
         broker.settings = settings
         broker.directory.partitions_max = settings.max_partitions_per_topic
-        await broker.steward.use(settings)
+        await broker.policies.use(settings)
 
 
 def live_keys() -> list[str]:

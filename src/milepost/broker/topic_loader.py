@@ -156,13 +156,13 @@ def open_member(
         journal=broker.store,
     )
     group.members[name] = member
-    broker.steward.join(member)
+    broker.policies.join(member)
     return member
 
 
 def attach(broker: Broker, subscription: Subscription) -> Subscription:
     """It is one of its topic's from now on."""
-    broker.steward.join(subscription)
+    broker.policies.join(subscription)
     subscription.topic.subscriptions[subscription.name] = subscription
     return subscription
 

@@ -4,8 +4,8 @@ Others decide what is to be done (`policies/`, `retention.py`, `subscription_lim
 out. A change of a policy reaches every open topic it holds for, and its connected clients, in the step in
 which it becomes known.
 
-    steward.adopt(topic)      a topic was opened
-    steward.tick(now)         once a second, and as the intervals in the settings say
+    enforcement.adopt(topic)  a topic was opened
+    enforcement.tick(now)     once a second, and as the intervals in the settings say
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Steward:
+class PolicyEnforcement:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.book = PolicyBook(broker.engine.catalog, broker.settings, on_change=self._changed)

@@ -152,7 +152,7 @@ async def _closed(broker: Broker, topic: Topic) -> AsyncIterator[None]:
 
 
 async def _drain(broker: Broker, topic: Topic) -> None:
-    await broker.steward.settled(topic)
+    await broker.policies.settled(topic)
     await _flush(broker)  # so that what was sent so far gets its receipts
     put_out_producers(broker, topic)
     # What was sent is stored or refused, and the log has nothing on its way: or it would become
@@ -245,7 +245,7 @@ async def _forget_rules(broker: Broker, name: TopicName) -> None:
     """Forget what was granted on a topic and set for it."""
     await broker.guard.forget_topic(name)
     if name.partition < 0:
-        await broker.steward.book.forget(Level.TOPIC, str(name))
+        await broker.policies.book.forget(Level.TOPIC, str(name))
 
 
 async def delete_partitioned(broker: Broker, name: TopicName, *, force: bool) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 FOR_EVER_MS = 1 << 63
 
-# A clock may jump while a timer runs; once a second the steward looks in any case.
+# A clock may jump while a timer runs; once a second `PolicyEnforcement.tick` looks in any case.
 WAIT_S_MAX = 60.0
 
 

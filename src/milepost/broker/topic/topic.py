@@ -108,7 +108,7 @@ class Topic:
         self.now_ms = now_ms
         self._now_s = now_s
         self.policies = DEFAULTS
-        """What holds for it; the steward keeps it up to date."""
+        """What holds for it; `PolicyEnforcement` keeps it up to date."""
         self.subscribe_gate: SubscribeGate | None = None
         """Turns consumers away that come too often."""
         self.dispatch_throttle: Throttle | None = None

@@ -62,7 +62,7 @@ async def get_namespaces(broker: AskedBroker, tenant: AskedTenant) -> list[str]:
 async def get_policies(broker: AskedBroker, name: AskedNamespace) -> Policies:
     doc = broker.directory.namespace(name)
     cluster = broker.settings.cluster_name
-    found = broker.steward.book.values(Level.NAMESPACE, str(name))
+    found = broker.policies.book.values(Level.NAMESPACE, str(name))
     grants = broker.guard.grants.of(name)
     return Policies(
         auth_policies=auth_policies.shown(grants),
@@ -100,7 +100,7 @@ async def create_namespace(
     if grants != Grants():
         await broker.guard.grants.edit(name, lambda _: grants)
     for policy, value in found.items():
-        await broker.steward.book.set(Level.NAMESPACE, str(name), POLICIES[policy], value)
+        await broker.policies.book.set(Level.NAMESPACE, str(name), POLICIES[policy], value)
     audit.note(request, "create-namespace", name)
 
 
@@ -124,7 +124,7 @@ async def delete_namespace(
         raise AlreadyExists(f"namespace {name} still has topics")
     await broker.directory.delete_namespace(name)
     await broker.guard.forget_namespace(name)
-    await broker.steward.book.forget(Level.NAMESPACE, str(name))
+    await broker.policies.book.forget(Level.NAMESPACE, str(name))
     audit.note(request, "delete-namespace", name)
 
 

@@ -118,4 +118,4 @@ async def get_namespaces_of_group(
         raise InvalidInput("query tenant: expected once")
     if cluster != broker.settings.cluster_name:
         raise PreconditionFailed(f"cluster {cluster[:80]!a} does not exist")
-    return broker.steward.book.users_of("anti_affinity", group)
+    return broker.policies.book.users_of("anti_affinity", group)

@@ -55,14 +55,14 @@ class Target:
         self, policy: Policy, *, applied: bool = False, subscription: str | None = None
     ) -> Json:
         """What is set here, or what holds; None: nothing."""
-        book = self.broker.steward.book
+        book = self.broker.policies.book
         found = book.values(self.level, self.name).get(key_of(policy, subscription))
         if found is None and applied and self.topic is not None:
             return merged(policy, self.broker.settings, *book.levels(self.topic))
         return found
 
     async def set(self, policy: Policy, value: Json, subscription: str | None = None) -> None:
-        await self.broker.steward.book.set(
+        await self.broker.policies.book.set(
             self.level, self.name, policy, value, subscription=subscription
         )
 
@@ -236,7 +236,7 @@ def _add_quotas(level: Level) -> None:
 async def remove_topic_policies(request: Request, broker: AskedBroker, name: AskedTopic) -> None:
     """Everything that is set for a topic; its namespace decides again."""
     check_topic(broker, name)
-    await broker.steward.book.clear(Level.TOPIC, str(name.base))
+    await broker.policies.book.clear(Level.TOPIC, str(name.base))
     audit.note(request, "remove-topic-policies", name.base)
 
 

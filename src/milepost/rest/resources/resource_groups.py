@@ -38,12 +38,12 @@ class ResourceGroup(BaseModel):
 
 @router.get(GROUPS, dependencies=_SUPERUSER)
 async def get_groups(broker: AskedBroker) -> list[str]:
-    return broker.steward.groups.names()
+    return broker.policies.groups.names()
 
 
 @router.get(f"{GROUPS}/{{name}}", dependencies=_SUPERUSER)
 async def get_group(broker: AskedBroker, name: str) -> ResourceGroup:
-    return ResourceGroup(**broker.steward.groups.rates(name))
+    return ResourceGroup(**broker.policies.groups.rates(name))
 
 
 @router.put(f"{GROUPS}/{{name}}", status_code=204, dependencies=_SUPERUSER)
@@ -51,18 +51,18 @@ async def put_group(
     request: Request, broker: AskedBroker, name: str, rates: Annotated[dict[str, Any], Body()]
 ) -> None:
     """Make a group, or change those of its rates that the body has; in force when answered."""
-    await broker.steward.groups.put(name, rates)
-    await broker.steward.use(broker.settings)
+    await broker.policies.groups.put(name, rates)
+    await broker.policies.use(broker.settings)
     audit.note(request, "put-resource-group", name, rates=json.dumps(rates)[:200])
 
 
 @router.delete(f"{GROUPS}/{{name}}", status_code=204, dependencies=_SUPERUSER)
 async def delete_group(request: Request, broker: AskedBroker, name: str) -> None:
     """412 while a namespace is in it."""
-    users = broker.steward.book.users_of(GROUP.name, name)
+    users = broker.policies.book.users_of(GROUP.name, name)
     if users:
         raise PreconditionFailed(f"resource group {name[:80]!a} is used by {users[0]}")
-    await broker.steward.groups.delete(name)
+    await broker.policies.groups.delete(name)
     audit.note(request, "delete-resource-group", name)
 
 
@@ -78,7 +78,7 @@ async def set_group_of_namespace(
 ) -> None:
     """Its topics, open or not yet, share the group's rates when this is answered."""
     try:
-        broker.steward.groups.rates(name)
+        broker.policies.groups.rates(name)
     except NotFound as error:
         raise PreconditionFailed(str(error)) from None
     await target.set(GROUP, name)

@@ -19,10 +19,10 @@ A, B = "persistent://public/default/a", "persistent://public/default/b"
 @pytest.fixture
 def stage(stage: Stage) -> Stage:
     """`public/default` is in a group of ten messages a second."""
-    steward = stage.broker.steward
-    stage.run(steward.groups.put("g", {"publishRateInMsgs": 10, "dispatchRateInMsgs": 4}))
+    policies = stage.broker.policies
+    stage.run(policies.groups.put("g", {"publishRateInMsgs": 10, "dispatchRateInMsgs": 4}))
     policy = POLICIES["resource_group"]
-    stage.run(steward.book.set(Level.NAMESPACE, "public/default", policy, "g"))
+    stage.run(policies.book.set(Level.NAMESPACE, "public/default", policy, "g"))
     return stage
 
 
@@ -40,7 +40,7 @@ def test_who_is_fast_holds_the_others_of_the_group(stage: Stage) -> None:
     publish(stage, slow, 1)
     assert not slow.session.is_reading, "the bucket is empty for everybody"
     assert stage.broker.counters.group_publishes_held == 2
-    throttle = stage.broker.steward.groups.publish_throttle("g")
+    throttle = stage.broker.policies.groups.publish_throttle("g")
     assert throttle is not None
     stage.clock.advance(2)
     stage.loop.do(throttle.look)
@@ -53,7 +53,7 @@ def test_a_group_without_the_rate_lets_everybody_go(stage: Stage) -> None:
     produce(stage, fast, topic=A)
     publish(stage, fast, 20)
     assert not fast.session.is_reading
-    stage.run(stage.broker.steward.groups.put("g", {"publishRateInMsgs": -1}))
+    stage.run(stage.broker.policies.groups.put("g", {"publishRateInMsgs": -1}))
     stage.turn()
     assert fast.session.is_reading
 
@@ -71,7 +71,7 @@ def test_messages_go_out_at_the_groups_rate(stage: Stage) -> None:
 
 
 def test_what_is_no_group(stage: Stage) -> None:
-    groups = stage.broker.steward.groups
+    groups = stage.broker.policies.groups
     with pytest.raises(NotFound, match="'none' does not exist"):
         groups.rates("none")
     with pytest.raises(PolicyOutOfRange):
@@ -83,7 +83,7 @@ def test_what_is_no_group(stage: Stage) -> None:
 
 
 def test_there_is_a_largest_number_of_them(stage: Stage) -> None:
-    groups = stage.broker.steward.groups
+    groups = stage.broker.policies.groups
     catalog = stage.store.catalog
     with catalog.transaction():
         for number in range(COUNT_MAX - 1):

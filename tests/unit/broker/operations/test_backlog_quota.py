@@ -16,7 +16,7 @@ SIZE, TIME = POLICIES["backlog_quota_size"], POLICIES["backlog_quota_time"]
 
 
 def set_quota(stage: Stage, quota_policy: Any, **value: Any) -> None:
-    stage.run(stage.broker.steward.book.set(Level.TOPIC, TOPIC, quota_policy, value))
+    stage.run(stage.broker.policies.book.set(Level.TOPIC, TOPIC, quota_policy, value))
     stage.turn()
 
 

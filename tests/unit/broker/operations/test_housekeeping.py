@@ -20,7 +20,7 @@ MakeStage = Callable[..., Stage]
 
 
 def set_policy(stage: Stage, policy: str, value: Any) -> None:
-    stage.run(stage.broker.steward.book.set(Level.TOPIC, TOPIC, POLICIES[policy], value))
+    stage.run(stage.broker.policies.book.set(Level.TOPIC, TOPIC, POLICIES[policy], value))
     stage.turn()
 
 
@@ -338,7 +338,7 @@ def test_a_topic_that_cannot_be_read_keeps_nobody_else_from_being_served(stage: 
             stage.publish(topic.producers["p"], message(number))
         stage.clock.advance(1)
     policy = POLICIES["message_ttl"]
-    stage.run(stage.broker.steward.book.set(Level.NAMESPACE, "public/default", policy, 3))
+    stage.run(stage.broker.policies.book.set(Level.NAMESPACE, "public/default", policy, 3))
     stage = stage.restarted(checkpoint=True)
     topics = [stage.topic(name) for name in names]
     stage.files.faults.fail("read", under=ledger_path(1).removesuffix(".ledger"), forever=True)

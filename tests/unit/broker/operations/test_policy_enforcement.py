@@ -17,7 +17,7 @@ from milepost.wire import pulsar_pb2 as pb
 def set_policy(
     stage: Stage, policy: str, value: object, level: Level = Level.TOPIC, name: str = TOPIC
 ) -> None:
-    stage.run(stage.broker.steward.book.set(level, name, POLICIES[policy], value))
+    stage.run(stage.broker.policies.book.set(level, name, POLICIES[policy], value))
     stage.turn()
 
 
@@ -158,7 +158,7 @@ def test_a_subscription_may_have_a_rate_of_its_own(stage: Stage) -> None:
         consumer = stage.consumer(stage.subscription(topic, name), SHARED, permits=100)
         peers[name] = consumer.peer
     set_policy(stage, "subscription_dispatch_rate", {"dispatchThrottlingRateInMsg": 3})
-    book, policy = stage.broker.steward.book, POLICIES["subscription_dispatch_rate"]
+    book, policy = stage.broker.policies.book, POLICIES["subscription_dispatch_rate"]
     own: dict[str, int] = {"dispatchThrottlingRateInMsg": 5}
     stage.run(book.set(Level.TOPIC, TOPIC, policy, own, subscription="a"))
     stage.publish(stage.producer(topic), *(message(number) for number in range(20)))
@@ -211,7 +211,7 @@ def test_deduplication_is_answered_when_it_is_in_force(stage: Stage) -> None:
     producer = stage.producer(topic, peer=RecordingPeer())
     stage.engine.holds_journal = True
     stage.publish(producer, message(0))
-    book, policy = stage.broker.steward.book, POLICIES["deduplication"]
+    book, policy = stage.broker.policies.book, POLICIES["deduplication"]
     asked = stage.loop.begin(book.set(Level.TOPIC, TOPIC, policy, True))
     left = stage.loop.begin(book.set(Level.TOPIC, TOPIC, policy, True))
     stage.turn()

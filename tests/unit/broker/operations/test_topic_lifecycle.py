@@ -209,7 +209,7 @@ def test_who_comes_while_an_unused_topic_is_being_deleted_keeps_what_it_publishe
 ) -> None:
     client, topic = stage.client(), stage.topic()
     policy = POLICIES["max_producers"]
-    stage.run(stage.broker.steward.book.set(Level.TOPIC, TOPIC, policy, 5))
+    stage.run(stage.broker.policies.book.set(Level.TOPIC, TOPIC, policy, 5))
     stage.engine.holds_catalog = True
     deleting = stage.loop.begin(topic_lifecycle.delete_topic(stage.broker, topic, force=False))
     stage.turn()

@@ -21,11 +21,11 @@ TTL = POLICIES["message_ttl"]
 
 
 def set_(stage: Stage, level: Level, name: str, policy: str, value: object) -> None:
-    stage.run(stage.broker.steward.book.set(level, name, POLICIES[policy], value))
+    stage.run(stage.broker.policies.book.set(level, name, POLICIES[policy], value))
 
 
 def test_a_topic_overrules_its_namespace(stage: Stage) -> None:
-    book = stage.broker.steward.book
+    book = stage.broker.policies.book
     set_(stage, Level.NAMESPACE, NAMESPACE, "message_ttl", 60)
     assert book.of(NAME).message_ttl_s == 60
     set_(stage, Level.TOPIC, TOPIC, "message_ttl", 5)
@@ -39,22 +39,22 @@ def test_a_topic_overrules_its_namespace(stage: Stage) -> None:
 def test_partitions_have_the_policies_of_the_whole(stage: Stage) -> None:
     set_(stage, Level.TOPIC, TOPIC, "message_ttl", 5)
     partition = TopicName.parse(f"{TOPIC}-partition-3")
-    assert stage.broker.steward.book.of(partition).message_ttl_s == 5
+    assert stage.broker.policies.book.of(partition).message_ttl_s == 5
 
 
 def test_what_was_set_survives(stage: Stage) -> None:
     set_(stage, Level.NAMESPACE, NAMESPACE, "max_producers", 3)
     set_(stage, Level.TOPIC, TOPIC, "message_ttl", 5)
-    policies = stage.restarted().broker.steward.book.of(NAME)
+    policies = stage.restarted().broker.policies.book.of(NAME)
     assert (policies.max_producers, policies.message_ttl_s) == (3, 5)
 
 
 def test_two_changes_at_once_are_both_made(stage: Stage) -> None:
-    book = stage.broker.steward.book
+    book = stage.broker.policies.book
     for policy, value in (("message_ttl", 5), ("max_producers", 3)):
         stage.loop.begin(book.set(Level.NAMESPACE, NAMESPACE, POLICIES[policy], value))
     stage.turn()
-    for policies in (book.of(NAME), stage.restarted().broker.steward.book.of(NAME)):
+    for policies in (book.of(NAME), stage.restarted().broker.policies.book.of(NAME)):
         assert (policies.max_producers, policies.message_ttl_s) == (3, 5)
 
 
@@ -72,7 +72,7 @@ def test_what_is_refused_changes_nothing(
 ) -> None:
     topic = stage.topic()
     before = topic.policies
-    book = stage.broker.steward.book
+    book = stage.broker.policies.book
     route = POLICIES[policy].topic
     assert route is not None
     with pytest.raises(error, match=route.path):
@@ -82,7 +82,7 @@ def test_what_is_refused_changes_nothing(
 
 
 def test_a_value_may_mean_that_there_is_none(stage: Stage) -> None:
-    book = stage.broker.steward.book
+    book = stage.broker.policies.book
     set_(stage, Level.NAMESPACE, NAMESPACE, "schema_compatibility", "FORWARD")
     set_(stage, Level.TOPIC, TOPIC, "schema_compatibility", "BACKWARD")
     set_(stage, Level.TOPIC, TOPIC, "schema_compatibility", "UNDEFINED")
@@ -90,11 +90,11 @@ def test_a_value_may_mean_that_there_is_none(stage: Stage) -> None:
 
 
 def test_whoever_is_deleted_is_forgotten(stage: Stage) -> None:
-    book = stage.broker.steward.book
+    book = stage.broker.policies.book
     set_(stage, Level.TOPIC, TOPIC, "message_ttl", 5)
     stage.run(book.forget(Level.TOPIC, TOPIC))
     assert book.of(NAME).message_ttl_s == 0
-    assert stage.restarted().broker.steward.book.of(NAME).message_ttl_s == 0
+    assert stage.restarted().broker.policies.book.of(NAME).message_ttl_s == 0
 
 
 def test_nothing_set_leaves_nothing_behind(stage: Stage) -> None:
@@ -105,7 +105,7 @@ def test_nothing_set_leaves_nothing_behind(stage: Stage) -> None:
 
 def test_namespaces_decide_about_new_topics(make_stage: MakeStage) -> None:
     stage = make_stage(max_topics_per_namespace=1)
-    book = stage.broker.steward.book
+    book = stage.broker.policies.book
     assert book.auto_topics(NAME.namespace).allowed
     assert book.max_topics(NAME.namespace) == 1
     set_(stage, Level.NAMESPACE, NAMESPACE, "max_topics", 0)

@@ -129,7 +129,7 @@ def test_batches_and_chunks_wait_whole(stage: Stage) -> None:
 
 def set_policy(stage: Stage, value: object) -> None:
     policy = POLICIES["delayed_delivery"]
-    stage.run(stage.broker.steward.book.set(Level.TOPIC, TOPIC, policy, value))
+    stage.run(stage.broker.policies.book.set(Level.TOPIC, TOPIC, policy, value))
     stage.turn()
 
 

@@ -13,7 +13,7 @@ from milepost.testing.peer import RecordingPeer
 
 def switch(stage: Stage, value: bool | None) -> None:
     policy = POLICIES["deduplication"]
-    stage.run(stage.broker.steward.book.set(Level.TOPIC, TOPIC, policy, value))
+    stage.run(stage.broker.policies.book.set(Level.TOPIC, TOPIC, policy, value))
     stage.turn()
 
 
@@ -50,7 +50,7 @@ def test_those_who_publish_wait_for_it(stage: Stage) -> None:
     stage.engine.holds_journal = True
     stage.publish(producer, message(0))
     stage.loop.begin(
-        stage.broker.steward.book.set(Level.TOPIC, TOPIC, POLICIES["deduplication"], True)
+        stage.broker.policies.book.set(Level.TOPIC, TOPIC, POLICIES["deduplication"], True)
     )
     stage.turn()
     assert (peer.holds, topic.dedup) == (1, None)
@@ -65,7 +65,7 @@ def test_a_topic_that_is_unloaded_meanwhile_can_be_opened_again(stage: Stage) ->
     topic = stage.topic()
     stage.engine.holds_catalog = True
     stage.loop.begin(
-        stage.broker.steward.book.set(Level.TOPIC, TOPIC, POLICIES["deduplication"], True)
+        stage.broker.policies.book.set(Level.TOPIC, TOPIC, POLICIES["deduplication"], True)
     )
     stage.turn()
     stage.engine.change_one()  # the policy is stored, and the switch begins
