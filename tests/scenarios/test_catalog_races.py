@@ -37,7 +37,7 @@ def _policy(level: Level, name: str, policy: str, value: object) -> Request:
 
 
 def _grant(namespace: NamespaceName, role: str) -> Request:
-    return lambda stage: stage.broker.guard.grants.edit(
+    return lambda stage: stage.broker.access_control.grants.edit(
         namespace, lambda grants: grants.with_namespace_role(role, {Action.PRODUCE})
     )
 
@@ -81,7 +81,7 @@ async def _replicated(stage: Stage) -> None:
 
 async def _delete_namespace(stage: Stage) -> None:
     await stage.broker.directory.delete_namespace(EMPTY)
-    await stage.broker.guard.forget_namespace(EMPTY)
+    await stage.broker.access_control.forget_namespace(EMPTY)
     await stage.broker.policies.book.forget(Level.NAMESPACE, str(EMPTY))
 
 
@@ -195,7 +195,9 @@ def _known(stage: Stage) -> dict[str, Any]:
             level: {name: values for name, values in policies.book._set[level].items() if values}
             for level in Level
         },
-        "grants": {name: grants.document() for name, grants in broker.guard.grants._grants.items()},
+        "grants": {
+            name: grants.document() for name, grants in broker.access_control.grants._grants.items()
+        },
         "groups": {name: policies.groups.rates(name) for name in policies.groups.names()},
         "settings": broker.dynamic.values(),
         "subscriptions": subscription,

@@ -14,7 +14,7 @@ from typing import Any
 
 from milepost import __version__
 from milepost.broker import topic_loader as opening
-from milepost.broker.connection.access_control import Guard
+from milepost.broker.connection.access_control import AccessControl
 from milepost.broker.connection.session import Session
 from milepost.broker.directory.directory import Directory, fetch_topic
 from milepost.broker.directory.schema_registry import SchemaRegistry
@@ -103,7 +103,7 @@ class Broker:
         self.schemas = SchemaRegistry(
             engine.catalog, settings, clock, self.counters, self.policies.book.of
         )
-        self.guard = Guard(self)
+        self.access_control = AccessControl(self)
         self._tasks: set[asyncio.Task[None]] = set()
         # Readers' subscriptions that a seek has emptied, and until when they are kept.
         self._orphans: dict[Subscription, float] = {}
@@ -123,7 +123,7 @@ class Broker:
     async def start(self) -> None:
         """Read what exists. Nothing is opened until a client asks for it."""
         await self.directory.load()
-        await self.guard.load()
+        await self.access_control.load()
         await self.schemas.load()
         await self.policies.book.load()
         await self.policies.groups.load()
@@ -186,7 +186,7 @@ class Broker:
         for session in list(self.sessions):
             self.attempt("session", partial(session.tick, keep_alive=keep_alive))
         for place, work in (
-            ("guard", partial(self.guard.tick, now)),
+            ("guard", partial(self.access_control.tick, now)),
             ("pressure", self.pressure.resume_reading),
             ("pressure", self.pressure.end_stalled),
             ("steward", partial(self.policies.tick, self.clock.wall_ms())),

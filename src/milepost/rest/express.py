@@ -70,7 +70,7 @@ class Express:
 
     def _is_plain(self, headers: Headers) -> bool:
         """Does a request with these headers get what every client gets?"""
-        security = self._broker.guard.security
+        security = self._broker.access_control.security
         if security.authenticator.is_enabled or security.authorizer.is_enabled:
             return False
         if not self._broker.settings.broker_entry_metadata:

@@ -24,7 +24,7 @@ from milepost.broker.auth.authenticator import presented_over_http
 from milepost.broker.auth.authorizer import BROKER, Target
 from milepost.broker.auth.operations import Operation, Scope
 from milepost.broker.auth.roles import Identity
-from milepost.broker.connection.access_control import Guard
+from milepost.broker.connection.access_control import AccessControl
 from milepost.broker.connection.server import is_this_machine
 from milepost.errors import NotAuthenticated, NotAuthorized
 from milepost.positions.names import PERSISTENT, NamespaceName, TopicName
@@ -53,7 +53,7 @@ class Need:
 
     async def __call__(self, request: Request) -> None:
         """Let the request pass, or raise what refuses it."""
-        guard: Guard = request.app.state.broker.guard
+        access: AccessControl = request.app.state.broker.access_control
         operation = self.operation
         if (
             operation is Operation.METRICS
@@ -62,11 +62,11 @@ class Need:
             operation = Operation.IDENTIFIED
         if operation in (Operation.OPEN, Operation.METRICS):
             return
-        identity = await _identify(guard, request)
+        identity = await _identify(access, request)
         request.state.identity = identity
         # For the audit log, and whatever else names who did something.
         request.state.role = None if identity is None else str(identity)
-        guard.check(identity, operation, _target(operation, request))
+        access.check(identity, operation, _target(operation, request))
 
 
 def needs(operation: Operation) -> Any:
@@ -80,8 +80,8 @@ def identity_of(request: Request) -> Identity | None:
     return found
 
 
-async def _identify(guard: Guard, request: Request) -> Identity | None:
-    security = guard.security
+async def _identify(access: AccessControl, request: Request) -> Identity | None:
+    security = access.security
     if not security.authenticator.is_enabled:
         return None
     try:
@@ -98,7 +98,7 @@ async def _identify(guard: Guard, request: Request) -> Identity | None:
         original_role = request.headers.get(ORIGINAL_ROLE, "")
         return await security.identify(presented, original_role=original_role, over_http=True)
     except (NotAuthenticated, NotAuthorized) as error:
-        guard.refused(f"a request from {request.client.host if request.client else '?'}", error)
+        access.refused(f"a request from {request.client.host if request.client else '?'}", error)
         raise
 
 

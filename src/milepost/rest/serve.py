@@ -222,7 +222,7 @@ async def start_http(broker: Broker, host: str, port: int) -> HttpServer:
             broker.https_port = sockets[0].getsockname()[1]
             config = _config(app, broker, _TlsProtocol)
             config.load()
-            config.ssl = broker.guard.security.tls
+            config.ssl = broker.access_control.security.tls
             await http.start(_Server(config), sockets)
     except BaseException:
         await http.close()

@@ -54,7 +54,7 @@ FOR_ALL = {Operation.OPEN, Operation.METRICS}
 async def _grant(broker: Broker) -> None:
     broker.directory._tenants["public"] = {"adminRoles": ["boss"]}
     broker.directory._tenants["zeta"] = {"adminRoles": ["zed"]}
-    await broker.guard.grants.edit(
+    await broker.access_control.grants.edit(
         NAMESPACE,
         lambda grants: (
             grants.with_namespace_role("writer", {Action.PRODUCE})

@@ -1,7 +1,7 @@
 """Checks a client's identity and rights for each command, and remembers what it refused.
 
 What is asked is decided in `auth/`; here it is asked for a session or a request, counted by reason and
-logged without the credentials. When grants change, the guard looks at every producer and consumer of the
+logged without the credentials. When grants change, it looks at every producer and consumer of the
 namespace again and closes those whose right is gone, as upstream does: their clients come back, and are
 refused then.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Guard:
+class AccessControl:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._next_reload = 0.0

@@ -164,7 +164,7 @@ class RunningBroker:
             self.broker.port = await self._listen(settings.port, None)
         if settings.tls_port >= 0:
             self.broker.tls_port = await self._listen(
-                settings.tls_port, self.broker.guard.security.tls
+                settings.tls_port, self.broker.access_control.security.tls
             )
 
     async def _listen(self, port: int, tls: ssl.SSLContext | None) -> int:

@@ -74,7 +74,7 @@ class Session:
         self.address = address
         self.certificate = certificate
         self.is_confidential = is_confidential
-        self.credentials = broker.guard.security.credentials()
+        self.credentials = broker.access_control.security.credentials()
         # Why everything that the client asks is refused; None as long as it is known, or need not be.
         self.refusal: MilepostError | None = None
         self.protocol = ServerProtocol(
@@ -296,9 +296,9 @@ class Session:
         if self.refusal is not None:
             self.refuse(command, self.refusal)
             return
-        rights = self.broker.guard.changes
+        rights = self.broker.access_control.changes
         try:
-            self.broker.guard.check_command(self, handler.needs, command.message)
+            self.broker.access_control.check_command(self, handler.needs, command.message)
             work = handler.handle(self, command.message)
         except NotInMemory:
             raise
@@ -323,7 +323,7 @@ class Session:
                 self._is_crowded = False
                 self.release()
         # A right that was revoked while something was opened by it must not outlive that.
-        self.broker.guard.look_again(self, rights)
+        self.broker.access_control.look_again(self, rights)
 
     def _failed(self, command: Command, error: Exception) -> None:
         if not isinstance(error, MilepostError):  # our mistake, and no reason to be silent
@@ -337,7 +337,7 @@ class Session:
         A client that would not hear it yet is let in first, to be told at whatever it asks; nothing
         that it says is heard, and the connection ends when a handshake would have had to.
         """
-        self.broker.guard.refused(self, error)
+        self.broker.access_control.refused(self, error)
         self.refusal = error
         if self.is_closed:
             return
@@ -481,7 +481,9 @@ class Session:
         now_ms = self.broker.clock.wall_ms()
         if not self._is_reading:
             self.credentials.excuse(now_ms)
-        can_refresh = peer.refreshes_auth and self.broker.guard.security.can_refresh(identity)
+        can_refresh = peer.refreshes_auth and self.broker.access_control.security.can_refresh(
+            identity
+        )
         verdict = self.credentials.judge(now_ms, can_refresh=can_refresh)
         if verdict is Verdict.CHALLENGE:
             self.protocol.write(

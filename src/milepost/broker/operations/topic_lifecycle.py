@@ -243,7 +243,7 @@ async def delete_topic(broker: Broker, topic: Topic, *, force: bool) -> None:
 
 async def _forget_rules(broker: Broker, name: TopicName) -> None:
     """Forget what was granted on a topic and set for it."""
-    await broker.guard.forget_topic(name)
+    await broker.access_control.forget_topic(name)
     if name.partition < 0:
         await broker.policies.book.forget(Level.TOPIC, str(name))
 

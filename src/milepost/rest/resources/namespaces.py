@@ -63,7 +63,7 @@ async def get_policies(broker: AskedBroker, name: AskedNamespace) -> Policies:
     doc = broker.directory.namespace(name)
     cluster = broker.settings.cluster_name
     found = broker.policies.book.values(Level.NAMESPACE, str(name))
-    grants = broker.guard.grants.of(name)
+    grants = broker.access_control.grants.of(name)
     return Policies(
         auth_policies=auth_policies.shown(grants),
         subscription_auth_mode=grants.mode,
@@ -98,7 +98,7 @@ async def create_namespace(
     )
     await broker.directory.create_namespace(name, doc)
     if grants != Grants():
-        await broker.guard.grants.edit(name, lambda _: grants)
+        await broker.access_control.grants.edit(name, lambda _: grants)
     for policy, value in found.items():
         await broker.policies.book.set(Level.NAMESPACE, str(name), POLICIES[policy], value)
     audit.note(request, "create-namespace", name)
@@ -123,7 +123,7 @@ async def delete_namespace(
     if non_persistent.names(broker.topics, str(name)):
         raise AlreadyExists(f"namespace {name} still has topics")
     await broker.directory.delete_namespace(name)
-    await broker.guard.forget_namespace(name)
+    await broker.access_control.forget_namespace(name)
     await broker.policies.book.forget(Level.NAMESPACE, str(name))
     audit.note(request, "delete-namespace", name)
 

@@ -142,9 +142,9 @@ async def set_subscription_mode(
 
 def _grants(broker: Broker, name: NamespaceName) -> Grants:
     broker.directory.namespace(name)  # or 404
-    return broker.guard.grants.of(name)
+    return broker.access_control.grants.of(name)
 
 
 async def _edit(broker: Broker, name: NamespaceName, change: Callable[[Grants], Grants]) -> None:
     broker.directory.namespace(name)  # or 404
-    await broker.guard.grants.edit(name, change)
+    await broker.access_control.grants.edit(name, change)

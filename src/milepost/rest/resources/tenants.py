@@ -61,7 +61,7 @@ async def set_tenant(
     """Change who administers a tenant."""
     before = broker.directory.tenant(name)
     await broker.directory.set_tenant(name, {**before, **_checked(broker, info)})
-    broker.guard.recheck()  # a role that is no admin any more may have been connected as one
+    broker.access_control.recheck()  # a role that is no admin any more may have been connected as one
     audit.note(
         request, "update-tenant", name, before=before.get("adminRoles", []), after=info.adminRoles
     )

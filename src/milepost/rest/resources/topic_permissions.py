@@ -41,7 +41,7 @@ class TopicRevocation(BaseModel):
 async def get_topic_permissions(broker: AskedBroker, name: AskedTopic) -> dict[str, list[str]]:
     """What holds on the topic: its namespace's grants and its own together."""
     check_topic(broker, name)
-    grants = broker.guard.grants.of(name.namespace)
+    grants = broker.access_control.grants.of(name.namespace)
     own = grants.topics.get(str(name), {})
     together = {
         role: grants.namespace.get(role, frozenset()) | own.get(role, frozenset())
@@ -122,7 +122,7 @@ def _of_one_namespace(request: Request, broker: Broker, topics: list[str]) -> li
         raise InvalidInput("expected topics of one namespace")
     for name in names:
         target = Target.of_topic(name)
-        broker.guard.check(identity_of(request), Operation.ADMINISTER_TOPIC, target)
+        broker.access_control.check(identity_of(request), Operation.ADMINISTER_TOPIC, target)
         check_topic(broker, name)
     return names
 
@@ -135,7 +135,7 @@ async def _grant(broker: Broker, given: list[tuple[TopicName, str, set[Action]]]
 
     for name, _, _ in given:
         check_topic(broker, name)
-    await broker.guard.grants.edit(given[0][0].namespace, change)
+    await broker.access_control.grants.edit(given[0][0].namespace, change)
 
 
 async def _revoke(broker: Broker, given: list[tuple[TopicName, str]]) -> None:
@@ -148,4 +148,4 @@ async def _revoke(broker: Broker, given: list[tuple[TopicName, str]]) -> None:
 
     for name, _ in given:
         check_topic(broker, name)
-    await broker.guard.grants.edit(given[0][0].namespace, change)
+    await broker.access_control.grants.edit(given[0][0].namespace, change)

@@ -1,4 +1,4 @@
-"""The guard: every command of the handler list for every role, and rights that end."""
+"""Access control: every command of the handler list for every role, and rights that end."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def secured(make_stage: MakeStage) -> Stage:
 
 
 def grant(stage: Stage, change: Callable[[Grants], Grants]) -> None:
-    stage.run(stage.broker.guard.grants.edit(NAMESPACE, change))
+    stage.run(stage.broker.access_control.grants.edit(NAMESPACE, change))
 
 
 JUDGED = [kind for kind in HANDLERS if HANDLERS[kind].needs is not Operation.OPEN]
@@ -151,9 +151,9 @@ def test_a_right_that_is_revoked_while_it_is_used_does_not_outlive_that(secured:
     ask(writer, minimal(Kind.PRODUCER))
     secured.turn()
     assert not writer.session.producers
-    book = secured.broker.guard.grants
+    book = secured.broker.access_control.grants
     book._grants[str(NAMESPACE)] = book.of(NAMESPACE).without_namespace_role("writer")
-    secured.broker.guard.recheck(NAMESPACE)
+    secured.broker.access_control.recheck(NAMESPACE)
     secured.engine.holds_catalog = False
     secured.turn()
     assert not writer.session.producers
@@ -170,7 +170,7 @@ def test_another_grant_closes_nobody(secured: Stage) -> None:
 
 def test_grants_survive_a_restart(secured: Stage) -> None:
     again = secured.restarted()
-    assert again.broker.guard.grants.of(NAMESPACE).allow("writer", Action.PRODUCE)
+    assert again.broker.access_control.grants.of(NAMESPACE).allow("writer", Action.PRODUCE)
 
 
 def test_a_changed_key_asks_everyone_for_another_token(
@@ -179,12 +179,12 @@ def test_a_changed_key_asks_everyone_for_another_token(
     path = tmp_path / "secret.key"
     path.write_bytes(SECRET)
     stage = make_stage(**{**SECURED, "token_secret_key": str(path)})
-    guard = stage.broker.guard
+    access = stage.broker.access_control
     client = stage.client(**shown("root"))
-    stage.loop.do(lambda: guard.tick(1e6))
+    stage.loop.do(lambda: access.tick(1e6))
     assert not client.take()
     path.write_bytes(SECRET[::-1])
-    stage.loop.do(lambda: guard.tick(2e6))
+    stage.loop.do(lambda: access.tick(2e6))
     for session in list(stage.broker.sessions):
         stage.loop.do(lambda session=session: session.tick(keep_alive=False))  # type: ignore[misc]
     stage.turn()

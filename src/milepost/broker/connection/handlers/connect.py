@@ -24,7 +24,7 @@ def connect(session: Session, command: pb.CommandConnect) -> Work:
     `auth_method_name` (token, basic, tls), and one that does not hold is `AuthenticationError`.
     `original_principal` is for proxy roles alone; with `authenticate_original_credentials` what
     `original_auth_data` proves counts in its place. Anything else is `AuthorizationError`."""
-    security = session.broker.guard.security
+    security = session.broker.access_control.security
     if not security.authenticator.is_enabled:
         session.protocol.accept()
         connection_log.connected(session)
@@ -33,7 +33,7 @@ def connect(session: Session, command: pb.CommandConnect) -> Work:
 
 
 async def _let_in(session: Session, command: pb.CommandConnect) -> None:
-    security = session.broker.guard.security
+    security = session.broker.access_control.security
     try:
         identity = await security.identify(
             _presented(session, command.auth_method_name, command.auth_data),
@@ -66,7 +66,7 @@ def auth_response(session: Session, command: pb.CommandAuthResponse) -> Work:
 async def _renew(session: Session, command: pb.CommandAuthResponse) -> None:
     known = session.credentials.identity
     assert known is not None, "challenged before it was let in"
-    security = session.broker.guard.security
+    security = session.broker.access_control.security
     try:
         shown = _presented(session, known.method, command.response.auth_data)
         identity = await security.authenticator.authenticate(shown)

@@ -60,7 +60,7 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
     check_label("subscription", initial)
     if initial:
         target = Target.of_topic(TopicName.parse(command.topic), initial)
-        broker.guard.check(session.credentials.identity, Operation.CONSUME, target)
+        broker.access_control.check(session.credentials.identity, Operation.CONSUME, target)
     session.opening[key] = command
     try:
         topic = await broker.topic(TopicName.parse(command.topic))
