@@ -269,7 +269,7 @@ GOOD: dict[str, list[tuple[str, str]]] = {
     ],
     "no_registry_hosts": [("docs/x.md", "pip install milepost; see https://www.python.org\n")],
     "broker_rooms_are_layers": [
-        ("broker/topic/x.py", "from milepost.broker.limits.memory import Pressure\n"),
+        ("broker/topic/x.py", "from milepost.broker.limits.memory import MemoryLimit\n"),
         (
             "broker/limits/x.py",
             "if TYPE_CHECKING:\n    from milepost.broker.topic.topic import Topic\n",

@@ -17,7 +17,7 @@ import pytest
 
 from milepost.broker.broker import Broker
 from milepost.broker.connection.access_control import AccessControl
-from milepost.broker.limits.memory import Pressure
+from milepost.broker.limits.memory import MemoryLimit
 from milepost.broker.metrics.rates import RateBoard
 from milepost.broker.monitoring.self_check import Health
 from milepost.broker.operations import housekeeping
@@ -68,7 +68,7 @@ async def with_broker(data: Path, test: Callable[[Broker], Any]) -> None:
 # Where it is raised, what makes the broker come by, and where it is counted.
 CONTAINED: list[tuple[Any, str, Callable[[Broker], Any], str]] = [
     (AccessControl, "tick", Broker._tick, "guard"),
-    (Pressure, "end_stalled", Broker._tick, "pressure"),
+    (MemoryLimit, "end_stalled", Broker._tick, "pressure"),
     (PolicyEnforcement, "tick", Broker._tick, "steward"),
     (RateBoard, "tick", Broker._tick, "rates"),
     (Broker, "_tick_subscription", Broker._tick, "progress"),

@@ -22,7 +22,7 @@ from milepost.broker.directory.topic_watchers import TopicWatchers
 from milepost.broker.dispatch.consumer import Consumer
 from milepost.broker.dynamic_settings import DynamicSettings
 from milepost.broker.limits.connection_limits import ConnectionLimits
-from milepost.broker.limits.memory import Pressure
+from milepost.broker.limits.memory import MemoryLimit
 from milepost.broker.limits.subscription_limits import Limits
 from milepost.broker.messages import chunk_search
 from milepost.broker.metrics.counters import Counters
@@ -113,8 +113,8 @@ class Broker:
         self._last_keep_alive = clock.monotonic()
         self._ticker: asyncio.TimerHandle | None = None
         self.is_closing = False
-        self.pressure = Pressure(settings, self.store, self.sessions, self.counters)
-        engine.on_checkpoint = self.pressure.resume_reading
+        self.memory = MemoryLimit(settings, self.store, self.sessions, self.counters)
+        engine.on_checkpoint = self.memory.resume_reading
         self.dynamic = DynamicSettings(self)
         self.housekeeping = Housekeeping(self)
 
@@ -187,8 +187,8 @@ class Broker:
             self.attempt("session", partial(session.tick, keep_alive=keep_alive))
         for place, work in (
             ("guard", partial(self.access_control.tick, now)),
-            ("pressure", self.pressure.resume_reading),
-            ("pressure", self.pressure.end_stalled),
+            ("pressure", self.memory.resume_reading),
+            ("pressure", self.memory.end_stalled),
             ("steward", partial(self.policies.tick, self.clock.wall_ms())),
             ("rates", lambda: self.rates.tick(now, self.topics.values())),
             ("tick", partial(self._drop_idle, now)),

@@ -174,7 +174,7 @@ class Session:
             files.is_strict = False
         pending = self.pending_publishes
         if pending > before and (
-            pending >= self._pending_publishes_max or self.broker.pressure.is_high
+            pending >= self._pending_publishes_max or self.broker.memory.is_short
         ):
             # What a client sends faster than the disk takes it waits in its own socket, not in our memory.
             self._pause()
@@ -283,7 +283,7 @@ class Session:
             and not self.is_closed
             and not self._holds
             and self.pending_publishes <= self._pending_publishes_max // 2
-            and not self.broker.pressure.is_high
+            and not self.broker.memory.is_short
         ):
             self._is_reading = True
             self._transport.resume_reading()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from milepost.storage.store import Store
 
 
-class Pressure:
+class MemoryLimit:
     def __init__(
         self, settings: Settings, store: Store, peers: Collection[Peer], counters: Counters
     ) -> None:
@@ -32,13 +32,13 @@ class Pressure:
         self._counters = counters
 
     @property
-    def is_high(self) -> bool:
+    def is_short(self) -> bool:
         """Does more wait in memory to be stored than may?"""
         return self._store.unstored_size >= self._unstored_size_max
 
     def resume_reading(self) -> None:
         """Read those again who had to wait, if they need not any more."""
-        if not self.is_high:
+        if not self.is_short:
             for peer in self._peers:
                 peer.resume()
 

@@ -77,7 +77,7 @@ class Health:
         broker = self._broker
         if broker.engine.failure is not None:
             raise PersistenceError(broker.engine.failure)
-        if broker.engine.checkpoint_failure is not None and broker.pressure.is_high:
+        if broker.engine.checkpoint_failure is not None and broker.memory.is_short:
             raise PersistenceError(
                 "no producer is heard: memory is full of what cannot be stored: "
                 f"{broker.engine.checkpoint_failure}"

@@ -1,4 +1,4 @@
-"""Pressure: the memory bound, and who waits when it is reached."""
+"""MemoryLimit: the memory bound, and who waits when it is reached."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stage.heard import answers, got
 from stage.stage import Stage
 from stage.talk import SHARED, produce, subscribe
 
-from milepost.broker.limits.memory import Pressure, memory_limit
+from milepost.broker.limits.memory import MemoryLimit, memory_limit
 from milepost.broker.settings.setting import KIB, MIB
 from milepost.broker.settings.settings import Settings
 from milepost.testing.peer import RecordingPeer
@@ -22,8 +22,8 @@ MakeStage = Callable[..., Stage]
 def stage(make_stage: MakeStage) -> Stage:
     """Half a mebibyte for what comes in, 256 KiB for what goes out (and a journal of 64 KiB)."""
     stage = make_stage()
-    stage.broker.pressure._unstored_size_max = 64 * KIB
-    stage.broker.pressure._unsent_size_max = 32 * KIB
+    stage.broker.memory._unstored_size_max = 64 * KIB
+    stage.broker.memory._unsent_size_max = 32 * KIB
     return stage
 
 
@@ -34,12 +34,12 @@ def test_memory_is_bounded_without_being_told() -> None:
 
 def test_bounds_are_parts_of_the_memory(make_stage: MakeStage) -> None:
     stage = make_stage(max_memory=400 * MIB, journal_size_max=8 * MIB)
-    pressure = stage.broker.pressure
-    assert pressure._unsent_size_max == 200 * MIB
-    assert pressure._unstored_size_max == 100 * MIB
+    memory = stage.broker.memory
+    assert memory._unsent_size_max == 200 * MIB
+    assert memory._unstored_size_max == 100 * MIB
     # A checkpoint is begun at the journal's size: there must be room for what comes during it.
     stage = make_stage(max_memory=100 * MIB, journal_size_max=64 * MIB)
-    assert stage.broker.pressure._unstored_size_max == 128 * MIB
+    assert stage.broker.memory._unstored_size_max == 128 * MIB
 
 
 def test_whoever_sends_more_than_is_stored_waits_until_a_checkpoint(stage: Stage) -> None:
@@ -48,7 +48,7 @@ def test_whoever_sends_more_than_is_stored_waits_until_a_checkpoint(stage: Stage
     for number in range(20):
         client.say(message(number, b"x" * 4096))
         stage.turn()
-    assert stage.broker.pressure.is_high
+    assert stage.broker.memory.is_short
     assert not client.is_read
     assert idle.is_read
     assert stage.broker.counters.reads_paused == 1
@@ -57,7 +57,7 @@ def test_whoever_sends_more_than_is_stored_waits_until_a_checkpoint(stage: Stage
     stage.tick(1)
     assert not client.is_read
     stage.checkpoint()
-    assert not stage.broker.pressure.is_high
+    assert not stage.broker.memory.is_short
     stage.engine.on_checkpoint()  # as the engine does
     stage.turn()
     assert client.is_read
@@ -99,11 +99,11 @@ def stalled(stage: Stage, count: int, size: int) -> list:  # type: ignore[type-a
 def test_who_stalled_the_longest_goes_first_and_no_more_than_need_be(stage: Stage) -> None:
     clients = stalled(stage, 4, 10 * KIB)
     clients[0].session.unwritable_since = 99.0  # the last one to stall
-    stage.broker.pressure.end_stalled()
+    stage.broker.memory.end_stalled()
     stage.turn()
     assert [client.is_lost for client in clients] == [False, True, False, False]
     assert stage.broker.counters.connections_closed == {"stalled": 1}
-    stage.broker.pressure.end_stalled()
+    stage.broker.memory.end_stalled()
     assert stage.broker.counters.connections_closed == {"stalled": 1}
 
 
@@ -129,9 +129,9 @@ def test_those_that_stalled_first_are_ended_whatever_kind_of_peer_they_are(stage
         peer.is_writable = number == 3
         peer.unwritable_since = 10.0 - number
         peer.unread_size = 16 * KIB
-    pressure = Pressure(stage.broker.settings, stage.broker.store, peers, stage.broker.counters)
-    pressure._unsent_size_max = 32 * KIB
-    pressure.end_stalled()
+    memory = MemoryLimit(stage.broker.settings, stage.broker.store, peers, stage.broker.counters)
+    memory._unsent_size_max = 32 * KIB
+    memory.end_stalled()
     assert [bool(peer.failures) for peer in peers] == [False, False, True, False]
-    pressure.resume_reading()
+    memory.resume_reading()
     assert [peer.resumes for peer in peers] == [1, 1, 1, 1]
