@@ -38,7 +38,7 @@ from milepost.broker.subscription.flush_round import FlushRound
 from milepost.broker.subscription.shared_reads import SharedReads
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic import non_persistent
-from milepost.broker.topic.non_persistent import VolatileTopic
+from milepost.broker.topic.non_persistent import NonPersistentTopic
 from milepost.broker.topic.producer_access import ProducerAccess
 from milepost.broker.topic.producer_admission import Admissions
 from milepost.broker.topic.topic import CREATED_MS, Topic
@@ -296,7 +296,7 @@ class Broker:
         if not name.is_persistent:
             if not self.settings.enable_non_persistent_topics:
                 raise NotAllowed(f"{name}: non-persistent topics are switched off")
-            return VolatileTopic(
+            return NonPersistentTopic(
                 name,
                 self._loop.call_soon,
                 now_ms=self.clock.wall_ms,
@@ -397,7 +397,7 @@ class Broker:
         if name in topic.being_made:
             raise ServiceNotReady(f"subscription {name} of {topic.name} is being made")
         limits = Limits.of(self.settings, topic.policies)
-        if isinstance(topic, VolatileTopic):
+        if isinstance(topic, NonPersistentTopic):
             return opening.attach(self, topic.subscribe(name, limits, self.subscription_host))
         cursor = Cursor(topic.log.first_index, topic.log.end_index, at=index)
         return opening.attach(

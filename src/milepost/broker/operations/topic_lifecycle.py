@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from milepost.broker.policies.policy import Level
 from milepost.broker.subscription import documents, notices
 from milepost.broker.subscription.subscription import Subscription
-from milepost.broker.topic.non_persistent import VolatileTopic
+from milepost.broker.topic.non_persistent import NonPersistentTopic
 from milepost.broker.topic.producer import Producer
 from milepost.broker.topic.topic import Topic
 from milepost.errors import (
@@ -67,7 +67,7 @@ async def create_topic(broker: Broker, name: TopicName, properties: dict[str, st
         await directory.create_topic(name, broker.first_doc(properties))
         return
     topic = await broker.topic(name)
-    assert isinstance(topic, VolatileTopic), topic
+    assert isinstance(topic, NonPersistentTopic), topic
     topic.is_kept = True
 
 

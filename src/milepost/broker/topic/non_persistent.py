@@ -46,7 +46,7 @@ BACKLOG_SIZE_MAX = 4 * 1024 * 1024
 _ROLL = RollPolicy(size_bytes_max=128 * 1024, entries_max=200, age_ms_max=2**62)
 
 
-class Memory:
+class MemoryLog:
     """A log's owner that writes nothing down. `schedule` calls a function in the next turn."""
 
     roll_policy = _ROLL
@@ -94,7 +94,7 @@ class Memory:
         """No checkpoint wants it."""
 
 
-class VolatileTopic(Topic):
+class NonPersistentTopic(Topic):
     def __init__(
         self,
         name: TopicName,
@@ -104,7 +104,7 @@ class VolatileTopic(Topic):
         now_s: Callable[[], float],
         counters: Counters,
     ) -> None:
-        memory = Memory(schedule, self._make_room)
+        memory = MemoryLog(schedule, self._make_room)
         super().__init__(
             TopicRow(0, str(name), {}),
             Log(0, str(name), [], memory),
@@ -123,10 +123,10 @@ class VolatileTopic(Topic):
     def is_idle(self) -> bool:
         return not (self.producers or self.subscriptions or self.is_kept)
 
-    def subscribe(self, name: str, limits: Limits, host: Host) -> VolatileSubscription:
+    def subscribe(self, name: str, limits: Limits, host: Host) -> NonPersistentSubscription:
         """A subscription to what comes from now on."""
         cursor = Cursor(self.log.first_index, self.log.end_index, at=self.log.end_index)
-        return VolatileSubscription(
+        return NonPersistentSubscription(
             self, name, cursor, host=host, limits=limits, state_id=None, journal=None
         )
 
@@ -154,7 +154,7 @@ class VolatileTopic(Topic):
             self.counters.messages_dropped += dropped
 
 
-class VolatileSubscription(Subscription):
+class NonPersistentSubscription(Subscription):
     """A subscription that waits for no acks: what was sent is done."""
 
     def _delivered(
@@ -187,6 +187,6 @@ def names(topics: Mapping[str, Topic], namespace: str) -> list[str]:
     return sorted(name for name in topics if name.startswith(prefix))
 
 
-def idle(topics: Iterable[Topic]) -> list[VolatileTopic]:
+def idle(topics: Iterable[Topic]) -> list[NonPersistentTopic]:
     """Topics without a client: nothing is left of them."""
-    return [topic for topic in topics if isinstance(topic, VolatileTopic) and topic.is_idle]
+    return [topic for topic in topics if isinstance(topic, NonPersistentTopic) and topic.is_idle]

@@ -24,16 +24,16 @@ from stage.talk import (
 )
 
 from milepost.broker.topic import non_persistent
-from milepost.broker.topic.non_persistent import VolatileTopic
+from milepost.broker.topic.non_persistent import NonPersistentTopic
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import Delivery
 
 TOPIC = "non-persistent://public/default/t"
 
 
-def topic_of(stage: Stage) -> VolatileTopic:
+def topic_of(stage: Stage) -> NonPersistentTopic:
     topic = stage.broker.topics[TOPIC]
-    assert isinstance(topic, VolatileTopic)
+    assert isinstance(topic, NonPersistentTopic)
     return topic
 
 
