@@ -20,7 +20,7 @@ from milepost.broker.connection.handlers.ack import ack
 from milepost.broker.connection.handlers.flow import flow
 from milepost.broker.connection.handlers.send import send
 from milepost.broker.dispatch.consumer import Consumer
-from milepost.broker.limits.time_slices import REST_S, Slices
+from milepost.broker.limits.time_slices import REST_S, TimeSlices
 from milepost.broker.monitoring import connection_log
 from milepost.broker.peer import Buffer
 from milepost.broker.topic.producer import Producer
@@ -118,7 +118,7 @@ class Session:
         # There is more to be heard, and a call on its way for it.
         self._goes_on = False
         # The time that parts of a long command may take before a rest.
-        self._slices: Slices | None = None
+        self._slices: TimeSlices | None = None
         self.named: set[WireId] = set()
         """By the parts of a long command that were heard."""
         # The connection is gone, and what came whole before that is still being obeyed.
@@ -230,7 +230,7 @@ class Session:
         """Hear the next part of a long command in a turn to come, and rest before that if the parts so
         far took a while. A turn alone would leave the journal's thread hardly any time."""
         if self._slices is None:
-            self._slices = Slices(self.broker.clock)
+            self._slices = TimeSlices(self.broker.clock)
         if self._slices.is_over:
             self._slices = None
             self._loop.call_later(REST_S, self._go_on)

@@ -4,7 +4,7 @@ Work for half a millisecond, rest for a whole one. To pass the turn on is not en
 working as soon as it has looked at its sockets, and the journal's thread, which needs the interpreter for a
 moment to get a publish to the disk, would hardly ever find it free. A rest leaves it free.
 
-    slices = Slices(broker.clock)
+    slices = TimeSlices(broker.clock)
     for topic in topics:
         work(topic)
         if slices.is_over:
@@ -24,7 +24,7 @@ WORK_S: Final = 0.0005
 REST_S: Final = 0.001
 
 
-class Slices:
+class TimeSlices:
     __slots__ = ("_clock", "_until", "_work_s")
 
     def __init__(self, clock: Clock, work_s: float = WORK_S) -> None:

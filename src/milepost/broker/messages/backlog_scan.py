@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from milepost.broker.limits.time_slices import Slices
+from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.messages.backlog_walk import walk
 from milepost.cursor.cursor import Cursor
 from milepost.positions.ids import Position
@@ -29,7 +29,7 @@ class Scan(NamedTuple):
     last: Position | None = None
 
 
-async def scan(cursor: Cursor, log: Log, from_index: int, slices: Slices) -> Scan:
+async def scan(cursor: Cursor, log: Log, from_index: int, slices: TimeSlices) -> Scan:
     """What is not acked at this moment, from an index on."""
     backlog = cursor.backlog_ranges()
     backlog.discard(0, from_index)

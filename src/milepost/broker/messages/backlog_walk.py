@@ -16,7 +16,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
-from milepost.broker.limits.time_slices import Slices
+from milepost.broker.limits.time_slices import TimeSlices
 from milepost.errors import IndexNotFound
 from milepost.positions.ranges import IndexRanges
 from milepost.storage.ledgers.log import Located, Log
@@ -28,7 +28,7 @@ STEP_ENTRIES: Final = 128
 Take = Callable[[Stretch, int], bool]
 
 
-async def walk(log: Log, indexes: IndexRanges, take: Take, slices: Slices) -> None:
+async def walk(log: Log, indexes: IndexRanges, take: Take, slices: TimeSlices) -> None:
     """Call `take` with each stretch that holds any of the indexes, in order, and how many of its
     entries do; until it says that it has enough."""
     index = 0
@@ -43,7 +43,7 @@ async def walk(log: Log, indexes: IndexRanges, take: Take, slices: Slices) -> No
             await slices.rest()
 
 
-async def entries_in(log: Log, indexes: IndexRanges, slices: Slices) -> int:
+async def entries_in(log: Log, indexes: IndexRanges, slices: TimeSlices) -> int:
     """How many entries hold any of these indexes."""
     total = 0
 
@@ -56,7 +56,9 @@ async def entries_in(log: Log, indexes: IndexRanges, slices: Slices) -> int:
     return total
 
 
-async def nth_in_backlog(log: Log, indexes: IndexRanges, number: int, slices: Slices) -> Located:
+async def nth_in_backlog(
+    log: Log, indexes: IndexRanges, number: int, slices: TimeSlices
+) -> Located:
     """The `number`-th entry, from 1, that holds any of these indexes."""
     left, found = number, None
 

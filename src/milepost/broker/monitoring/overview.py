@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from milepost.broker.limits.time_slices import Slices
+from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.monitoring.progress import Progress, progress_of
 from milepost.broker.subscription.broadcast import TYPE_NAME, BroadcastGroup
 from milepost.errors import NotFound
@@ -39,7 +39,7 @@ async def survey(
 ) -> AsyncIterator[Progress]:
     """Yield the lines as they are found, each true at the moment it is given. A caller that does more
     work with each line does that in slices too."""
-    slices = Slices(broker.clock)
+    slices = TimeSlices(broker.clock)
     for name in names:
         try:
             topic = broker.topics.get(str(name)) or await broker.topic(name, create=False)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from milepost.broker.limits.time_slices import Slices
+from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.messages.backlog_walk import entries_in
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.topic import Topic
@@ -41,7 +41,7 @@ class Backlog(NamedTuple):
     """When that one came; 0 if all are acked."""
 
 
-async def backlog_of(subscription: Subscription, slices: Slices) -> Backlog:
+async def backlog_of(subscription: Subscription, slices: TimeSlices) -> Backlog:
     """The numbers are of one moment, also where counting them takes a while."""
     log, cursor = subscription.topic.log, subscription.cursor
     first = cursor.mark_delete_index + 1
@@ -87,7 +87,7 @@ def read_position(subscription: Subscription) -> Position:
     return Position(ledgers[-1].ledger_id, ledgers[-1].entries) if ledgers else Position(-1, -1)
 
 
-async def ack_holes(backlog: IndexRanges, end: int, slices: Slices) -> list[Range]:
+async def ack_holes(backlog: IndexRanges, end: int, slices: TimeSlices) -> list[Range]:
     """The oldest ranges of a backlog that something above them is not of, as the cursor says too that
     ends there; at most one more than are shown."""
     holes: list[Range] = []
@@ -101,7 +101,7 @@ async def ack_holes(backlog: IndexRanges, end: int, slices: Slices) -> list[Rang
 
 
 async def individually_acked(
-    subscription: Subscription, holes: Sequence[Range], slices: Slices
+    subscription: Subscription, holes: Sequence[Range], slices: TimeSlices
 ) -> str:
     """Whole entries acked behind the mark-delete position, `[(1:3..1:5],(1:7..1:9]]`; of many the
     first. `holes` are those of `ack_holes`."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from milepost.broker.limits.time_slices import Slices
+from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.messages.compacted import Compacted
 from milepost.broker.messages.compactor import Compactor
 from milepost.errors import Busy, ServiceNotReady
@@ -71,7 +71,7 @@ async def _compact(broker: Broker, topic: Topic) -> int:
     def chunk_ranges(entry: Entry) -> list[Range]:
         return topic.chunk_ranges(entry.ledger_id, entry.entry_id)
 
-    slices = Slices(broker.clock, WORK_S)
+    slices = TimeSlices(broker.clock, WORK_S)
     async for entries in _entries(broker, topic, horizon):
         for _ in compactor.take_entries(entries, chunk_ranges):
             if slices.is_over:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from milepost.broker.limits.time_slices import Slices
+from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.messages.backlog_walk import nth_in_backlog
 from milepost.broker.subscription.subscription import Subscription
 from milepost.errors import IndexNotFound
@@ -45,7 +45,7 @@ def plan_all(subscription: Subscription) -> Skip:
     return plan_up_to(subscription, subscription.cursor.end)
 
 
-async def plan_entries(subscription: Subscription, count: int, slices: Slices) -> Skip:
+async def plan_entries(subscription: Subscription, count: int, slices: TimeSlices) -> Skip:
     """So many entries of which something is not acked: what upstream counts here. Where they end is
     as of the call; what it means, as of the answer."""
     if count <= 0:

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.utils import floatToGoString
 
-from milepost.broker.limits.time_slices import Slices
+from milepost.broker.limits.time_slices import TimeSlices
 
 go_text: Callable[[float], str] = floatToGoString
 
@@ -58,7 +58,7 @@ def _escaped(value: str) -> str:
 
 
 class Exposition:
-    def __init__(self, encode: Encode, slices: Slices) -> None:
+    def __init__(self, encode: Encode, slices: TimeSlices) -> None:
         """`encode` is the library's: of the text that was asked for."""
         self._encode = encode
         self._slices = slices

@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 
 from milepost import __version__
 from milepost.broker.auth.operations import Operation
-from milepost.broker.limits.time_slices import Slices
+from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.monitoring.progress import progress_of
 from milepost.broker.monitoring.self_check import room_at
 from milepost.rest.metrics.exposition import Exposition, labels_text
@@ -87,7 +87,7 @@ _TEXT: dict[int | str, dict[str, Any]] = {
 @router.get("/metrics/", include_in_schema=False, dependencies=[needs(Operation.METRICS)])
 async def get_metrics(request: Request, broker: AskedBroker) -> Response:
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
-    text = Exposition(encode, Slices(broker.clock, WORK_S))
+    text = Exposition(encode, TimeSlices(broker.clock, WORK_S))
     text.add(request.app.state.registry)
     await add_topics(broker, text)
     return StreamingResponse(text.parts(), media_type=content_type)

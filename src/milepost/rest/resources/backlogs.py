@@ -14,7 +14,7 @@ from fastapi import APIRouter, Body
 from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
-from milepost.broker.limits.time_slices import Slices
+from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.messages.backlog_scan import scan
 from milepost.positions.ids import Position
 from milepost.rest.request import AskedBroker, OpenTopic, subscription_of
@@ -54,7 +54,7 @@ async def analyze_backlog(
     index = 0
     if at is not None and at.ledgerId >= 0:
         index = topic.log.index_from(Position(at.ledgerId, max(at.entryId, 0)))
-    found = await scan(one.cursor, one.topic.log, index, Slices(broker.clock))
+    found = await scan(one.cursor, one.topic.log, index, TimeSlices(broker.clock))
     return BacklogAnalysis(
         entries=found.entries,
         messages=found.messages,

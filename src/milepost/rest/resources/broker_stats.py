@@ -12,7 +12,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
-from milepost.broker.limits.time_slices import Slices
+from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.monitoring import stats
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.topic import Topic
@@ -74,7 +74,7 @@ ByDomain = dict[str, dict[str, TopicNumbers]]
 async def get_topics(broker: AskedBroker) -> dict[str, dict[str, ByDomain]]:
     """Every open topic: namespace, bundle, domain, topic."""
     found: dict[str, dict[str, ByDomain]] = {}
-    slices = Slices(broker.clock)
+    slices = TimeSlices(broker.clock)
     for topic in list(broker.topics.values()):
         bundle = bundles_of(broker, topic.name.namespace).of(str(topic.name))
         domains = found.setdefault(str(topic.name.namespace), {}).setdefault(bundle, {})
@@ -96,7 +96,7 @@ async def get_owned_namespaces(
     return {bundle: NamespaceOwnership() for bundle in sorted(bundles)}
 
 
-async def _topic(topic: Topic, slices: Slices) -> TopicNumbers:
+async def _topic(topic: Topic, slices: TimeSlices) -> TopicNumbers:
     log = topic.log
     rate_in, throughput_in, rate_out, throughput_out = topic.rates.per_second[:4]
     slowest = stats.slowest(topic)
@@ -122,7 +122,7 @@ async def _topic(topic: Topic, slices: Slices) -> TopicNumbers:
     )
 
 
-async def _subscription(subscription: Subscription, slices: Slices) -> SubscriptionNumbers:
+async def _subscription(subscription: Subscription, slices: TimeSlices) -> SubscriptionNumbers:
     found = await subscription_stats(subscription, _ALL, slices)
     same: dict[str, Any] = {
         name: getattr(found, name)

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Path, Query, Response
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
-from milepost.broker.limits.time_slices import Slices
+from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.messages import entry_view, inspection
 from milepost.broker.messages.backlog_walk import nth_in_backlog
 from milepost.broker.subscription.subscription import Subscription
@@ -93,7 +93,7 @@ async def peek_message(
     `create=false`, and where subscriptions are not made by using them.
     """
     backlog = (await _peeked(broker, topic, subscription, create)).cursor.backlog_ranges()
-    located = await nth_in_backlog(topic.log, backlog, count, Slices(broker.clock))
+    located = await nth_in_backlog(topic.log, backlog, count, TimeSlices(broker.clock))
     return await _entry(broker, topic, located.position)
 
 

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Body, Depends, Request, Response
 from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
-from milepost.broker.limits.time_slices import Slices
+from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.monitoring import stats
 from milepost.broker.policies.table import POLICIES
 from milepost.errors import InvalidInput, PreconditionFailed
@@ -78,7 +78,7 @@ class OfflineStats(BaseModel):
 @router.get(f"{TOPIC}/backlog", dependencies=[needs(Operation.LOOK_UP)])
 async def get_backlog(broker: AskedBroker, topic: OpenedTopic) -> OfflineStats:
     """What is stored of a topic and not acked; upstream reads it of topics that are not open."""
-    log, name, slices = topic.log, topic.name, Slices(broker.clock)
+    log, name, slices = topic.log, topic.name, TimeSlices(broker.clock)
     cursors = {
         one.name: {
             "cursorBacklog": (await stats.backlog_of(one, slices)).entries,

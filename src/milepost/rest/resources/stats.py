@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
 from milepost.broker.dispatch.consumer import Consumer
-from milepost.broker.limits.time_slices import Slices
+from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.messages.entry_view import time_text
 from milepost.broker.monitoring import stats
 from milepost.broker.subscription.subscription import Subscription
@@ -115,7 +115,7 @@ async def _partitions(request: Request, broker: Broker, name: TopicName) -> list
 
 
 async def topic_stats(broker: Broker, topic: Topic, asked: Asked) -> TopicStats:
-    log, policies, slices = topic.log, topic.policies, Slices(broker.clock)
+    log, policies, slices = topic.log, topic.policies, TimeSlices(broker.clock)
     rate_in, throughput_in, rate_out, throughput_out = topic.rates.per_second[:4]
     subscriptions = {
         name: await subscription_stats(one, asked, slices)
@@ -206,7 +206,7 @@ ACCESS_MODES = {
 
 
 async def subscription_stats(
-    subscription: Subscription, asked: Asked, slices: Slices
+    subscription: Subscription, asked: Asked, slices: TimeSlices
 ) -> SubscriptionStats:
     if slices.is_over:  # with many subscriptions, however little there is to say of each
         await slices.rest()
@@ -340,7 +340,7 @@ def _sum(parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 async def internal_stats(broker: Broker, topic: Topic) -> InternalStats:
-    log, slices = topic.log, Slices(broker.clock)
+    log, slices = topic.log, TimeSlices(broker.clock)
     ledgers = [
         LedgerStats(
             ledgerId=one.ledger_id,
@@ -377,7 +377,7 @@ def _is_waiting(subscription: Subscription) -> bool:
     return bool(subscription.consumers) and subscription.cursor.first_ready is None
 
 
-async def _cursor_stats(subscription: Subscription, slices: Slices) -> CursorStats:
+async def _cursor_stats(subscription: Subscription, slices: TimeSlices) -> CursorStats:
     cursor = subscription.cursor
     holes = await stats.ack_holes(cursor.backlog_ranges(), cursor.end, slices)
     text = await stats.individually_acked(subscription, holes, slices)

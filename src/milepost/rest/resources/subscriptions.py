@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
-from milepost.broker.limits.time_slices import Slices
+from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.messages.addresses import start_index
 from milepost.broker.operations import skipping, topic_lifecycle
 from milepost.broker.operations.skipping import Skip
@@ -187,7 +187,7 @@ async def skip_messages(
 ) -> Response:
     """Skip so many entries of the backlog."""
     one = subscription_of(topic, subscription)
-    plans = [(one, await skipping.plan_entries(one, count, Slices(broker.clock)))]
+    plans = [(one, await skipping.plan_entries(one, count, TimeSlices(broker.clock)))]
     return await _skip(request, broker, "skip", plans, dry_run)
 
 

@@ -1,16 +1,16 @@
-"""Slices: when a rest is due, and that others work in it."""
+"""TimeSlices: when a rest is due, and that others work in it."""
 
 from __future__ import annotations
 
 import asyncio
 
-from milepost.broker.limits.time_slices import WORK_S, Slices
+from milepost.broker.limits.time_slices import WORK_S, TimeSlices
 from milepost.testing.clock import ManualClock
 
 
 def test_a_slice_is_over_after_its_time() -> None:
     clock = ManualClock()
-    slices = Slices(clock)
+    slices = TimeSlices(clock)
     assert not slices.is_over
     clock.advance(WORK_S / 2)
     assert not slices.is_over
@@ -20,7 +20,7 @@ def test_a_slice_is_over_after_its_time() -> None:
 
 def test_a_rest_begins_the_next_slice_and_lets_others_work() -> None:
     clock = ManualClock()
-    slices = Slices(clock)
+    slices = TimeSlices(clock)
     done: list[str] = []
 
     async def long() -> None:

@@ -8,7 +8,7 @@ import pytest
 from stage.frames import batch, message
 from stage.stage import Stage
 
-from milepost.broker.limits.time_slices import Slices
+from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.messages import backlog_walk
 from milepost.broker.messages.backlog_walk import entries_in, nth_in_backlog, walk
 from milepost.errors import IndexNotFound
@@ -37,7 +37,7 @@ def test_against_counting_by_hand(
     monkeypatch.setattr(backlog_walk, "STEP_ENTRIES", 7)
     rng = random.Random(sizes_max)
     stage = make_stage(ledger_entries_max=60)
-    slices = Slices(stage.clock)
+    slices = TimeSlices(stage.clock)
     log, owners = filled(stage, [rng.randint(1, sizes_max) for _ in range(150)])
     if stored:
         stage.checkpoint()
@@ -55,7 +55,7 @@ def test_against_counting_by_hand(
 
 def test_an_entry_of_two_holes_is_one_entry_of_the_backlog(stage: Stage) -> None:
     log, _ = filled(stage, [1, 3, 1, 2, 1, 4])
-    slices = Slices(stage.clock)
+    slices = TimeSlices(stage.clock)
     holes = IndexRanges([(0, 1), (1, 2), (3, 4), (8, 9), (10, 12)])
     assert stage.run(entries_in(log, holes, slices)) == 3
     found = [stage.run(nth_in_backlog(log, holes, n, slices)).position.entry_id for n in (1, 2, 3)]
@@ -63,7 +63,7 @@ def test_an_entry_of_two_holes_is_one_entry_of_the_backlog(stage: Stage) -> None
 
 
 def test_nothing_is_nothing(stage: Stage) -> None:
-    log, slices = stage.topic().log, Slices(stage.clock)
+    log, slices = stage.topic().log, TimeSlices(stage.clock)
     assert stage.run(entries_in(log, IndexRanges(), slices)) == 0
     with pytest.raises(IndexNotFound, match="0 entries"):
         stage.run(nth_in_backlog(log, IndexRanges([(0, 5)]), 1, slices))
@@ -81,11 +81,11 @@ def test_what_is_trimmed_in_a_rest_is_passed_over(
         seen.append(stretch.first_index)
         return stretch.first_index >= 24
 
-    async def rest(slices: Slices) -> None:
+    async def rest(slices: TimeSlices) -> None:
         if seen[-1] == 2:
             stage.store.trim(log, 20)
 
-    monkeypatch.setattr(Slices, "is_over", property(lambda slices: True))
-    monkeypatch.setattr(Slices, "rest", rest)
-    stage.run(walk(log, IndexRanges([(0, 40)]), take, Slices(stage.clock)))
+    monkeypatch.setattr(TimeSlices, "is_over", property(lambda slices: True))
+    monkeypatch.setattr(TimeSlices, "rest", rest)
+    stage.run(walk(log, IndexRanges([(0, 40)]), take, TimeSlices(stage.clock)))
     assert seen == [0, 2, 20, 22, 24]

@@ -8,7 +8,7 @@ from stage.stage import Stage
 from stage.talk import ack_command, wire_id
 
 from broker.subscription.test_broadcast import join, publish
-from milepost.broker.limits.time_slices import Slices
+from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.monitoring.overview import overview
 from milepost.positions.names import TopicName
 
@@ -84,13 +84,13 @@ def test_others_have_their_turn_between_topics(
     last = stage.broker.topics[str(name(2))]
     rests: list[int] = []
 
-    async def rest(slices: Slices) -> None:
+    async def rest(slices: TimeSlices) -> None:
         rests.append(last.log.end_index)
         last.publish(last.producers["p"], sends(message(10 + len(rests))))
         await stage.engine.flush()
 
-    monkeypatch.setattr(Slices, "is_over", property(lambda slices: True))
-    monkeypatch.setattr(Slices, "rest", rest)
+    monkeypatch.setattr(TimeSlices, "is_over", property(lambda slices: True))
+    monkeypatch.setattr(TimeSlices, "rest", rest)
     lines = stage.run(overview(stage.broker, [name(n) for n in range(3)], "s"))
     assert rests == [2, 3, 4]
     assert [(line.topic[-2:], line.end) for line in lines] == [("t2", 4), ("t1", 1), ("t0", 0)]

@@ -6,7 +6,7 @@ import pytest
 from stage.frames import batch, message
 from stage.stage import Stage
 
-from milepost.broker.limits.time_slices import Slices
+from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.operations import skipping, topic_lifecycle
 from milepost.broker.operations.skipping import Skip
 from milepost.broker.subscription.subscription import Subscription
@@ -40,7 +40,7 @@ def subscription(stage: Stage) -> Subscription:
 )
 def test_entries(stage: Stage, subscription: Subscription, entries: int, plan: Skip) -> None:
     before = subscription.cursor.state()
-    assert stage.run(skipping.plan_entries(subscription, entries, Slices(stage.clock))) == plan
+    assert stage.run(skipping.plan_entries(subscription, entries, TimeSlices(stage.clock))) == plan
     assert subscription.cursor.state() == before
     backlog = subscription.cursor.backlog
     stage.run(skipping.carry_out(stage.broker, subscription, plan))

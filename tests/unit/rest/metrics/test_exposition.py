@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 
-from milepost.broker.limits.time_slices import Slices
+from milepost.broker.limits.time_slices import TimeSlices
 from milepost.rest.metrics import exposition
 from milepost.rest.metrics.exposition import Exposition, labels_text
 from milepost.testing import ManualClock
@@ -33,9 +33,9 @@ def families() -> list[Metric]:
     ]
 
 
-async def written(accept: str, slices: Slices | None = None) -> bytes:
+async def written(accept: str, slices: TimeSlices | None = None) -> bytes:
     encode, _ = choose_encoder(accept)
-    text = Exposition(encode, slices or Slices(ManualClock()))
+    text = Exposition(encode, slices or TimeSlices(ManualClock()))
     for family in families():
         rows = [
             (labels_text([("c", name), ("b", "x")]), value)
@@ -79,7 +79,7 @@ def test_others_have_their_turn_between_two_stretches(monkeypatch: pytest.Monkey
     monkeypatch.setattr(exposition, "STRETCH", 2)
     rests: list[int] = []
 
-    class Tired(Slices):
+    class Tired(TimeSlices):
         @property
         def is_over(self) -> bool:
             return True
