@@ -23,7 +23,7 @@ from milepost.broker.dispatch.consumer import Consumer
 from milepost.broker.dynamic_settings import DynamicSettings
 from milepost.broker.limits.connection_limits import ConnectionLimits
 from milepost.broker.limits.memory import MemoryLimit
-from milepost.broker.limits.subscription_limits import Limits
+from milepost.broker.limits.subscription_limits import SubscriptionLimits
 from milepost.broker.messages import chunk_search
 from milepost.broker.metrics.counters import Counters
 from milepost.broker.metrics.rates import RateBoard
@@ -396,7 +396,7 @@ class Broker:
         """A subscription that is not durable."""
         if name in topic.being_made:
             raise ServiceNotReady(f"subscription {name} of {topic.name} is being made")
-        limits = Limits.of(self.settings, topic.policies)
+        limits = SubscriptionLimits.of(self.settings, topic.policies)
         if isinstance(topic, NonPersistentTopic):
             return opening.attach(self, topic.subscribe(name, limits, self.subscription_host))
         cursor = Cursor(topic.log.first_index, topic.log.end_index, at=index)

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from milepost.broker.limits.subscription_limits import Limits
+from milepost.broker.limits.subscription_limits import SubscriptionLimits
 from milepost.broker.operations import compaction_run
 from milepost.broker.subscription.broadcast import (
     BROADCAST,
@@ -115,7 +115,7 @@ def open_subscription(
     broadcast = state.doc.get(BROADCAST)
     fields: dict[str, Any] = {
         "host": broker.subscription_host,
-        "limits": Limits.of(broker.settings, topic.policies),
+        "limits": SubscriptionLimits.of(broker.settings, topic.policies),
         "state_id": state.state_id,
         "journal": broker.store,
         "properties": state.doc.get("properties"),

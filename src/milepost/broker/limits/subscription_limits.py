@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NO_LIMIT = 1 << 62
 
 
-class Limits(NamedTuple):
+class SubscriptionLimits(NamedTuple):
     unacked_per_consumer: int = 50_000
     unacked_per_subscription: int = 200_000
     batch_index_ack: bool = True
@@ -30,7 +30,7 @@ class Limits(NamedTuple):
     """The same for all of them together."""
 
     @classmethod
-    def of(cls, settings: Settings, policies: TopicPolicies) -> Limits:
+    def of(cls, settings: Settings, policies: TopicPolicies) -> SubscriptionLimits:
         return cls(
             unacked_per_consumer=policies.max_unacked_per_consumer or NO_LIMIT,
             unacked_per_subscription=policies.max_unacked_per_subscription or NO_LIMIT,

@@ -18,7 +18,7 @@ from milepost.broker.dispatch.chunk_gate import PATIENCE_MS
 from milepost.broker.limits.publish_rate import PublishThrottle
 from milepost.broker.limits.resource_groups import ResourceGroups
 from milepost.broker.limits.subscribe_rate import SubscribeGate
-from milepost.broker.limits.subscription_limits import Limits
+from milepost.broker.limits.subscription_limits import SubscriptionLimits
 from milepost.broker.limits.token_bucket import Throttle
 from milepost.broker.messages.chunked import ChunkLimits
 from milepost.broker.operations import topic_lifecycle
@@ -120,7 +120,7 @@ class PolicyEnforcement:
         """Give a subscription what of its topic's policies holds for it."""
         topic = subscription.topic
         policies = topic.policies
-        subscription.use_limits(Limits.of(self._broker.settings, policies))
+        subscription.use_limits(SubscriptionLimits.of(self._broker.settings, policies))
         delayed.obey(subscription)
         own = subscription.own_throttle = self._throttle(
             topic,

@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from milepost.broker.limits.subscription_limits import Limits
+from milepost.broker.limits.subscription_limits import SubscriptionLimits
 from milepost.broker.messages.addresses import start_index, start_index_at
 from milepost.broker.subscription import documents
 from milepost.broker.subscription.ack_journal import Done
@@ -430,7 +430,7 @@ def _check_there(
 def _newcomer(broker: Broker, topic: Topic, name: str) -> Subscription:
     """A subscription as it would be if it were made now; it is not registered."""
     cursor = Cursor(topic.log.first_index, topic.log.end_index)
-    limits = Limits.of(broker.settings, topic.policies)
+    limits = SubscriptionLimits.of(broker.settings, topic.policies)
     return Subscription(
         topic,
         name,

@@ -22,7 +22,7 @@ from milepost.broker.dispatch.chunk_restart import needs_restart, restart_frame
 from milepost.broker.dispatch.consumer import NO_EPOCH, PERMITS_MAX, Consumer
 from milepost.broker.dispatch.dispatchers import Dispatcher, make_dispatcher
 from milepost.broker.dispatch.frames import entry_frame, run_frames, uniform_run
-from milepost.broker.limits.subscription_limits import NO_LIMIT, Limits
+from milepost.broker.limits.subscription_limits import NO_LIMIT, SubscriptionLimits
 from milepost.broker.limits.token_bucket import Throttle
 from milepost.broker.messages import addresses, compacted
 from milepost.broker.metrics import subscription_counts
@@ -69,7 +69,7 @@ class Subscription:
         cursor: Cursor,
         *,
         host: Host,
-        limits: Limits,
+        limits: SubscriptionLimits,
         state_id: int | None,
         journal: Journaling | None,
         properties: dict[str, str] | None = None,
@@ -571,7 +571,7 @@ class Subscription:
             self.is_blocked = False
             self.rescan()
 
-    def use_limits(self, limits: Limits) -> None:
+    def use_limits(self, limits: SubscriptionLimits) -> None:
         """Other limits hold from now on: who is blocked is decided anew."""
         if limits == self.limits:
             return

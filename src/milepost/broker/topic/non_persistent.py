@@ -28,7 +28,7 @@ from milepost.storage.ledgers.log import Log, RollPolicy
 
 if TYPE_CHECKING:
     from milepost.broker.dispatch.consumer import Consumer
-    from milepost.broker.limits.subscription_limits import Limits
+    from milepost.broker.limits.subscription_limits import SubscriptionLimits
     from milepost.broker.metrics.counters import Counters
     from milepost.broker.peer import Buffer
     from milepost.broker.subscription.ack_journal import Done
@@ -123,7 +123,9 @@ class NonPersistentTopic(Topic):
     def is_idle(self) -> bool:
         return not (self.producers or self.subscriptions or self.is_kept)
 
-    def subscribe(self, name: str, limits: Limits, host: Host) -> NonPersistentSubscription:
+    def subscribe(
+        self, name: str, limits: SubscriptionLimits, host: Host
+    ) -> NonPersistentSubscription:
         """A subscription to what comes from now on."""
         cursor = Cursor(self.log.first_index, self.log.end_index, at=self.log.end_index)
         return NonPersistentSubscription(
