@@ -40,7 +40,7 @@ from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic import non_persistent
 from milepost.broker.topic.non_persistent import NonPersistentTopic
 from milepost.broker.topic.producer_access import ProducerAccess
-from milepost.broker.topic.producer_admission import Admissions
+from milepost.broker.topic.producer_admission import ProducerAdmission
 from milepost.broker.topic.topic import CREATED_MS, Topic
 from milepost.clock import Clock
 from milepost.cursor import snapshot
@@ -99,7 +99,7 @@ class Broker:
             partitions_max=settings.max_partitions_per_topic,
             on_topics=self.watchers.changed,
         )
-        self.admissions = Admissions(self)
+        self.admissions = ProducerAdmission(self)
         self.schemas = SchemaRegistry(
             engine.catalog, settings, clock, self.counters, self.policies.book.of
         )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from milepost.broker.broker import Broker
 
 
-class Admissions:
+class ProducerAdmission:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 

@@ -1,4 +1,4 @@
-"""Admissions: alone on a topic, in line for it, put out of it; with durable epochs."""
+"""ProducerAdmission: alone on a topic, in line for it, put out of it; with durable epochs."""
 
 from __future__ import annotations
 
