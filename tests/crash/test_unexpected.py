@@ -19,7 +19,7 @@ from milepost.broker.broker import Broker
 from milepost.broker.connection.access_control import AccessControl
 from milepost.broker.limits.memory import MemoryLimit
 from milepost.broker.metrics.rates import RateBoard
-from milepost.broker.monitoring.self_check import Health
+from milepost.broker.monitoring.self_check import SelfCheck
 from milepost.broker.operations import housekeeping
 from milepost.broker.operations.policy_enforcement import PolicyEnforcement
 from milepost.broker.settings.settings import Settings
@@ -103,7 +103,7 @@ def test_a_step_that_breaks_down_costs_itself(
         comes_by(broker)
         assert fired()
         assert broker.counters.unexpected_errors == {place: 1}
-        await Health(broker).check()
+        await SelfCheck(broker).check()
 
     asyncio.run(with_broker(tmp_path, test))
 
@@ -112,7 +112,7 @@ def test_a_feed_that_breaks_down_costs_its_subscription(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test(broker: Broker) -> None:
-        await Health(broker).check()
+        await SelfCheck(broker).check()
         fired = raising_once(monkeypatch, ReadLoop, "_run")
         topic = await broker.topic(NAME)
         subscription = await broker.create_subscription(topic, "s", 0)
@@ -121,7 +121,7 @@ def test_a_feed_that_breaks_down_costs_its_subscription(
         while not fired():
             await asyncio.sleep(0)
         assert broker.counters.unexpected_errors == {"feed": 1}
-        await Health(broker).check()
+        await SelfCheck(broker).check()
 
     asyncio.run(with_broker(tmp_path, test))
 
@@ -147,7 +147,7 @@ def test_one_who_waits_for_a_commit_and_breaks_down_keeps_nobody_else(tmp_path: 
         broker.store.barrier(breaks)
         await broker.engine.flush()
         assert broker.counters.unexpected_errors == {"commit": 1}
-        await Health(broker).check()
+        await SelfCheck(broker).check()
 
     asyncio.run(with_broker(tmp_path, test))
 
@@ -157,12 +157,12 @@ def test_a_runway_that_cannot_be_laid_is_counted(
 ) -> None:
     async def test(broker: Broker) -> None:
         fired = raising_once(monkeypatch, Runway, "lay")
-        await Health(broker).check()
+        await SelfCheck(broker).check()
         while not broker.counters.unexpected_errors:
             await asyncio.sleep(0)
         assert fired()
         assert broker.counters.unexpected_errors == {"runway": 1}
-        await Health(broker).check()
+        await SelfCheck(broker).check()
 
     asyncio.run(with_broker(tmp_path, test))
 
@@ -173,7 +173,7 @@ def test_a_checkpoint_that_breaks_down_is_tried_again(
     monkeypatch.setattr(engine_module, "CHECKPOINT_RETRY_S", 0.0)
 
     async def test(broker: Broker) -> None:
-        await Health(broker).check()
+        await SelfCheck(broker).check()
         fired = raising_once(monkeypatch, Store, "_plan")
         stored = asyncio.Event()
         broker.engine.on_checkpoint = stored.set
@@ -181,7 +181,7 @@ def test_a_checkpoint_that_breaks_down_is_tried_again(
         await asyncio.wait_for(stored.wait(), 20)
         assert fired()
         assert broker.engine.checkpoint_failures == 1
-        await Health(broker).check()
+        await SelfCheck(broker).check()
 
     asyncio.run(with_broker(tmp_path, test))
 
@@ -200,7 +200,7 @@ def test_a_thread_that_breaks_down_is_told_and_never_silent(
     reasons: list[str] = []
 
     async def test(broker: Broker) -> None:
-        await Health(broker).check()
+        await SelfCheck(broker).check()
         told = asyncio.Event()
 
         def fatal(reason: str) -> None:
@@ -214,7 +214,7 @@ def test_a_thread_that_breaks_down_is_told_and_never_silent(
         await asyncio.wait_for(told.wait(), 20)
         assert fired()
         with pytest.raises(PersistenceError, match=f"{what}: Surprise"):
-            await Health(broker).check()
+            await SelfCheck(broker).check()
         waiting.cancel()
         await asyncio.wait([waiting])
 

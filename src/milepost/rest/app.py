@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from milepost import __version__
-from milepost.broker.monitoring.self_check import Health
+from milepost.broker.monitoring.self_check import SelfCheck
 from milepost.errors import MilepostError, NotAuthenticated
 from milepost.rest import absent
 from milepost.rest.edge import Edge
@@ -126,7 +126,7 @@ def create_app(broker: Broker) -> FastAPI:
     # The documentation pages that come with the framework load scripts from elsewhere.
     app = App(title="Milepost", version=__version__, docs_url=None, redoc_url=None)
     app.state.broker = broker
-    app.state.health = Health(broker)
+    app.state.health = SelfCheck(broker)
     app.state.registry = metrics.registry_of(broker)
     # Which other broker has a topic; with one broker, none.
     app.state.owner_of = lambda name: None

@@ -3,7 +3,7 @@
 The other end is here, in memory, and reads frames as a client does. One check runs at a time; who asks
 meanwhile gets its outcome. What the checks publish is dropped again when it has become much.
 
-    await Health(broker).check()        # returns, or raises what is wrong
+    await SelfCheck(broker).check()        # returns, or raises what is wrong
 
 A topic that takes no messages because some of its own are lost is told too: what an operator has to see
 must not hide behind topics that are well.
@@ -59,7 +59,7 @@ def room_at(data: Path) -> Room | None:
     return Room(found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail)
 
 
-class Health:
+class SelfCheck:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._running: asyncio.Task[None] | None = None

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from milepost import __version__
 from milepost.broker.auth.operations import Operation
-from milepost.broker.monitoring.self_check import Health
+from milepost.broker.monitoring.self_check import SelfCheck
 from milepost.errors import MilepostError
 from milepost.rest.request import AskedBroker
 from milepost.rest.resources.lookup import broker_name, http_url
@@ -34,7 +34,7 @@ class LeaderBroker(BaseModel):
 async def get_health(request: Request) -> Response:
     """`ok` once a message was published, stored, delivered and acked; 503 if that fails or takes too
     long."""
-    health: Health = request.app.state.health
+    health: SelfCheck = request.app.state.health
     try:
         async with asyncio.timeout(HEALTH_TIMEOUT_S):
             await health.check()

@@ -1,4 +1,4 @@
-"""Health: a message that really makes its way, and what stops it."""
+"""SelfCheck: a message that really makes its way, and what stops it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from stage.stage import Stage
 
 from milepost.broker.monitoring import self_check
-from milepost.broker.monitoring.self_check import TOPIC, Health, room_at
+from milepost.broker.monitoring.self_check import TOPIC, SelfCheck, room_at
 from milepost.broker.operations import topic_lifecycle
 from milepost.errors import PersistenceError, ServiceNotReady
 
@@ -21,7 +21,7 @@ def test_room_is_what_the_file_system_says(tmp_path: Path) -> None:
 
 
 def test_a_message_makes_its_way(stage: Stage) -> None:
-    check = Health(stage.broker)
+    check = SelfCheck(stage.broker)
     stage.run(check.check())
     stage.run(check.check())
     topic = stage.topic(str(TOPIC))
@@ -31,7 +31,7 @@ def test_a_message_makes_its_way(stage: Stage) -> None:
 
 
 def test_a_disk_that_fails_is_told(stage: Stage) -> None:
-    check = Health(stage.broker)
+    check = SelfCheck(stage.broker)
     stage.run(check.check())
     stage.files.faults.fail("sync", forever=True, under="journal")
     failed = stage.loop.begin(check.check())
@@ -41,7 +41,7 @@ def test_a_disk_that_fails_is_told(stage: Stage) -> None:
 
 
 def test_who_asks_meanwhile_gets_the_same_answer(stage: Stage) -> None:
-    check = Health(stage.broker)
+    check = SelfCheck(stage.broker)
     stage.engine.holds_journal = True
     asked = [stage.loop.begin(check.check()) for _ in range(3)]
     stage.turn()
@@ -54,7 +54,7 @@ def test_who_asks_meanwhile_gets_the_same_answer(stage: Stage) -> None:
 
 
 def test_a_topic_that_is_closed_meanwhile_is_no_disk_failure(stage: Stage) -> None:
-    check = Health(stage.broker)
+    check = SelfCheck(stage.broker)
     topic = stage.topic(str(TOPIC))
     stage.engine.holds_journal = True
     asked = stage.loop.begin(check.check())
@@ -73,7 +73,7 @@ def test_a_topic_that_is_closed_meanwhile_is_no_disk_failure(stage: Stage) -> No
 
 def test_old_checks_are_dropped(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(self_check, "KEPT_MAX", 5)
-    check = Health(stage.broker)
+    check = SelfCheck(stage.broker)
     for _ in range(8):
         stage.run(check.check())
     log = stage.topic(str(TOPIC)).log

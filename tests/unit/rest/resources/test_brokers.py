@@ -9,7 +9,7 @@ import pytest
 
 from milepost import __version__
 from milepost.broker.broker import Broker
-from milepost.broker.monitoring.self_check import Health
+from milepost.broker.monitoring.self_check import SelfCheck
 from milepost.errors import DiskFull
 from milepost.rest.resources import brokers
 from rest.conftest import Ask
@@ -24,10 +24,10 @@ def test_a_broker_that_is_well_says_ok(ask: Ask) -> None:
 
 
 def test_a_disk_that_says_no_is_503(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def full(self: Health) -> None:
+    async def full(self: SelfCheck) -> None:
         raise DiskFull("no space for 4096 bytes")
 
-    monkeypatch.setattr(Health, "check", full)
+    monkeypatch.setattr(SelfCheck, "check", full)
     (broken,) = ask(HEALTH)
     assert (broken.status, broken.reason) == (503, "no space for 4096 bytes")
 
@@ -35,10 +35,10 @@ def test_a_disk_that_says_no_is_503(ask: Ask, monkeypatch: pytest.MonkeyPatch) -
 def test_a_message_that_does_not_come_through_is_503(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def hang(self: Health) -> Any:
+    async def hang(self: SelfCheck) -> Any:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(Health, "check", hang)
+    monkeypatch.setattr(SelfCheck, "check", hang)
     monkeypatch.setattr(brokers, "HEALTH_TIMEOUT_S", 0.01)
     (answer,) = ask(HEALTH)
     assert (answer.status, answer.reason) == (503, "no message came through within 0.01 s")
