@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from milepost import __version__
-from milepost.broker import topic_loader as opening
+from milepost.broker import topic_loader
 from milepost.broker.connection.access_control import AccessControl
 from milepost.broker.connection.session import Session
 from milepost.broker.directory.directory import Directory, fetch_topic
@@ -86,7 +86,7 @@ class Broker:
             RateBoard(),
             FlushRound(self.unexpected),
         )
-        self.subscription_host = opening.SubscriptionHost(self)
+        self.subscription_host = topic_loader.SubscriptionHost(self)
         engine.answer_within(self.round.during)
         engine.watch(on_error=self.unexpected)
         self.opening: dict[str, asyncio.Future[Topic]] = {}
@@ -332,7 +332,7 @@ class Broker:
             counters=self.counters,
         )
         topic.policies = self.policies.book.of(name)
-        await opening.open_states(self, topic, states)
+        await topic_loader.open_states(self, topic, states)
         return topic
 
     def first_doc(self, properties: dict[str, str] | None = None) -> Doc:
@@ -372,7 +372,7 @@ class Broker:
         def create(catalog: Catalog) -> list[StateRow]:
             rows = []
             for one, first in zip(news, stored, strict=True):
-                kind = opening.CURSOR_STATE
+                kind = topic_loader.CURSOR_STATE
                 row = catalog.create_state(one.topic.row.topic_id, kind, one.name, one.doc)
                 catalog.put_snapshot(row.state_id, first)
                 rows.append(row)
@@ -388,7 +388,7 @@ class Broker:
         for one in news:
             one.topic.check_open()  # else the next opening finds the subscription there
         return [
-            opening.open_subscription(self, one.topic, row, first, made=one.cursor)
+            topic_loader.open_subscription(self, one.topic, row, first, made=one.cursor)
             for one, row, first in zip(news, rows, stored, strict=True)
         ]
 
@@ -398,9 +398,9 @@ class Broker:
             raise ServiceNotReady(f"subscription {name} of {topic.name} is being made")
         limits = SubscriptionLimits.of(self.settings, topic.policies)
         if isinstance(topic, NonPersistentTopic):
-            return opening.attach(self, topic.subscribe(name, limits, self.subscription_host))
+            return topic_loader.attach(self, topic.subscribe(name, limits, self.subscription_host))
         cursor = Cursor(topic.log.first_index, topic.log.end_index, at=index)
-        return opening.attach(
+        return topic_loader.attach(
             self,
             Subscription(
                 topic,
@@ -468,7 +468,7 @@ class Broker:
             self.drop_reader(subscription)
 
     async def join_group(self, group: BroadcastGroup, member: str) -> MemberSubscription:
-        return await broadcast_members.join(self, group, member, opening.open_member)
+        return await broadcast_members.join(self, group, member, topic_loader.open_member)
 
     async def forget_member(self, member: MemberSubscription) -> None:
         await broadcast_members.forget(self, member)
