@@ -24,7 +24,7 @@ ENTRY_HEADER = struct.Struct("<IIQQQQIHH")
 LEDGER_BODY = struct.Struct("<QQQ")
 MILEPOST = struct.Struct("<IIII")
 
-ENTRIES, LEDGER, FACT, STATE, FACTS = 1, 2, 3, 4, 5
+ENTRIES, LEDGER, FACT, STATE, FACTS, STEP = 1, 2, 3, 4, 5, 6
 PART = struct.Struct("<HQI")
 
 
@@ -270,7 +270,7 @@ def read_records(data: bytes, header: Header, *, newest: bool) -> Iterator[Recor
             if not newest or any(group > expected for group in later):
                 raise Damaged(f"journal file {header.a}: byte {at}: sequence {expected}")
             return  # a torn tail
-        if record.kind not in (ENTRIES, LEDGER, FACT, STATE, FACTS):
+        if record.kind not in (ENTRIES, LEDGER, FACT, STATE, FACTS, STEP):
             raise Damaged(f"journal file {header.a}: byte {at}: kind {record.kind}")
         yield from split_parts(record)
         expected += 1
@@ -279,7 +279,7 @@ def read_records(data: bytes, header: Header, *, newest: bool) -> Iterator[Recor
 
 def split_parts(record: Record) -> Iterator[Record]:
     """A record as it is, or one for each part of it."""
-    if record.kind != FACTS:
+    if record.kind not in (FACTS, STEP):
         yield record
         return
     at = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from milepost.positions import TxnId
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
 from milepost.wire.batches import SingleMessage, join_batch
@@ -64,6 +65,8 @@ def spoiled(sequence_id: int) -> bytes:
 
 
 def frame_of(meta: pb.MessageMetadata, payload: bytes, **options: Any) -> bytes:
+    if meta.HasField("txnid_least_bits"):
+        options["txn_id"] = TxnId(meta.txnid_most_bits, meta.txnid_least_bits)
     return b"".join(send_frame(0, meta.sequence_id, meta.SerializeToString(), payload, **options))
 
 

@@ -27,6 +27,7 @@ from milepost.broker.subscription.broadcast import BroadcastGroup, MemberSubscri
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.producer import Producer
 from milepost.broker.topic.topic import Publication, Topic
+from milepost.cursor.cursor import TRANSACTIONS
 from milepost.positions.names import TopicName
 from milepost.storage.catalog.sqlite_catalog import SqliteCatalog
 from milepost.storage.engine import StorageEngine
@@ -245,7 +246,7 @@ class Stage:
 
 
 def check_subscription(subscription: Subscription) -> None:
-    cursor, log = subscription.cursor, subscription.topic.log
+    cursor, end_index = subscription.cursor, subscription.topic.visible_end
     cursor.check()
     counts = cursor.counts()
     assert min(counts) >= 0, counts
@@ -253,9 +254,9 @@ def check_subscription(subscription: Subscription) -> None:
     if isinstance(subscription, MemberSubscription) and not any(
         consumer.permits > 0 for consumer in subscription.consumers
     ):
-        assert cursor.end <= log.end_index  # it hears of the rest when it comes, or asks
+        assert cursor.end <= end_index  # it hears of the rest when it comes, or asks
     else:
-        assert cursor.end == log.end_index, (cursor.end, log.end_index)
+        assert cursor.end == end_index, (cursor.end, end_index)
     if isinstance(subscription, BroadcastGroup):
         assert subscription.position > cursor.mark_delete_index, subscription
         assert counts.inflight == 0, counts
@@ -266,7 +267,9 @@ def check_subscription(subscription: Subscription) -> None:
         inflight = cursor.inflight_of(consumer.holder).count
         assert consumer.unacked == inflight, (consumer, consumer.unacked, inflight)
         held += inflight
-    assert counts.inflight == held == subscription.unacked, (counts, held, subscription.unacked)
+    pended = cursor.inflight_count_of(TRANSACTIONS)
+    assert held == subscription.unacked, (counts, held, subscription.unacked)
+    assert counts.inflight == held + pended, (counts, held, pended)
     if subscription.dispatcher is not None:
         assert sorted(c.holder for c in subscription.dispatcher.consumers) == sorted(
             c.holder for c in subscription.consumers

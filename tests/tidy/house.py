@@ -21,6 +21,7 @@ BROKER_LAYERS = (
     "metrics",
     "limits",
     "messages",
+    "transactions",
     "dispatch",
     "subscription",
     "topic",

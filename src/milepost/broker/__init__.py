@@ -19,5 +19,6 @@ run               starts a broker: recovers its data directory and opens its por
 settings/         the settings of the broker: their names, types, defaults and meaning
 subscription/     one subscription: its cursor and consumers, its read loop, its acks on their way to disk
 topic/            one topic: publishing, producers, deduplication, and non-persistent topics
+transactions/     transactions: which are open, what belongs to each, and what their end means
 topic_loader      opens a topic: from its states in the catalog and the journal to running subscriptions
 """

@@ -31,6 +31,11 @@ from milepost.broker.monitoring.progress import sample
 from milepost.broker.operations import broadcast_members
 from milepost.broker.operations.housekeeping import Housekeeping
 from milepost.broker.operations.policy_enforcement import PolicyEnforcement
+from milepost.broker.operations.transactions import (
+    COORDINATORS,
+    Transactions,
+    is_coordinator_topic,
+)
 from milepost.broker.settings.settings import Settings
 from milepost.broker.subscription.broadcast import BROADCAST, BroadcastGroup, MemberSubscription
 from milepost.broker.subscription.documents import NewSubscription
@@ -116,6 +121,7 @@ class Broker:
         self.memory = MemoryLimit(settings, self.store, self.sessions, self.counters)
         engine.on_checkpoint = self.memory.resume_reading
         self.dynamic = DynamicSettings(self)
+        self.transactions = Transactions(self)
         self.housekeeping = Housekeeping(self)
 
     # -- life --------------------------------------------------------------------------------------
@@ -128,6 +134,7 @@ class Broker:
         await self.policies.book.load()
         await self.policies.groups.load()
         await self.dynamic.load()
+        await self.transactions.load()
         self._ticker = self._loop.call_later(TICK_S, self._tick)
         self.housekeeping.start()
 
@@ -191,6 +198,7 @@ class Broker:
             ("pressure", self.memory.end_stalled),
             ("steward", partial(self.policies.tick, self.clock.wall_ms())),
             ("rates", lambda: self.rates.tick(now, self.topics.values())),
+            ("transactions", partial(self.transactions.tick, now)),
             ("tick", partial(self._drop_idle, now)),
         ):
             self.attempt(place, work)
@@ -226,6 +234,8 @@ class Broker:
         self.directory.check_namespace(name)
         if name.partition >= 0:
             return 0
+        if is_coordinator_topic(name):
+            return COORDINATORS
         count = self.directory.partitions(name)
         if count is not None:
             return count
@@ -325,6 +335,7 @@ class Broker:
             log,
             access=ProducerAccess(row.doc.get("epoch")),
             chunk_search=chunk_search,
+            coordinator=self.transactions.coordinator,
             now_ms=self.clock.wall_ms,
             now_s=self.clock.monotonic,
             afterwards=self.round.afterwards,
@@ -355,7 +366,7 @@ class Broker:
         doc: Doc = {"properties": properties or {}}
         if broadcast is not None:
             doc[BROADCAST] = {"start": broadcast.value}
-        cursor = Cursor(topic.log.first_index, topic.log.end_index, at=index)
+        cursor = _new_cursor(topic, index)
         made = await self.create_subscriptions([NewSubscription(topic, name, cursor, doc)])
         return made[0]
 
@@ -399,7 +410,7 @@ class Broker:
         limits = SubscriptionLimits.of(self.settings, topic.policies)
         if isinstance(topic, NonPersistentTopic):
             return topic_loader.attach(self, topic.subscribe(name, limits, self.subscription_host))
-        cursor = Cursor(topic.log.first_index, topic.log.end_index, at=index)
+        cursor = _new_cursor(topic, index)
         return topic_loader.attach(
             self,
             Subscription(
@@ -452,7 +463,7 @@ class Broker:
             for part, journal in journals.items():
                 part.journal = journal
             topic.subscriptions[subscription.name] = subscription
-            subscription.extend(topic.log.end_index)
+            subscription.extend(topic.visible_end)
             raise
         for state_id in state_ids:
             self.store.forget_state(state_id)
@@ -506,3 +517,9 @@ class Broker:
 
     def perform(self, plan: ReadPlan) -> list[Entry]:
         return plan.perform(self.store.files)
+
+
+def _new_cursor(topic: Topic, index: int) -> Cursor:
+    """A cursor at an index; what open transactions keep from being visible, it begins behind."""
+    end = topic.visible_end
+    return Cursor(topic.log.first_index, end, at=min(index, end))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from milepost.broker.limits.subscription_limits import SubscriptionLimits
-from milepost.broker.operations import compaction_run
+from milepost.broker.operations import compaction_run, transactions
 from milepost.broker.subscription.broadcast import (
     BROADCAST,
     MEMBER_STATE,
@@ -45,6 +45,9 @@ async def open_states(
     dedup: tuple[StateRow, Snapshot] | None = None
     members: list[tuple[StateRow, Snapshot]] = []
     await topic.log.prepare(broker.engine)
+    for state, stored in states:
+        if state.kind == transactions.STATE:  # before the cursors: it says how far they see
+            await transactions.restore(topic, state, stored, broker.engine)
     try:
         for state, stored in states:
             if state.kind == CURSOR_STATE:
@@ -61,6 +64,8 @@ async def open_states(
             if isinstance(subscription, BroadcastGroup):
                 # An ack may have been refused by the disk, and the group's move behind it not.
                 subscription.settle()
+        if topic.transactions is not None:
+            transactions.pend_again(topic)
         if topic.policies.deduplication:
             engine = broker.engine
             state, stored = dedup or await dedup_state.begin(topic, engine)
@@ -70,6 +75,8 @@ async def open_states(
             for part in subscription.parts():
                 assert part.state_id is not None
                 broker.store.close_state(part.state_id)
+        if topic.transactions is not None:
+            broker.store.close_state(topic.transactions.state_id)
         raise
 
 
@@ -97,7 +104,7 @@ def open_cursor(
                 f"{state.kind} {state.name} of {topic.name} cannot be read: "
                 f"{type(failure).__name__}: {failure}"
             ) from failure
-    cursor.extend(max(cursor.end, topic.log.end_index))
+    cursor.extend(max(cursor.end, topic.visible_end))
     cursor.trim(topic.log.first_index)
     if made is None:
         # Most deliveries are no facts: what is not acked may have been with a consumer of the process
@@ -157,6 +164,7 @@ def open_member(
     )
     group.members[name] = member
     broker.policies.join(member)
+    member.pass_over_hidden(cursor.first)
     return member
 
 
@@ -164,6 +172,7 @@ def attach(broker: Broker, subscription: Subscription) -> Subscription:
     """It is one of its topic's from now on."""
     broker.policies.join(subscription)
     subscription.topic.subscriptions[subscription.name] = subscription
+    subscription.pass_over_hidden(subscription.cursor.first)
     return subscription
 
 

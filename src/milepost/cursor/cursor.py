@@ -68,6 +68,9 @@ from milepost.positions.spans import INDEX_MAX, Span
 # Real holders are small numbers from 0, one a consumer session, given by the broker.
 NO_HOLDER = -1
 
+# The holder of what transactions have acked that have not ended yet.
+TRANSACTIONS = 2**62
+
 
 class Cursor:
     """Ready, inflight and acked indexes of one subscription. Only its verbs change it."""
@@ -234,6 +237,39 @@ class Cursor:
         released = self._inflight.take_all(holder)
         self._return(released, count)
         return Released(released.count, {holder: released.count} if released else {})
+
+    def pend(self, ranges: Sequence[Range]) -> Acked:
+        """Anything not acked → inflight with `TRANSACTIONS`: a transaction acked it and has not ended.
+        Its commit acks it, its abort releases it, a seek forgets it. Stale indexes are ignored."""
+        count = ignored = 0
+        taken: dict[int, int] = {}
+        pended: list[Range] = []
+        for first, end in ranges:
+            if not 0 <= first < end <= self.end:
+                raise IndexNotFound(f"an ack of [{first}, {end}), the end is {self.end}")
+            ignored += self._stale.count_within(first, end)
+            took: dict[int, int] = {}
+            found = self._inflight.take_ranges([(first, end)], None, took)
+            for holder, lost in took.items():
+                taken[holder] = taken.get(holder, 0) + lost
+            for waiting in (self._ready, self._aside, self._withheld, self._delays.indexes):
+                for piece in list(waiting.within(first, end)):
+                    found.add(*piece)
+            found.discard_all(self._stale)
+            for piece in found:
+                for waiting in (self._ready, self._aside, self._withheld):
+                    waiting.discard(*piece)
+                self._delays.discard(*piece)
+                self._returned.discard(*piece)
+                self._inflight.add(*piece, TRANSACTIONS)
+                count += piece[1] - piece[0]
+                pended.append(piece)
+        taken.pop(TRANSACTIONS, None)
+        return Acked(count, ignored, taken, pended)
+
+    def pended_within(self, ranges: Sequence[Range]) -> IndexRanges:
+        """What of these is acked by a transaction that has not ended."""
+        return self._inflight.within(TRANSACTIONS, IndexRanges(ranges))
 
     def withdraw(self, indexes: IndexRanges, holder: int) -> int:
         """Inflight → ready and stale again, for stale indexes whose delivery never left; how many."""

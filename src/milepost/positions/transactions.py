@@ -6,7 +6,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
+
+from milepost.errors import InvalidInput
+
+_TEXT = re.compile(r"\(?([0-9]{1,19})[,:]([0-9]{1,19})\)?", re.ASCII)
 
 
 class TxnId(NamedTuple):
@@ -19,3 +24,11 @@ class TxnId(NamedTuple):
 
     def __str__(self) -> str:
         return f"({self.most},{self.least})"
+
+    @classmethod
+    def parse(cls, text: str) -> TxnId:
+        """From `(most,least)`, as upstream prints it, or `most:least`."""
+        found = _TEXT.fullmatch(text.replace(" ", ""))
+        if found is None or max(int(part) for part in found.groups()) >= 2**63:
+            raise InvalidInput(f"{text[:80]!r} is no transaction id; one is (0,17) or 0:17")
+        return cls(int(found[1]), int(found[2]))

@@ -31,6 +31,7 @@ from milepost.storage.journal.records import (
     FACTS,
     LEDGER_BODY,
     STATE,
+    STEP,
     Damage,
     Record,
     Scan,
@@ -258,11 +259,11 @@ class _Replay:
             self._entries(record)
         elif record.kind in (FACT, STATE):
             self._fact(record)
-        elif record.kind == FACTS:
+        elif record.kind in (FACTS, STEP):
             for kind, owner, body in decode_parts(record.body):
                 part = record._replace(kind=kind, owner=owner, body=body)
                 try:
-                    self._fact(part)
+                    self._apply(part, path)
                 except Exception as failure:
                     self._contain(part, failure)
         else:

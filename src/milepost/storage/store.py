@@ -25,7 +25,7 @@ from milepost.storage.checkpoint import Checkpoint
 from milepost.storage.files import Files
 from milepost.storage.journal.journal import FOLDER as JOURNAL_FOLDER
 from milepost.storage.journal.journal import Done, Journal
-from milepost.storage.journal.records import FACT, FACTS, STATE, Part, encode_parts
+from milepost.storage.journal.records import FACT, FACTS, STATE, STEP, Part, encode_parts
 from milepost.storage.journal.runway import AHEAD_DEFAULT, PIECE_SIZE
 from milepost.storage.ledgers.ledger import FOLDER as LEDGER_FOLDER
 from milepost.storage.ledgers.ledger import Flush, Ledger, LedgerRow, ledger_path, mileposts_path
@@ -80,11 +80,14 @@ class Store:
         # States that may hold facts which the journal refused, and the last refusal seen.
         self._unfounded: set[int] = set()
         self._refused_through = -1
-        # Facts that are to become one record, and who waits for them; None: each is its own.
+        # What is to become one record, and who waits for it; None: each part is its own.
         self._together: list[tuple[Part, Done]] | None = None
         # Ledgers that the last checkpoint could not write.
         self._held: set[int] = set()
         self._checkpointing = False
+        # The journal is being rolled for a checkpoint; and steps that wait until that is planned.
+        self._is_planning = False
+        self._after_planning: list[Callable[[], None]] = []
         self._rolled_size = 0  # what the checkpoint under way is storing
         self.checkpoints = 0
         """How many were recorded since the directory was opened."""
@@ -280,6 +283,9 @@ class Store:
     # -- what logs need (LogOwner) -----------------------------------------------------------------
 
     def submit(self, kind: int, owner: int, body: Sequence[bytes], done: Done) -> int:
+        if self._together is not None:
+            self._together.append((Part(kind, owner, b"".join(body)), done))
+            return self.journal.last_sequence + 1
         return self.journal.submit(kind, owner, body, done)
 
     @property
@@ -336,10 +342,10 @@ class Store:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """The facts given inside become one record: after a crash all of them are true, or none.
+        """What is given inside becomes one record: after a crash all of it is true, or nothing.
 
-        Nothing may suspend inside. What happened to the states has happened, also if an error ends
-        the block: so it is submitted all the same.
+        Facts of any state, and entries of any log. Nothing may suspend inside. What happened to the
+        states has happened, also if an error ends the block: so it is submitted all the same.
         """
         assert self._together is None, "one at a time"
         waiting: list[tuple[Part, Done]] = []
@@ -354,8 +360,20 @@ class Store:
                     for _, done in waiting:
                         done(error)
 
-                body = encode_parts([part for part, _ in waiting])
-                self.journal.submit(FACTS, 0, (body,), durable)
+                parts = [part for part, _ in waiting]
+                is_facts = all(part.kind in (FACT, STATE) for part in parts)
+                self.journal.submit(FACTS if is_facts else STEP, 0, (encode_parts(parts),), durable)
+
+    def when_unplanned(self, step: Callable[[], None]) -> None:
+        """Take a step whose facts change their states when they are durable, not when they are given.
+
+        A checkpoint would take a snapshot without them and count them as part of it: so while one is
+        being planned the step waits. One that was submitted before is answered before the plan.
+        """
+        if self._is_planning:
+            self._after_planning.append(step)
+        else:
+            step()
 
     def is_unfounded(self, state_id: int) -> bool:
         """May a state hold what the journal refused, in memory and nowhere else?"""
@@ -405,7 +423,7 @@ class Store:
     def begin_checkpoint(self, then: Callable[[Checkpoint | PersistenceError], None]) -> None:
         """Roll the journal; `then` gets the plan, or the reason why there is none."""
         assert not self._checkpointing
-        self._checkpointing = True
+        self._checkpointing = self._is_planning = True
         self._rolled_size = self.journal.size_submitted
 
         def rolled(error: PersistenceError | None) -> None:
@@ -415,9 +433,13 @@ class Store:
             except Exception as failure:  # a state that cannot give its snapshot, say
                 plan = PersistenceError(f"no checkpoint could be planned: {failure}")
                 plan.__cause__ = failure
+            self._is_planning = False
             if isinstance(plan, PersistenceError):
                 self._end_checkpoint(failed=True)
             then(plan)
+            steps, self._after_planning = self._after_planning, []
+            for step in steps:
+                step()
 
         cut = self.journal.roll(rolled)
 

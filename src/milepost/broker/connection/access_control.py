@@ -20,6 +20,7 @@ from milepost.broker.auth.grants import Grants
 from milepost.broker.auth.operations import Operation, Scope
 from milepost.broker.auth.roles import Identity
 from milepost.broker.auth.security import Security
+from milepost.broker.operations.transactions import is_coordinator_topic
 from milepost.errors import MilepostError, NotAuthenticated, NotAuthorized
 from milepost.positions.names import NamespaceName, TopicName
 from milepost.wire import replies
@@ -80,7 +81,10 @@ class AccessControl:
     def check_command(self, session: Session, operation: Operation, command: Message) -> None:
         """May the client ask this? `NotAuthorized` if not. The command names what it is about."""
         if self.security.authorizer.is_enabled and operation.scope is not Scope.NOTHING:
-            self.check(session.credentials.identity, operation, _target(operation, command))
+            target = _target(operation, command)
+            if operation is Operation.LOOK_UP and is_coordinator_topic(target.topic):
+                return  # every client that may open transactions asks where
+            self.check(session.credentials.identity, operation, target)
 
     def check(self, identity: Identity | None, operation: Operation, target: Target) -> None:
         try:

@@ -150,7 +150,7 @@ def start_index(
     if ledger_id < 0 or position == EARLIEST.position:
         return topic.log.first_index
     if position == LATEST.position:
-        return topic.log.end_index
+        return topic.visible_end
     try:
         first, end, flags = topic.lookup(ledger_id, entry_id)
     except NotFound:
@@ -175,8 +175,8 @@ def start_index_at(topic: Topic, time_ms: int) -> int:
 
 def index_start(topic: Topic, index: int) -> int:
     """Where to start for an index: there, or with the first chunk of the message that it is in."""
-    if not 0 <= index <= topic.log.end_index:
-        raise IndexNotFound(f"{topic.name}: index {index} is not in [0, {topic.log.end_index}]")
+    if not 0 <= index <= topic.visible_end:
+        raise IndexNotFound(f"{topic.name}: index {index} is not in [0, {topic.visible_end}]")
     return _whole(topic, max(index, topic.log.first_index))
 
 

@@ -56,7 +56,8 @@ class IndexedMessage(NamedTuple):
 
 
 async def message_at(topic: Topic, index: int, disk: Disk) -> FoundMessage:
-    """The message with this index; behind a system message the first that is none (PIP-415).
+    """The message with this index; behind a system message, or one of an aborted transaction, the
+    first that is neither (PIP-415).
 
     `EXPIRED` below the first retained index, `IndexNotFound` where there is, or will be, no message.
     """
@@ -86,14 +87,19 @@ async def id_at(topic: Topic, index: int, disk: Disk) -> pb.MessageIdData:
 
 
 def user_message_at(topic: Topic, index: int) -> FoundMessage | None:
-    """The message with this index, from one bisection: None for a system message."""
+    """The message with this index, from one bisection: None for one that is never delivered."""
     log = topic.log
     if index < 0:
         raise IndexNotFound(f"{topic.name}: {index} is no index")
     if index < log.first_index:
         return EXPIRED
+    if index >= topic.visible_end:
+        raise IndexNotFound(
+            f"{topic.name}: index {index} is not in [{log.first_index}, {topic.visible_end})"
+        )
     located = log.locate(index)
-    return None if located.flags & MARKER else _found(located, index)
+    is_system = located.flags & MARKER or topic.is_hidden(index)
+    return None if is_system else _found(located, index)
 
 
 def _found(located: Located, index: int) -> FoundMessage:
@@ -111,7 +117,9 @@ async def _next_message(topic: Topic, index: int, disk: Disk) -> Located:
 
     while entries := await disk.look(step):
         for located in entries:
-            if not located.flags & MARKER:
+            if located.span.first_index >= topic.visible_end:
+                break
+            if not located.flags & MARKER and not topic.is_hidden(located.span.first_index):
                 return located
         index = entries[-1].span.end_index
         await asyncio.sleep(0)

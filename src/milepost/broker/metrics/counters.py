@@ -51,6 +51,14 @@ class Counters:
     frames_refused: Reasons = _by_reason("Frames that were not the protocol; each cost its peer.")
     lookups: int = _count("Lookups answered, over the wire and over HTTP.")
 
+    # Transactions.
+    transactions_opened: int = _count("Transactions that clients opened.")
+    transactions_committed: int = _count("Transactions that ended with a commit.")
+    transactions_aborted: int = _count("Transactions that ended with an abort, asked for or not.")
+    transactions_timed_out: int = _count(
+        "Transactions that were aborted because their time was over."
+    )
+
     unexpected_errors: Reasons = _by_reason(
         "Errors that no code foresaw, by where they were contained: each is a bug worth reporting."
     )

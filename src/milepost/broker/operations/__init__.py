@@ -9,4 +9,5 @@ reset               resets: an operator moves a subscription, with consumers con
 retention           decides which ledgers retention lets go
 skipping            skips and expires: acks messages that no consumer has acked
 topic_lifecycle     creates, unloads, terminates, truncates, trims and deletes topics
+transactions        opens transactions, adds to them, ends them, aborts those whose time is over
 """

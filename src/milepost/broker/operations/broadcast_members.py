@@ -55,10 +55,10 @@ async def join(
     limit = broker.settings.max_consumers_per_subscription
     if limit and len(group.members) >= limit:
         raise TooManyRequests(f"group {group.name} has {limit} members already")
-    log, group_id = group.topic.log, group.state_id
+    first, end, group_id = group.topic.log.first_index, group.topic.visible_end, group.state_id
     assert group_id is not None, f"{group} is not durable"
-    at = start_of(group.start, at=group.position, first=log.first_index, end=log.end_index)
-    cursor = Cursor(log.first_index, log.end_index, at=at)
+    at = start_of(group.start, at=group.position, first=first, end=end)
+    cursor = Cursor(first, end, at=at)
     data = snapshot.encode(cursor)
     sequence = broker.store.journal.last_sequence
     doc = {"group": group.name, "member": name, "away_ms": None}

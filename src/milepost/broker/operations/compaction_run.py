@@ -66,7 +66,7 @@ async def run(broker: Broker, topic: Topic) -> None:
 
 async def _compact(broker: Broker, topic: Topic) -> int:
     """One run; returns how many messages it looked at."""
-    compactor, horizon = Compactor(topic.compacted), topic.log.end_index
+    compactor, horizon = Compactor(topic.compacted), topic.visible_end
 
     def chunk_ranges(entry: Entry) -> list[Range]:
         return topic.chunk_ranges(entry.ledger_id, entry.entry_id)
@@ -100,6 +100,7 @@ async def _entries(broker: Broker, topic: Topic, horizon: int) -> AsyncIterator[
             entry
             for entry in read
             if entry.last_index < horizon
+            and not topic.is_hidden(entry.last_index)
             and (before is None or before.next_kept(entry.span.first_index) <= entry.last_index)
         ]
         yield entries

@@ -429,7 +429,7 @@ def _check_there(
 
 def _newcomer(broker: Broker, topic: Topic, name: str) -> Subscription:
     """A subscription as it would be if it were made now; it is not registered."""
-    cursor = Cursor(topic.log.first_index, topic.log.end_index)
+    cursor = Cursor(topic.log.first_index, topic.visible_end)
     limits = SubscriptionLimits.of(broker.settings, topic.policies)
     return Subscription(
         topic,
@@ -450,7 +450,7 @@ async def _make(
     now_ms = broker.clock.wall_ms()
     news = []
     for topic, move in moves.items():
-        cursor = Cursor(topic.log.first_index, topic.log.end_index)
+        cursor = Cursor(topic.log.first_index, topic.visible_end)
         cursor.seek(_clamp(move.to, cursor))
         record = ResetRecord(
             now_ms, by, asked, move.was, move.to, cursor.epoch, move.redelivered, move.skipped

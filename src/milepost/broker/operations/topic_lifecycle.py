@@ -179,6 +179,8 @@ def _close_states(broker: Broker, topic: Topic) -> None:
             part.dispatcher = part.journal = None
             if part.state_id is not None:
                 broker.store.close_state(part.state_id)
+    if topic.transactions is not None:
+        broker.store.close_state(topic.transactions.state_id)
     if topic.dedup_state_id is not None:
         assert topic.dedup is not None
         # The checkpoint that would make their forgetting durable may fail; the topic may be open again then.
@@ -332,7 +334,8 @@ def trimmable_index(topic: Topic) -> int:
     if compacted is not None:  # what it kept lies where it always lay
         kept = compacted.kept.first
         needed.append(compacted.horizon if kept is None else kept)
-    return min(needed, default=topic.log.end_index)
+    # Messages of open transactions have not been seen by a consumer yet.
+    return min([topic.visible_end, *needed])
 
 
 def loss_of(topic: Topic, before_index: int, *, subscriptions: bool = False) -> Loss:

@@ -303,6 +303,33 @@ class Settings(SecuritySettings, PolicySettings):
         live=True,
     )
 
+    # Transactions.
+    transaction_coordinator_enabled: bool = switch(
+        True, "Let clients open transactions.", "transactionCoordinatorEnabled"
+    )
+    max_active_transactions_per_coordinator: int = count(
+        100_000,
+        0,
+        _COUNT_MAX,
+        "Transactions open at once; 0 is no limit.",
+        "maxActiveTransactionsPerCoordinator",
+        live=True,
+    )
+    transaction_timeout_max_s: float = duration(
+        24 * 3600,
+        0.001,
+        30 * 24 * 3600,
+        "The longest time-out that a transaction may have.",
+        live=True,
+    )
+    transaction_parts_max: int = count(
+        10_000,
+        1,
+        1_000_000,
+        "Topics and subscriptions of one transaction.",
+        live=True,
+    )
+
     # Schemas.
     schema_compatibility_strategy: str = choice(
         Strategy.FULL.value,

@@ -9,6 +9,7 @@ flush_round      the round: read loops that woke run first, then each session is
 held_deliveries  frames that may not go out before a fact is on disk
 host             what a subscription needs of the broker that runs it, as interfaces
 notices          what consumers are told unasked: who is active, the cursor was moved, the topic ended
+pending_acks     acks of transactions: pending until the transaction ends
 pending_seeks    seeks that are not durable yet, and the callers that wait for them
 read_loop        reads entries for a subscription, from memory or disk, and offers them to its consumers
 reset_history    the history of resets: who moved the cursor, from where to where, and who has obeyed

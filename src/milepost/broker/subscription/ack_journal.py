@@ -92,6 +92,10 @@ class AckJournal:
         """Journal a fact of another kind."""
         self._submit(facts.encode(fact), done)
 
+    def beside(self, state_id: int, fact: bytes, done: Done) -> None:
+        """Journal a fact of another state that is told of this subscription."""
+        self._journal.fact(state_id, fact, done)
+
     def _submit(self, fact: bytes, done: Done) -> None:
         def durable(error: PersistenceError | None) -> None:
             self.is_behind = error is not None

@@ -38,7 +38,11 @@ from milepost.broker.subscription.pending_seeks import PendingSeeks
 from milepost.broker.subscription.reset_history import ResetHistory
 from milepost.cursor.cursor import Cursor
 from milepost.cursor.outcomes import Acked, Delivered
-from milepost.errors import ConsumerBusy, MilepostError, StaleEpoch
+from milepost.errors import (
+    ConsumerBusy,
+    MilepostError,
+    StaleEpoch,
+)
 from milepost.positions.ranges import IndexRanges, Range, joined
 from milepost.positions.spans import Span
 from milepost.storage.ledgers.entry import CHUNK, DELAYED, MARKER, Entry
@@ -613,6 +617,10 @@ class Subscription:
         else:
             self.journal.when_durable(done)
 
+    def meant(self, ranges: Sequence[Range]) -> Sequence[Range]:
+        """What of these a client can mean: not what it has not been sent yet since a seek."""
+        return self._outbox.acked(ranges)
+
     def _ack_up_to(self, end: int, holder: int) -> Acked:
         ranges = self.gate.ack_ranges(end)
         if ranges is None or end > self.cursor.end or self.cursor.is_stale(end - 1):
@@ -622,16 +630,7 @@ class Subscription:
     def _note(self, acked: Acked) -> None:
         """Account for an ack and remember what of it must become durable."""
         subscription_counts.settled(self, acked)
-        if acked.taken:
-            for consumer in self.consumers:
-                removed = acked.taken.get(consumer.holder)
-                if removed:
-                    self.unacked -= removed
-                    consumer.unacked -= removed
-                    consumer.messages_acked += removed
-            if self.dispatcher is not None:
-                self.dispatcher.settled(acked.ranges)
-            self._unblock()
+        self.let_go(acked)
         if acked.ranges:
             if self.journal is not None:
                 self.journal.note(acked.ranges)
@@ -642,6 +641,20 @@ class Subscription:
 
     def _flush_soon(self) -> None:
         self.host.soon(self.flush_acks)
+
+    def let_go(self, acked: Acked) -> None:
+        """Consumers do not hold these messages any more."""
+        if not acked.taken:
+            return
+        for consumer in self.consumers:
+            removed = acked.taken.get(consumer.holder)
+            if removed:
+                self.unacked -= removed
+                consumer.unacked -= removed
+                consumer.messages_acked += removed
+        if self.dispatcher is not None:
+            self.dispatcher.settled(acked.ranges)
+        self._unblock()
 
     def flush_acks(self) -> None:
         """Send the acks of this turn of the loop to the journal."""
@@ -730,6 +743,7 @@ class Subscription:
         """The cursor alone; who shares it is for `seek` to see to."""
         self.flush_acks()  # acks of the old epoch stand before the seek in the journal
         fact = self.cursor.seek(min(max(index, self.cursor.first), self.cursor.end))
+        self.pass_over_hidden(self.cursor.first)
         self.samples.restart()
         if self.journal is None:
             done(None)
@@ -768,9 +782,18 @@ class Subscription:
 
     def extend(self, end_index: int) -> None:
         """New entries are visible."""
+        before = self.cursor.end
         self.cursor.extend(end_index)
+        if self.topic.transactions is not None:
+            self.pass_over_hidden(before)
         if self.consumers:
             self.read_loop.wake()
+
+    def pass_over_hidden(self, first_index: int) -> None:
+        """Messages of aborted transactions, and markers, are no part of the backlog."""
+        transactions = self.topic.transactions
+        if transactions is not None and transactions.hidden:
+            self.pass_over(list(transactions.hidden.within(first_index, self.cursor.end)))
 
     def trim(self, first_index: int) -> None:
         self._note(self.cursor.trim(first_index))

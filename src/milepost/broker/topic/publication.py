@@ -25,6 +25,7 @@ class Publication:
         "block",
         "count",
         "has_chunks",
+        "has_transactions",
         "is_answered",
         "is_whole",
         "producer",
@@ -40,6 +41,7 @@ class Publication:
         self.is_whole = False
         """Every answer is a send that is stored."""
         self.has_chunks = False
+        self.has_transactions = False
         self.block: Block | None = None
         self.count = 0
         self.size_bytes = 0

@@ -46,6 +46,7 @@ from milepost.storage.ledgers.entry import (
     DELAYED,
     LAST_CHUNK,
     MARKER,
+    TXN,
     Block,
     NewEntry,
 )
@@ -60,6 +61,9 @@ if TYPE_CHECKING:
     from milepost.broker.limits.token_bucket import Throttle
     from milepost.broker.peer import Peer
     from milepost.broker.subscription.subscription import Subscription
+    from milepost.broker.transactions.coordinator import Coordinator
+    from milepost.broker.transactions.topic_transactions import TopicTransactions
+    from milepost.positions.transactions import TxnId
     from milepost.storage.catalog.catalog import TopicRow
     from milepost.storage.ledgers.log import Log
 
@@ -80,6 +84,7 @@ class Topic:
         access: ProducerAccess[Producer],
         chunk_search: ChunkSearch,
         dedup: Dedup | None = None,
+        coordinator: Coordinator | None = None,
         now_ms: Callable[[], int],
         now_s: Callable[[], float],
         afterwards: Callable[[Callable[[], None]], None],
@@ -97,6 +102,9 @@ class Topic:
         self.dedup = dedup
         """None: duplicates are not looked for."""
         self.dedup_state_id: int | None = None
+        self.transactions: TopicTransactions | None = None
+        """What transactions have done to it; None while none ever did."""
+        self._coordinator = coordinator
         self.producers: dict[str, Producer] = {}
         self.subscriptions: dict[str, Subscription] = {}
         self.being_made: set[str] = set()
@@ -272,17 +280,25 @@ class Topic:
             publication.has_chunks = True
             index = self.log.next_index + sum(item[1] for item in items)
             flags, beside = self.chunked.tie(chunk, index, producer.name)
+        if traits.transaction is not None:
+            flags |= TXN
+            publication.has_transactions = True
+            assert self.transactions is not None, f"{self} was added to {traits.transaction}"
+            self.transactions.writes(traits.transaction)
         if traits.deliver_at_time is not None:
             flags |= DELAYED
         items.append(NewEntry(send.entry, send.count, flags, beside))
         publication.answers.append(send)
         publication.size_bytes += len(send.entry)
 
-    def _fault_of(self, send: Send) -> NotAllowed | None:
-        """What the topic's policies have against a send."""
+    def _fault_of(self, send: Send) -> MilepostError | None:
+        """What the topic's policies, or its transaction, have against a send."""
         traits, policies = send.traits, self.policies
         if traits.transaction is not None:
-            return NotAllowed("transactions are not supported")
+            try:
+                self._check_transaction(traits.transaction)
+            except MilepostError as error:
+                return error
         size_max = policies.max_message_size
         # As upstream: chunks are the broker's business, whose own maximum they obey.
         if size_max and len(send.entry) > size_max and traits.chunk is None:
@@ -299,6 +315,11 @@ class Topic:
                     f"a delay of {delay_ms} ms; {self.name} allows {delays.max_ms} at most"
                 )
         return None
+
+    def _check_transaction(self, txn_id: TxnId) -> None:
+        if self._coordinator is None:
+            raise NotAllowed(f"{self.name} takes no messages of transactions")
+        self._coordinator.check_send(txn_id, self.row.name)
 
     def _refuse_one(self, send: Send, publication: Publication, error: MilepostError) -> None:
         self.counters.publishes_refused[error_name(error)] += 1
@@ -330,8 +351,10 @@ class Topic:
             self._refuse(publication, error)
             self._answered(publication)
             return
+        if publication.has_transactions:
+            self._note_transactions(publication, block)
         if self.subscriptions:
-            end_index = self.log.end_index
+            end_index = self.visible_end
             for subscription in self.subscriptions.values():
                 if subscription.cursor.end < end_index:
                     subscription.extend(end_index)
@@ -344,6 +367,34 @@ class Topic:
         else:
             # A consumer waits for the message, while the producer is only told.
             self._afterwards(partial(self._stored, publication, block))
+
+    @property
+    def visible_end(self) -> int:
+        """Behind the last index that consumers may see: nothing from the first message of an open
+        transaction on."""
+        end_index = self.log.end_index
+        transactions = self.transactions
+        return end_index if transactions is None else transactions.visible_end(end_index)
+
+    def is_hidden(self, index: int) -> bool:
+        """Does it belong to an aborted transaction, or mark the end of one?"""
+        return self.transactions is not None and index in self.transactions.hidden
+
+    def show(self) -> None:
+        """Let subscriptions see what has become visible."""
+        end_index = self.visible_end
+        for subscription in self.subscriptions.values():
+            if subscription.cursor.end < end_index:
+                subscription.extend(end_index)
+
+    def _note_transactions(self, publication: Publication, block: Block) -> None:
+        """Know which indexes belong to which transaction, before a consumer could see them."""
+        assert self.transactions is not None
+        stored = [answer for answer in publication.answers if isinstance(answer, Send)]
+        for send, last_index in zip(stored, block.last_indexes, strict=True):
+            if send.traits.transaction is not None:
+                first = last_index - send.count + 1
+                self.transactions.wrote(send.traits.transaction, first, last_index + 1)
 
     def _stored(self, publication: Publication, block: Block) -> None:
         """Count what is durable and visible, and send its receipts."""
@@ -525,8 +576,12 @@ class Topic:
         No marker ends one, and no chunk does that leaves its message unfinished. `view`: for those who
         read compacted, what was left out is not there.
         """
-        index = self.log.end_index - 1
+        index = self.visible_end - 1
+        hidden = None if self.transactions is None else self.transactions.hidden
         while index >= self.log.first_index:
+            if hidden is not None and index in hidden:
+                index -= 1
+                continue
             if view is not None and view.next_kept(index) != index:
                 index = min(index, view.kept.end or 0) - 1
                 continue

@@ -174,7 +174,7 @@ async def get_message_id_by_time(
     begins. The earliest id for the time 0, the next id to be given if there is none."""
     index = start_index_at(topic, timestamp)
     log = topic.log
-    if index < log.end_index:
+    if index < topic.visible_end:
         position = log.locate(index).position if timestamp else EARLIEST.position
     else:
         position = _next_position(topic)

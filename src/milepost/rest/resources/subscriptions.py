@@ -136,11 +136,11 @@ async def create_subscription(
 
 def _start(topic: Topic, at: CursorPosition | str | None) -> int:
     if at is None or at == "latest":
-        return topic.log.end_index
+        return topic.visible_end
     if isinstance(at, str):
         return topic.log.first_index
     index = start_index(topic, at.ledgerId, at.entryId, batch_index=at.batchIndex)
-    return min(index + 1, topic.log.end_index) if at.is_excluded else index
+    return min(index + 1, topic.visible_end) if at.is_excluded else index
 
 
 @router.delete(SUBSCRIPTION, status_code=204)

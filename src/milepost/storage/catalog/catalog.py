@@ -25,6 +25,9 @@ TOPIC_TOMB = "topic"
 LEDGER_TOMB = "ledger"
 STATE_TOMB = "state"
 
+# In place of a topic: the state belongs to the whole broker.
+NO_TOPIC = 0
+
 
 class TopicRow(NamedTuple):
     """A log with a name. `topic_id` is its incarnation: a topic made again gets another."""

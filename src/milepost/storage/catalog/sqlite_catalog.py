@@ -24,6 +24,7 @@ from milepost.errors import (
 )
 from milepost.storage.catalog.catalog import (
     LEDGER_TOMB,
+    NO_TOPIC,
     STATE_TOMB,
     TOPIC_TOMB,
     Doc,
@@ -310,7 +311,7 @@ class SqliteCatalog:
             ).fetchone()
             if taken:
                 raise AlreadyExists(f"{kind} {name} of topic {topic_id} exists")
-            if self.topic_by_id(topic_id) is None:
+            if topic_id != NO_TOPIC and self.topic_by_id(topic_id) is None:
                 raise TopicNotFound(f"topic {topic_id} of {kind} {name} does not exist")
             made = self._db.execute(
                 "insert into states (topic_id, kind, name, doc) values (?, ?, ?, ?)",

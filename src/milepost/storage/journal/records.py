@@ -35,7 +35,8 @@ LEDGER = 2  # owner: ledger; body: topic u64, first index u64, time u64: a ledge
 FACT = 3  # owner: state; body: opaque to the storage
 STATE = 4  # owner: state; body: a snapshot, in place of all that came before
 FACTS = 5  # owner: 0; body: facts and snapshots of several states, true together or not at all
-KINDS = frozenset({ENTRIES, LEDGER, FACT, STATE, FACTS})
+STEP = 6  # the same, with entries and beginnings of ledgers among them
+KINDS = frozenset({ENTRIES, LEDGER, FACT, STATE, FACTS, STEP})
 
 _LOST = {
     ENTRIES: "entries of ledger",
@@ -43,10 +44,11 @@ _LOST = {
     FACT: "a fact of state",
     STATE: "a snapshot of state",
     FACTS: "facts of several states,",
+    STEP: "facts and entries of several owners,",
 }
 
 LEDGER_BODY = Struct("<QQQ")
-# Of each part of FACTS: FACT or STATE, the state, and how many bytes follow.
+# Of each part of FACTS and STEP: its kind and owner, and how many bytes follow.
 _PART = Struct("<HQI")
 
 BODY_SIZE_MAX = 2**30
@@ -91,7 +93,7 @@ class Scan(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What one record says of one of several states."""
+    """What one record says of one of several owners."""
 
     kind: int
     owner: int

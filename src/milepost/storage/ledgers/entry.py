@@ -39,6 +39,7 @@ BATCH = 2  # the metadata says num_messages_in_batch, be it 1
 CHUNK = 4  # one chunk of a larger message
 LAST_CHUNK = 8  # … and its last one
 DELAYED = 16  # the metadata says when it is to be delivered
+TXN = 32  # the metadata says to which transaction it belongs
 
 # A smaller payload is copied when it is decoded: that is cheaper than a view of it.
 _COPY_SIZE_MAX = 4096

@@ -16,6 +16,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from milepost.positions import TxnId, unsigned64
 from milepost.wire.frames import (
     BROKER_ENTRY_MAGIC,
     CHECKSUM_MAGIC,
@@ -275,6 +276,7 @@ def send_frame(
     num_messages: int = 1,
     highest_sequence_id: int = 0,
     is_chunk: bool = False,
+    txn_id: TxnId | None = None,
 ) -> list[bytes]:
     """SEND, as a client writes it: everything before the payload, and the payload uncopied.
 
@@ -284,6 +286,9 @@ def send_frame(
     parts = [b"\x08", encode_varint(producer_id), b"\x10", encode_varint(sequence_id)]
     if num_messages != 1:
         parts.append(b"\x18" + encode_varint(num_messages))
+    if txn_id is not None:
+        parts.append(b"\x20" + encode_varint(unsigned64(txn_id.least)))
+        parts.append(b"\x28" + encode_varint(unsigned64(txn_id.most)))
     if highest_sequence_id:
         parts.append(b"\x30" + encode_varint(highest_sequence_id))
     if is_chunk:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from milepost.broker.connection.handlers.registry import hears
 from milepost.broker.metrics.counters import error_name
-from milepost.errors import MilepostError, NotAllowed, PersistenceError
+from milepost.broker.subscription import pending_acks
+from milepost.errors import MilepostError, PersistenceError
 from milepost.storage.ledgers.not_in_memory import NotInMemory
 from milepost.wire import replies
 from milepost.wire.commands import Kind
@@ -32,8 +33,10 @@ def ack(session: Session, event: Ack) -> None:
     - A cumulative ack on Shared or Key_Shared is answered and ignored, as upstream does.
     - An ack for a consumer that is not there is dropped.
     - An id that is not there is an error for the command; its other ids are acked all the same.
-    - An ack in a transaction is `NotAllowedError`. Sets that come to more than 250,000 ranges are
-      `TooManyRequests`.
+    - An ack in a transaction (`txnid_most_bits`, `txnid_least_bits`) is pending until the transaction
+      ends. The subscription must have been added to it. A message that is acked, or pending in another
+      transaction, is `TransactionConflict`, and nothing of that ack counts.
+    - Sets that come to more than 250,000 ranges are `TooManyRequests`.
     - An ack of very many ids is obeyed in parts, with turns of other clients between them, and answered
       once.
     """
@@ -62,13 +65,21 @@ def ack(session: Session, event: Ack) -> None:
             code, text = error.wire_code, str(error)
             session.write((replies.ack_failed(event.consumer_id, request_id, code, text),))
 
+    subscription = consumer.subscription
+    obey = subscription.ack
     if event.transaction is not None:
-        # Obeyed outside of its transaction, the ack would be final.
-        done(NotAllowed("transactions are not supported"))
-        return
+        obey = pending_acks.pend
+        topic = subscription.topic
+        try:
+            session.broker.transactions.coordinator.check_ack(
+                event.transaction, topic.row.name, subscription.name
+            )
+        except MilepostError as error:
+            done(error)
+            return
     asked = event if len(event.ids) <= 1 else event._replace(ids=distinct(event.ids))
     try:
-        consumer.subscription.ack(consumer, asked, done)
+        obey(consumer, asked, done)
     except NotInMemory:
         # The session calls again with the same event, which is one ack.
         session.ack_failures = failures

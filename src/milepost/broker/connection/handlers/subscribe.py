@@ -221,7 +221,7 @@ def _initial_index(session: Session, topic: Topic, command: pb.CommandSubscribe)
         return start_index_at(topic, session.broker.clock.wall_ms() - ago_s * 1000)
     if command.initialPosition == pb.CommandSubscribe.Earliest:
         return topic.log.first_index
-    return topic.log.end_index
+    return topic.visible_end
 
 
 def _reader_start(session: Session, topic: Topic, command: pb.CommandSubscribe) -> int:

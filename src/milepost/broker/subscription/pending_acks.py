@@ -1,0 +1,129 @@
+"""Acks of transactions on one subscription: pending until the transaction ends.
+
+A pending message is with no consumer and not acked. The transaction's commit acks it, its abort makes it
+ready again, a seek forgets that it was ever pending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from milepost.broker.messages import addresses
+from milepost.broker.metrics import subscription_counts
+from milepost.cursor.cursor import TRANSACTIONS
+from milepost.errors import IndexNotFound, MilepostError, NotAllowed, TransactionConflict
+from milepost.positions.ranges import IndexRanges, Range, joined
+from milepost.positions.spans import Span
+from milepost.storage.ledgers.not_in_memory import NotInMemory
+from milepost.wire.events import Ack
+
+if TYPE_CHECKING:
+    from milepost.broker.dispatch.consumer import Consumer
+    from milepost.broker.subscription.subscription import Subscription
+    from milepost.broker.transactions.topic_transactions import PendingAcks
+    from milepost.positions.transactions import TxnId
+
+
+def pend(consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], None]) -> None:
+    """Obey an ACK of a transaction; `done` is called when it is durable that it is pending. Nothing
+    changes if one of the messages is acked, or pending in another transaction."""
+    subscription, txn_id = consumer.subscription, ack.transaction
+    topic, journal, cursor = subscription.topic, subscription.journal, subscription.cursor
+    assert txn_id is not None
+    if journal is None or subscription.state_id is None:
+        done(NotAllowed(f"subscription {subscription.name} of {topic.name} is not durable"))
+        return
+    if consumer.owes_echo is not None:
+        done(None)  # sent before it knew that the cursor was moved
+        return
+    transactions = topic.transactions
+    assert transactions is not None, f"{subscription} was added to {txn_id}"
+    try:
+        ranges = subscription.meant(_ranges(subscription, ack))
+        own = transactions.pending_of(txn_id, subscription.state_id)
+        _check_conflict(subscription, txn_id, ranges, None if own is None else own.ranges)
+    except NotInMemory:
+        raise
+    except MilepostError as error:
+        done(error)
+        return
+    pended = cursor.pend(ranges)
+    subscription.let_go(pended)
+    if not pended.ranges:
+        journal.when_durable(done)
+        return
+    fact = transactions.pend(txn_id, subscription.state_id, cursor.epoch, pended.ranges)
+    journal.beside(transactions.state_id, fact, done)
+
+
+def end(subscription: Subscription, pending: PendingAcks, *, commit: bool) -> None:
+    """The transaction has ended, durably: its acks count, or its messages are ready again."""
+    cursor, dispatcher = subscription.cursor, subscription.dispatcher
+    if pending.epoch != cursor.epoch:
+        return  # the cursor was moved meanwhile
+    ranges = list(cursor.pended_within(list(pending.ranges)))
+    if not ranges:
+        return
+    if not commit:
+        counts = dispatcher is not None and dispatcher.releases_by_id
+        cursor.release(ranges, TRANSACTIONS, count=counts)
+        subscription.rescan()
+        return
+    acked = cursor.ack(ranges, TRANSACTIONS)
+    subscription_counts.settled(subscription, acked)
+    if given_up := subscription.gate.settled(acked.ranges):
+        subscription.pass_over(joined(given_up))
+    if subscription.topic.is_terminated:
+        subscription.read_loop.wake()
+
+
+def _ranges(subscription: Subscription, ack: Ack) -> Sequence[Range]:
+    by_index = subscription.limits.batch_index_ack
+    if ack.is_cumulative:
+        return _ranges_up_to(subscription, ack, batch_index_ack=by_index)
+    ranges, failure = addresses.acked(
+        subscription.topic, ack.ids, batch_index_ack=by_index, window=ack.window
+    )
+    if failure is not None:
+        raise failure
+    return ranges
+
+
+def _ranges_up_to(
+    subscription: Subscription, ack: Ack, *, batch_index_ack: bool
+) -> Sequence[Range]:
+    """What a cumulative ack covers: everything up to it that is not acked."""
+    cursor, dispatcher = subscription.cursor, subscription.dispatcher
+    if dispatcher is None or not dispatcher.takes_cumulative or len(ack.ids) != 1:
+        return ()
+    end_index = addresses.acked_end(subscription.topic, ack.ids[0], batch_index_ack=batch_index_ack)
+    if end_index > cursor.end:
+        raise IndexNotFound(f"a cumulative ack up to {end_index}, the end is {cursor.end}")
+    if cursor.is_stale(end_index - 1):
+        return ()
+    if end_index <= cursor.mark_delete_index + 1:
+        raise TransactionConflict(f"{subscription.name}: everything below {end_index} is acked")
+    return list(cursor.backlog_ranges().within(0, end_index))
+
+
+def _check_conflict(
+    subscription: Subscription, txn_id: TxnId, ranges: Sequence[Range], own: IndexRanges | None
+) -> None:
+    """Refuse what is acked, or pending in another transaction; the same ack again is welcome."""
+    cursor = subscription.cursor
+    pended = cursor.pended_within(ranges)
+    if own is not None:
+        pended.discard_all(own)
+    if pended:
+        raise TransactionConflict(
+            f"{subscription.name} of {subscription.topic.name}: index {pended.first} is acked by "
+            f"another transaction than {txn_id}"
+        )
+    for first, end_index in ranges:
+        if end_index > cursor.end:
+            raise IndexNotFound(f"an ack of [{first}, {end_index}), the end is {cursor.end}")
+        if cursor.is_acked(Span(first, end_index - first)):
+            raise TransactionConflict(
+                f"{subscription.name} of {subscription.topic.name}: index {first} is acked already"
+            )

@@ -1,0 +1,5 @@
+"""Transactions: which are open, what belongs to each, and what their end means. Decisions, no effects.
+
+coordinator         the transactions that are open or have ended: their topics, time-outs and outcomes
+topic_transactions  what transactions have written to one topic, and acked on its subscriptions
+"""

@@ -1,0 +1,328 @@
+"""The coordinator: the transactions that are open or have ended, their topics, time-outs and outcomes.
+
+            new                 end
+    (none) ─────▶  open  ──────────────────▶  committed, aborted
+                    │   add topics,               (remembered for a while: a retried end is
+                    │   add subscriptions          answered the same way)
+                    └──────────────────────▶  aborted, when its time is over
+
+It knows no topic, file or clock: times come in, facts come out as bytes. What is added to a transaction is
+true at once and answered when the fact is durable. Its end is different: `end_fact` says what would be
+journaled, and only `ended` makes it true, when one record of the journal has it together with everything
+that the end means to topics and subscriptions.
+
+    >>> coordinator = Coordinator()
+    >>> txn, _ = coordinator.new(timeout_ms=60_000, now_ms=5, now_s=0.0, owner=None)
+    >>> txn.txn_id, coordinator.find(txn.txn_id) is txn
+    (TxnId(most=0, least=1), True)
+    >>> coordinator.ended(txn, Outcome.COMMIT); coordinator.outcome_of(TxnId(0, 1)).name
+    'COMMIT'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+
+from milepost.errors import (
+    CorruptData,
+    InvalidTransactionStatus,
+    TransactionCoordinatorNotFound,
+    TransactionNotFound,
+    UnknownFormat,
+)
+from milepost.positions.transactions import TxnId
+from milepost.positions.varints import read_varint, write_varint
+
+VERSION = 1
+# There is one coordinator: its number is the first half of every id that it gives.
+COORDINATOR_ID = 0
+# Outcomes that are remembered, so that the retried end of a transaction is answered the same way.
+ENDED_MAX = 10_000
+
+_NEW, _TOPICS, _SUBSCRIPTIONS, _END = 1, 2, 3, 4
+
+
+class Outcome(IntEnum):
+    """How a transaction ends; the numbers are upstream's."""
+
+    COMMIT = 0
+    ABORT = 1
+
+
+class Transaction:
+    """One that is open. Only the coordinator changes it."""
+
+    __slots__ = (
+        "deadline_s",
+        "decided",
+        "is_ending",
+        "opened_ms",
+        "owner",
+        "subscriptions",
+        "timeout_ms",
+        "topics",
+        "txn_id",
+    )
+
+    def __init__(
+        self, txn_id: TxnId, timeout_ms: int, opened_ms: int, deadline_s: float, owner: str | None
+    ) -> None:
+        self.txn_id = txn_id
+        self.timeout_ms = timeout_ms
+        self.opened_ms = opened_ms
+        """Of the wall clock, for people."""
+        self.deadline_s = deadline_s
+        """When it is aborted, by a clock that never goes back."""
+        self.owner = owner
+        """The role that opened it; None where clients are not asked who they are."""
+        self.topics: set[str] = set()
+        self.subscriptions: set[tuple[str, str]] = set()
+        """(topic, subscription)"""
+        self.is_ending = False
+        """Its end is on its way to the disk: nothing is added to it any more."""
+        self.decided: Outcome | None = None
+        """The end that may be on the disk, though the disk did not say so: there is no other any more."""
+
+    def all_topics(self) -> list[str]:
+        return sorted(self.topics | {topic for topic, _ in self.subscriptions})
+
+
+class Coordinator:
+    number = COORDINATOR_ID
+
+    def __init__(self) -> None:
+        self.open: dict[int, Transaction] = {}
+        """By the second half of the id, oldest first."""
+        self._next = 1
+        # By the second half of the id, oldest first.
+        self._ended: dict[int, Outcome] = {}
+
+    # -- asking ------------------------------------------------------------------------------------
+
+    def find(self, txn_id: TxnId) -> Transaction:
+        """The open transaction; or the error that says what became of it."""
+        txn = self.open.get(txn_id.least) if txn_id.most == COORDINATOR_ID else None
+        if txn is None:
+            outcome = self.outcome_of(txn_id)
+            if outcome is not None:
+                raise self.contradiction(txn_id, outcome)
+            raise TransactionNotFound(f"transaction {txn_id} is not open")
+        if txn.is_ending:
+            raise InvalidTransactionStatus(f"transaction {txn_id} is ending")
+        return txn
+
+    def check_send(self, txn_id: TxnId, topic: str) -> None:
+        """May a message of the transaction be stored in a topic?"""
+        if topic not in self.find(txn_id).topics:
+            raise InvalidTransactionStatus(
+                f"{topic} was not added to transaction {txn_id} before a message was sent"
+            )
+
+    def check_ack(self, txn_id: TxnId, topic: str, subscription: str) -> None:
+        """May the transaction ack something?"""
+        if (topic, subscription) not in self.find(txn_id).subscriptions:
+            raise InvalidTransactionStatus(
+                f"subscription {subscription} of {topic} was not added to transaction {txn_id} "
+                "before an ack was sent"
+            )
+
+    def outcome_of(self, txn_id: TxnId) -> Outcome | None:
+        """How it has ended, as far as is remembered; None if it has not, or never was."""
+        return self._ended.get(txn_id.least) if txn_id.most == COORDINATOR_ID else None
+
+    @staticmethod
+    def contradiction(txn_id: TxnId, decided: Outcome) -> InvalidTransactionStatus:
+        """The error for the other end."""
+        return InvalidTransactionStatus(f"transaction {txn_id} has ended: {_WORDS[decided]}")
+
+    @staticmethod
+    def unknown(number: int) -> TransactionCoordinatorNotFound:
+        """The error for another coordinator."""
+        return TransactionCoordinatorNotFound(
+            f"there is no transaction coordinator {number}; {COORDINATOR_ID} is the only one"
+        )
+
+    def overdue(self, now_s: float) -> list[Transaction]:
+        return [txn for txn in self.open.values() if txn.deadline_s <= now_s and not txn.is_ending]
+
+    # -- what is true at once: the fact follows ----------------------------------------------------
+
+    def new(
+        self, *, timeout_ms: int, now_ms: int, now_s: float, owner: str | None
+    ) -> tuple[Transaction, bytes]:
+        txn_id = TxnId(COORDINATOR_ID, self._next)
+        txn = self._admit(txn_id.least, timeout_ms, now_ms, now_s + timeout_ms / 1000, owner)
+        fact = _begin(_NEW, txn_id.least)
+        _write_transaction(fact, txn)
+        return txn, bytes(fact)
+
+    def add_topics(self, txn: Transaction, topics: Iterable[str]) -> bytes:
+        fact = _begin(_TOPICS, txn.txn_id.least)
+        _write_texts(fact, added := sorted(set(topics) - txn.topics))
+        txn.topics.update(added)
+        return bytes(fact)
+
+    def add_subscriptions(
+        self, txn: Transaction, subscriptions: Iterable[tuple[str, str]]
+    ) -> bytes:
+        fact = _begin(_SUBSCRIPTIONS, txn.txn_id.least)
+        added = sorted(set(subscriptions) - txn.subscriptions)
+        _write_texts(fact, [text for pair in added for text in pair])
+        txn.subscriptions.update(added)
+        return bytes(fact)
+
+    # -- what is true when its fact is durable -----------------------------------------------------
+
+    def end_fact(self, txn: Transaction, outcome: Outcome) -> bytes:
+        fact = _begin(_END, txn.txn_id.least)
+        write_varint(fact, outcome)
+        return bytes(fact)
+
+    def ended(self, txn: Transaction, outcome: Outcome) -> None:
+        self._end(txn.txn_id.least, outcome)
+
+    # -- the durable state -------------------------------------------------------------------------
+
+    def take_over(self, other: Coordinator) -> None:
+        """Know what another one knows, in place of everything."""
+        self.open, self._next, self._ended = other.open, other._next, other._ended
+
+    def snapshot(self) -> bytes:
+        out = bytearray()
+        for number in (VERSION, self._next, len(self.open)):
+            write_varint(out, number)
+        for least, txn in self.open.items():
+            write_varint(out, least)
+            _write_transaction(out, txn)
+            _write_texts(out, sorted(txn.topics))
+            _write_texts(out, [text for pair in sorted(txn.subscriptions) for text in pair])
+        write_varint(out, len(self._ended))
+        for least, outcome in self._ended.items():
+            write_varint(out, least)
+            write_varint(out, outcome)
+        return bytes(out)
+
+    @classmethod
+    def restore(cls, data: bytes, facts: Iterable[bytes], now_ms: int, now_s: float) -> Coordinator:
+        """As a snapshot and the facts behind it say. A transaction is given what was left of its time:
+        never more than all of it, should the wall clock have gone back meanwhile."""
+        coordinator, read = cls(), _Reader(data)
+        if (version := read.number()) != VERSION:
+            raise UnknownFormat(f"a coordinator of version {version}; this release knows {VERSION}")
+        following = read.number()
+        for _ in range(read.number()):
+            txn = coordinator._read_transaction(read, now_ms, now_s)
+            txn.topics.update(read.texts())
+            txn.subscriptions.update(_pairs(read.texts()))
+        for _ in range(read.number()):
+            least = read.number()
+            coordinator._ended[least] = Outcome(read.number())
+        read.end()
+        coordinator._next = max(coordinator._next, following)
+        for fact in facts:
+            coordinator._replay(fact, now_ms, now_s)
+        return coordinator
+
+    def _replay(self, fact: bytes, now_ms: int, now_s: float) -> None:
+        read = _Reader(fact)
+        kind = read.number()
+        if kind == _NEW:
+            self._read_transaction(read, now_ms, now_s)
+        elif kind in (_TOPICS, _SUBSCRIPTIONS):
+            txn, texts = self.open.get(read.number()), read.texts()
+            if txn is not None and kind == _TOPICS:
+                txn.topics.update(texts)
+            elif txn is not None:
+                txn.subscriptions.update(_pairs(texts))
+        elif kind == _END:
+            least = read.number()
+            self._end(least, Outcome(read.number()))
+        else:
+            raise UnknownFormat(f"a fact of a coordinator of unknown kind {kind}")
+        read.end()
+
+    def _read_transaction(self, read: _Reader, now_ms: int, now_s: float) -> Transaction:
+        least, timeout_ms, opened_ms, owner = (
+            read.number(),
+            read.number(),
+            read.number(),
+            read.text(),
+        )
+        left_ms = min(max(opened_ms + timeout_ms - now_ms, 0), timeout_ms)
+        return self._admit(least, timeout_ms, opened_ms, now_s + left_ms / 1000, owner or None)
+
+    def _admit(
+        self, least: int, timeout_ms: int, opened_ms: int, deadline_s: float, owner: str | None
+    ) -> Transaction:
+        txn = Transaction(TxnId(COORDINATOR_ID, least), timeout_ms, opened_ms, deadline_s, owner)
+        self.open[least] = txn
+        self._next = max(self._next, least + 1)
+        return txn
+
+    def _end(self, least: int, outcome: Outcome) -> None:
+        self.open.pop(least, None)
+        self._ended[least] = outcome
+        if len(self._ended) > ENDED_MAX:
+            del self._ended[next(iter(self._ended))]
+
+
+_WORDS = {Outcome.COMMIT: "it was committed", Outcome.ABORT: "it was aborted"}
+
+
+def _begin(kind: int, least: int) -> bytearray:
+    out = bytearray()
+    write_varint(out, kind)
+    write_varint(out, least)
+    return out
+
+
+def _write_transaction(out: bytearray, txn: Transaction) -> None:
+    write_varint(out, txn.timeout_ms)
+    write_varint(out, txn.opened_ms)
+    _write_text(out, txn.owner or "")
+
+
+def _write_texts(out: bytearray, texts: list[str]) -> None:
+    write_varint(out, len(texts))
+    for text in texts:
+        _write_text(out, text)
+
+
+def _write_text(out: bytearray, text: str) -> None:
+    data = text.encode()
+    write_varint(out, len(data))
+    out += data
+
+
+def _pairs(texts: list[str]) -> Iterator[tuple[str, str]]:
+    return zip(texts[::2], texts[1::2], strict=True)
+
+
+class _Reader:
+    """Numbers and texts, one after the other; `CorruptData` where there are none."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def number(self) -> int:
+        number, self._at = read_varint(self._data, self._at)
+        return number
+
+    def text(self) -> str:
+        size = self.number()
+        data = self._data[self._at : self._at + size]
+        if len(data) != size:
+            raise CorruptData(f"a text of {size} bytes at byte {self._at} of {len(self._data)}")
+        self._at += size
+        return data.decode()
+
+    def texts(self) -> list[str]:
+        return [self.text() for _ in range(self.number())]
+
+    def end(self) -> None:
+        if self._at != len(self._data):
+            raise CorruptData(
+                f"{len(self._data) - self._at} bytes behind the last of a coordinator"
+            )

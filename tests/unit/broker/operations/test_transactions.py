@@ -1,0 +1,472 @@
+"""Transactions on a stage: what consumers see before and after the end, restarts, conflicts, refusals."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from stage.frames import batch, chunk, message
+from stage.stage import TOPIC, Stage
+from stage.talk import (
+    SHARED,
+    ack_command,
+    error_of,
+    flow,
+    produce,
+    request,
+    subscribe,
+    text_of,
+    wire_id,
+)
+
+from milepost.positions import TxnId
+from milepost.testing.peer import Loopback
+from milepost.wire import pulsar_pb2 as pb
+
+OTHER = "persistent://public/default/other"
+COMMIT, ABORT = pb.COMMIT, pb.ABORT
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with Stage() as one:
+        yield one
+
+
+def new(stage: Stage, client: Loopback, ttl_ms: int = 60_000) -> TxnId:
+    reply = request(stage, client, pb.CommandNewTxn(txn_ttl_millis=ttl_ms))
+    assert not error_of(reply), reply
+    return TxnId(reply.txnid_most_bits, reply.txnid_least_bits)
+
+
+def add_topics(stage: Stage, client: Loopback, txn: TxnId, *topics: str) -> Any:
+    command = pb.CommandAddPartitionToTxn(
+        txnid_least_bits=txn.least, txnid_most_bits=txn.most, partitions=topics or (TOPIC,)
+    )
+    return request(stage, client, command)
+
+
+def add_subscription(
+    stage: Stage, client: Loopback, txn: TxnId, name: str = "s", topic: str = TOPIC
+) -> Any:
+    command = pb.CommandAddSubscriptionToTxn(
+        txnid_least_bits=txn.least,
+        txnid_most_bits=txn.most,
+        subscription=[pb.Subscription(topic=topic, subscription=name)],
+    )
+    return request(stage, client, command)
+
+
+def end(stage: Stage, client: Loopback, txn: TxnId, action: Any = COMMIT) -> Any:
+    command = pb.CommandEndTxn(
+        txnid_least_bits=txn.least, txnid_most_bits=txn.most, txn_action=action
+    )
+    return request(stage, client, command)
+
+
+def within(txn: TxnId) -> dict[str, int]:
+    """Fields of a message's metadata."""
+    return {"txnid_least_bits": txn.least, "txnid_most_bits": txn.most}
+
+
+def ack_in(stage: Stage, client: Loopback, txn: TxnId, *ids: Any, **fields: Any) -> Any:
+    command = ack_command(*ids, txnid_least_bits=txn.least, txnid_most_bits=txn.most, **fields)
+    return request(stage, client, command)
+
+
+def started(stage: Stage, **fields: Any) -> Loopback:
+    """A client that produces, and consumes with room for many."""
+    client = stage.client()
+    produce(stage, client)
+    subscribe(stage, client, permits=100, **fields)
+    return client
+
+
+def counts(stage: Stage, name: str = "s", topic: str = TOPIC) -> Any:
+    return stage.topic(topic).subscriptions[name].cursor.counts()
+
+
+class TestMessages:
+    def test_they_are_seen_when_the_transaction_is_committed(self, stage: Stage) -> None:
+        client = started(stage)
+        txn = new(stage, client)
+        assert not error_of(add_topics(stage, client, txn))
+        client.say(message(0, **within(txn)), batch(1, 3, **within(txn)))
+        stage.turn()
+        heard = client.take()
+        assert [type(one).__name__ for one in heard] == ["Receipt", "Receipt"]
+        topic = stage.topic()
+        assert topic.log.end_index == 4
+        assert topic.visible_end == 0
+        assert not error_of(end(stage, client, txn))
+        stage.turn()
+        assert bodies(client) == ["0", "1.0", "1.1", "1.2"]
+        assert topic.log.end_index == topic.visible_end == 5  # the marker has an index
+        assert counts(stage) == (0, 4, 0, 1)
+
+    def test_they_are_never_seen_when_it_is_aborted(self, stage: Stage) -> None:
+        client = started(stage)
+        txn = new(stage, client)
+        add_topics(stage, client, txn)
+        client.say(message(0, **within(txn)), message(1))
+        stage.turn()
+        assert bodies(client) == []  # what is behind an open transaction waits for it
+        assert not error_of(end(stage, client, txn, ABORT))
+        stage.turn()
+        assert bodies(client) == ["1"]
+        assert counts(stage) == (0, 1, 0, 2)
+        # Nor by a subscription that begins with the first message, nor behind a seek to it.
+        late = stage.client()
+        subscribe(stage, late, "late", initialPosition=pb.CommandSubscribe.Earliest, permits=10)
+        assert bodies(late) == ["1"]
+        assert counts(stage, "late") == (0, 1, 0, 2)
+        stage.seek(stage.topic().subscriptions["late"], 0)
+        assert counts(stage, "late") == (1, 0, 0, 2)
+
+    def test_two_transactions_hold_back_what_is_behind_the_first(self, stage: Stage) -> None:
+        client = started(stage)
+        one, two = new(stage, client), new(stage, client)
+        add_topics(stage, client, one)
+        add_topics(stage, client, two)
+        client.say(message(0), message(1, **within(one)), message(2, **within(two)), message(3))
+        stage.turn()
+        assert bodies(client) == ["0"]
+        end(stage, client, two)
+        stage.turn()
+        assert bodies(client) == []
+        end(stage, client, one, ABORT)
+        stage.turn()
+        assert bodies(client) == ["2", "3"]
+
+    def test_all_topics_see_it_at_once(self, stage: Stage) -> None:
+        client = started(stage)
+        stage.topic(OTHER)
+        produce(stage, client, 1, "q", topic=OTHER)
+        subscribe(stage, client, "o", consumer_id=1, topic=OTHER, permits=10)
+        txn = new(stage, client)
+        add_topics(stage, client, txn, TOPIC, OTHER)
+        client.say(message(0, **within(txn)))
+        client.publish(
+            1,
+            pb.MessageMetadata(producer_name="q", sequence_id=0, publish_time=1, **within(txn)),
+            b"other",
+            txn_id=txn,
+        )
+        stage.turn()
+        client.take()
+        stage.engine.holds_journal = True
+        command = pb.CommandEndTxn(request_id=7, txn_action=COMMIT, **_bits(txn))
+        client.say(command)
+        stage.turn()
+        assert bodies(client) == []  # durable before visible
+        stage.engine.holds_journal = False
+        stage.turn()
+        assert sorted(bodies(client)) == ["0", "other"]
+
+    def test_chunked_messages_belong_to_it_whole(self, stage: Stage) -> None:
+        client = started(stage)
+        kept, dropped = new(stage, client), new(stage, client)
+        add_topics(stage, client, kept)
+        add_topics(stage, client, dropped)
+        client.say(*[chunk(0, number, 3, **within(kept)) for number in range(3)])
+        client.say(*[chunk(1, number, 2, **within(dropped)) for number in range(2)])
+        client.say(message(2))
+        stage.turn()
+        assert bodies(client) == []
+        end(stage, client, dropped, ABORT)
+        end(stage, client, kept)
+        stage.turn()
+        assert bodies(client) == ["0/0", "0/1", "0/2", "2"]
+
+
+def _bits(txn: TxnId) -> dict[str, int]:
+    return {"txnid_least_bits": txn.least, "txnid_most_bits": txn.most}
+
+
+def bodies(client: Loopback) -> list[str]:
+    """The payloads of the messages that came, batches message by message."""
+    from milepost.wire.batches import split_batch
+    from milepost.wire.events import Delivery
+    from milepost.wire.metadata import split_entry
+
+    found: list[str] = []
+    for heard in client.take():
+        if not isinstance(heard, Delivery):
+            continue
+        entry = split_entry(heard.entry)
+        if entry.metadata.HasField("num_messages_in_batch"):
+            count = entry.metadata.num_messages_in_batch
+            found += [one.payload.decode() for one in split_batch(entry.payload, count)]
+        else:
+            found.append(entry.payload.decode())
+    return found
+
+
+class TestAcks:
+    def test_they_count_when_the_transaction_is_committed(self, stage: Stage) -> None:
+        client = started(stage, sub_type=SHARED)
+        client.say(*[message(number) for number in range(4)])
+        stage.turn()
+        client.take()
+        txn = new(stage, client)
+        assert not error_of(add_subscription(stage, client, txn))
+        assert not error_of(ack_in(stage, client, txn, wire_id(1, 0), wire_id(1, 2)))
+        assert counts(stage) == (0, 4, 0, 0)
+        # Whoever asks for everything again does not get them.
+        client.say(pb.CommandRedeliverUnacknowledgedMessages(consumer_id=0))
+        stage.turn()
+        assert bodies(client) == ["1", "3"]
+        end(stage, client, txn)
+        assert counts(stage) == (0, 2, 0, 2)
+
+    def test_an_abort_makes_the_messages_ready_again(self, stage: Stage) -> None:
+        client = started(stage, sub_type=SHARED)
+        client.say(*[message(number) for number in range(3)])
+        stage.turn()
+        client.take()
+        txn = new(stage, client)
+        add_subscription(stage, client, txn)
+        ack_in(stage, client, txn, wire_id(1, 1))
+        end(stage, client, txn, ABORT)
+        stage.turn()
+        assert bodies(client) == ["1"]
+        assert counts(stage) == (0, 3, 0, 0)
+
+    def test_single_messages_of_a_batch(self, stage: Stage) -> None:
+        client = started(stage, sub_type=SHARED)
+        client.say(batch(0, 4))
+        stage.turn()
+        client.take()
+        txn = new(stage, client)
+        add_subscription(stage, client, txn)
+        assert not error_of(ack_in(stage, client, txn, wire_id(1, 0, ack_set=[0b1010])))
+        assert counts(stage) == (0, 4, 0, 0)
+        end(stage, client, txn)
+        assert counts(stage) == (0, 2, 0, 2)
+
+    def test_a_cumulative_ack(self, stage: Stage) -> None:
+        client = started(stage)
+        client.say(*[message(number) for number in range(5)])
+        stage.turn()
+        client.take()
+        txn = new(stage, client)
+        add_subscription(stage, client, txn)
+        assert not error_of(ack_in(stage, client, txn, wire_id(1, 2), cumulative=True))
+        assert counts(stage) == (0, 5, 0, 0)
+        end(stage, client, txn)
+        assert counts(stage) == (0, 2, 0, 3)
+
+    def test_what_another_transaction_has_is_a_conflict(self, stage: Stage) -> None:
+        client = started(stage, sub_type=SHARED)
+        client.say(*[message(number) for number in range(3)])
+        stage.turn()
+        one, two = new(stage, client), new(stage, client)
+        add_subscription(stage, client, one)
+        add_subscription(stage, client, two)
+        assert not error_of(ack_in(stage, client, one, wire_id(1, 0)))
+        assert error_of(ack_in(stage, client, two, wire_id(1, 0))) == "TransactionConflict"
+        assert not error_of(ack_in(stage, client, one, wire_id(1, 0)))  # the same again is welcome
+        end(stage, client, one)
+        assert error_of(ack_in(stage, client, two, wire_id(1, 0))) == "TransactionConflict"
+        assert not error_of(ack_in(stage, client, two, wire_id(1, 1)))
+
+    def test_a_seek_forgets_what_was_acked_before_it(self, stage: Stage) -> None:
+        client = started(stage, sub_type=SHARED)
+        client.say(*[message(number) for number in range(3)])
+        stage.turn()
+        txn = new(stage, client)
+        add_subscription(stage, client, txn)
+        ack_in(stage, client, txn, wire_id(1, 1))
+        stage.seek(stage.topic().subscriptions["s"], 0)
+        end(stage, client, txn)
+        assert counts(stage).acked == 0
+
+    def test_an_ack_outside_of_the_transaction_is_final(self, stage: Stage) -> None:
+        client = started(stage, sub_type=SHARED)
+        client.say(*[message(number) for number in range(3)])
+        stage.turn()
+        txn = new(stage, client)
+        add_subscription(stage, client, txn)
+        ack_in(stage, client, txn, wire_id(1, 1))
+        request(stage, client, ack_command(wire_id(1, 1)))
+        end(stage, client, txn, ABORT)
+        assert counts(stage).acked == 1
+
+
+class TestRestarts:
+    @pytest.mark.parametrize("checkpoint", [False, True])
+    @pytest.mark.parametrize("action", [COMMIT, ABORT])
+    def test_an_open_transaction_is_open_after_a_restart(
+        self, stage: Stage, action: Any, checkpoint: bool
+    ) -> None:
+        client = started(stage, sub_type=SHARED)
+        client.say(message(0), message(1))
+        stage.turn()
+        txn = new(stage, client)
+        add_topics(stage, client, txn)
+        add_subscription(stage, client, txn)
+        ack_in(stage, client, txn, wire_id(1, 0))
+        client.say(message(2, **within(txn)), message(3))
+        stage.turn()
+        stage = stage.restarted(checkpoint=checkpoint)
+        assert stage.topic().visible_end == 2
+        client = started(stage, sub_type=SHARED)
+        assert bodies(client) == ["1"]
+        assert not error_of(end(stage, client, txn, action))
+        stage.turn()
+        if action == COMMIT:
+            assert bodies(client) == ["2", "3"]
+            assert counts(stage) == (0, 3, 0, 2)
+        else:
+            assert bodies(client) == ["0", "3"]
+            assert counts(stage) == (0, 3, 0, 2)
+        stage = stage.restarted(checkpoint=checkpoint)
+        assert sum(counts(stage)[:3]) == 3
+        client = stage.client()
+        assert not error_of(end(stage, client, txn, action))  # answered the same way
+        other = ABORT if action == COMMIT else COMMIT
+        assert error_of(end(stage, client, txn, other)) == "InvalidTxnStatus"
+
+    def test_an_end_that_the_disk_has_not_is_no_end(self, stage: Stage) -> None:
+        client = started(stage)
+        txn = new(stage, client)
+        add_topics(stage, client, txn)
+        client.say(message(0, **within(txn)))
+        stage.turn()
+        stage.engine.holds_journal = True
+        client.say(pb.CommandEndTxn(request_id=9, txn_action=COMMIT, **_bits(txn)))
+        stage.turn()
+        stage = stage.restarted()
+        assert stage.topic().visible_end == 0
+        client = started(stage)
+        assert not error_of(end(stage, client, txn, ABORT))
+        assert bodies(client) == []
+
+    def test_a_checkpoint_between_the_end_and_its_answer(self, stage: Stage) -> None:
+        """The end is in the journal and not yet true: a snapshot of that moment must not count it."""
+        client = started(stage)
+        txn = new(stage, client)
+        add_topics(stage, client, txn)
+        client.say(message(0, **within(txn)))
+        stage.turn()
+        planned: list[Any] = []
+        stage.store.begin_checkpoint(planned.append)
+        client.say(pb.CommandEndTxn(request_id=9, txn_action=COMMIT, **_bits(txn)))
+        stage.turn()
+        (plan,) = planned
+        plan.flush(stage.files)
+        plan.record(stage.store.catalog)
+        stage.store.finish_checkpoint(plan, None)
+        plan.drop_journal(stage.files)
+        stage.turn()
+        assert bodies(client) == ["0"]
+        stage = stage.restarted()
+        assert stage.topic().visible_end == 2
+
+    def test_its_time_goes_on(self, stage: Stage) -> None:
+        client = started(stage)
+        txn = new(stage, client, ttl_ms=5000)
+        add_topics(stage, client, txn)
+        client.say(message(0, **within(txn)), message(1))
+        stage.turn()
+        stage.tick(3)
+        stage = stage.restarted()
+        client = started(stage)
+        stage.tick(1)
+        assert bodies(client) == []
+        stage.tick(2)
+        assert bodies(client) == ["1"]
+        assert error_of(end(stage, client, txn)) == "InvalidTxnStatus"
+        assert not error_of(end(stage, client, txn, ABORT))
+
+
+class TestRefusals:
+    def test_a_transaction_that_never_was(self, stage: Stage) -> None:
+        client = started(stage)
+        never = TxnId(0, 77)
+        assert error_of(add_topics(stage, client, never)) == "TransactionNotFound"
+        assert error_of(add_subscription(stage, client, never)) == "TransactionNotFound"
+        assert error_of(end(stage, client, never)) == "TransactionNotFound"
+        assert error_of(ack_in(stage, client, never, wire_id(1, 0))) == "TransactionNotFound"
+        assert "(0,77)" in text_of(end(stage, client, never))
+        assert error_of(end(stage, client, TxnId(3, 1))) == "TransactionCoordinatorNotFound"
+        client.say(message(0, **within(never)), message(1))
+        stage.turn()
+        kinds = [type(one).__name__ for one in client.take()]
+        assert kinds == ["CommandSendError", "Receipt", "Delivery"]
+
+    def test_what_was_not_added(self, stage: Stage) -> None:
+        client = started(stage)
+        txn = new(stage, client)
+        client.say(message(0))
+        stage.turn()
+        client.take()
+        assert error_of(ack_in(stage, client, txn, wire_id(1, 0))) == "InvalidTxnStatus"
+        client.say(message(1, **within(txn)))
+        stage.turn()
+        assert [type(one).__name__ for one in client.take()] == ["CommandSendError"]
+        assert error_of(add_topics(stage, client, txn, OTHER)) == "TopicNotFound"
+        assert error_of(add_subscription(stage, client, txn, "none")) == "SubscriptionNotFound"
+        assert not error_of(end(stage, client, txn))
+
+    def test_what_comes_after_the_end(self, stage: Stage) -> None:
+        client = started(stage)
+        txn = new(stage, client)
+        add_topics(stage, client, txn)
+        end(stage, client, txn)
+        assert error_of(add_topics(stage, client, txn)) == "InvalidTxnStatus"
+        assert error_of(end(stage, client, txn, ABORT)) == "InvalidTxnStatus"
+        assert not error_of(end(stage, client, txn))
+        client.say(message(0, **within(txn)))
+        stage.turn()
+        assert [type(one).__name__ for one in client.take()] == ["CommandSendError"]
+
+    @pytest.mark.parametrize("ttl_ms", [0, 2**63, 25 * 3600 * 1000])
+    def test_a_time_out_out_of_range(self, stage: Stage, ttl_ms: int) -> None:
+        reply = request(stage, stage.client(), pb.CommandNewTxn(txn_ttl_millis=ttl_ms))
+        assert error_of(reply) == "NotAllowedError"
+
+    def test_too_many_at_once(self) -> None:
+        with Stage(max_active_transactions_per_coordinator=2) as stage:
+            client = stage.client()
+            one = new(stage, client)
+            new(stage, client)
+            reply = request(stage, client, pb.CommandNewTxn(txn_ttl_millis=1000))
+            assert error_of(reply) == "TooManyRequests"
+            end(stage, client, one)
+            new(stage, client)
+
+    def test_switched_off(self) -> None:
+        with Stage(transaction_coordinator_enabled=False) as stage:
+            client = stage.client()
+            reply = request(stage, client, pb.CommandTcClientConnectRequest(tc_id=0))
+            assert error_of(reply) == "NotAllowedError"
+            reply = request(stage, client, pb.CommandNewTxn(txn_ttl_millis=1000))
+            assert error_of(reply) == "NotAllowedError"
+
+    def test_a_refused_disk_changes_nothing(self, stage: Stage) -> None:
+        client = started(stage)
+        txn = new(stage, client)
+        add_topics(stage, client, txn)
+        client.say(message(0, **within(txn)))
+        stage.turn()
+        client.take()
+        stage.files.faults.fail("sync", 1, error=errno.ENOSPC)
+        assert error_of(end(stage, client, txn)) == "PersistenceError"
+        assert bodies(client) == []
+        assert not error_of(end(stage, client, txn, ABORT))
+        assert bodies(client) == []
+
+
+def test_the_coordinator_is_found(stage: Stage) -> None:
+    client = stage.client()
+    name = "persistent://pulsar/system/transaction_coordinator_assign"
+    reply = request(stage, client, pb.CommandPartitionedTopicMetadata(topic=name))
+    assert reply.partitions == 1
+    reply = request(stage, client, pb.CommandTcClientConnectRequest(tc_id=0))
+    assert not error_of(reply)
+    reply = request(stage, client, pb.CommandTcClientConnectRequest(tc_id=1))
+    assert error_of(reply) == "TransactionCoordinatorNotFound"
+    flow(stage, client, 1)
