@@ -619,7 +619,7 @@ class Subscription:
 
     def meant(self, ranges: Sequence[Range]) -> Sequence[Range]:
         """What of these a client can mean: not what it has not been sent yet since a seek."""
-        return self._outbox.acked(ranges)
+        return self._held.acked(ranges)
 
     def _ack_up_to(self, end: int, holder: int) -> Acked:
         ranges = self.gate.ack_ranges(end)
