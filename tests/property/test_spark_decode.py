@@ -5,15 +5,25 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stage.made import batch, entry, single
 
-from milepost.errors import MilepostError
+from milepost.client.connection.endpoint import Endpoint
+from milepost.errors import CorruptData, MilepostError
+from milepost.spark.reading import blocks
+from milepost.spark.reading.compiled_bytes import crc32c_by_table, crc32c_of
 from milepost.spark.reading.decode import Decoder
-from milepost.spark.reading.entries import RawEntry, entry_rows
+from milepost.spark.reading.deliveries import TaskLink
+from milepost.spark.reading.entries import RawEntry, entry_rows, last_index, read_entry
 from milepost.spark.values.columns import COLUMNS, to_batch
+from milepost.storage.ledgers.entry import Block, NewEntry
+from milepost.wire import Delivery
+from milepost.wire.frames import crc32c
+from milepost.wire.metadata import split_broker_entry
 
 TOPIC = "persistent://public/default/t-partition-2"
 U64 = st.integers(0, 2**63 - 1)
@@ -120,3 +130,79 @@ def test_damage_is_seen_by_both_or_by_neither(
     except MilepostError:
         raise AssertionError("the plain reader takes it") from None
     assert found.equals(expected)
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> tuple[list[RawEntry], Delivery]:
+    """Entries as single frames bring them, and the same as the log has them."""
+    first_id, end = draw(st.integers(0, 2**40)), draw(st.integers(0, 2**40))
+    raw: list[RawEntry] = []
+    items: list[NewEntry] = []
+    first = end
+    for number in range(draw(st.integers(1, 6))):
+        one = draw(entries(end))._replace(ledger_id=7, entry_id=first_id + number)
+        last = last_index(read_entry(one), one)
+        raw.append(one)
+        items.append(NewEntry(one.data[split_broker_entry(one.data)[1] :], last - end + 1))
+        end = last + 1
+    data = Block.encode(7, first_id, first, 1_700_000_000_000, items).data
+    return raw, Delivery(1, 7, first_id, -1, 0, (), -1, data, len(raw))
+
+
+def stored(delivery: Delivery) -> blocks.Block:
+    with TaskLink(Endpoint(url="pulsar://localhost:6650")) as link:
+        return link.read_stored(delivery)
+
+
+@settings(max_examples=200)
+@given(
+    runs(),
+    st.integers(0, 60),
+    st.just(COLUMNS) | st.lists(st.sampled_from(COLUMNS), min_size=1, unique=True).map(tuple),
+    st.integers(0, 6),
+)
+def test_entries_as_they_are_stored_are_the_same_rows(
+    made: tuple[list[RawEntry], Delivery], count: int, columns: tuple[str, ...], cut: int
+) -> None:
+    """Also where both kinds are decoded together."""
+    raw, delivery = made
+    block = stored(delivery)
+    first = int(block.last_indexes()[0])
+    found = list(block)
+    assert [one[:2] for one in found] == [one[:2] for one in raw]
+    assert plain(found, first, first + count, COLUMNS).equals(
+        plain(raw, first, first + count, COLUMNS)
+    )
+    decoder = Decoder(TOPIC, columns)
+    parts = [blocks.Block.of(raw[:cut]), block.part(cut, len(block))]
+    batches = decoder.block_batches([one for one in parts if len(one)], first, first + count)
+    table = pa.Table.from_batches(list(batches), decoder.schema)
+    assert table.equals(compiled(raw, first, first + count, columns))
+
+
+@settings(max_examples=300)
+@given(runs(), st.integers(0, 2**20), st.integers(1, 255), st.integers(0, 3), st.integers(0, 3))
+def test_a_stored_run_with_any_damage_is_refused(
+    made: tuple[list[RawEntry], Delivery], place: int, change: int, short: int, more: int
+) -> None:
+    _, delivery = made
+    data = bytearray(delivery.entry)
+    data[place % len(data)] ^= change
+    for damaged in (
+        delivery._replace(entry=bytes(data)),
+        delivery._replace(entry=delivery.entry[: -1 - short]),
+        delivery._replace(entry=delivery.entry + bytes(1 + more)),
+        delivery._replace(stored_entries=delivery.stored_entries + 1 + more),
+        delivery._replace(entry_id=delivery.entry_id + 1),
+        delivery._replace(ledger_id=8),
+    ):
+        with pytest.raises(CorruptData, match=r"came damaged|entries in"):
+            stored(damaged)
+
+
+@given(st.binary(max_size=300), st.integers(0, 20), st.integers(0, 20))
+def test_checksums_are_those_of_the_library(data: bytes, before: int, behind: int) -> None:
+    """By the machine's own instruction, if it has one, and by a table."""
+    whole = np.frombuffer(bytes(before) + data + bytes(behind), np.uint8)
+    for function in (crc32c_of, crc32c_by_table):
+        assert function(whole, before, before + len(data)) == crc32c(data)

@@ -188,6 +188,7 @@ class Stage:
         epoch: int = NO_EPOCH,
         key_ranges: list[tuple[int, int]] | None = None,
         peer: RecordingPeer | None = None,
+        takes_runs: bool = False,
     ) -> Consumer:
         consumer = Consumer(
             self.broker.next_holder(),
@@ -199,6 +200,7 @@ class Stage:
             priority=priority,
             epoch=epoch,
             key_ranges=key_ranges,
+            takes_runs=takes_runs,
         )
         subscription.add_consumer(consumer, sub_type, sticky=key_ranges is not None)
         if permits:

@@ -155,6 +155,9 @@ class Delivery(NamedTuple):
     """-1: none was given, and the message passes every epoch filter."""
     entry: bytes
     """Broker entry metadata (if any), checksum, metadata, payload: see metadata.split_entry."""
+    stored_entries: int = 0
+    """So many entries as the log has them are in `entry`, and the ids are those of the first; 0 for a
+    message as every client reads it. Only consumers that asked for runs get any."""
 
 
 class Command(NamedTuple):

@@ -16,6 +16,10 @@ from milepost.wire import pulsar_pb2 as pb
 # Of a consumer. Milepost delivers chunks of whole messages only, in the order of those. A reader of a part of
 # a topic must see every chunk where it lies; Apache Pulsar always does that.
 EVERY_CHUNK: Final = "milepost.every-chunk"
+# Of an Exclusive or Failover consumer. Consecutive entries may come in one MESSAGE, as the log has them
+# (`CommandMessage.stored_entries`, docs/format.md), so that neither side does anything for each of them but
+# what the consumer does. A broker whose entries have another format must ignore it.
+STORED_ENTRIES: Final = "milepost.stored-entries"
 # Of a producer. Refuse it where the topic does not deduplicate, before it can send anything.
 NEEDS_DEDUPLICATION: Final = "milepost.needs-deduplication"
 

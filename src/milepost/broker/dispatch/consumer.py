@@ -56,6 +56,7 @@ class Consumer:
         "rates",
         "reads_any",
         "subscription",
+        "takes_runs",
         "unacked",
     )
 
@@ -74,6 +75,7 @@ class Consumer:
         key_ranges: list[tuple[int, int]] | None = None,
         connected_since_ms: int = 0,
         reads_any: bool = False,
+        takes_runs: bool = False,
     ) -> None:
         self.holder = holder
         """Its number in the cursor: what is inflight with it."""
@@ -91,6 +93,8 @@ class Consumer:
         """When it last gave permits; 0 before the first."""
         self.reads_any = reads_any
         """It takes whatever schema the topic has (AUTO_CONSUME)."""
+        self.takes_runs = takes_runs
+        """It reads entries as they are stored, many in one frame."""
         self.encoder = MessageEncoder(consumer_id, partition)
         self.permits = 0
         """Messages it has room for. May be below zero: entries are indivisible."""

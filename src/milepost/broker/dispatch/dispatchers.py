@@ -81,6 +81,11 @@ class Dispatcher:
     def choose(self, entry: Entry) -> Consumer | None:
         raise NotImplementedError
 
+    def run_consumer(self) -> Consumer | None:
+        """The consumer that entries may go to as they are stored, many in one frame; None: they must be
+        looked at one by one."""
+        return None
+
     def pass_over(self, entry: Entry) -> bool:
         """No consumer was chosen for the entry: note what it waits for. False: later entries wait too."""
         return False
@@ -139,6 +144,14 @@ class SingleActive(Dispatcher):
     def choose(self, entry: Entry) -> Consumer | None:
         active = self.active
         return active if active is not None and active.can_take else None
+
+    def run_consumer(self) -> Consumer | None:
+        active, subscription = self.active, self.subscription
+        if active is None or not (active.takes_runs and active.can_take):
+            return None
+        if subscription.reads_compacted or subscription.handovers:
+            return None
+        return active if subscription.shows_index(active) else None
 
     def shown_count(self, redelivery_count: int) -> int:
         return 0  # as upstream: redeliveries are counted on Shared and Key_Shared only

@@ -1,6 +1,7 @@
 """Entries to MESSAGE frames: one by one, or in runs.
 
-Most go out in runs, one step of the cursor for all of them.
+Most go out in runs, one step of the cursor for all of them. A consumer that asked for it gets a run as one
+frame, as the log has it, and nothing is done for each entry.
 
 A run is consecutive entries that are nothing special: every message of them ready, all released equally
 often (mostly never), no chunk or marker among them. Anything else goes out alone, with what the client has
@@ -14,11 +15,16 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Final
 
-from milepost.broker.dispatch.consumer import Consumer
+from milepost.broker.dispatch.consumer import NO_EPOCH, Consumer
 from milepost.broker.peer import Buffer
 from milepost.cursor.cursor import Cursor
+from milepost.positions import unsigned64
 from milepost.positions.ackset import AckSet
 from milepost.storage.ledgers.entry import CHUNK, DELAYED, MARKER, Entry
+from milepost.storage.ledgers.stored_run import StoredRun
+from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.commands import encode_command
+from milepost.wire.frames import entry_frame as command_with_entry
 from milepost.wire.metadata import encode_broker_entry
 
 # Entries that are never part of a run: a marker goes to no consumer, a chunk has a consumer of its own, and
@@ -66,6 +72,23 @@ def run_frames(
         redelivery_count,
         shows_index=shows_index,
     )
+
+
+def stored_run_frame(consumer: Consumer, run: StoredRun, data: bytes) -> list[Buffer]:
+    """Entries as they are stored, for a consumer that asked for them, uncopied."""
+    message_id = pb.MessageIdData(
+        ledgerId=run.ledger.ledger_id,
+        entryId=run.first_entry_id,
+        partition=consumer.subscription.topic.name.partition,
+    )
+    command = pb.CommandMessage(
+        consumer_id=unsigned64(consumer.consumer_id),
+        message_id=message_id,
+        stored_entries=run.entries,
+    )
+    if consumer.epoch != NO_EPOCH:
+        command.consumer_epoch = consumer.epoch
+    return [command_with_entry(encode_command(command), len(data)), data]
 
 
 def entry_frame(

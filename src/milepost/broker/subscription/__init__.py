@@ -14,5 +14,6 @@ pending_seeks    seeks that are not durable yet, and the callers that wait for t
 read_loop        reads entries for a subscription, from memory or disk, and offers them to its consumers
 reset_history    the history of resets: who moved the cursor, from where to where, and who has obeyed
 shared_reads     shares what one subscription read with others that read the same entries
+stored_runs      gives entries to a consumer as they are stored, many in one frame
 subscription     acks, seeks, redeliveries and deliveries of one subscription, on its cursor
 """

@@ -16,7 +16,7 @@ from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from milepost.broker.limits.time_slices import REST_S
-from milepost.broker.subscription import notices
+from milepost.broker.subscription import notices, stored_runs
 from milepost.broker.subscription.flush_round import FlushRound
 from milepost.broker.subscription.shared_reads import UNREADABLE, SharedReads
 from milepost.broker.subscription.subscription import Subscription
@@ -26,12 +26,15 @@ from milepost.storage.ledgers.entry import Entry
 from milepost.storage.ledgers.ledger import ReadPlan
 from milepost.storage.ledgers.not_in_memory import NotInMemory
 from milepost.storage.ledgers.paging import LoopDisk
+from milepost.storage.ledgers.stored_run import RunLimits, StoredRun
 
 logger = logging.getLogger(__name__)
 
 # After so many reads, or entries, in one go others have their turn.
 TURNS_MAX = 4
 ENTRIES_MAX = 1000
+# Of entries that are sent as they are stored, which costs next to nothing for each.
+RUN_LIMITS = RunLimits(entries_max=8192, size_max=512 * 1024)
 
 
 class Reading(Protocol):
@@ -63,6 +66,8 @@ class ReadLoop:
         self._is_reading = False
         # What was offered last and no consumer could take: offered again when something changes.
         self._in_vain: Range | None = None
+        # Below this index entries are read one by one, though the consumer takes runs.
+        self._runs_from = 0
         self._timer: asyncio.TimerHandle | None = None
         self._is_resting = False
 
@@ -105,6 +110,12 @@ class ReadLoop:
                     notices.tell_end(subscription)
                 return
             index, end_index = demand
+            assert subscription.dispatcher is not None, "it has a demand"
+            if subscription.dispatcher.run_consumer() and index >= self._runs_from:
+                if (is_sent := self._offer_run(demand)) is None:
+                    return
+                if is_sent:
+                    break
             log, reading = subscription.topic.log, self._reading
             entries_max, size_max = reading.read_entries_max, reading.read_size_max
             entries = reading.reads.find(log, index, end_index)
@@ -140,6 +151,43 @@ class ReadLoop:
             if is_enough or offered_count >= ENTRIES_MAX:
                 break
         self._go_on()
+
+    def _offer_run(self, demand: Range) -> bool | None:
+        """Send entries as they are stored. None: a file is being read for that, and the feed goes on
+        behind it; False: there are none that could be sent so."""
+        subscription, reading = self._subscription, self._reading
+        log, epoch = subscription.topic.log, subscription.cursor.epoch
+        try:
+            with reading.engine.loop_files.strictly():
+                run = log.plan_run(*demand, RUN_LIMITS)
+        except NotInMemory as missing:
+            self._is_reading = True
+            reading.spawn(self._bring(missing, demand[0]))
+            return None
+        except UNREADABLE:
+            return False  # the read of single entries meets it again, and says what is wrong
+        if run is None:
+            return False
+        if run.data is not None:
+            return stored_runs.offer(subscription, run, run.data, epoch)
+        self._is_reading = True
+        reading.spawn(self._read_run(run, epoch))
+        return None
+
+    async def _read_run(self, run: StoredRun, epoch: int) -> None:
+        is_sent = False
+        try:
+            data = await self._reading.engine.perform(run.perform)
+        except UNREADABLE:
+            pass  # the read of single entries meets it again, and says what is wrong
+        else:
+            is_sent = stored_runs.offer(self._subscription, run, data, epoch)
+        finally:
+            if not is_sent:
+                # One by one, which passes damage over and knows what was released before.
+                self._runs_from = run.end_index
+            self._is_reading = False
+            self._go_on()
 
     async def _read(self, plan: ReadPlan, epoch: int, demand: Range) -> None:
         try:

@@ -383,11 +383,12 @@ class Subscription:
             consumer,
             run,
             self.dispatcher.shown_count(redelivery_count),
-            shows_index=self._shows_index(consumer),
+            shows_index=self.shows_index(consumer),
         )
         if redelivery_count:
             subscription_counts.redelivered(consumer, went.count)
-        self._delivered(consumer, went, frames, run)
+        size = sum([len(entry.payload) for entry in run])
+        self.delivered(consumer, went, frames, len(run), size)
 
     def _deliver_one(self, consumer: Consumer, entry: Entry) -> None:
         """Send what of an entry is ready, if anything is."""
@@ -404,12 +405,12 @@ class Subscription:
             entry,
             shown,
             self.dispatcher.shown_count(redelivery_count),
-            shows_index=self._shows_index(consumer),
+            shows_index=self.shows_index(consumer),
         )
         if redelivery_count:
             subscription_counts.redelivered(consumer, went.count)
         self.dispatcher.delivered(consumer, entry, went.ranges)
-        self._delivered(consumer, went, frames, (entry,))
+        self.delivered(consumer, went, frames, 1, len(entry.payload))
 
     def _begin(self, consumer: Consumer, message: ChunkedMessage, last: Entry) -> None:
         """Make a consumer the owner of a whole chunked message, of which `last` is the last chunk."""
@@ -460,7 +461,7 @@ class Subscription:
             entry,
             None,
             self.dispatcher.shown_count(redelivery_count),
-            shows_index=self._shows_index(consumer),
+            shows_index=self.shows_index(consumer),
         )
         if redelivery_count:
             subscription_counts.redelivered(consumer, 1)
@@ -471,11 +472,11 @@ class Subscription:
         if handover.is_done:
             self.rescan()  # it may have what it was passed over for
 
-    def _shows_index(self, consumer: Consumer) -> bool:
+    def shows_index(self, consumer: Consumer) -> bool:
         return consumer.peer.wants_broker_entry and self.limits.expose_broker_entry
 
-    def _delivered(
-        self, consumer: Consumer, went: Delivered, buffers: list[Buffer], run: Sequence[Entry]
+    def delivered(
+        self, consumer: Consumer, went: Delivered, buffers: list[Buffer], entries: int, size: int
     ) -> None:
         """Account for a delivery and let its frames out."""
         # Permits are debited by what the client will really see (PIP-54).
@@ -483,8 +484,7 @@ class Subscription:
         consumer.unacked += went.count
         self.unacked += went.count
         self._block(consumer)
-        size = sum([len(entry.payload) for entry in run])
-        self._count_sent(consumer, went.count, size, len(run))
+        self._count_sent(consumer, went.count, size, entries)
         self._held.send(consumer, buffers, went, went.count)
 
     def _count_sent(self, consumer: Consumer, messages: int, size: int, entries: int) -> None:

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from milepost.cursor.outcomes import Delivered
     from milepost.errors import MilepostError
     from milepost.storage.files import Files
-    from milepost.storage.ledgers.entry import Entry
     from milepost.storage.ledgers.ledger import Ledger
     from milepost.wire.events import Ack, WireId
 
@@ -159,10 +158,10 @@ class NonPersistentTopic(Topic):
 class NonPersistentSubscription(Subscription):
     """A subscription that waits for no acks: what was sent is done."""
 
-    def _delivered(
-        self, consumer: Consumer, went: Delivered, buffers: list[Buffer], run: Sequence[Entry]
+    def delivered(
+        self, consumer: Consumer, went: Delivered, buffers: list[Buffer], entries: int, size: int
     ) -> None:
-        super()._delivered(consumer, went, buffers, run)
+        super().delivered(consumer, went, buffers, entries, size)
         self._note(self.cursor.ack(went.ranges, consumer.holder))
 
     def _took(self, consumer: Consumer, went: Delivered) -> None:

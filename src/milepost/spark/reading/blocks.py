@@ -18,20 +18,32 @@ import numpy as np
 from milepost.spark.reading import scan
 from milepost.spark.reading.entries import RawEntry, last_index, read_entry
 from milepost.wire import Buffer
+from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.frames import BROKER_ENTRY_MAGIC
 
 
 class Block:
-    __slots__ = ("begins", "data", "ends", "entry_ids", "ledger_ids")
+    __slots__ = ("_lasts", "begins", "data", "ends", "entry_ids", "ledger_ids", "stored")
 
     def __init__(
-        self, data: Buffer, ledger_ids: Any, entry_ids: Any, begins: Any, ends: Any
+        self,
+        data: Buffer,
+        ledger_ids: Any,
+        entry_ids: Any,
+        begins: Any,
+        ends: Any,
+        stored: Any = None,
     ) -> None:
-        """Entry n is `data[begins[n]:ends[n]]`; the arrays are of 64-bit numbers."""
+        """Entry n is `data[begins[n]:ends[n]]`; the arrays are of 64-bit numbers. `stored[n]` is the
+        index of its last message where the entry is as the log has it, without the index in front of it;
+        -1 where that stands there. None: it stands in front of all."""
         self.data = data
         self.ledger_ids = ledger_ids
         self.entry_ids = entry_ids
         self.begins = begins
         self.ends = ends
+        self.stored = np.full(len(begins), -1, np.int64) if stored is None else stored
+        self._lasts: Any = None
 
     @classmethod
     def of(cls, entries: Sequence[RawEntry]) -> Block:
@@ -49,11 +61,10 @@ class Block:
         return len(self.begins)
 
     def __getitem__(self, number: int) -> RawEntry:
-        return RawEntry(
-            int(self.ledger_ids[number]),
-            int(self.entry_ids[number]),
-            bytes(self.data[self.begins[number] : self.ends[number]]),
-        )
+        data = bytes(self.data[self.begins[number] : self.ends[number]])
+        if (index := int(self.stored[number])) >= 0:
+            data = _in_front(index) + data
+        return RawEntry(int(self.ledger_ids[number]), int(self.entry_ids[number]), data)
 
     def __iter__(self) -> Iterator[RawEntry]:
         return map(self.__getitem__, range(len(self)))
@@ -66,23 +77,41 @@ class Block:
     def part(self, first: int, end: int) -> Block:
         """Some of its entries, in the same bytes."""
         wanted = slice(first, end)
-        return Block(
+        part = Block(
             self.data,
             self.ledger_ids[wanted],
             self.entry_ids[wanted],
             self.begins[wanted],
             self.ends[wanted],
+            self.stored[wanted],
         )
+        if self._lasts is not None:
+            part._lasts = self._lasts[wanted]
+        return part
 
     def last_indexes(self) -> Any:
         """The index of the last message of each entry, which grows from entry to entry."""
+        if self._lasts is None:
+            self._lasts = self._find_lasts()
+        return self._lasts
+
+    def _find_lasts(self) -> Any:
+        if len(self) and (self.stored >= 0).all():
+            return self.stored
         found = np.empty(len(self), np.int64)
         scan.scan_last_indexes(np.frombuffer(self.data, np.uint8), self.begins, self.ends, found)
+        found = np.where(self.stored >= 0, self.stored, found)
         # What is not as brokers write it takes the long way, which says what is wrong.
         for number in np.flatnonzero(found < 0).tolist():
             entry = self[number]
             found[number] = last_index(read_entry(entry), entry)
         return found
+
+
+def _in_front(index: int) -> bytes:
+    """The index as a broker writes it in front of an entry."""
+    block = pb.BrokerEntryMetadata(index=index).SerializeToString()
+    return BROKER_ENTRY_MAGIC.to_bytes(2, "big") + len(block).to_bytes(4, "big") + block
 
 
 def joined(blocks: Sequence[RawEntry | Block]) -> list[Block]:

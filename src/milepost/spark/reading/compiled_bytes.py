@@ -7,11 +7,14 @@ target has room: the caller has counted.
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
+import llvmlite.binding as llvm
 import numba
 import numpy as np
+from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
@@ -111,6 +114,107 @@ def copy(typing, source, at, size, target, to):
 
     whole = types.int64
     return types.void(source, whole, whole, target, whole), generate
+
+
+def checksum_table():
+    """CRC-32C of one byte, followed by none to seven zeros: eight bytes are looked up at once."""
+    table = np.zeros((8, 256), np.uint32)
+    for byte in range(256):
+        crc = byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+        table[0, byte] = crc
+    for row in range(1, 8):
+        before = table[row - 1]
+        table[row] = table[0][before & 255] ^ (before >> 8)
+    return table
+
+
+_TABLE: Final = checksum_table()
+
+
+@compiled
+def crc32c_by_table(data, at, end):
+    """CRC-32C of `data[at:end]`, on every machine."""
+    crc = np.uint32(0xFFFFFFFF)
+    while end - at >= 8:
+        low = crc ^ (
+            np.uint32(data[at])
+            | np.uint32(data[at + 1]) << np.uint32(8)
+            | np.uint32(data[at + 2]) << np.uint32(16)
+            | np.uint32(data[at + 3]) << np.uint32(24)
+        )
+        crc = (
+            _TABLE[7, low & np.uint32(255)]
+            ^ _TABLE[6, (low >> np.uint32(8)) & np.uint32(255)]
+            ^ _TABLE[5, (low >> np.uint32(16)) & np.uint32(255)]
+            ^ _TABLE[4, low >> np.uint32(24)]
+            ^ _TABLE[3, data[at + 4]]
+            ^ _TABLE[2, data[at + 5]]
+            ^ _TABLE[1, data[at + 6]]
+            ^ _TABLE[0, data[at + 7]]
+        )
+        at += 8
+    while at < end:
+        crc = _TABLE[0, (crc ^ np.uint32(data[at])) & np.uint32(255)] ^ (crc >> np.uint32(8))
+        at += 1
+    return crc ^ np.uint32(0xFFFFFFFF)
+
+
+HAS_CRC32C: Final = platform.machine() in ("x86_64", "AMD64") and bool(
+    llvm.get_host_cpu_features().get("sse4.2")
+)
+"""Whether the machine has an instruction for CRC-32C. What was compiled for such a machine is kept apart
+from what was compiled for others: the cache knows the features of the machine."""
+
+
+@intrinsic
+def _fold_eight(typing, crc, data, at):
+    """The checksum of what came before and of eight more bytes, by one instruction."""
+
+    def generate(context, builder, signature, args):
+        eight = ir.IntType(64)
+        array = context.make_array(signature.args[1])(context, builder, args[1])
+        place = builder.bitcast(builder.gep(array.data, [args[2]]), eight.as_pointer())
+        value = builder.load(place)
+        value.align = 1
+        kind = ir.FunctionType(eight, [eight, eight])
+        name = "llvm.x86.sse42.crc32.64.64"
+        return builder.call(
+            cgutils.get_or_insert_function(builder.module, kind, name), [args[0], value]
+        )
+
+    return types.uint64(types.uint64, data, types.int64), generate
+
+
+@intrinsic
+def _fold_one(typing, crc, byte):
+    """The same of one more byte."""
+
+    def generate(context, builder, signature, args):
+        four, one = ir.IntType(32), ir.IntType(8)
+        kind = ir.FunctionType(four, [four, one])
+        fold = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse42.crc32.32.8")
+        crc = builder.call(fold, [builder.trunc(args[0], four), args[1]])
+        return builder.zext(crc, ir.IntType(64))
+
+    return types.uint64(types.uint64, types.uint8), generate
+
+
+@compiled
+def _crc32c_by_machine(data, at, end):
+    crc = np.uint64(0xFFFFFFFF)
+    while end - at >= 8:
+        crc = _fold_eight(crc, data, at)
+        at += 8
+    while at < end:
+        crc = _fold_one(crc, data[at])
+        at += 1
+    return np.uint32(crc ^ np.uint64(0xFFFFFFFF))
+
+
+crc32c_of = _crc32c_by_machine if HAS_CRC32C else crc32c_by_table
+"""CRC-32C of `data[at:end]`."""
 
 
 @compiled

@@ -27,6 +27,7 @@ from milepost.positions.names import TopicName
 from milepost.spark.reading import scan
 from milepost.spark.reading.blocks import Block
 from milepost.spark.reading.chunks import Chunk, SliceChunks, is_chunk
+from milepost.spark.reading.compiled_bytes import HAS_CRC32C
 from milepost.spark.reading.entries import (
     RawEntry,
     chunked_row,
@@ -43,17 +44,13 @@ from milepost.wire.metadata import is_marker
 
 # Arrow counts the bytes of a column in 32 bits.
 ARRAY_SIZE_MAX: Final = (1 << 31) - 1
-# What a message's id can take: five tags and varints of 10, 10, 5, 5 and 5 bytes.
-_ID_SIZE_MAX: Final = 40
 # A KeyValue takes six bytes at least.
 _PAIR_SIZE_MIN: Final = 6
 # An array is kept as it was written if so much of its room is filled; otherwise what is written is copied.
 _KEPT_SHARE: Final = 0.75
-# Checksums of so many bytes are computed by compiled code: a call of the library takes longer than the bytes.
-COMPILED_CHECK_SIZE: Final = 2048
-_TABLE: Final = scan.checksum_table()
-# SingleMessageMetadata, its size in front of it: what a message of a batch takes at least.
-_SINGLE_SIZE_MIN: Final = 6
+# Checksums of so many bytes are computed by compiled code: a call of the library takes longer than the bytes,
+# and never pays where the machine has an instruction for them.
+COMPILED_CHECK_SIZE: Final = 1 << 62 if HAS_CRC32C else 2048
 
 _NUMBERS: Final = (
     "index",
@@ -135,10 +132,12 @@ class Decoder:
         self, block: Block, data: Any, first_index: int, end_index: int
     ) -> tuple[pa.RecordBatch | None, int]:
         """A batch of the first entries, and how many they are."""
-        heads = np.empty((len(block), Field.COUNT_OF), np.int64)
-        unusual = scan.scan_entries(data, block.begins, block.ends, heads)
+        room = self._room.of("heads", len(block) * Field.COUNT_OF * 8)
+        heads = room.view(np.int64).reshape(len(block), Field.COUNT_OF)
+        unusual = scan.scan_entries(data, block.begins, block.ends, block.stored, heads)
         count = len(block) if unusual == scan.DONE else int(unusual)
-        count = _fitting(heads[:count], block)
+        heads = heads[:count]
+        count = scan.count_fitting(block.begins, block.ends, heads, ARRAY_SIZE_MAX)
         heads = heads[:count]
         if not count:
             return None, 0
@@ -164,6 +163,7 @@ class Decoder:
             np.concatenate([one.entry_ids for one in blocks]),
             np.concatenate([one.begins + at for one, at in zip(blocks, before, strict=True)]),
             np.concatenate([one.ends + at for one, at in zip(blocks, before, strict=True)]),
+            np.concatenate([one.stored for one in blocks]),
         )
 
     def _rows(
@@ -175,15 +175,8 @@ class Decoder:
         first_index: int,
         end_index: int,
     ) -> tuple[pa.RecordBatch, int]:
-        sizes = heads[:, Field.PAYLOAD_END] - heads[:, Field.PAYLOAD_AT]
-        # A batch may state what it likes; what its bytes can hold is what room is made for.
-        stated = np.maximum(heads[:, Field.BATCH], 1)
-        counts = np.minimum(stated, sizes // _SINGLE_SIZE_MIN + 1)
-        rows_max = int(counts.sum())
-        place = np.empty((len(block), 2), np.int64)
-        place[:, 0] = block.ledger_ids
-        place[:, 1] = block.entry_ids
-        bytes_max = block.size + int(sizes.sum())
+        rows_max, payloads_size, producers, versions = scan.room_needed(heads)
+        bytes_max = block.size + payloads_size
         numbers = np.empty((len(_NUMBERS), rows_max), np.int64)
         flags = self._room.of("flags", len(_FLAGS) * rows_max).reshape(len(_FLAGS), rows_max)
         ends = np.empty((len(_TEXTS), rows_max + 1), np.int32)
@@ -191,17 +184,15 @@ class Decoder:
         pairs_max = bytes_max // _PAIR_SIZE_MIN if wants["properties"] else 0
         pair_ends = np.empty((2, pairs_max + 1), np.int32)
         ends[:, 0] = pair_ends[:, 0] = 0
-        producers = int((heads[:, Field.PRODUCER_SIZE] * counts).sum())
-        schemas = int((np.maximum(heads[:, Field.SCHEMA_SIZE], 0) * counts).sum())
         pairs_size = bytes_max if wants["properties"] else 0
         # Of values, producers and versions it is known how long they are, nearly: they are written where
         # they stay. The others are written where there is room for anything.
         texts = (
             self._room.of("key", bytes_max if wants["key"] else 0),
-            np.empty(int(sizes.sum()) if wants["value"] else 0, np.uint8),
-            self._room.of("message_id", _ID_SIZE_MAX * rows_max if wants["message_id"] else 0),
+            np.empty(payloads_size if wants["value"] else 0, np.uint8),
+            self._room.of("message_id", scan.ID_SIZE_MAX * rows_max if wants["message_id"] else 0),
             np.empty(producers if wants["producer"] else 0, np.uint8),
-            np.empty(schemas if wants["schema_version"] else 0, np.uint8),
+            np.empty(versions if wants["schema_version"] else 0, np.uint8),
             self._room.of("names", pairs_size),
             self._room.of("items", pairs_size),
         )
@@ -209,7 +200,8 @@ class Decoder:
             data,
             payloads,
             heads,
-            place,
+            block.ledger_ids,
+            block.entry_ids,
             first_index,
             end_index,
             self.partition,
@@ -284,20 +276,10 @@ def _bytes_array(kind: pa.DataType, rows: int, ends: Any, data: Any, nulls: Any)
     return pa.Array.from_buffers(kind, rows, [nulls, pa.py_buffer(ends), pa.py_buffer(written)])
 
 
-def _fitting(heads: Any, block: Block) -> int:
-    """How many entries from the first on stay below what one array may hold; one may be unusual."""
-    repeated = np.maximum(heads[:, Field.PRODUCER_SIZE], heads[:, Field.SCHEMA_SIZE])
-    sizes = block.ends[: len(heads)] - block.begins[: len(heads)]
-    payloads = np.maximum(sizes, np.minimum(heads[:, Field.UNCOMPRESSED_SIZE], 1 << 32))
-    rows = np.minimum(np.maximum(heads[:, Field.BATCH], 1), payloads // _SINGLE_SIZE_MIN + 1)
-    largest = np.maximum(sizes + payloads, rows * np.maximum(repeated, _ID_SIZE_MAX))
-    return int(np.searchsorted(np.cumsum(largest), ARRAY_SIZE_MAX, "right"))
-
-
 def _check(block: Block, data: Any, heads: Any) -> None:
     """Compare the checksums."""
     wrong = np.empty(len(block), np.uint8)
-    scan.scan_checksums(data, block.ends, heads, COMPILED_CHECK_SIZE, _TABLE, wrong)
+    scan.scan_checksums(data, block.ends, heads, COMPILED_CHECK_SIZE, wrong)
     view = memoryview(block.data)
     for number in np.flatnonzero(wrong).tolist():
         checked = view[heads[number, Field.CHECKED_AT] : block.ends[number]]

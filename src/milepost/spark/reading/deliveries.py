@@ -1,9 +1,13 @@
-"""Reads MESSAGE frames by a compiled loop.
+"""Reads MESSAGE frames, and runs of stored entries, by compiled loops.
 
 A task that reads a topic whose messages came one by one hears as many frames as there are messages, and
 reading each in Python takes longer than decoding and handing over what is in it. The loop takes the frames at
 the front of what was received, up to the first that is not a plain MESSAGE or is not whole; the protocol
 reads that one and what lies behind it, and says what is wrong. The loop never does.
+
+Milepost sends runs: many entries in one frame, as its log has them, so that it does nothing for each of them
+either. Each entry's own checksum is compared here, since the broker did not look. A reader that finds damage
+reads on in single frames, where the broker says what it passes over.
 
     link = TaskLink.open(endpoint, topic)
 """
@@ -15,9 +19,12 @@ from typing import Final
 
 import numpy as np
 
+from milepost.errors import CorruptData
 from milepost.spark.reading.blocks import Block
 from milepost.spark.reading.compiled_bytes import compiled, size32, varint
 from milepost.spark.reading.link import Link
+from milepost.spark.reading.scan import STORED_SIZE_MIN, scan_stored
+from milepost.wire import Delivery
 
 # With fewer bytes the loop is not worth its call.
 RECEIVED_MIN: Final = 4096
@@ -47,6 +54,21 @@ class TaskLink(Link):
             if reading is not None:
                 reading.run(block if end - first == count else block.part(first, end))
         return int(at)
+
+    def read_stored(self, delivery: Delivery) -> Block:
+        """The entries of a run as the log has them; each says where it belongs, and vouches for itself."""
+        data, count = delivery.entry, delivery.stored_entries
+        if count > len(data) // STORED_SIZE_MIN:
+            raise CorruptData(f"{count} entries in {len(data)} bytes")
+        begins, ends, lasts = np.empty((3, count), np.int64)
+        first = delivery.entry_id
+        whole = np.frombuffer(data, np.uint8)
+        if not scan_stored(whole, delivery.ledger_id, first, begins, ends, lasts):
+            raise CorruptData(
+                f"entries {delivery.ledger_id}:{first} to {first + count - 1} came damaged"
+            )
+        ledger_ids = np.full(count, delivery.ledger_id, np.int64)
+        return Block(data, ledger_ids, np.arange(first, first + count), begins, ends, lasts)
 
 
 @compiled

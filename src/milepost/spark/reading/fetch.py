@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from milepost.client.connection.endpoint import Endpoint
-from milepost.errors import DataLoss, NotFound, ServiceNotReady
+from milepost.errors import CorruptData, DataLoss, NotFound, ServiceNotReady
 from milepost.spark.offsets import Slice
 from milepost.spark.reading.blocks import Block, joined
 from milepost.spark.reading.chunks import Chunk, SliceChunks
@@ -61,6 +61,8 @@ class BrokerFeed:
         self._connection = connection
         self._topic = topic
         self._fail_on_data_loss = fail_on_data_loss
+        # Entries may come as the log has them, until some came damaged.
+        self._takes_stored = True
 
     def entries(self, first_index: int, end_index: int) -> Iterator[Block]:
         """A connection that breaks is opened again and goes on where it was."""
@@ -72,6 +74,10 @@ class BrokerFeed:
                     at = last + 1
                     patience.restart()
                 return
+            except CorruptData:
+                if not self._takes_stored:
+                    raise
+                self._takes_stored = False
             except AWAY:
                 if not patience.wait():
                     raise
@@ -81,7 +87,7 @@ class BrokerFeed:
         with TaskLink.open(self._connection, self._topic) as link:
             try:
                 start = Places(link, self._topic).id_at(first_index)
-                reading = Reading(link, self._topic, start)
+                reading = Reading(link, self._topic, start, takes_stored=self._takes_stored)
             except NotFound as error:
                 self._lost(first_index, end_index, str(error))
                 return

@@ -26,12 +26,12 @@ from milepost.client.connection.connection import Connection
 from milepost.client.connection.endpoint import Endpoint
 from milepost.client.connection.lookup import Lookup
 from milepost.client.connection.pool import ConnectionPool
-from milepost.errors import ConnectError, MilepostError, Timeout
+from milepost.errors import ConnectError, CorruptData, MilepostError, Timeout
 from milepost.positions import signed64, unsigned64
 from milepost.spark.reading.entries import RawEntry
 from milepost.wire import Buffer, Delivery, RunReader
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.extensions import EVERY_CHUNK, extension
+from milepost.wire.extensions import EVERY_CHUNK, STORED_ENTRIES, extension
 
 if TYPE_CHECKING:
     from milepost.spark.reading.blocks import Block
@@ -47,6 +47,9 @@ class Link:
 
     read_run: RunReader | None = None
     """Reads the messages of all readings by the thousand, if there is one (deliveries.py)."""
+    read_stored: Callable[[Delivery], Block] | None = None
+    """Reads entries that come as they are stored; None: they are not asked for. Raises `CorruptData` for
+    those that it does not take."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -196,8 +199,15 @@ async def _ended() -> None:
 class Reading:
     """A reader on a link: entries from one on, as they are stored. It acks nothing."""
 
-    def __init__(self, link: Link, topic: str, start: pb.MessageIdData | None) -> None:
-        """`start` None: from the earliest."""
+    def __init__(
+        self,
+        link: Link,
+        topic: str,
+        start: pb.MessageIdData | None,
+        *,
+        takes_stored: bool = False,
+    ) -> None:
+        """`start` None: from the earliest. `takes_stored`: entries may come as they are stored."""
         self.link = link
         self.topic = topic
         self.consumer_id = link.next_id()
@@ -207,6 +217,9 @@ class Reading:
         self._error: MilepostError | None = None
         link.connection.consumers[self.consumer_id] = self
         link.readings[self.consumer_id] = self
+        asked = [EVERY_CHUNK]
+        if takes_stored and link.read_stored is not None:
+            asked.append(STORED_ENTRIES)
         command = pb.CommandSubscribe(
             topic=topic,
             subscription=reader_name(),
@@ -217,7 +230,7 @@ class Reading:
             initialPosition=pb.CommandSubscribe.Earliest,
             force_topic_creation=False,
             start_message_id=start or earliest(),
-            metadata=[extension(EVERY_CHUNK)],
+            metadata=[extension(key) for key in asked],
         )
         link.ask(command)
 
@@ -273,12 +286,28 @@ class Reading:
     # What the connection tells.
 
     def message(self, delivery: Delivery) -> None:
-        self._arrived.append(RawEntry(delivery.ledger_id, delivery.entry_id, delivery.entry))
+        if self._error is not None:
+            return  # what lies behind a gap is no use
+        if delivery.stored_entries:
+            self._take_stored(delivery)
+        else:
+            entry = RawEntry(delivery.ledger_id, delivery.entry_id, delivery.entry)
+            self._arrived.append(entry)
         self.link.heard()
+
+    def _take_stored(self, delivery: Delivery) -> None:
+        assert self.link.read_stored is not None, (
+            "entries as they are stored, and none were asked for"
+        )
+        try:
+            self._arrived.append(self.link.read_stored(delivery))
+        except CorruptData as error:
+            self._error = error
 
     def run(self, block: Block) -> None:
         """Many messages at once."""
-        self._arrived.append(block)
+        if self._error is None:
+            self._arrived.append(block)
         self.link.heard()
 
     def active_changed(self, is_active: bool) -> None:

@@ -21,6 +21,7 @@ import numpy as np
 from milepost.spark.reading.compiled_bytes import (
     compiled,
     copy,
+    crc32c_of,
     is_text,
     put_base64,
     put_varint,
@@ -57,7 +58,11 @@ class Field:
     METADATA_END: Final = 15
     PAYLOAD_AT: Final = 16
     PAYLOAD_END: Final = 17
-    COUNT_OF: Final = 18
+    KEY_AT: Final = 18
+    KEY_SIZE: Final = 19
+    TRAITS: Final = 20
+    """Of a message that is no batch: what its metadata says in a bit."""
+    COUNT_OF: Final = 21
 
 
 # Names for the compiler, which takes globals for constants.
@@ -72,9 +77,25 @@ _PRODUCER_AT, _PRODUCER_SIZE = Field.PRODUCER_AT, Field.PRODUCER_SIZE
 _SCHEMA_AT, _SCHEMA_SIZE, _SPECIAL = Field.SCHEMA_AT, Field.SCHEMA_SIZE, Field.SPECIAL
 _METADATA_AT, _METADATA_END = Field.METADATA_AT, Field.METADATA_END
 _PAYLOAD_AT, _PAYLOAD_END = Field.PAYLOAD_AT, Field.PAYLOAD_END
+_KEY_AT, _KEY_SIZE, _TRAITS = Field.KEY_AT, Field.KEY_SIZE, Field.TRAITS
 
 # Where a message's properties are compared each with each; more of them are left to the plain reader.
 PROPERTIES_MAX: Final = 64
+
+
+# What the metadata of one message says in a bit.
+HAS_SEQUENCE: Final = 1
+KEY_BASE64: Final = 2
+VALUE_NULL: Final = 4
+KEY_NULL: Final = 8
+COMPACTED_OUT: Final = 16
+HAS_PROPERTIES: Final = 32
+
+
+# SingleMessageMetadata, its size in front of it: what a message of a batch takes at least.
+SINGLE_SIZE_MIN: Final = 6
+# What a message's id can take: five tags and varints of 10, 10, 5, 5 and 5 bytes.
+ID_SIZE_MAX: Final = 40
 
 
 @compiled
@@ -84,7 +105,9 @@ def _metadata(data, at, end, row):
     row[_BATCH] = -1
     row[_COMPRESSION] = row[_UNCOMPRESSED] = row[_SPECIAL] = 0
     row[_PRODUCER_SIZE] = row[_SCHEMA_SIZE] = -1
-    row[_PRODUCER_AT] = row[_SCHEMA_AT] = 0
+    row[_PRODUCER_AT] = row[_SCHEMA_AT] = row[_KEY_AT] = 0
+    row[_KEY_SIZE] = -1
+    traits = np.int64(0)
     required = 0
     while at < end:
         tag, at = varint(data, at, end)
@@ -112,6 +135,9 @@ def _metadata(data, at, end, row):
                     return False
             elif field == 12:
                 row[_EVENT_TIME] = value
+            elif field == 17 or field == 25 or field == 30:
+                bit = KEY_BASE64 if field == 17 else VALUE_NULL if field == 25 else KEY_NULL
+                traits = traits | bit if value else traits & ~bit
             elif field == 20 or field == 27 or field == 29:
                 row[_SPECIAL] = 1  # a marker, or a chunk
         elif wire_type == 2:
@@ -124,6 +150,11 @@ def _metadata(data, at, end, row):
                 required |= 1
                 if not is_text(data, at, at + size):
                     return False
+            elif field == 6:
+                row[_KEY_AT] = at
+                row[_KEY_SIZE] = size
+            elif field == 4:
+                traits |= HAS_PROPERTIES
             elif field == 16:
                 row[_SCHEMA_AT] = at
                 row[_SCHEMA_SIZE] = size
@@ -134,33 +165,47 @@ def _metadata(data, at, end, row):
             at += size
         else:
             return False
+    if traits & KEY_NULL:
+        row[_KEY_SIZE] = -1
+    row[_TRAITS] = traits
     return required == 7
 
 
 @compiled
-def scan_entries(data, begins, ends, heads):
+def _index(data, at, end):
+    """The index that the broker wrote in front of an entry, and where the entry goes on; -1: it is not
+    as brokers write it."""
+    if end - at < 6 or data[at] != 0x0E or data[at + 1] != 0x02:
+        return np.int64(-1), at
+    block_end = at + 6 + size32(data, at + 2)
+    if block_end > end:
+        return np.int64(-1), at
+    at += 6
+    index = np.int64(-1)
+    while at < block_end:
+        tag, at = varint(data, at, block_end)
+        if at < 0 or tag & 7 != 0:
+            return np.int64(-1), at
+        value, at = varint(data, at, block_end)
+        if at < 0:
+            return np.int64(-1), at
+        if tag == 16:
+            index = value
+    return index, at
+
+
+@compiled
+def scan_entries(data, begins, ends, stored, heads):
     """Read what stands before each payload, up to the first entry that is not taken: that is special, or
-    not as clients write it. Entry n is `data[begins[n]:ends[n]]`."""
+    not as clients write it. Entry n is `data[begins[n]:ends[n]]`; `stored[n]` is its index if that does
+    not stand in front of it, else -1."""
     for number in range(len(begins)):
         at = begins[number]
         end = ends[number]
         row = heads[number]
-        if end - at < 6 or data[at] != 0x0E or data[at + 1] != 0x02:
-            return number
-        block_end = at + 6 + size32(data, at + 2)
-        if block_end > end:
-            return number
-        at += 6
-        index = np.int64(-1)
-        while at < block_end:
-            tag, at = varint(data, at, block_end)
-            if at < 0 or tag & 7 != 0:
-                return number
-            value, at = varint(data, at, block_end)
-            if at < 0:
-                return number
-            if tag == 16:
-                index = value
+        index = stored[number]
+        if index < 0:
+            index, at = _index(data, at, end)
         if index < 0:
             return number
         row[_INDEX] = index
@@ -185,6 +230,36 @@ def scan_entries(data, begins, ends, heads):
 
 
 @compiled
+def count_fitting(begins, ends, heads, size_max):
+    """How many entries from the first on stay below what one array may hold; one may be unusual."""
+    total = np.int64(0)
+    for number in range(len(heads)):
+        size = ends[number] - begins[number]
+        payload = max(size, min(heads[number, _UNCOMPRESSED], np.int64(1) << 32))
+        rows = min(max(heads[number, _BATCH], 1), payload // SINGLE_SIZE_MIN + 1)
+        repeated = max(heads[number, _PRODUCER_SIZE], heads[number, _SCHEMA_SIZE])
+        total += max(size + payload, rows * max(repeated, ID_SIZE_MAX))
+        if total > size_max:
+            return number
+    return len(heads)
+
+
+@compiled
+def room_needed(heads):
+    """What the columns of entries take at most: rows, and bytes of payloads, producers and versions."""
+    rows = payloads = producers = versions = np.int64(0)
+    for number in range(len(heads)):
+        payload = heads[number, _PAYLOAD_END] - heads[number, _PAYLOAD_AT]
+        # A batch may state what it likes; what its bytes can hold is what room is made for.
+        count = min(max(heads[number, _BATCH], 1), payload // SINGLE_SIZE_MIN + 1)
+        rows += count
+        payloads += payload
+        producers += heads[number, _PRODUCER_SIZE] * count
+        versions += max(heads[number, _SCHEMA_SIZE], 0) * count
+    return rows, payloads, producers, versions
+
+
+@compiled
 def scan_last_indexes(data, begins, ends, found):
     """The index of each entry's last message, from its first bytes; -1 where they are not as brokers
     write them: magic, size, then the two fields."""
@@ -202,10 +277,50 @@ def scan_last_indexes(data, begins, ends, found):
             found[number] = index
 
 
+# The header of an entry as the log has it (docs/format.md): numbers, little-endian.
+STORED_SIZE_MIN: Final = 48
+
+
 @compiled
-def scan_checksums(data, ends, heads, size_max, table, wrong):
+def _little(data, at, size):
+    value = np.int64(0)
+    for step in range(size):
+        value |= np.int64(data[at + step]) << (8 * step)
+    return value
+
+
+@compiled
+def scan_stored(data, ledger_id, first_entry_id, begins, ends, lasts):
+    """Find the entries in bytes of the log: as many as there is room for, that fill all of it. False if
+    they are not those, or not intact."""
+    at = np.int64(0)
+    before = np.int64(-1)
+    for number in range(len(begins)):
+        if len(data) - at < STORED_SIZE_MIN:
+            return False
+        size = _little(data, at, 4)
+        end = at + STORED_SIZE_MIN + size
+        last = _little(data, at + 24, 8)
+        if (
+            end > len(data)
+            or _little(data, at + 8, 8) != ledger_id
+            or _little(data, at + 16, 8) != first_entry_id + number
+            or last <= before
+            or _little(data, at + 46, 2) != 0  # nothing stands beside a plain entry
+            or crc32c_of(data, at + 8, end) != np.uint32(_little(data, at + 4, 4))
+        ):
+            return False
+        begins[number] = at + STORED_SIZE_MIN
+        ends[number] = end
+        lasts[number] = before = last
+        at = end
+    return at == len(data)
+
+
+@compiled
+def scan_checksums(data, ends, heads, size_max, wrong):
     """Say of each entry that has a checksum whether it is another; 2 for one that is longer than
-    `size_max`, which is compared by a library. `table` is `checksum_table()`."""
+    `size_max`, which is compared by a library."""
     for number in range(len(heads)):
         at = heads[number, _CHECKED_AT]
         end = ends[number]
@@ -215,52 +330,8 @@ def scan_checksums(data, ends, heads, size_max, table, wrong):
         if end - at > size_max:
             wrong[number] = 2
             continue
-        crc = np.uint32(0xFFFFFFFF)
-        while end - at >= 8:
-            low = crc ^ (
-                np.uint32(data[at])
-                | np.uint32(data[at + 1]) << np.uint32(8)
-                | np.uint32(data[at + 2]) << np.uint32(16)
-                | np.uint32(data[at + 3]) << np.uint32(24)
-            )
-            crc = (
-                table[7, low & np.uint32(255)]
-                ^ table[6, (low >> np.uint32(8)) & np.uint32(255)]
-                ^ table[5, (low >> np.uint32(16)) & np.uint32(255)]
-                ^ table[4, low >> np.uint32(24)]
-                ^ table[3, data[at + 4]]
-                ^ table[2, data[at + 5]]
-                ^ table[1, data[at + 6]]
-                ^ table[0, data[at + 7]]
-            )
-            at += 8
-        while at < end:
-            crc = table[0, (crc ^ np.uint32(data[at])) & np.uint32(255)] ^ (crc >> np.uint32(8))
-            at += 1
-        if (crc ^ np.uint32(0xFFFFFFFF)) != np.uint32(heads[number, _CHECKSUM]):
+        if crc32c_of(data, at, end) != np.uint32(heads[number, _CHECKSUM]):
             wrong[number] = 1
-
-
-def checksum_table():
-    """CRC-32C of one byte, followed by none to seven zeros: eight bytes are looked up at once."""
-    table = np.zeros((8, 256), np.uint32)
-    for byte in range(256):
-        crc = byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-        table[0, byte] = crc
-    for row in range(1, 8):
-        before = table[row - 1]
-        table[row] = table[0][before & 255] ^ (before >> 8)
-    return table
-
-
-# What the metadata of one message says in a bit.
-HAS_SEQUENCE: Final = 1
-KEY_BASE64: Final = 2
-VALUE_NULL: Final = 4
-KEY_NULL: Final = 8
-COMPACTED_OUT: Final = 16
 
 
 @compiled
@@ -350,51 +421,21 @@ def _single(data, at, end, properties):
 
 
 @compiled
-def _whole(data, at, end, properties):
-    """The same of MessageMetadata, for a message that is no batch; its size is given as 0."""
-    key_at = key_size = event_time = sequence_id = np.int64(0)
-    key_size = size = np.int64(-1)
-    flags = np.int64(0)
+def _properties(data, at, end, properties):
+    """The properties in MessageMetadata, which `_metadata` has taken; how many, -1: not as clients write
+    them."""
     count = np.int64(0)
     while at < end:
-        tag = np.int64(data[at])
-        at += 1
-        if tag > 127:
-            tag, at = varint(data, at - 1, end)
-            if at < 0:
-                return False, key_at, key_size, event_time, size, sequence_id, flags, count
-        wire_type = tag & 7
-        if wire_type > 2 or wire_type == 1 or at >= end:
-            return False, key_at, key_size, event_time, size, sequence_id, flags, count
-        value = np.int64(data[at])
-        at += 1
-        if value > 127:
-            value, at = varint(data, at - 1, end)
-            if at < 0:
-                return False, key_at, key_size, event_time, size, sequence_id, flags, count
-        if wire_type == 0:
-            if tag == 96:
-                event_time = value
-            elif tag == 136:
-                flags = flags | KEY_BASE64 if value else flags & ~KEY_BASE64
-            elif tag == 200:
-                flags = flags | VALUE_NULL if value else flags & ~VALUE_NULL
-            elif tag == 240:
-                flags = flags | KEY_NULL if value else flags & ~KEY_NULL
+        tag, at = varint(data, at, end)
+        value, at = varint(data, at, end)
+        if tag & 7 == 0:
             continue
-        if value < 0 or value > end - at:
-            return False, key_at, key_size, event_time, size, sequence_id, flags, count
-        if tag == 50:
-            key_at = at
-            key_size = value
-        elif tag == 34:
+        if tag == 34:
             if count == PROPERTIES_MAX or not _pair(data, at, at + value, properties, count):
-                return False, key_at, key_size, event_time, size, sequence_id, flags, count
+                return np.int64(-1)
             count += 1
         at += value
-    if flags & KEY_NULL:
-        key_size = np.int64(-1)
-    return True, key_at, key_size, event_time, np.int64(0), sequence_id, flags, count
+    return count
 
 
 @compiled
@@ -443,7 +484,7 @@ def _put_id(ids, at, ledger_id, entry_id, partition, batch_index, batch_size):
 
 @compiled
 def scan_rows(
-    entries, data, heads, place, first_index, end_index, partition, wants,
+    entries, data, heads, ledger_ids, entry_ids, first_index, end_index, partition, wants,
     numbers, flags, ends, pair_ends, texts
 ):  # fmt: skip
     """Write the messages of all entries that lie in `[first_index, end_index)`.
@@ -467,7 +508,7 @@ def scan_rows(
         is_batch = batch_size >= 0
         count = batch_size if is_batch else np.int64(1)
         index = heads[number, _INDEX] - count + 1
-        ledger_id, entry_id = place[number, 0], place[number, 1]
+        ledger_id, entry_id = ledger_ids[number], entry_ids[number]
         sequence_id = heads[number, _SEQUENCE_ID]
         publish_us = heads[number, _PUBLISH_TIME] * 1000
         producer_at, producer_size = heads[number, _PRODUCER_AT], heads[number, _PRODUCER_SIZE]
@@ -491,13 +532,17 @@ def scan_rows(
                     is_good = False
                     break
             else:
-                is_good, key_at, key_size, event_time, size, own_sequence_id, own, pairs_here = (
-                    _whole(
+                key_at, key_size = heads[number, _KEY_AT], heads[number, _KEY_SIZE]
+                event_time, own_sequence_id = heads[number, _EVENT_TIME], np.int64(0)
+                own = heads[number, _TRAITS]
+                pairs_here = np.int64(0)
+                if own & HAS_PROPERTIES:
+                    pairs_here = _properties(
                         entries, heads[number, _METADATA_AT], heads[number, _METADATA_END], pairs
                     )
-                )
-                if not is_good:
-                    break
+                    if pairs_here < 0:
+                        is_good = False
+                        break
                 value_at, size = at, end - at
             at = value_at + size
             index += 1

@@ -9,6 +9,7 @@ mileposts      where each entry of a ledger lies, its last index and its time: f
 not_in_memory  what a step raises when it needs bytes that are on disk only
 paging         stops a step that needs bytes from disk, reads them, and takes the step again
 rebuild        makes the mileposts of a ledger again when their file is missing or damaged
+stored_run     consecutive entries, to be read and sent as they are stored
 stretch        consecutive entries of one ledger as columns, for code that looks through many
 tail           the tail cache: the newest entries in memory, for consumers near the end
 """

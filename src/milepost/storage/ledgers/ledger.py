@@ -31,6 +31,7 @@ from milepost.storage.ledgers.mileposts import ROW_SIZE, FileBytes, Mileposts
 from milepost.storage.ledgers.not_in_memory import NotInMemory
 from milepost.storage.ledgers.paging import Disk, must_wait
 from milepost.storage.ledgers.rebuild import rebuild
+from milepost.storage.ledgers.stored_run import PLAIN, RunLimits, StoredRun
 from milepost.storage.ledgers.stretch import Stretch
 
 logger = logging.getLogger(__name__)
@@ -252,6 +253,39 @@ class Ledger:
             offsets, last_indexes = offsets[:count], last_indexes[:count]
         data = self._in_memory(start, end)
         return ReadPlan(self, entry_id, offsets, last_indexes, start, end, data)
+
+    def plan_run(
+        self, index: int, end_index: int, limits: RunLimits, files: Files
+    ) -> StoredRun | None:
+        """The plain entries that hold `[index, end_index)`, from its first index on, or fewer of them;
+        None if there are not two. An entry that is inside the range in part is none of them."""
+        mileposts = self.mileposts(files)
+        entry_id = mileposts.entry_with(index - self.first_index)
+        before, _, _ = mileposts.ends(entry_id)
+        if self.first_index + before + 1 != index:
+            return None
+        end_id = min(entry_id + limits.entries_max, self.entries)
+        last_indexes, flags = mileposts.columns(entry_id, end_id)
+        count = bisect_left(last_indexes, end_index - self.first_index)
+        if not PLAIN.issuperset(flags[:count]):
+            count = next(at for at, one in enumerate(flags) if one not in PLAIN)
+        if count < 2:
+            return None
+        offsets, _ = mileposts.places(entry_id, entry_id + count)
+        start, end = offsets[0], self.offset_of(entry_id + count, files)
+        limit = start + limits.size_max
+        if not self._block_offsets or start < self._block_offsets[0]:
+            limit = min(limit, self.stored.size_bytes)  # behind that a checkpoint may be writing
+        if end > limit:
+            # The last one that begins within the limit may end behind it.
+            count = bisect_right(offsets, limit) - 1
+            if count < 2:
+                return None
+            end = offsets[count]
+        data = self._in_memory(start, end)
+        run_end = self.first_index + last_indexes[count - 1] + 1
+        path = ledger_path(self.ledger_id)
+        return StoredRun(self, path, entry_id, count, index, run_end, start, end, data)
 
     def plan_heads(self, entry_ids: Sequence[int], files: Files) -> HeadsPlan:
         """The heads of some entries, in order."""

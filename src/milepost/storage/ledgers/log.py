@@ -40,6 +40,7 @@ from milepost.storage.ledgers.ledger import Ledger, LedgerRow, ReadPlan
 from milepost.storage.ledgers.mileposts import OFFSET_MAX, RELATIVE_INDEX_MAX, RELATIVE_TIME_MAX
 from milepost.storage.ledgers.not_in_memory import NotInMemory
 from milepost.storage.ledgers.paging import Disk, Here, at_once, must_wait
+from milepost.storage.ledgers.stored_run import RunLimits, StoredRun
 from milepost.storage.ledgers.stretch import Stretch
 
 T = TypeVar("T")
@@ -482,6 +483,13 @@ class Log:
             end_id = ledger.entry_with(end_index - 1, files) + 1
         end_id = min(end_id, entry_id + entries_max)
         return ledger.plan_read(entry_id, end_id, size_max, files)
+
+    def plan_run(self, index: int, end_index: int, limits: RunLimits) -> StoredRun | None:
+        """As `Ledger.plan_run`; None too if the log does not hold the index."""
+        if not self.first_index <= index < self.end_index:
+            return None
+        ledger = self._ledgers[bisect_right(self._first_indexes, index) - 1]
+        return ledger.plan_run(index, end_index, limits, self._owner.files)
 
     def bring(self, search: Callable[[Disk], Coroutine[Any, Any, T]]) -> T:
         """The result of a search that reads its files: at once, or as `NotInMemory` where the caller of

@@ -213,8 +213,13 @@ class Mileposts:
         if entry_id >= self._mapped_count:
             tail = slice(entry_id - self._mapped_count, end_id - self._mapped_count)
             return self._offsets[tail], self._last_indexes[tail]
-        rows = self.rows(entry_id, end_id)
-        return [row.offset for row in rows], [row.last_index for row in rows]
+        words = self._stored(entry_id, min(end_id, self._mapped_count))
+        offsets, last_indexes = words[0::4].tolist(), words[_INDEX::4].tolist()
+        if end_id > self._mapped_count:
+            tail = slice(0, end_id - self._mapped_count)
+            offsets += self._offsets[tail]
+            last_indexes += self._last_indexes[tail]
+        return offsets, last_indexes
 
     def columns(self, entry_id: int, end_id: int) -> tuple[list[int], list[int]]:
         """Last indexes and flags of consecutive entries, at least one."""
@@ -222,17 +227,23 @@ class Mileposts:
         flags: list[int] = []
         mapped_end = min(end_id, self._mapped_count)
         if entry_id < mapped_end:
-            words, first = self._page_of(entry_id)
-            if mapped_end - first > len(words) // 4:
-                words, first = self._read(entry_id, mapped_end), entry_id
-            begin, end = (entry_id - first) * 4, (mapped_end - first) * 4
-            last_indexes = words[begin + _INDEX : end : 4].tolist()
-            flags = words[begin + _FLAGS : end : 4].tolist()
+            words = self._stored(entry_id, mapped_end)
+            last_indexes, flags = words[_INDEX::4].tolist(), words[_FLAGS::4].tolist()
         if end_id > self._mapped_count:
             tail = slice(max(entry_id - self._mapped_count, 0), end_id - self._mapped_count)
             last_indexes += self._last_indexes[tail]
             flags += self._flags[tail]
         return last_indexes, flags
+
+    def _stored(self, entry_id: int, end_id: int) -> memoryview:
+        """The rows of consecutive entries that are in the file, as words."""
+        words, first = self._page, self._page_first
+        if entry_id < first or end_id - first > len(words) // 4:
+            # The last page: it may be all, and the next read begins in it.
+            words, first = self._page_of(end_id - 1)
+        if entry_id < first:
+            return self._read(entry_id, end_id)
+        return words[(entry_id - first) * 4 : (end_id - first) * 4]
 
     def entry_with(self, relative_index: int) -> int:
         """The entry that holds an index (given relative to the ledger's first)."""

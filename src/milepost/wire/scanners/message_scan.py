@@ -160,6 +160,7 @@ def read_message(command: pb.CommandMessage, entry: bytes) -> Delivery:
         tuple(command.ack_set),
         signed64(command.consumer_epoch) if command.HasField("consumer_epoch") else -1,
         entry,
+        command.stored_entries,
     )
 
 

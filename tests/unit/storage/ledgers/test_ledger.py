@@ -11,10 +11,27 @@ from milepost.positions.ids import Position
 from milepost.positions.spans import Span
 from milepost.storage.header import HEADER_SIZE, LEDGER, FileHeader
 from milepost.storage.ledgers import ledger as ledger_module
-from milepost.storage.ledgers.entry import Block, Entry, NewEntry
-from milepost.storage.ledgers.ledger import FOLDER, Ledger, LedgerRow, ledger_path, mileposts_path
+from milepost.storage.ledgers.entry import (
+    BATCH,
+    CHUNK,
+    DELAYED,
+    LAST_CHUNK,
+    MARKER,
+    Block,
+    Entry,
+    NewEntry,
+    decode_entries,
+)
+from milepost.storage.ledgers.ledger import (
+    FOLDER,
+    Ledger,
+    LedgerRow,
+    ledger_path,
+    mileposts_path,
+)
+from milepost.storage.ledgers.stored_run import RunLimits
 from milepost.testing import MemoryFiles
-from milepost.testing.damage import copy_block, flip_bit
+from milepost.testing.damage import copy_block, cut, flip_bit
 
 TIME_MS = 1_700_000_000_000
 INCARNATION = bytes(range(16))
@@ -393,3 +410,93 @@ class TestDamage:
         files.damage(ledger_path(7), other + files.contents()[ledger_path(7)][HEADER_SIZE:])
         with pytest.raises(CorruptData, match=r"belongs to ledger \(8, 1, 100, "):
             read(ledger, files, 0, 6)
+
+
+class TestRuns:
+    """Entries as they are stored."""
+
+    LIMITS = RunLimits(entries_max=100, size_max=1 << 20)
+
+    @pytest.fixture(params=["memory", "half", "file"])
+    def ledger(self, request: pytest.FixtureRequest, files: MemoryFiles) -> Ledger:
+        ledger = Ledger(NEW)
+        fill(ledger, files, 1, 5, 1, blocks=4)
+        if request.param != "memory":
+            checkpoint(ledger, files)
+            forget(ledger)
+        fill(ledger, files, 1, 1, 1)
+        if request.param == "file":
+            checkpoint(ledger, files)
+            forget(ledger)
+        return ledger
+
+    def found(self, ledger: Ledger, files: MemoryFiles, first: int, end: int) -> list[Entry]:
+        run = ledger.plan_run(first, end, self.LIMITS, files)
+        if run is None:
+            return []
+        entries = decode_entries(run.perform(files), "the run")
+        assert (len(entries), entries[0].entry_id) == (run.entries, run.first_entry_id)
+        assert (entries[0].span.first_index, entries[-1].span.end_index) == (
+            run.first_index,
+            run.end_index,
+        )
+        assert run.payload_size == sum(len(one.payload) for one in entries)
+        return entries
+
+    def test_they_are_the_entries(self, ledger: Ledger, files: MemoryFiles) -> None:
+        """All of them, in a few runs: memory and file are read apart."""
+        entries: list[Entry] = []
+        while entries == [] or entries[-1].span.end_index < ledger.end_index:
+            index = entries[-1].span.end_index if entries else 100
+            more = self.found(ledger, files, index, ledger.end_index)
+            assert more
+            entries += more
+        assert [one.position for one in entries] == [(7, number) for number in range(15)]
+        assert [bytes(one.payload) for one in entries] == [b"entry %d" % n for n in range(15)]
+
+    def test_only_whole_entries_that_lie_in_the_range(
+        self, ledger: Ledger, files: MemoryFiles
+    ) -> None:
+        assert [one.entry_id for one in self.found(ledger, files, 100, 108)] == [0, 1, 2, 3]
+        assert [one.entry_id for one in self.found(ledger, files, 100, 107)] == [0, 1, 2]
+        assert [one.entry_id for one in self.found(ledger, files, 101, 107)] == [1, 2]
+        assert self.found(ledger, files, 102, 120) == []  # inside a batch
+        assert self.found(ledger, files, 101, 106) == []  # one alone
+
+    def test_limits(self, ledger: Ledger, files: MemoryFiles) -> None:
+        run = ledger.plan_run(100, 120, RunLimits(3, 1 << 20), files)
+        assert run is not None
+        assert run.entries == 3
+        sizes = [len(entry.payload) + 48 for entry in read(ledger, files, 0, 4)]
+        run = ledger.plan_run(100, 120, RunLimits(100, sum(sizes) - 1), files)
+        assert run is not None
+        assert (run.entries, run.end - run.start) == (3, sum(sizes[:3]))
+        assert ledger.plan_run(100, 120, RunLimits(100, sizes[0]), files) is None
+
+    @pytest.mark.parametrize("flag", [MARKER, CHUNK, CHUNK | LAST_CHUNK, DELAYED, 1 << 9])
+    def test_any_flag_but_that_of_a_batch_ends_it(self, files: MemoryFiles, flag: int) -> None:
+        """Also one that a later version gives a meaning."""
+        ledger = Ledger(NEW)
+        items = [NewEntry(b"x", flags=one) for one in (0, BATCH, 0, flag, 0, 0)]
+        ledger.admit(Block.encode(7, 0, 100, TIME_MS, items), files)
+        assert [one.entry_id for one in self.found(ledger, files, 100, 106)] == [0, 1, 2]
+        assert self.found(ledger, files, 103, 106) == []
+        assert [one.entry_id for one in self.found(ledger, files, 104, 106)] == [4, 5]
+
+    def test_a_file_that_is_short_or_gone(self, files: MemoryFiles) -> None:
+        ledger = Ledger(NEW)
+        fill(ledger, files, 1, 1, 1)
+        checkpoint(ledger, files)
+        forget(ledger)
+        run = ledger.plan_run(100, 103, self.LIMITS, files)
+        assert run is not None
+        path = ledger_path(7)
+        cut(files, path, len(files.contents()[path]) - 1)
+        with pytest.raises(CorruptData, match="ends at byte"):
+            run.perform(files)
+        files.delete(path)
+        with pytest.raises(CorruptData, match="ends at byte"):
+            run.perform(files)
+        ledger.is_gone = True
+        with pytest.raises(LedgerNotFound, match="ledger 7 has been trimmed"):
+            run.perform(files)

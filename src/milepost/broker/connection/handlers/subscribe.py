@@ -37,7 +37,7 @@ from milepost.positions.names import TopicName
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
 from milepost.wire.commands import Kind
-from milepost.wire.extensions import EVERY_CHUNK, asks
+from milepost.wire.extensions import EVERY_CHUNK, STORED_ENTRIES, asks
 
 if TYPE_CHECKING:
     from milepost.broker.connection.session import Session
@@ -56,7 +56,9 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
     `start_message_rollback_duration_sec` starts either that long ago, whatever else it names.
     `consumer_epoch` is stamped on every message (PIP-84, PIP-194). A second consumer of an Exclusive
     subscription, or another type while consumers are connected, is `ConsumerBusy`. A reader with
-    `milepost.every-chunk` in its metadata is sent every chunk where it lies, whole message or not. A
+    `milepost.every-chunk` in its metadata is sent every chunk where it lies, whole message or not. One
+    with `milepost.stored-entries`, of an Exclusive or Failover subscription, gets consecutive entries in
+    one frame, as the log has them (`stored_entries` of MESSAGE says how many). A
     `schema` must be able to read what the topic has; a topic that was never used takes it for its own.
     `read_compacted` shows an Exclusive or Failover subscription the last message of each key, up to
     where compaction has come.
@@ -266,6 +268,7 @@ def _consumer(
         key_ranges=ranges or None,
         connected_since_ms=session.broker.clock.wall_ms(),
         reads_any=reads_any(command),
+        takes_runs=asks(command, STORED_ENTRIES),
     )
 
 
