@@ -8,6 +8,7 @@ from milepost.client.consuming.table_view import TableView
 from milepost.client.messages.message import Message
 from milepost.client.producing.partitioned_producer import PartitionedProducer
 from milepost.client.producing.producer import Producer
+from milepost.client.transactions.transaction import Transaction, TransactionState
 from milepost.errors import MilepostError as PulsarException
 
 __all__ = [
@@ -19,5 +20,7 @@ __all__ = [
     "Reader",
     "TableView",
     "Message",
+    "Transaction",
+    "TransactionState",
     "PulsarException",
 ]

@@ -73,6 +73,7 @@
     │   ├── ProducerQueueIsFull
     │   ├── CryptoError         a message cannot be encrypted or decrypted
     │   ├── WrongContext        another event loop, or a process forked after connecting
+    │   ├── TransactionHasOperationFailed   a send or an ack of it failed: aborted instead
     │   └── BrokerError         the broker refused with a code that has no class of its own
     ├── Undecodable             a stored entry or value that cannot be read as what it claims to be
     └── ProtocolError           a peer's bytes are not the protocol; `reason` is a counter's label
@@ -478,6 +479,10 @@ class CryptoError(ClientError):
 
 class WrongContext(ClientError):
     """A client belongs to the event loop and the process in which it was made."""
+
+
+class TransactionHasOperationFailed(ClientError):
+    """A commit of a transaction in which a send or an ack had failed: it is aborted."""
 
 
 class BrokerError(ClientError):

@@ -82,6 +82,11 @@ class Stub(asyncio.Protocol):
                 self.protocol.write(replies.success(message.request_id))
             case pb.CommandCloseConsumer():
                 self.protocol.write(replies.success(message.request_id))
+            case _:
+                self.answer_more(message)
+
+    def answer_more(self, message: Any) -> None:
+        """For stubs that know more commands."""
 
     def deliver(self, entry_id: int, payload: bytes, *, epoch: int) -> None:
         metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=0)
@@ -101,16 +106,18 @@ class Stub(asyncio.Protocol):
 class scripted:  # used as a function
     """A client and the stub that it is connected to."""
 
-    def __init__(self) -> None:
-        self.stub = Stub()
+    def __init__(self, kind: type[Stub] = Stub, **options: Any) -> None:
+        self.kind = kind
+        self.stub = kind()
+        self.options = options
 
-    async def __aenter__(self) -> tuple[Client, Stub]:
+    async def __aenter__(self) -> tuple[Client, Any]:
         shared = self.stub
         loop = asyncio.get_running_loop()
-        self.server = await loop.create_server(lambda: Stub(shared), "127.0.0.1", 0)
+        self.server = await loop.create_server(lambda: self.kind(shared), "127.0.0.1", 0)
         port = self.server.sockets[0].getsockname()[1]
         url = f"pulsar://127.0.0.1:{port}"
-        self.client = Client(url, follow_lookups=False, backoff_first_s=0.001)
+        self.client = Client(url, follow_lookups=False, backoff_first_s=0.001, **self.options)
         return self.client, shared
 
     async def __aexit__(self, *exc_info: object) -> None:

@@ -3,7 +3,7 @@
 It agrees with a broker through `milepost.wire` alone, as strangers do. Nothing here knows a broker's
 inside. Names and defaults are those of the official `pulsar` package.
 
-client          the asyncio `Client`: creates producers, consumers, readers and table views
+client          the asyncio `Client`: creates producers, consumers, readers, table views, transactions
 client_options  the options of a client, in the official package's names and order
 connection/     service URLs, lookup, sockets, TLS, credentials, reconnecting
 consuming/      consumers of one topic and of many, readers, table views, dead letters
@@ -17,4 +17,5 @@ schemas         the schemas of topics as the client sends and looks them up
 signatures      builds the signatures of methods from the options, for both clients
 statistics      the counters of a producer or consumer
 sync            the synchronous `Client`: the asyncio one on a background thread
+transactions/   transactions and their coordinators
 """

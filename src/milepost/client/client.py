@@ -1,4 +1,4 @@
-"""The asyncio `Client`: creates producers, consumers, readers and table views.
+"""The asyncio `Client`: creates producers, consumers, readers, table views, transactions.
 
     async with Client("pulsar://localhost:6650") as client:
         producer = await client.create_producer("orders")
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from milepost.client import loggers
@@ -29,6 +30,13 @@ from milepost.client.options import ConsumerOptions, ProducerOptions, ReaderOpti
 from milepost.client.producing.partitioned_producer import PartitionedProducer
 from milepost.client.producing.producer import Producer
 from milepost.client.signatures import taking
+from milepost.client.transactions.coordinators import Coordinators
+from milepost.client.transactions.transaction import (
+    TIMEOUT_S,
+    Transaction,
+    TransactionOpening,
+    timeout_of,
+)
 from milepost.clock import SystemClock
 from milepost.errors import AlreadyClosed, InvalidInput, NotAllowed
 from milepost.positions import EARLIEST, ChunkMessageId, MessageId, TopicName, signed64
@@ -59,6 +67,7 @@ class Client:
         # Made on the loop of the first call.
         self._pool: ConnectionPool | None = None
         self._shared: Context | None = None
+        self._coordinators: Coordinators | None = None
         # Weakly: what was closed and forgotten need not be closed again.
         self._made: weakref.WeakSet[_Made] = weakref.WeakSet()
         self._is_closed = False
@@ -144,6 +153,22 @@ class Client:
             subscription_name=subscription_name,
         )
         return await self._opened(TableView(reader, topic, subscription_name))
+
+    def transaction(self, timeout: float | timedelta = TIMEOUT_S) -> TransactionOpening:
+        """A transaction: enter it with `async with`, or await it.
+
+        Give it to `send` and `acknowledge` as `txn`. It is aborted by itself when it is open for longer
+        than `timeout`, in seconds.
+        """
+        timeout_s = timeout_of(timeout)
+        return TransactionOpening(lambda: self.transaction_of(timeout_s))
+
+    async def transaction_of(self, timeout_s: float) -> Transaction:
+        context = self._context()
+        if self._coordinators is None:
+            self._coordinators = Coordinators(context)
+        txn_id = await self._coordinators.open(max(round(timeout_s * 1000), 1))
+        return await self._keep(Transaction(context, self._coordinators, txn_id, timeout_s))
 
     async def _opened(self, made: Made) -> Made:
         await made.open()

@@ -84,6 +84,10 @@ _RESULTS: Final[tuple[tuple[type[errors.MilepostError], Result], ...]] = (
     (errors.InvalidTopicName, Result.InvalidTopicName),
     (errors.InvalidInput, Result.InvalidConfiguration),
     (errors.ConsumerAssignError, Result.ConsumerAssignError),
+    (errors.TransactionCoordinatorNotFound, Result.TransactionCoordinatorNotFoundError),
+    (errors.TransactionNotFound, Result.TransactionNotFound),
+    (errors.TransactionConflict, Result.TransactionConflict),
+    (errors.InvalidTransactionStatus, Result.InvalidTxnStatusError),
     (errors.MetadataError, Result.BrokerMetadataError),
     (errors.NotAllowed, Result.NotAllowedError),
 )

@@ -78,6 +78,11 @@ class Facade:
         return repr(self._inner)
 
 
+def inner_of(value: object) -> Any:
+    """What a facade stands for; any other value as it is."""
+    return value._inner if isinstance(value, Facade) else value
+
+
 def blocking(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Any, P], T]:
@@ -86,6 +91,8 @@ def blocking(
 
     @wraps(method)
     def call(self: Facade, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        if "txn" in kwargs:
+            kwargs["txn"] = inner_of(kwargs["txn"])
         work: Coroutine[Any, Any, T] = getattr(self._inner, name)(*args, **kwargs)
         return self._loop.run(work)
 

@@ -31,10 +31,20 @@ from milepost.client.options import ConsumerOptions, ProducerOptions, ReaderOpti
 from milepost.client.producing.outgoing import Sent
 from milepost.client.producing.producer import Producer as AsyncProducer
 from milepost.client.results import Result, result_of
-from milepost.client.signatures import Facade, blocking, direct, like, on_loop, taking
+from milepost.client.signatures import (
+    Facade,
+    blocking,
+    direct,
+    inner_of,
+    like,
+    on_loop,
+    taking,
+)
 from milepost.client.statistics import ConsumerStatistics, ProducerStatistics
+from milepost.client.transactions.transaction import TIMEOUT_S, TransactionState, timeout_of
+from milepost.client.transactions.transaction import Transaction as AsyncTransaction
 from milepost.errors import AlreadyClosed, MilepostError
-from milepost.positions import MessageId
+from milepost.positions import MessageId, TxnId
 
 log = logging.getLogger("milepost.client")
 
@@ -122,6 +132,16 @@ class Client(_Closing):
         inner = self._loop.run(self._inner.create_table_view(*args, **kwargs))
         return TableView(inner, self._loop, self)
 
+    @like(aio.Client.transaction)
+    def transaction(self, timeout: float | timedelta = TIMEOUT_S) -> Transaction:
+        """A transaction: give it to `send` and `acknowledge` as `txn`.
+
+        As a context manager it commits when the block is left, and aborts after an exception. It is
+        aborted by itself when it is open for longer than `timeout`, in seconds.
+        """
+        inner = self._loop.run(self._inner.transaction_of(timeout_of(timeout)))
+        return Transaction(inner, self._loop, self)
+
     get_topic_partitions = blocking(aio.Client.get_topic_partitions)
     message_id_by_index = blocking(aio.Client.message_id_by_index)
 
@@ -139,6 +159,30 @@ class Client(_Closing):
         with suppress(AlreadyClosed):
             self._loop.run(work())
         self._loop.stop()
+
+
+class Transaction(Facade):
+    """One transaction. `Client.transaction` makes it."""
+
+    commit = blocking(AsyncTransaction.commit)
+    abort = blocking(AsyncTransaction.abort)
+
+    @property
+    def id(self) -> TxnId:
+        txn_id: TxnId = self._inner.id
+        return txn_id
+
+    @property
+    def state(self) -> TransactionState:
+        state: TransactionState = self._inner.state
+        return state
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: Any) -> None:
+        """Commit, or abort after an exception; nothing if it was ended inside."""
+        self._loop.run(self._inner.__aexit__(*exc_info))
 
 
 class Producer(_Closing):
@@ -175,6 +219,8 @@ class Producer(_Closing):
         event_timestamp: int | None = None,
         deliver_at: int | None = None,
         deliver_after: timedelta | None = None,
+        *,
+        txn: Transaction | None = None,
     ) -> None:
         """Publish a message; `callback(result, message_id)` is called on the client's thread."""
         if self._room is not None:
@@ -182,6 +228,7 @@ class Producer(_Closing):
         self._loop.post(
             self._send,
             callback,
+            inner_of(txn),
             content,
             properties,
             partition_key,
@@ -194,9 +241,9 @@ class Producer(_Closing):
             deliver_after,
         )
 
-    def _send(self, callback: Callback | None, *args: Any) -> None:
+    def _send(self, callback: Callback | None, txn: Any, *args: Any) -> None:
         try:
-            sent = self._inner.send_nowait(*args)
+            sent = self._inner.send_nowait(*args, txn=txn)
         except Exception as error:
             self._sent(callback, result_of(error), None)
             if not isinstance(error, MilepostError):

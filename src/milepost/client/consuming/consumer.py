@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING
 from milepost.client.connection.context import Context
 from milepost.client.consuming.receiving import DONE, Done, Receiving
 from milepost.client.consuming.subscription import Subscription
-from milepost.client.messages.acks import cumulative_data
+from milepost.client.messages.acks import AckGroup, cumulative_data
 from milepost.client.messages.inbox import Start, Verdict
 from milepost.client.messages.message import Message
 from milepost.client.messages.redelivery import Redeliveries
 from milepost.client.messages.seek_target import Target
 from milepost.client.options import ConsumerOptions
 from milepost.client.statistics import ConsumerStatistics
+from milepost.client.transactions.transaction import Transaction, check_transaction
 from milepost.errors import InvalidInput, InvalidMessageId, NotAllowed
 from milepost.positions import EARLIEST, MessageId, Position, TopicName, signed64
 from milepost.wire import pulsar_pb2 as pb
@@ -178,16 +179,24 @@ class Consumer(Receiving):
 
     # -- acknowledge ---------------------------------------------------------------------------------
 
-    async def acknowledge(self, message: Acked | Iterable[Acked]) -> None:
+    async def acknowledge(
+        self, message: Acked | Iterable[Acked], *, txn: Transaction | None = None
+    ) -> None:
         """Ack a message, an id, or many of them; returns when that is on disk.
 
-        Acking twice changes nothing, and neither does acking what was received before a seek.
+        Acking twice changes nothing, and neither does acking what was received before a seek. With
+        `txn` the ack counts when that transaction is committed; if it is aborted the messages come
+        again. What another transaction has acked is `TransactionConflict`.
         """
-        await asyncio.shield(self.acknowledge_nowait(message))
+        await asyncio.shield(self.acknowledge_nowait(message, txn=txn))
 
-    def acknowledge_nowait(self, message: Acked | Iterable[Acked]) -> asyncio.Future[None]:
+    def acknowledge_nowait(
+        self, message: Acked | Iterable[Acked], *, txn: Transaction | None = None
+    ) -> asyncio.Future[None]:
         """Ack without waiting. The future is done when it is on disk; it is shared, so shield it."""
         self._subscription.check()
+        if txn is not None:
+            return self._acknowledge_in(txn, message)
         ids: list[MessageId] = []
         if isinstance(message, Message):
             self._settle(message)
@@ -206,7 +215,63 @@ class Consumer(Receiving):
             return receipt
         return self._acknowledge_ids(ids)
 
-    def _drop_copies(self, receipt: asyncio.Future[None], ids: list[MessageId]) -> None:
+    def _acknowledge_in(
+        self, txn: Transaction, message: Acked | Iterable[Acked]
+    ) -> asyncio.Future[None]:
+        """Said in full and not kept here: whether it counts is decided by the transaction's end."""
+        check_transaction(txn, self._context)
+        group = AckGroup(self._inbox.seek_epoch)
+        ids: list[MessageId] = []
+        for one in (message,) if isinstance(message, Message | MessageId) else message:
+            self.stats.acks += 1
+            if not isinstance(one, Message):
+                self._check_id(one)
+                group.add_id(one)
+                ids.append(one)
+            elif self._is_current(one):
+                self._add_message(group, one)
+                ids.append(one.message_id())
+        acking = self._send_in(txn, group)
+        self._drop_copies(acking, ids, self._inbox.hide)
+        return acking
+
+    def _send_in(self, txn: Transaction, group: AckGroup) -> asyncio.Future[None]:
+        txn.began()
+        acking = asyncio.ensure_future(self._subscription.acknowledge_in(txn, group))
+
+        def answered(answer: asyncio.Future[None]) -> None:
+            # A task that was cancelled ended with its loop.
+            txn.ended(asyncio.CancelledError() if answer.cancelled() else answer.exception())
+
+        acking.add_done_callback(answered)
+        return acking
+
+    def _add_message(self, group: AckGroup, message: Message) -> None:
+        entry = message.entry
+        if entry.chunks:
+            for position in entry.chunks:
+                group.add_position(position)
+        else:
+            group.add_id(message.message_id())
+        if not entry.batch_size:
+            self._forget(entry.position)
+
+    def _is_current(self, message: Message) -> bool:
+        """Received by this consumer, and behind the latest seek."""
+        entry = message.entry
+        if entry.consumer is not self:
+            raise InvalidMessageId(
+                f"{message.message_id()} of {entry.topic} was not received by this"
+                f" consumer of {self.topic()}"
+            )
+        return entry.epoch >= self._inbox.seek_epoch
+
+    def _drop_copies(
+        self,
+        receipt: asyncio.Future[None],
+        ids: list[MessageId],
+        drop: Callable[[Position, int], None],
+    ) -> None:
         """As the sender does for messages (ack_sender.py): copies that come before the answer."""
         epoch = self._inbox.seek_epoch
 
@@ -214,7 +279,7 @@ class Consumer(Receiving):
             is_acked = not answer.cancelled() and answer.exception() is None
             if is_acked and epoch == self._inbox.seek_epoch:
                 for one in ids:
-                    self._inbox.acked(one.position, one.batch_index)
+                    drop(one.position, one.batch_index)
 
         if not receipt.done():
             receipt.add_done_callback(answered)
@@ -224,7 +289,7 @@ class Consumer(Receiving):
         for message_id in ids:
             self._inbox.acked(message_id.position, message_id.batch_index)
             self._forget(message_id.position)
-        self._drop_copies(apart, ids)
+        self._drop_copies(apart, ids, self._inbox.acked)
         grouped = self._acks.receipt()
         if grouped.done():
             return apart
@@ -234,15 +299,11 @@ class Consumer(Receiving):
 
     def _settle(self, message: Message) -> None:
         entry = message.entry
-        if entry.consumer is not self:
-            raise InvalidMessageId(
-                f"{message.message_id()} of {entry.topic} was not received by this"
-                f" consumer of {self.topic()}"
-            )
         bit = 1 << message.batch_index if message.batch_index > 0 else 1
-        if not entry.pending & bit or entry.epoch < self._inbox.seek_epoch:
+        if not self._is_current(message) or not entry.not_acked_here & bit:
             return
         entry.pending &= ~bit
+        entry.hidden &= ~bit
         self._inbox.settled(entry)
         if not entry.pending:
             self._forget(entry.position)
@@ -251,9 +312,16 @@ class Consumer(Receiving):
         self._acks.gather().add(entry)
 
     async def acknowledge_cumulative(
-        self, message: Acked | None = None, *, index: int | None = None
+        self,
+        message: Acked | None = None,
+        *,
+        index: int | None = None,
+        txn: Transaction | None = None,
     ) -> None:
-        """Ack everything up to and with a message, an id or an index; returns when that is on disk."""
+        """Ack everything up to and with a message, an id or an index; returns when that is on disk.
+
+        With `txn` it counts when that transaction is committed.
+        """
         self._subscription.check()
         if self._options.is_shared:
             kind = self._options.consumer_type.name
@@ -270,8 +338,14 @@ class Consumer(Receiving):
         if seek_epoch < self._inbox.seek_epoch or message == EARLIEST:
             return  # a seek was later, or nothing up to there is left
         self._check_id(message)
-        data = cumulative_data(message, batch_index_ack=self._options.batch_index_ack_enabled)
         self.stats.acks += 1
+        if txn is not None:
+            check_transaction(txn, self._context)
+            group = AckGroup(seek_epoch)
+            group.add_cumulative(cumulative_data(message, batch_index_ack=True))
+            await asyncio.shield(self._send_in(txn, group))
+            return
+        data = cumulative_data(message, batch_index_ack=self._options.batch_index_ack_enabled)
         self._acks.gather().add_cumulative(data)
         self._inbox.acked_through(message)
         await asyncio.shield(self._acks.receipt())

@@ -20,6 +20,7 @@ from milepost.client.consuming.receiving import Done, Receiving
 from milepost.client.messages.message import Message
 from milepost.client.options import ConsumerOptions
 from milepost.client.statistics import ConsumerStatistics, total
+from milepost.client.transactions.transaction import Transaction
 from milepost.errors import (
     AlreadyClosed,
     InvalidInput,
@@ -139,35 +140,45 @@ class MultiConsumer(Receiving):
 
     # -- verdicts ------------------------------------------------------------------------------------
 
-    async def acknowledge(self, message: Acked | Iterable[Acked]) -> None:
+    async def acknowledge(
+        self, message: Acked | Iterable[Acked], *, txn: Transaction | None = None
+    ) -> None:
         """As `Consumer.acknowledge`, in whichever topics the messages are."""
-        receipts = self._acknowledge(message)
+        receipts = self._acknowledge(message, txn)
         if receipts:
             await asyncio.gather(*(asyncio.shield(receipt) for receipt in receipts))
 
-    def acknowledge_nowait(self, message: Acked | Iterable[Acked]) -> asyncio.Future[Any]:
-        receipts = self._acknowledge(message)
+    def acknowledge_nowait(
+        self, message: Acked | Iterable[Acked], *, txn: Transaction | None = None
+    ) -> asyncio.Future[Any]:
+        receipts = self._acknowledge(message, txn)
         if len(receipts) == 1:
             return receipts[0]
         return asyncio.gather(*(asyncio.shield(one) for one in receipts), return_exceptions=True)
 
-    def _acknowledge(self, message: Acked | Iterable[Acked]) -> list[asyncio.Future[None]]:
+    def _acknowledge(
+        self, message: Acked | Iterable[Acked], txn: Transaction | None
+    ) -> list[asyncio.Future[None]]:
         self.check()
         if isinstance(message, Message | MessageId):
-            return [self._home(message).acknowledge_nowait(message)]
+            return [self._home(message).acknowledge_nowait(message, txn=txn)]
         homes: dict[Consumer, list[Acked]] = {}
         for one in message:
             homes.setdefault(self._home(one), []).append(one)
-        return [home.acknowledge_nowait(ones) for home, ones in homes.items()]
+        return [home.acknowledge_nowait(ones, txn=txn) for home, ones in homes.items()]
 
     async def acknowledge_cumulative(
-        self, message: Acked | None = None, *, index: int | None = None
+        self,
+        message: Acked | None = None,
+        *,
+        index: int | None = None,
+        txn: Transaction | None = None,
     ) -> None:
         """Ack everything up to a message in its own topic or partition."""
         self.check()
         if message is None:
             raise InvalidInput(f"index {index} is of one partition: consume that one by itself")
-        await self._home(message).acknowledge_cumulative(message)
+        await self._home(message).acknowledge_cumulative(message, txn=txn)
 
     def negative_acknowledge(self, message: Acked) -> Done:
         self.check()

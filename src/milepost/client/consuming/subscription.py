@@ -25,6 +25,7 @@ from milepost.client.connection.context import Context
 from milepost.client.connection.link import Link, LinkState
 from milepost.client.consuming.subscribe_command import subscribe_command
 from milepost.client.messages.ack_sender import AckSender
+from milepost.client.messages.acks import AckGroup
 from milepost.client.messages.cursor_epoch import CursorEpoch
 from milepost.client.messages.encryption import Opener
 from milepost.client.messages.inbox import Inbox, Start, Verdict
@@ -32,6 +33,7 @@ from milepost.client.messages.seek_target import Target
 from milepost.client.options import ConsumerOptions
 from milepost.client.policies import ConsumerCryptoFailureAction
 from milepost.client.schemas import Readings, schema_info
+from milepost.client.transactions.transaction import Transaction
 from milepost.errors import (
     AlreadyClosed,
     ConnectError,
@@ -287,6 +289,18 @@ class Subscription:
             elif self._attached.is_set():
                 return connection
             await self._attached.wait()
+
+    async def acknowledge_in(self, txn: Transaction, group: AckGroup) -> None:
+        """Have acks taken into a transaction, once it has heard of this subscription."""
+        timeout_s = self._context.operation_timeout_s
+        name = self.options.subscription_name
+        try:
+            async with asyncio.timeout(timeout_s):
+                await asyncio.shield(txn.add_subscription(str(self.topic), name))
+                connection = await self.connection()
+                await asyncio.gather(*self.acks.ask_in(txn.id, group, connection))
+        except TimeoutError:
+            raise Timeout(f"{self.topic}: no answer to an ack in {timeout_s:g} s") from None
 
     async def request(self, command: Any) -> Any:
         """A request that may be repeated, as often as connections are lost, until its time is up."""

@@ -22,7 +22,7 @@ from milepost.client.connection.connection import Connection
 from milepost.client.messages.acks import IDS_MAX, AckGroup
 from milepost.client.messages.message import DeliveredEntry
 from milepost.errors import ConnectError, MilepostError, Timeout
-from milepost.positions import MessageId
+from milepost.positions import MessageId, TxnId, unsigned64
 from milepost.wire import pulsar_pb2 as pb
 
 ROUNDS_UNANSWERED_MAX: Final = 2
@@ -165,6 +165,17 @@ class AckSender:
             connection.ask(command).add_done_callback(
                 lambda answer: self._answered(round_, token, answer)
             )
+
+    def ask_in(
+        self, txn_id: TxnId, group: AckGroup, connection: Connection
+    ) -> list[asyncio.Future[Any]]:
+        """Send acks of a transaction, at once and always to be answered. They are not sent again on
+        another connection: a broker takes the second one for a conflict."""
+        commands = self._commands(group)
+        for command in commands:
+            command.txnid_least_bits = unsigned64(txn_id.least)
+            command.txnid_most_bits = unsigned64(txn_id.most)
+        return [connection.ask(command) for command in commands]
 
     def _commands(self, group: AckGroup) -> list[pb.CommandAck]:
         commands = [

@@ -110,10 +110,8 @@ class AckGroup:
         for position in self._positions:
             yield data_of(*position)
         for entry in self._entries:
-            if entry.pending:
-                yield data_of(
-                    entry.ledger_id, entry.entry_id, AckSet(entry.pending, entry.batch_size)
-                )
+            if left := entry.not_acked_here:
+                yield data_of(entry.ledger_id, entry.entry_id, AckSet(left, entry.batch_size))
             elif entry.chunks:
                 # PIP-107: the message is all its chunks, and only those: others' entries may lie
                 # between them.

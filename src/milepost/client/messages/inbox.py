@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from milepost.client.messages.encryption import Opener
@@ -125,8 +126,10 @@ class Inbox:
         # None: there are no keys to read what is encrypted.
         self._opener = opener
         self._hands_out_sealed = hands_out_sealed
-        # Entries with messages in the queue. Invariant: at most one of each position is here.
+        # Entries with messages in the queue, the oldest delivery of each; later ones of the same entry
+        # in order behind it. Invariant: what is in `_later` is in `_held` too.
         self._held: dict[tuple[int, int], DeliveredEntry] = {}
+        self._later: dict[tuple[int, int], list[DeliveredEntry]] = {}
         # How far a cumulative ack of this epoch reached: ledger, entry, batch index.
         self._acked_through = NOTHING
         # Permits that the broker may have back. Invariant: freed + queued + with the broker is the
@@ -171,7 +174,7 @@ class Inbox:
             self._freed += 1
             entry, batch_index = message.entry, message.batch_index
             if not queue or queue[0].entry is not entry:
-                self._held.pop((entry.ledger_id, entry.entry_id), None)
+                self._let_go((entry.ledger_id, entry.entry_id))
             if not entry.pending >> (batch_index if batch_index > 0 else 0) & 1:
                 continue
             if self._acked_through >= (entry.ledger_id, entry.entry_id, batch_index):
@@ -182,15 +185,38 @@ class Inbox:
 
     def settled(self, entry: DeliveredEntry) -> None:
         """Messages of this entry were acked, and may be here a second time."""
-        copy = self._held.get((entry.ledger_id, entry.entry_id))
-        if copy is not None and copy is not entry:
-            copy.pending &= entry.pending
+        for copy in self._copies((entry.ledger_id, entry.entry_id)):
+            if copy is not entry:
+                copy.pending &= entry.not_acked_here
 
     def acked(self, position: Position, batch_index: int) -> None:
         """A message was acked that may be here a second time; −1: the whole entry."""
-        copy = self._held.get(position)
-        if copy is not None:
+        for copy in self._copies(position):
             copy.pending &= ~(1 << batch_index) if batch_index >= 0 else 0
+
+    def hide(self, position: Position, batch_index: int) -> None:
+        """A message was acked in a transaction: a second copy of it is not handed out, and not taken
+        for acked either. After an abort it comes anew."""
+        for copy in self._copies(position):
+            bits = 1 << batch_index if batch_index >= 0 else copy.pending
+            copy.hidden |= copy.pending & bits
+            copy.pending &= ~bits
+
+    def _copies(self, position: tuple[int, int]) -> Iterator[DeliveredEntry]:
+        """Deliveries of one entry that have messages in the queue."""
+        if (first := self._held.get(position)) is not None:
+            yield first
+            yield from self._later.get(position, ())
+
+    def _let_go(self, position: tuple[int, int]) -> None:
+        """The last message of the oldest delivery of an entry left the queue."""
+        later = self._later.get(position)
+        if later is None:
+            self._held.pop(position, None)
+            return
+        self._held[position] = later.pop(0)
+        if not later:
+            del self._later[position]
 
     def acked_through(self, message_id: MessageId) -> None:
         """Everything up to and with a message was acked; without a batch index, all of its entry."""
@@ -241,6 +267,7 @@ class Inbox:
         self._freed += len(self.queue)
         self.queue.clear()
         self._held.clear()
+        self._later.clear()
         self._chunks.clear()
 
     def expire_chunks(self, now_ms: int) -> list[Position]:
@@ -374,6 +401,7 @@ class Inbox:
             metadata,
             batch_size=size,
             pending=pending,
+            hidden=((1 << size) - 1) & ~pending if delivery.ack_set else 0,
             last_index=last_index,
             redelivery_count=delivery.redelivery_count,
             epoch=self.epoch,
@@ -431,7 +459,9 @@ class Inbox:
     def _enqueue(self, entry: DeliveredEntry, messages: list[Message]) -> None:
         if messages:
             self.queue.extend(messages)
-            self._held[entry.ledger_id, entry.entry_id] = entry
+            first = self._held.setdefault((entry.ledger_id, entry.entry_id), entry)
+            if first is not entry:
+                self._later.setdefault((entry.ledger_id, entry.entry_id), []).append(entry)
 
     def _given_up(
         self,

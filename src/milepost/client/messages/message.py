@@ -29,6 +29,7 @@ class DeliveredEntry:
         "consumer",
         "entry_id",
         "epoch",
+        "hidden",
         "is_sealed",
         "last_index",
         "ledger_id",
@@ -50,6 +51,7 @@ class DeliveredEntry:
         *,
         batch_size: int,
         pending: int,
+        hidden: int = 0,
         last_index: int | None,
         redelivery_count: int,
         epoch: int,
@@ -67,6 +69,9 @@ class DeliveredEntry:
         self.batch_size = batch_size
         # A set bit is still to be acked, as on the wire. Of an entry that is no batch: 1 bit.
         self.pending = pending
+        # Messages of the batch that the broker left out: acked, or in a transaction that may still be
+        # aborted. An ack of all others says nothing of these.
+        self.hidden = hidden
         # None: the broker does not show it.
         self.last_index = last_index
         self.redelivery_count = redelivery_count
@@ -80,6 +85,11 @@ class DeliveredEntry:
     @property
     def position(self) -> Position:
         return Position(self.ledger_id, self.entry_id)
+
+    @property
+    def not_acked_here(self) -> int:
+        """The bits that an ack of this delivery's messages leaves set."""
+        return self.pending | self.hidden
 
 
 class Message:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from milepost.client.producing.outgoing import Outgoing, PendingEntry, Sent
+from milepost.client.transactions.transaction import Transaction
 from milepost.wire.scanners.varint import encode_varint
 
 # u32 size | 18 payload_size | 40 sequence_id: what stands before a message that is only a payload.
@@ -65,13 +66,19 @@ class Batcher:
         self._batches: dict[bytes | str | None, Batch] = {}
         self._count = 0
         self._size_bytes = 0
+        # The transaction of all that is gathered: an entry belongs to one, or to none.
+        self._transaction: Transaction | None = None
 
     def __len__(self) -> int:
         return self._count
 
     def is_room_for(self, message: Outgoing) -> bool:
-        """Whether the batches stay within their size with this message."""
-        return not self._count or self._size_bytes + len(message.payload) <= self._size_max
+        """Whether the batches stay within their size with this message, and in one transaction."""
+        if not self._count:
+            return True
+        if message.transaction is not self._transaction:
+            return False
+        return self._size_bytes + len(message.payload) <= self._size_max
 
     def add(self, message: Outgoing, begin: Callable[[], PendingEntry]) -> Sent:
         """`begin` makes the entry of a batch that is new."""
@@ -81,6 +88,7 @@ class Batcher:
         batch = self._batches.get(key)
         if batch is None:
             batch = self._batches[key] = Batch(begin(), message, keyed=self._by_key)
+        self._transaction = message.transaction
         before = batch.size_bytes
         sent = batch.add(message)
         self._count += 1

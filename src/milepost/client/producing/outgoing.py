@@ -16,8 +16,9 @@ import asyncio
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
+from milepost.client.transactions.transaction import Transaction
 from milepost.errors import MilepostError
-from milepost.positions import ChunkMessageId, MessageId, Position
+from milepost.positions import ChunkMessageId, MessageId, Position, TxnId, unsigned64
 from milepost.wire import Buffer
 from milepost.wire import pulsar_pb2 as pb
 
@@ -36,11 +37,16 @@ class Outgoing(NamedTuple):
     is_null: bool = False
     is_binary_key: bool = False
     """The key is the base64 of bytes."""
+    transaction: Transaction | None = None
+
+    @property
+    def txn_id(self) -> TxnId | None:
+        return None if self.transaction is None else self.transaction.id
 
     @property
     def is_plain(self) -> bool:
         """Nothing but a payload: most messages."""
-        return self[2:] == _PLAIN
+        return self[2:10] == _PLAIN
 
     def single_metadata(self) -> pb.SingleMessageMetadata:
         """As one of a batch."""
@@ -55,6 +61,7 @@ class Outgoing(NamedTuple):
             producer_name=producer_name, sequence_id=self.sequence_id, publish_time=publish_time
         )
         self._fill(metadata)
+        name_transaction(metadata, self.txn_id)
         if self.deliver_at_ms is not None:
             metadata.deliver_at_time = self.deliver_at_ms
         if self.replication_clusters is not None:
@@ -79,6 +86,13 @@ class Outgoing(NamedTuple):
 _PLAIN = (None, None, None, None, None, None, False, False)
 
 
+def name_transaction(metadata: pb.MessageMetadata, txn_id: TxnId | None) -> None:
+    """Readers of the log go by the metadata: the command beside it is not stored."""
+    if txn_id is not None:
+        metadata.txnid_least_bits = unsigned64(txn_id.least)
+        metadata.txnid_most_bits = unsigned64(txn_id.most)
+
+
 class PendingEntry:
     """One SEND and everyone who waits for its receipt."""
 
@@ -97,14 +111,22 @@ class PendingEntry:
         "sequence_id",
         "since_s",
         "size_bytes",
+        "transaction",
     )
 
-    def __init__(self, sequence_id: int, partition: int, since_s: float) -> None:
+    def __init__(
+        self,
+        sequence_id: int,
+        partition: int,
+        since_s: float,
+        transaction: Transaction | None = None,
+    ) -> None:
         self.sequence_id = sequence_id
         self.highest_sequence_id = sequence_id
         self.partition = partition
         # When its first message was given: the send timeout counts from here.
         self.since_s = since_s
+        self.transaction = transaction
         self.count = 1
         self.size_bytes = 0
         self.is_batch = False
@@ -129,6 +151,8 @@ class PendingEntry:
             if not waiter.done():
                 waiter.set_result(None)
         self._waiters.clear()
+        if self.transaction is not None:
+            self.transaction.ended(error)
         callbacks, self._callbacks = self._callbacks, []
         for callback, batch_index in callbacks:
             callback(Sent(self, batch_index))

@@ -19,7 +19,7 @@ from milepost.client.options import ProducerOptions
 from milepost.client.policies import CompressionType
 from milepost.client.producing.batcher import Batch
 from milepost.client.producing.chunker import chunks, describe_chunk, room_for_payload
-from milepost.client.producing.outgoing import Outgoing
+from milepost.client.producing.outgoing import Outgoing, name_transaction
 from milepost.clock import Clock
 from milepost.errors import MessageTooBig
 from milepost.wire import MESSAGE_SIZE_MAX_DEFAULT
@@ -69,6 +69,8 @@ class Packer:
             publish_time=self._clock.wall_ms(),
             num_messages_in_batch=entry.count,
         )
+        if entry.transaction is not None:
+            name_transaction(metadata, entry.transaction.id)
         if entry.highest_sequence_id > entry.sequence_id:
             metadata.highest_sequence_id = entry.highest_sequence_id
         if batch.key is not None:

@@ -36,6 +36,7 @@ from milepost.client.producing.producer_command import producer_command
 from milepost.client.schemas import encode
 from milepost.client.signatures import like
 from milepost.client.statistics import ProducerStatistics
+from milepost.client.transactions.transaction import Transaction, check_transaction
 from milepost.errors import (
     AlreadyClosed,
     ClientError,
@@ -83,6 +84,10 @@ class Producer:
         self._pending: deque[PendingEntry] = deque()
         # Messages without a receipt, batched or sealed. Invariant: ≤ max_pending_messages.
         self._count = 0
+        # Entries that wait until a transaction has this topic, and all behind them: order is kept.
+        # Invariant: the last ones of `_pending`.
+        self._held: deque[PendingEntry] = deque()
+        self._awaited: asyncio.Task[None] | None = None
         self._batcher: Batcher | None = None
         if options.batches:
             self._batcher = Batcher(
@@ -162,6 +167,7 @@ class Producer:
         for entry in (*self._pending, *(batch.entry for batch in batches)):
             self._fail(entry, error)
         self._pending.clear()
+        self._held.clear()
         self._room.wake_all()
 
     def _check(self) -> None:
@@ -201,7 +207,10 @@ class Producer:
         if not self._has_published:
             self._next_sequence_id = answer.last_sequence_id + 1
             self._last_sequence_id = answer.last_sequence_id
+        held = self._held[0] if self._held else None
         for entry in self._pending:
+            if entry is held:
+                break
             connection.writelines(entry.frame)
 
     def _open_timeout_s(self) -> float | None:
@@ -234,9 +243,16 @@ class Producer:
         event_timestamp: int | None = None,
         deliver_at: int | None = None,
         deliver_after: timedelta | None = None,
+        *,
+        txn: Transaction | None = None,
     ) -> Sent:
-        """Publish a message now; await what it returns for its id. A key of bytes travels as base64."""
+        """Publish a message now; await what it returns for its id. A key of bytes travels as base64.
+
+        With `txn` it is delivered when that transaction is committed, and never if it is aborted.
+        """
         self._check()
+        if txn is not None:
+            check_transaction(txn, self._context)
         if self._count >= self._options.max_pending_messages:
             raise ProducerQueueIsFull(f"{self._count} messages of {self._topic} wait for a receipt")
         is_null = content is None
@@ -257,6 +273,7 @@ class Producer:
             replication_clusters,
             is_null,
             isinstance(partition_key, bytes),
+            txn,
         )
         sent = self._publish(message)
         self._has_published = True
@@ -300,7 +317,7 @@ class Producer:
         if not batcher.is_room_for(message):
             self._flush_batches()
         self._packer.check(len(message.payload))
-        sent = batcher.add(message, lambda: self._begin(message.sequence_id))
+        sent = batcher.add(message, lambda: self._begin(message))
         if batcher.is_full:
             self._flush_batches()
         elif self._batch_timer is None:
@@ -308,8 +325,13 @@ class Producer:
             self._batch_timer = self._loop.call_later(delay_s, self._flush_batches)
         return sent
 
-    def _begin(self, sequence_id: int) -> PendingEntry:
-        return PendingEntry(sequence_id, self._topic.partition, self._context.clock.monotonic())
+    def _begin(self, message: Outgoing) -> PendingEntry:
+        """The entry of a message, or of the first of a batch."""
+        txn = message.transaction
+        if txn is not None:
+            txn.began(self, self._flush_batches)
+        now_s = self._context.clock.monotonic()
+        return PendingEntry(message.sequence_id, self._topic.partition, now_s, txn)
 
     def _flush_batches(self) -> None:
         if self._batch_timer is not None:
@@ -330,10 +352,10 @@ class Producer:
 
     def _publish_alone(self, message: Outgoing) -> Sent:
         packed = self._packer.alone(message)
-        first = entry = self._begin(message.sequence_id)
+        first = entry = self._begin(message)
         for number, part in enumerate(packed):
             if number:
-                entry = self._begin(message.sequence_id)
+                entry = self._begin(message)
             if len(packed) > 1:
                 # The message counts with its last chunk.
                 entry.count = 1 if number == len(packed) - 1 else 0
@@ -353,15 +375,41 @@ class Producer:
                 num_messages=entry.count if entry.is_batch else 1,
                 highest_sequence_id=highest if highest > entry.sequence_id else 0,
                 is_chunk=entry.first_chunk is not None,
+                txn_id=None if entry.transaction is None else entry.transaction.id,
             )
         ]
         self._pending.append(entry)
         if self._timeout_timer is None and self._options.send_timeout_millis:
             self._arm_timeout(self._options.send_timeout_millis / 1000)
         self.stats.entries_sent += 1
-        if self.is_connected():
+        if self._held or entry.transaction is not None:
+            self._held.append(entry)
+            self._release()
+        elif self.is_connected():
             assert self._link.connection is not None
             self._link.connection.writelines(entry.frame)
+
+    def _release(self, _: object = None) -> None:
+        """Send what is held, up to the first entry whose transaction is still to hear of this topic."""
+        held = self._held
+        connection = self._link.connection if self.is_connected() else None
+        while held:
+            entry = held[0]
+            if entry.transaction is not None:
+                adding = entry.transaction.add_partition(str(self._topic))
+                if not adding.done():
+                    if adding is not self._awaited:
+                        self._awaited = adding
+                        adding.add_done_callback(self._release)
+                    return
+                if (error := _failure_of(adding)) is not None:
+                    held.popleft()
+                    self._pending.remove(entry)
+                    self._fail(entry, error)
+                    continue
+            held.popleft()
+            if connection is not None:
+                connection.writelines(entry.frame)
 
     async def flush(self) -> None:
         """Send what is batched and wait until everything sent so far has its receipt."""
@@ -432,11 +480,22 @@ class Producer:
         now_s = self._context.clock.monotonic()
         while self._pending and now_s - self._pending[0].since_s >= timeout_s:
             entry = self._pending.popleft()
+            if self._held and self._held[0] is entry:
+                self._held.popleft()
             trouble = self._link.trouble_since(entry.since_s)
             why = "" if trouble is None else f": {trouble}"
             self._fail(entry, Timeout(f"no receipt from {self._topic} in {timeout_s:g} s{why}"))
         if self._pending:
             self._arm_timeout(max(self._pending[0].since_s + timeout_s - now_s, 0.001))
+
+
+def _failure_of(adding: asyncio.Task[None]) -> MilepostError | None:
+    """Why a transaction did not take a topic."""
+    if adding.cancelled():
+        return AlreadyClosed("the client was closed while a transaction was to hear of a topic")
+    error = adding.exception()
+    assert error is None or isinstance(error, MilepostError), error
+    return error
 
 
 def _key_text(key: str | bytes | None) -> str | None:

@@ -38,6 +38,18 @@ def delivered(
     )
 
 
+def test_what_the_broker_left_out_is_not_acked_with_the_rest() -> None:
+    """It may be acked in a transaction that is aborted later: taken for acked it would be lost."""
+    group = AckGroup(0)
+    entry = delivered(5, size=5, pending=0b11100)
+    entry.hidden = 0b00011
+    entry.pending = 0b10000
+    group.add(entry)
+    assert shown(group) == [(1, 5, (0b10011,))]
+    entry.pending = 0
+    assert shown(group) == [(1, 5, (0b00011,))]
+
+
 def test_an_entry_says_what_is_left_of_it_when_the_group_is_sent() -> None:
     group = AckGroup(0)
     entry = delivered(5, size=3, pending=0b110)

@@ -287,6 +287,53 @@ class TestCopies:
         inbox.take(delivery(entry(b"x"), epoch=1), 0)
         assert taken(inbox) == [b"x"]
 
+    def test_every_copy_of_what_was_acked_is_left_out(self) -> None:
+        """Three deliveries of one batch wait here: an ack through the first counts for both others."""
+        inbox = opened()
+        data = batch(b"0", b"1", b"2")
+        for _ in range(3):
+            inbox.take(delivery(data), 0)
+        first = inbox.pop()
+        assert first is not None
+        inbox.acked(first.entry.position, 0)
+        second = inbox.pop()
+        third = inbox.pop()
+        assert second is not None
+        assert third is not None
+        second.entry.pending &= ~0b010
+        inbox.settled(second.entry)
+        assert taken(inbox) == [b"2", b"2"]
+
+    def test_what_a_transaction_acked_is_hidden_and_not_acked(self) -> None:
+        inbox = opened()
+        data = batch(b"0", b"1", b"2")
+        inbox.take(delivery(data), 0)
+        first = inbox.pop()
+        assert first is not None
+        inbox.take(delivery(data), 0)
+        inbox.hide(first.entry.position, 0)
+        inbox.hide(first.entry.position, 2)
+        left = [inbox.pop(), inbox.pop()]
+        assert [one.data() for one in left if one is not None] == [b"1", b"1"]
+        for message in left:
+            assert message is not None
+            assert message.entry.not_acked_here == 0b111
+        inbox.take(delivery(entry(b"alone"), 1), 0)
+        inbox.hide(Position(1, 1), -1)
+        assert taken(inbox) == []
+
+    def test_what_the_broker_left_out_of_one_copy_stays_in_another(self) -> None:
+        """Left out while it was acked in a transaction; that was aborted, and it came again."""
+        inbox = opened()
+        data = batch(b"0", b"1", b"2")
+        inbox.take(delivery(data, ack_set=(0b110,)), 0)
+        inbox.take(delivery(data), 0)
+        first = inbox.pop()
+        assert first is not None
+        first.entry.pending &= ~0b010
+        inbox.settled(first.entry)
+        assert taken(inbox) == [b"2", b"0", b"2"]
+
 
 class TestChunks:
     def chunk(self, chunk_id: int, of: int, **fields: Any) -> bytes:
