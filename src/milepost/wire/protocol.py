@@ -83,6 +83,20 @@ from milepost.wire.scanners.send_scan import add_send, read_send, scan_sends
 COMMAND_SIZE_MAX: Final = 1024 * 1024
 _SIZED_BY_IDS: Final = frozenset((Kind.ACK, Kind.REDELIVER_UNACKNOWLEDGED_MESSAGES))
 
+# What is heard in one go: so many ACKs, or fewer FLOWs, or a few other commands, which cost more to read and
+# much more to obey. What was received behind them is heard when others have had their turn.
+HEARD_MAX: Final = 1024
+FLOW_WEIGHT: Final = 16
+COMMAND_WEIGHT: Final = 128
+# Each of these may go through a whole namespace, or through all that a consumer holds: one is enough.
+_HEAVY: Final = frozenset(
+    (
+        Kind.GET_TOPICS_OF_NAMESPACE,
+        Kind.WATCH_TOPIC_LIST,
+        Kind.REDELIVER_UNACKNOWLEDGED_MESSAGES,
+    )
+)
+
 # What a client accepts of a broker that it chose to trust: message, ack set and lists of topics.
 CLIENT_FRAME_MAX: Final = 64 * 1024 * 1024
 
@@ -94,6 +108,7 @@ _TYPE_TAG: Final = 1 << 3
 # Looking a kind up by its name takes the library half a microsecond.
 _ACK: Final[int] = Kind.ACK
 _FLOW: Final[int] = Kind.FLOW
+_SEND: Final[int] = Kind.SEND
 _MESSAGE: Final[int] = Kind.MESSAGE
 _SEND_RECEIPT: Final[int] = Kind.SEND_RECEIPT
 
@@ -195,6 +210,8 @@ class ServerProtocol(Connection):
         self.part = 0
         """Which part of a long command was heard last; 0: the first one, or a whole command."""
         self._next_part = 0
+        # What may still be heard in this go.
+        self._left = 0
         self.has_more = False
         """There is more to be heard of what was received: call `receive` again, with nothing, when
         others have had their turn."""
@@ -221,8 +238,12 @@ class ServerProtocol(Connection):
         if not data:
             return events
         at = 0
+        self._left = HEARD_MAX
         try:
             while self._long is None and not self._slices:
+                if self._left <= 0:
+                    self.has_more = True
+                    break
                 if self.state is State.READY:
                     at = scan_sends(data, at, self._frame_max, events)
                 bounds = frame_bounds(data, at, self._frame_max)
@@ -304,8 +325,10 @@ class ServerProtocol(Connection):
                 self._long, self._next_part, self.has_more = long, 0, True
                 return
             if hint == _ACK:
+                self._left -= 1
                 event = scan_ack(data, at, end)
             elif hint == _FLOW:
+                self._left -= FLOW_WEIGHT
                 event = scan_flow(data, at, end)
             if isinstance(event, Ack):
                 self._add_ack(event, events)
@@ -318,8 +341,11 @@ class ServerProtocol(Connection):
         try:
             command = decode_command(data[at:command_end])
         except UnknownValue as unknown:
+            self._left -= COMMAND_WEIGHT
             self._refuse_value(unknown)
             return
+        if command.kind != _SEND:
+            self._left -= HEARD_MAX if command.kind in _HEAVY else COMMAND_WEIGHT
         if command_end != end and command.kind != Kind.SEND:
             raise ProtocolError(
                 Reason.BAD_COMMAND_SIZE,

@@ -42,6 +42,8 @@ logger = logging.getLogger(__name__)
 RECENTLY_CLOSED_MAX = 1000
 # Requests of one connection that may be under way: who asks for more waits in its own socket.
 COMMANDS_MAX = 1000
+# Write buffers full of answers that may wait for a client to read them. Then it is not heard until it has.
+UNREAD_BUFFERS_MAX = 4
 # What a challenge says that only asks for newer credentials, as upstream says it.
 REFRESH = b"PulsarAuthRefresh"
 # How long a client may take to read the last bytes it was sent.
@@ -117,7 +119,11 @@ class Session:
         self._brought = 0
         # There is more to be heard, and a call on its way for it.
         self._goes_on = False
-        # The time that parts of a long command may take before a rest.
+        # It waits until the client has read, or its requests have been answered.
+        self._is_put_off = False
+        # Nothing is read until the client has read what waits for it.
+        self._waits_for_reader = False
+        # The time that parts of what was received may take before a rest.
         self._slices: TimeSlices | None = None
         self.named: set[WireId] = set()
         """By the parts of a long command that were heard."""
@@ -179,6 +185,9 @@ class Session:
             # What a client sends faster than the disk takes it waits in its own socket, not in our memory.
             self._pause()
         self.flush()
+        if not self.is_writable and not self._waits_for_reader and self._is_unread:
+            self._waits_for_reader = True
+            self.hold()
         if self.protocol.has_more and not self._goes_on and self._unheard is None:
             self._goes_on = True
             self.hold()
@@ -227,8 +236,8 @@ class Session:
                 self._end()
 
     def _schedule_part(self) -> None:
-        """Hear the next part of a long command in a turn to come, and rest before that if the parts so
-        far took a while. A turn alone would leave the journal's thread hardly any time."""
+        """Hear the next part of a long command, or of very many, in a turn to come, and rest before that
+        if the parts so far took a while. A turn alone would leave the journal's thread hardly any time."""
         if self._slices is None:
             self._slices = TimeSlices(self.broker.clock)
         if self._slices.is_over:
@@ -238,12 +247,29 @@ class Session:
             self._loop.call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        """Hear the next part of what was received."""
+        """Hear the next part of what was received; not while the answers to the parts before it are too
+        many for the client, or for us."""
+        if self._is_crowded or self._is_unread:
+            self._is_put_off = True
+            return
         self._goes_on = False
         self.receive(b"")
         self.release()
         if self._is_gone and not self.protocol.has_more and self._unheard is None:
             self._end()
+
+    def _put_on(self) -> None:
+        """What kept the next part from being heard is over."""
+        if self._is_put_off:
+            self._is_put_off = False
+            self._loop.call_soon(self._go_on)
+
+    @property
+    def _is_unread(self) -> bool:
+        """Does more wait for the client than should, because it does not read?"""
+        if self.is_writable or self._is_gone:
+            return False
+        return self.unsent_size() >= UNREAD_BUFFERS_MAX * self._unflushed_size_max
 
     def hear_all(self) -> None:
         """Hear all that was received and is not heard yet, without a pause: the server is stopping."""
@@ -322,6 +348,7 @@ class Session:
             if self._is_crowded and self._commands <= COMMANDS_MAX // 2:
                 self._is_crowded = False
                 self.release()
+                self._put_on()
         # A right that was revoked while something was opened by it must not outlive that.
         self.broker.access_control.look_again(self, rights)
 
@@ -392,6 +419,10 @@ class Session:
         self.is_writable = is_writable
         self.unwritable_since = self.broker.clock.monotonic()
         if is_writable:
+            if self._waits_for_reader:
+                self._waits_for_reader = False
+                self.release()
+            self._put_on()
             for consumer in self.consumers.values():
                 consumer.subscription.rescan()
 
@@ -455,6 +486,7 @@ class Session:
         if self.protocol.has_more or self._unheard is not None:
             self._is_gone = True
             self.is_writable = False  # dispatch passes it by
+            self._put_on()
         else:
             self._end()
 
@@ -511,7 +543,7 @@ class Session:
         self._judge_credentials()
         if not keep_alive:
             return
-        if self.protocol.heard or not self._is_reading:
+        if self.protocol.heard or not (self._is_reading or self._waits_for_reader):
             self._ping_sent = False
         elif self._ping_sent:
             # The client is gone: it will not read what waits for it, and what it holds goes to others.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from stage.frames import message
@@ -24,11 +25,17 @@ from stage.talk import (
 )
 
 from milepost.broker.connection.handlers.registry import HANDLERS
-from milepost.broker.connection.session import COMMANDS_MAX, LINGER_S, RECENTLY_CLOSED_MAX
+from milepost.broker.connection.session import (
+    COMMANDS_MAX,
+    LINGER_S,
+    RECENTLY_CLOSED_MAX,
+    UNREAD_BUFFERS_MAX,
+)
+from milepost.testing.peer import Loopback
 from milepost.wire import protocol
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.commands import Kind
-from milepost.wire.events import Delivery
+from milepost.wire.events import Delivery, Receipt
 from milepost.wire.scanners import long_command
 
 MakeStage = Callable[..., Stage]
@@ -420,3 +427,125 @@ def test_a_client_that_asks_too_much_at_once_is_not_read_until_it_is_answered(st
     stage.turn()
     assert client.is_read
     assert len(stage.topic().subscriptions) == COMMANDS_MAX
+
+
+# -- very many requests --------------------------------------------------------------------------------
+
+
+def _lookups(first: int, count: int) -> list[pb.CommandLookupTopic]:
+    return [
+        pb.CommandLookupTopic(topic=TOPIC, request_id=number)
+        for number in range(first, first + count)
+    ]
+
+
+def _answered(client: Loopback) -> list[int]:
+    return [heard.request_id for heard in client.take_all(pb.CommandLookupTopicResponse)]
+
+
+def test_requests_of_one_read_are_heard_a_few_at_a_time(stage: Stage) -> None:
+    """A megabyte of them took the loop for seconds, in which no other client was served."""
+    client, other = stage.client(), stage.client()
+    at_once = protocol.HEARD_MAX // protocol.COMMAND_WEIGHT
+    before = len(stage.broker._tasks)
+    client.say(*_lookups(1, 500))
+    assert len(stage.broker._tasks) - before <= at_once
+    assert not client.is_read
+    other.say(*_lookups(1000, 1))
+    for _ in range(3):
+        stage.loop.call_soon(stage.loop.stop)
+        stage.loop.run_forever()
+    assert _answered(other) == [1000]
+    assert len(_answered(client)) <= 4 * at_once
+    stage.turn()
+    assert _answered(client)[-1] == 500
+    assert client.is_read
+
+
+def test_requests_of_one_read_are_answered_in_order(stage: Stage) -> None:
+    client = stage.client()
+    client.say(*_lookups(1, 500))
+    stage.turn()
+    assert _answered(client) == list(range(1, 501))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pb.CommandGetTopicsOfNamespace(request_id=1, namespace="public/default"),
+        pb.CommandWatchTopicList(
+            request_id=1, watcher_id=1, namespace="public/default", topics_pattern=".*"
+        ),
+    ],
+    ids=["topics", "watch"],
+)
+def test_one_request_that_looks_through_a_namespace_is_heard_at_a_time(
+    stage: Stage, command: Any
+) -> None:
+    client = stage.client()
+    before = len(stage.broker._tasks)
+    client.say(*[command] * 50)
+    assert len(stage.broker._tasks) - before == 1
+    stage.turn()
+    assert client.is_read
+
+
+def test_a_client_that_does_not_read_its_answers_is_not_heard_until_it_does(
+    make_stage: MakeStage,
+) -> None:
+    stage = make_stage(write_buffer_size=4096)
+    client = stage.client(write_buffer_size=4096)
+    client.reads = False
+    for first in range(1, 5001, 500):
+        client.say(*_lookups(first, 500))
+        stage.turn()
+    part = 200 * protocol.HEARD_MAX // protocol.COMMAND_WEIGHT
+    assert client.unsent_size() <= UNREAD_BUFFERS_MAX * 4096 + part
+    assert not client.is_read
+    client.reads = True
+    stage.turn()
+    assert _answered(client) == list(range(1, 5001))
+    assert client.is_read
+
+
+def test_a_producer_that_does_not_read_its_receipts_is_not_heard_until_it_does(
+    make_stage: MakeStage,
+) -> None:
+    stage = make_stage(write_buffer_size=4096)
+    client = stage.client(write_buffer_size=4096)
+    produce(stage, client)
+    client.reads = False
+    for first in range(0, 10_000, 100):
+        client.say(*[message(number) for number in range(first, first + 100)])
+        stage.turn()
+    assert client.unsent_size() <= UNREAD_BUFFERS_MAX * 4096 + 100 * 50
+    assert not client.is_read
+    client.reads = True
+    stage.turn()
+    assert len(client.take_all(Receipt)) == 10_000
+
+
+def test_a_client_that_reads_no_answers_is_ended_by_the_keep_alive(make_stage: MakeStage) -> None:
+    stage = make_stage(write_buffer_size=4096, keep_alive_interval_s=30)
+    client = stage.client(write_buffer_size=4096)
+    client.reads = False
+    client.say(*_lookups(1, 5000))
+    stage.turn()
+    assert not client.is_read
+    stage.tick(61)
+    assert client.is_lost
+
+
+def test_a_client_that_is_gone_with_answers_unread_leaves_nothing_behind(
+    make_stage: MakeStage,
+) -> None:
+    stage = make_stage(write_buffer_size=4096)
+    client = stage.client(write_buffer_size=4096)
+    subscribe(stage, client, sub_type=SHARED)
+    client.reads = False
+    client.say(*_lookups(1, 5000))
+    stage.turn()
+    client.hang_up()
+    stage.turn()
+    assert client.session not in stage.broker.sessions
+    assert not stage.topic().subscriptions["s"].consumers
