@@ -24,7 +24,7 @@ _ACKS = (
     "tests/unit/broker/subscription/test_ack_journal.py "
     "tests/unit/broker/subscription/test_subscription.py"
 )
-_ADDRESSES = "tests/unit/broker/messages/test_addresses.py"
+_ADDRESSES = "tests/unit/broker/messages/test_ids_to_indexes.py"
 
 BUGS = (
     # Acks on their way to the journal.
@@ -60,25 +60,25 @@ BUGS = (
     ),
     # Addresses.
     Bug(
-        _B + "messages/inspection.py",
+        _B + "messages/lookup_by_index.py",
         "            if not located.flags & MARKER:",
         "            if located is not entries[0]:",
-        "tests/unit/broker/messages/test_inspection.py",
+        "tests/unit/broker/messages/test_lookup_by_index.py",
     ),
     Bug(
-        _B + "messages/addresses.py",
+        _B + "messages/ids_to_indexes.py",
         "if 0 <= batch_index < end - first:",
         "if 0 <= batch_index <= end - first:",
         _ADDRESSES,
     ),
     Bug(
-        _B + "messages/addresses.py",
+        _B + "messages/ids_to_indexes.py",
         "return end if pending is None else first + pending\n\n\ndef released",
         "return end\n\n\ndef released",
         _ADDRESSES,
     ),
     Bug(
-        _B + "messages/addresses.py",
+        _B + "messages/ids_to_indexes.py",
         "        if topic.has_trimmed(ledger_id):\n            return []",
         "        if not topic.has_trimmed(ledger_id):\n            return []",
         _ADDRESSES,

@@ -70,7 +70,7 @@ PURE = (
     "broker/subscription/delayed.py",
     "broker/subscription/held_deliveries.py",
     "broker/dispatch/",
-    "broker/messages/addresses.py",
+    "broker/messages/ids_to_indexes.py",
     "broker/messages/chunked.py",
     "broker/messages/compacted.py",
     "broker/messages/compactor.py",

@@ -19,7 +19,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from milepost.broker.messages.inspection import user_message_at
+from milepost.broker.messages.lookup_by_index import user_message_at
 from milepost.errors import IndexNotFound
 from milepost.rest.hosts import HostRules
 from milepost.rest.resources.message_ids import BY_INDEX

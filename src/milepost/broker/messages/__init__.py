@@ -1,13 +1,13 @@
 """Messages of a topic: from ids to indexes and back, chunks, compaction, backlogs. Nothing is delivered here.
 
-addresses     from the message ids in acks, seeks and redeliveries to indexes
-backlog_scan  analyses the backlog of a subscription (upstream's analyze-backlog)
-backlog_walk  reads through a backlog entry by entry, beside live traffic
-chunk_search  finds the chunks of a message in the log when memory has forgotten them
-chunked       which chunks of a chunked message are stored, missing or orphaned, at publish
-compacted     what readers of a compacted topic get: the last message of each key
-compactor     finds the last message of each key, for compaction
-entry_view    unpacks an entry for people: payload, properties, metadata
-inspection    looks messages up by index, id or count, without consuming them (PIP-415)
-send_verdict  the verdict on a send: new, duplicate, or unknown
+backlog_scan     analyses the backlog of a subscription (upstream's analyze-backlog)
+backlog_walk     reads through a backlog entry by entry, beside live traffic
+chunk_search     finds the chunks of a message in the log when memory has forgotten them
+chunked          which chunks of a chunked message are stored, missing or orphaned, at publish
+compacted        what readers of a compacted topic get: the last message of each key
+compactor        finds the last message of each key, for compaction
+entry_view       unpacks an entry for people: payload, properties, metadata
+ids_to_indexes   what the message ids in acks, seeks and redeliveries mean, as indexes
+lookup_by_index  looks messages up by index, id or count, without consuming them (PIP-415)
+send_verdict     the verdict on a send: new, duplicate, or unknown
 """

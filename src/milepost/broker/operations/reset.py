@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from milepost.broker.limits.subscription_limits import SubscriptionLimits
-from milepost.broker.messages.addresses import start_index, start_index_at
+from milepost.broker.messages.ids_to_indexes import start_index, start_index_at
 from milepost.broker.subscription import documents
 from milepost.broker.subscription.ack_journal import Done
 from milepost.broker.subscription.documents import NewSubscription

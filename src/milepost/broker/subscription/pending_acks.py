@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from milepost.broker.messages import addresses
+from milepost.broker.messages import ids_to_indexes
 from milepost.broker.metrics import subscription_counts
 from milepost.cursor.cursor import TRANSACTIONS
 from milepost.errors import IndexNotFound, MilepostError, NotAllowed, TransactionConflict
@@ -82,7 +82,7 @@ def _ranges(subscription: Subscription, ack: Ack) -> Sequence[Range]:
     by_index = subscription.limits.batch_index_ack
     if ack.is_cumulative:
         return _ranges_up_to(subscription, ack, batch_index_ack=by_index)
-    ranges, failure = addresses.acked(
+    ranges, failure = ids_to_indexes.acked(
         subscription.topic, ack.ids, batch_index_ack=by_index, window=ack.window
     )
     if failure is not None:
@@ -97,7 +97,9 @@ def _ranges_up_to(
     cursor, dispatcher = subscription.cursor, subscription.dispatcher
     if dispatcher is None or not dispatcher.takes_cumulative or len(ack.ids) != 1:
         return ()
-    end_index = addresses.acked_end(subscription.topic, ack.ids[0], batch_index_ack=batch_index_ack)
+    end_index = ids_to_indexes.acked_end(
+        subscription.topic, ack.ids[0], batch_index_ack=batch_index_ack
+    )
     if end_index > cursor.end:
         raise IndexNotFound(f"a cumulative ack up to {end_index}, the end is {cursor.end}")
     if cursor.is_stale(end_index - 1):

@@ -1,7 +1,7 @@
 """Acks, seeks, redeliveries and deliveries of one subscription, on its cursor.
 
-Addresses come in at this border and become indexes once: an acked id becomes the span of its entry, or
-a part of it. The cursor decides; this file journals what must be durable, then answers.
+Acked ids become indexes first (`messages/ids_to_indexes.py`). The cursor decides; this file journals what
+must be durable, then answers.
 
     flow ─▶ demand ─▶ (read) ─▶ offer: cursor.deliver, frames out
     ack  ─▶ cursor.ack ─▶ journal, merged with all acks of this turn of the loop ─▶ answer
@@ -24,7 +24,7 @@ from milepost.broker.dispatch.dispatchers import Dispatcher, make_dispatcher
 from milepost.broker.dispatch.frames import entry_frame, run_frames, uniform_run
 from milepost.broker.limits.subscription_limits import NO_LIMIT, SubscriptionLimits
 from milepost.broker.limits.token_bucket import Throttle
-from milepost.broker.messages import addresses, compacted
+from milepost.broker.messages import compacted, ids_to_indexes
 from milepost.broker.metrics import subscription_counts
 from milepost.broker.metrics.rates import Rates
 from milepost.broker.metrics.samples import Samples
@@ -601,13 +601,13 @@ class Subscription:
             dispatcher = self.dispatcher
             if dispatcher is not None and dispatcher.takes_cumulative and len(ack.ids) == 1:
                 try:
-                    end = addresses.acked_end(self.topic, ack.ids[0], batch_index_ack=by_index)
+                    end = ids_to_indexes.acked_end(self.topic, ack.ids[0], batch_index_ack=by_index)
                     if self._held.acked([(end - 1, end)]):
                         self._note(self._ack_up_to(end, holder))
                 except MilepostError as error:
                     failure = error
         else:
-            ranges, failure = addresses.acked(
+            ranges, failure = ids_to_indexes.acked(
                 self.topic, ack.ids, batch_index_ack=by_index, window=ack.window
             )
             if out := self._held.acked(ranges):
@@ -670,7 +670,7 @@ class Subscription:
             consumer.epoch = max(consumer.epoch, epoch)
         if ids and self.dispatcher.releases_by_id:
             # What another consumer has by now stays there, and so does its key.
-            asked = self._whole_messages(addresses.released_ranges(self.topic, ids), consumer)
+            asked = self._whole_messages(ids_to_indexes.released_ranges(self.topic, ids), consumer)
             held = self.cursor.inflight_within(consumer.holder, IndexRanges(asked))
             if consumer.held is not None:
                 # On their way: the consumer does not have them yet and cannot give them back.

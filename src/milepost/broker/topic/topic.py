@@ -5,7 +5,7 @@
 
 Durable before visible, visible before receipt. On one connection the receipt goes ahead of the message
 that a consumer of it gets; which of two connections hears first is open. A step here never suspends; the
-journal calls back on the same loop. Addresses are resolved here, once: ledger and entry to indexes and back.
+journal calls back on the same loop.
 """
 
 from __future__ import annotations

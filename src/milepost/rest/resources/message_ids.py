@@ -15,8 +15,8 @@ from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
-from milepost.broker.messages import inspection
-from milepost.broker.messages.addresses import start_index_at
+from milepost.broker.messages import lookup_by_index
+from milepost.broker.messages.ids_to_indexes import start_index_at
 from milepost.broker.topic.topic import Topic
 from milepost.errors import IndexNotFound, InvalidInput, PreconditionFailed
 from milepost.positions.ids import EARLIEST, Position
@@ -122,7 +122,7 @@ async def get_message_id_by_index(request: Request) -> Response:
     name = topic_name(**request.path_params)
     await check_persistent(name)
     topic = await open_topic(request, name)
-    found = await inspection.message_at(topic, index, request.app.state.broker.engine)
+    found = await lookup_by_index.message_at(topic, index, request.app.state.broker.engine)
     body = {
         "ledgerId": found.position.ledger_id,
         "entryId": found.position.entry_id,
@@ -158,7 +158,7 @@ async def get_index_by_message_id(
 ) -> MessageIndex:
     """The index of the message with an id: the way back of `getMessageIdByIndex`."""
     check_indexed(broker)
-    found = inspection.index_of(topic, Position(ledger_id, entry_id), batch_index)
+    found = lookup_by_index.index_of(topic, Position(ledger_id, entry_id), batch_index)
     return MessageIndex(
         index=found.index,
         entryFirstIndex=found.entry_first_index,

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Path, Query, Response
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
 from milepost.broker.limits.time_slices import TimeSlices
-from milepost.broker.messages import entry_view, inspection
+from milepost.broker.messages import entry_view, lookup_by_index
 from milepost.broker.messages.backlog_walk import nth_in_backlog
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.topic import Topic
@@ -71,7 +71,7 @@ async def examine_message(
     """The n-th entry from the `earliest` or the `latest` on; the farthest if there are fewer."""
     if not topic.log.entry_count:
         raise PreconditionFailed(f"{topic.name} is empty")
-    located = inspection.examined(topic.log, initial_position == "earliest", count)
+    located = lookup_by_index.examined(topic.log, initial_position == "earliest", count)
     return await _entry(broker, topic, located.position)
 
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
 from milepost.broker.limits.time_slices import TimeSlices
-from milepost.broker.messages.addresses import start_index
+from milepost.broker.messages.ids_to_indexes import start_index
 from milepost.broker.operations import skipping, topic_lifecycle
 from milepost.broker.operations.skipping import Skip
 from milepost.broker.subscription.subscription import Subscription

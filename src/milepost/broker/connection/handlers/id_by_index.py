@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.connection.handlers.registry import handles
-from milepost.broker.messages.inspection import id_at
+from milepost.broker.messages.lookup_by_index import id_at
 from milepost.positions import signed64
 from milepost.positions.names import TopicName
 from milepost.wire import pulsar_pb2 as pb

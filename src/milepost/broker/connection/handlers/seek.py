@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.connection.handlers.registry import Work, handles
-from milepost.broker.messages.addresses import index_start, start_index, start_index_at
+from milepost.broker.messages.ids_to_indexes import index_start, start_index, start_index_at
 from milepost.broker.operations.reset import obeyed
 from milepost.broker.topic.topic import Topic
 from milepost.errors import InvalidInput, NotFound, PersistenceError

@@ -11,7 +11,7 @@ from milepost.broker.connection.handlers.schema import reads_any, schema_of
 from milepost.broker.dispatch.chunk_gate import OpenGate
 from milepost.broker.dispatch.consumer import NO_EPOCH, Consumer
 from milepost.broker.dispatch.dispatchers import TYPE_NAMES
-from milepost.broker.messages.addresses import start_index, start_index_at
+from milepost.broker.messages.ids_to_indexes import start_index, start_index_at
 from milepost.broker.operations.reset import obeyed
 from milepost.broker.subscription.broadcast import (
     BroadcastGroup,

@@ -8,8 +8,8 @@ import pytest
 from stage.frames import batch, chunk, marker, message
 from stage.stage import Stage
 
-from milepost.broker.messages import addresses
-from milepost.broker.messages.addresses import (
+from milepost.broker.messages import ids_to_indexes
+from milepost.broker.messages.ids_to_indexes import (
     acked,
     acked_end,
     acked_ranges,
@@ -49,7 +49,7 @@ def test_a_bad_id_costs_only_itself() -> None:
 
 
 def test_an_ack_has_so_many_ranges_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(addresses, "ACKED_RANGES_MAX", 5)
+    monkeypatch.setattr(ids_to_indexes, "ACKED_RANGES_MAX", 5)
     every_second = 0b0101010101
     ranges, failure = acked(TOPIC, [an_id(1, every_second)], batch_index_ack=True)
     assert ranges == [(11, 12), (13, 14), (15, 16), (17, 18), (19, 20)]
@@ -67,9 +67,9 @@ def test_ranges_are_counted_before_they_are_made(
 ) -> None:
     """Never above what they are, so that nothing allowed is refused; below by one at the most."""
     ranges = AckSet.from_ack_words([bits], 10).acked_runs(10)
-    monkeypatch.setattr(addresses, "ACKED_RANGES_MAX", len(ranges))
+    monkeypatch.setattr(ids_to_indexes, "ACKED_RANGES_MAX", len(ranges))
     assert acked(TOPIC, [an_id(1, bits)], batch_index_ack=True) == (ranges, None)
-    monkeypatch.setattr(addresses, "ACKED_RANGES_MAX", len(ranges) - 1)
+    monkeypatch.setattr(ids_to_indexes, "ACKED_RANGES_MAX", len(ranges) - 1)
     assert acked(TOPIC, [an_id(1, bits)], batch_index_ack=True)[0] == []
 
 

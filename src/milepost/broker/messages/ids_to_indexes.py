@@ -1,6 +1,6 @@
-"""From the message ids in acks, seeks and redeliveries to indexes.
+"""What the message ids in acks, seeks and redeliveries mean, as indexes.
 
-This is the border: behind it only indexes are known.
+This is the border between addresses and indexes: cursors and dispatchers know only indexes.
 
 An id names an entry, one message of a batch (by its index or by an ack set), or a chunked message (by
 its last chunk). Which indexes that is depends on what it is for: acking, releasing, or starting there.
