@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from e2e.conftest import ENVIRONMENT, MILEPOST, Serving
-from milepost.broker.monitoring.diagnosis import Verdict
+from milepost.broker.monitoring.verdicts import Verdict
 from milepost.cli.exits import Exit
 
 yaml = pytest.importorskip("yaml")

@@ -13,9 +13,9 @@ import pytest
 from stage.stage import Stage
 from stage.talk import SHARED
 
-from milepost.broker.monitoring.diagnosis import Verdict
 from milepost.broker.monitoring.overview import overview
 from milepost.broker.monitoring.progress import Progress, progress_of
+from milepost.broker.monitoring.verdicts import Verdict
 from milepost.broker.operations.topic_lifecycle import delete_topic
 from milepost.broker.subscription.broadcast import BroadcastGroup
 from milepost.broker.subscription.subscription import Subscription

@@ -9,10 +9,10 @@ labels        checks the names of subscriptions, producers and consumers
 names         parses names of tenants, namespaces and topics
 pages         how `IndexRanges` stores a set of indexes
 ranges        `IndexRanges`: a set of indexes as half-open ranges
+severity      the verdicts on progress, in order of trouble
 spans         `Span`: the indexes of one entry
 transactions  `TxnId`: which transaction
 varints       whole numbers as varints: seven bits a byte
-verdicts      the verdicts on progress, in order of trouble
 """
 
 from milepost.positions.ackset import BATCH_SIZE_MAX, AckSet

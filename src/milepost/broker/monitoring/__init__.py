@@ -1,9 +1,9 @@
 """Monitoring: numbers and verdicts of one moment. It reads, and changes nothing.
 
 connection_log  logs each connection, producer and consumer that comes or goes
-diagnosis       the verdict on a subscription: caught up, slow, starved, stalled, and why
 overview        the progress of many subscriptions, trouble first
 progress        the progress of one subscription: all its numbers at one moment, with a verdict
 self_check      the health check: publishes a message, has it delivered and acked; and free disk space
 stats           the numbers of the stats that follow from a cursor: backlog, its size and age, positions
+verdicts        judges a subscription: caught up, slow, starved, stalled, and why
 """

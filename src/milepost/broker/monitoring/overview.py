@@ -15,7 +15,7 @@ from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.monitoring.progress import Progress, progress_of
 from milepost.broker.subscription.broadcast import TYPE_NAME, BroadcastGroup
 from milepost.errors import NotFound
-from milepost.positions.verdicts import Verdict
+from milepost.positions.severity import Verdict
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker

@@ -13,12 +13,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from milepost.broker.metrics.samples import Sample
-from milepost.broker.monitoring.diagnosis import Asking, Hole, judge
+from milepost.broker.monitoring.verdicts import Asking, Hole, judge
 from milepost.cursor.cursor import Cursor
 from milepost.positions.ids import MessageId
 from milepost.positions.ranges import Range
+from milepost.positions.severity import Verdict
 from milepost.positions.spans import Span
-from milepost.positions.verdicts import Verdict
 from milepost.storage.ledgers.entry import BATCH
 
 if TYPE_CHECKING:

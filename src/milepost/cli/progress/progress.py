@@ -22,7 +22,7 @@ from milepost.cli.connection.remote import RemoteCommand
 from milepost.cli.exits import CommandFailed, Exit
 from milepost.cli.output import chosen, note, show_object, show_rows
 from milepost.cli.quantities import Number
-from milepost.positions.verdicts import is_trouble, severity, worst
+from milepost.positions.severity import is_trouble, severity, worst
 
 GROUPS = (
     "group", "topic", "parts", "clients", "backlog", "ready", "inflight", "delayed", "holes",

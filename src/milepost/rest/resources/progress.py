@@ -20,9 +20,9 @@ from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
-from milepost.broker.monitoring.diagnosis import Hole
 from milepost.broker.monitoring.overview import survey, trouble
 from milepost.broker.monitoring.progress import ConsumerProgress, Progress
+from milepost.broker.monitoring.verdicts import Hole
 from milepost.errors import TopicNotFound
 from milepost.positions.names import TopicName
 from milepost.rest.models import model_of

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from milepost.positions.verdicts import worst
+from milepost.positions.severity import worst
 from milepost.spark.pipelines.report.history import files
 from milepost.spark.pipelines.report.series import eras, held_ages, inflight_ages, latencies
 

@@ -6,8 +6,8 @@ from stage.frames import batch, message
 from stage.stage import Stage
 
 from milepost.broker.dispatch.dispatchers import SHARED
-from milepost.broker.monitoring.diagnosis import Verdict
 from milepost.broker.monitoring.progress import id_of, progress_of, sample
+from milepost.broker.monitoring.verdicts import Verdict
 from milepost.broker.subscription.subscription import Subscription
 from milepost.wire.events import WireId
 

@@ -1,4 +1,4 @@
-"""The verdict on a subscription: caught up, slow, starved, stalled, and why.
+"""Judges a subscription: caught up, slow, starved, stalled, and why.
 
 From facts, not from thresholds.
 
@@ -15,7 +15,7 @@ was published. The broker sees what a monitor of positions cannot: permits, conn
     BLOCKED_BY_HOLE  later messages are acked, and the oldest one is not: it keeps all of them
     DAMAGED          the topic takes no messages: some are lost, or its ledgers cannot be written
 
-`judge` is pure. The names and their order, from none to most trouble, are `positions/verdicts.py`'s.
+`judge` is pure. The names and their order, from none to most trouble, are `positions/severity.py`'s.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from milepost.broker.metrics.samples import Recent
 from milepost.cursor.outcomes import Counts
-from milepost.positions.verdicts import Verdict
+from milepost.positions.severity import Verdict
 
 
 class Asking(NamedTuple):

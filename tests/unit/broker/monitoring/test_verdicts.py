@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from milepost.broker.metrics.samples import NOTHING_KNOWN, Recent
-from milepost.broker.monitoring.diagnosis import Asking, Hole, Verdict, judge
+from milepost.broker.monitoring.verdicts import Asking, Hole, Verdict, judge
 from milepost.cursor.outcomes import Counts
 
 HOLE = Hole(3, 4, "1:3:-1", 900, "c-1", 2)

@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from milepost.positions.verdicts import Verdict, is_trouble, severity, worst
+from milepost.positions.severity import Verdict, is_trouble, severity, worst
 
 
 def test_from_none_to_most() -> None:
