@@ -23,7 +23,7 @@ from milepost.errors import MilepostError, NotAuthenticated
 from milepost.rest import absent
 from milepost.rest.edge import Edge
 from milepost.rest.hosts import HostRules
-from milepost.rest.metrics import broker_metrics, metrics
+from milepost.rest.metrics import collector, json_metrics
 from milepost.rest.request import Elsewhere
 from milepost.rest.resources import (
     backlogs,
@@ -90,9 +90,9 @@ RESOURCES = (
     schemas,
     broker_config,
     broker_stats,
-    broker_metrics,
+    json_metrics,
     brokers,
-    metrics,
+    collector,
     absent,
 )
 
@@ -127,7 +127,7 @@ def create_app(broker: Broker) -> FastAPI:
     app = App(title="Milepost", version=__version__, docs_url=None, redoc_url=None)
     app.state.broker = broker
     app.state.health = SelfCheck(broker)
-    app.state.registry = metrics.registry_of(broker)
+    app.state.registry = collector.registry_of(broker)
     # Which other broker has a topic; with one broker, none.
     app.state.owner_of = lambda name: None
     for resource in RESOURCES:

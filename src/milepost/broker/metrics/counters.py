@@ -4,7 +4,7 @@ Counting is `counters.messages_in += 1` on a plain attribute, so that it costs n
 where a message passes. A number with reasons is a mapping: `counters.frames_refused[reason] += 1`.
 Reasons are constants of the code, never text from a peer, so that there are few of them.
 
-The row of a counter says what it means and what a dashboard calls it; `rest/metrics/metrics.py` reads both
+The row of a counter says what it means and what a dashboard calls it; `rest/metrics/collector.py` reads both
 when it is scraped. What can be asked of the broker's state (connections now, backlog) is not counted.
 """
 

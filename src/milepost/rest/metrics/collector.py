@@ -25,7 +25,7 @@ from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.monitoring.progress import progress_of
 from milepost.broker.monitoring.self_check import room_at
 from milepost.rest.metrics.exposition import Exposition, labels_text
-from milepost.rest.metrics.rows import (
+from milepost.rest.metrics.metric_table import (
     CONSUMER_ROWS,
     PROGRESS_ROWS,
     SUBSCRIPTION_ROWS,
