@@ -7,6 +7,6 @@ non_persistent      non-persistent topics: messages go to the connected consumer
 producer            one producer of a topic, and the receipts that it waits for
 producer_access     decides which producer may publish: shared, exclusive, waiting, fenced (PIP-68)
 producer_admission  lets producers in, makes them wait, displaces and removes them
-publication         sends of one producer that are judged and stored together, until their receipts
+receipts            when receipts are sent: what a producer sent together waits until it is durable
 topic               publishes messages: durable, then visible, then the receipt; owns log and subscriptions
 """

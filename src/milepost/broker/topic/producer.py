@@ -1,8 +1,4 @@
-"""One producer of a topic, and the receipts that it waits for.
-
-Receipts leave in the order of the sends, whatever becomes of each: a duplicate is known at once, but
-its receipt waits behind those of entries that are still on their way to the disk.
-"""
+"""One producer of a topic, and the publications whose receipts it waits for (`receipts.py`)."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from milepost.wire.metadata import split_entry
 from milepost.wire.scanners.varint import encode_varint
 
 if TYPE_CHECKING:
-    from milepost.broker.topic.publication import Publication
+    from milepost.broker.topic.receipts import Publication
     from milepost.broker.topic.topic import Topic
 
 

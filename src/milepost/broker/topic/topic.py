@@ -14,7 +14,6 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from milepost.broker.messages.chunked import ChunkedMessages, ChunkLimits, ChunkSearch
@@ -27,7 +26,7 @@ from milepost.broker.policies.effective import DEFAULTS
 from milepost.broker.topic.dedup import Dedup
 from milepost.broker.topic.producer import Producer
 from milepost.broker.topic.producer_access import ProducerAccess
-from milepost.broker.topic.publication import Publication
+from milepost.broker.topic.receipts import Publication
 from milepost.errors import (
     EncryptionRequired,
     MilepostError,
@@ -53,7 +52,6 @@ from milepost.storage.ledgers.entry import (
 from milepost.wire import replies
 from milepost.wire.events import PLAIN, ChunkInfo, Send
 from milepost.wire.metadata import entry_metadata
-from milepost.wire.scanners.encode import block_receipts, send_receipts
 
 if TYPE_CHECKING:
     from milepost.broker.limits.publish_rate import PublishThrottle
@@ -71,8 +69,6 @@ if TYPE_CHECKING:
 CREATED_MS = "created_ms"
 
 _DUPLICATE = (-1, -1)
-
-_SEQUENCE_IDS = itemgetter(0, 1)  # of a `Send`: its own and the highest of its batch
 
 
 class Topic:
@@ -213,7 +209,7 @@ class Topic:
                 self._take(send, producer, publication, items)
         producer.pending.append(publication)
         if not items:
-            self._answered(publication)
+            publication.answered()
             return publication
         publication.is_whole = len(items) == len(answers)
         publication.size_bytes += size_bytes
@@ -232,7 +228,7 @@ class Topic:
                 )
                 for send in sends
             ]
-            self._answered(publication)
+            publication.answered()
             return publication
         # From before the first entry to the last index.
         last_indexes = block.last_indexes
@@ -349,7 +345,7 @@ class Topic:
         assert block is not None
         if error is not None:
             self._refuse(publication, error)
-            self._answered(publication)
+            publication.answered()
             return
         if publication.has_transactions:
             self._note_transactions(publication, block)
@@ -421,7 +417,7 @@ class Topic:
             )
         counters.messages_in += count
         counters.bytes_in += size_bytes
-        self._answered(publication)
+        publication.answered()
 
     def _refuse(self, publication: Publication, error: PersistenceError) -> None:
         producer = publication.producer
@@ -451,40 +447,6 @@ class Topic:
             )
             for answer in publication.answers
         ]
-
-    def _answered(self, publication: Publication) -> None:
-        """Send what is at the front of the producer's queue and decided."""
-        publication.is_answered = True
-        pending = publication.producer.pending
-        while pending and pending[0].is_answered:
-            self._send_receipts(pending.popleft())
-
-    def _send_receipts(self, publication: Publication) -> None:
-        producer, block, answers = publication.producer, publication.block, publication.answers
-        peer = producer.peer
-        peer.settled(len(answers))
-        if producer.is_closed:
-            return
-        ledger_id = entry_id = -1
-        if block is not None:
-            ledger_id, entry_id = block.ledger_id, block.first_entry_id
-            if publication.is_whole:
-                ids = map(_SEQUENCE_IDS, answers)
-                peer.write((block_receipts(producer.producer_id, ledger_id, entry_id, ids),))
-                return
-        frames: list[bytes] = []
-        for answer in answers:
-            if isinstance(answer, bytes):
-                frames.append(answer)
-                continue
-            if isinstance(answer, Send):
-                send, where = answer, (ledger_id, entry_id)
-                entry_id += 1
-            else:
-                send, where = answer
-            receipt = (send.sequence_id, send.highest_sequence_id, *where)
-            frames.append(send_receipts(producer.producer_id, [receipt]))
-        peer.write(frames)
 
     def _remember(self, publication: Publication, block: Block) -> None:
         """Sequence ids that are durable now, and where the chunks lie."""

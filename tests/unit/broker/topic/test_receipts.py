@@ -5,7 +5,7 @@ from __future__ import annotations
 from stage.frames import message
 from stage.stage import Stage
 
-from milepost.broker.topic.publication import Publication
+from milepost.broker.topic.receipts import Publication
 
 
 def test_it_is_answered_when_its_block_is_durable(stage: Stage) -> None:

@@ -1,0 +1,97 @@
+"""When receipts are sent: what a producer sent together waits until it is durable and visible, in order.
+
+A publication is what one producer sent together. One block of the journal makes all of it durable, and one
+write answers it.
+
+    Topic.publish ─▶ journal ─▶ Publication.durable ─▶ Topic.on_durable: visible to cursors
+                                                           └▶ Publication.answered: receipts leave
+
+Receipts leave in the order of the sends. A duplicate is known at once, but its receipt waits behind those of
+entries that are still on their way to the disk.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from milepost.errors import PersistenceError
+from milepost.storage.ledgers.entry import Block
+from milepost.wire.events import Send
+from milepost.wire.scanners.encode import block_receipts, send_receipts
+
+if TYPE_CHECKING:
+    from milepost.broker.topic.producer import Producer
+
+_SEQUENCE_IDS = itemgetter(0, 1)  # of a `Send`: its own and the highest of its batch
+
+
+class Publication:
+    """Consecutive sends of one producer, answered together and in order."""
+
+    __slots__ = (
+        "answers",
+        "began",
+        "block",
+        "count",
+        "has_chunks",
+        "has_transactions",
+        "is_answered",
+        "is_whole",
+        "producer",
+        "size_bytes",
+    )
+
+    def __init__(self, producer: Producer) -> None:
+        self.producer = producer
+        self.answers: list[Send | bytes | tuple[Send, tuple[int, int]]] = []
+        """In order: a send that is stored, a ready-made frame, or a send with the id to give it."""
+        self.began = 0.0
+        """When its block was on its way to the journal, in seconds."""
+        self.is_whole = False
+        """Every answer is a send that is stored."""
+        self.has_chunks = False
+        self.has_transactions = False
+        self.block: Block | None = None
+        self.count = 0
+        self.size_bytes = 0
+        self.is_answered = False
+        """Its fate is known; it waits only for those before it."""
+
+    def durable(self, error: PersistenceError | None) -> None:
+        """The journal's answer to its block."""
+        self.producer.topic.on_durable(self, error)
+
+    def answered(self) -> None:
+        """Its fate is known. Send what is at the front of the producer's queue and decided."""
+        self.is_answered = True
+        pending = self.producer.pending
+        while pending and pending[0].is_answered:
+            pending.popleft()._send_receipts()
+
+    def _send_receipts(self) -> None:
+        producer, block, answers = self.producer, self.block, self.answers
+        peer = producer.peer
+        peer.settled(len(answers))
+        if producer.is_closed:
+            return
+        ledger_id = entry_id = -1
+        if block is not None:
+            ledger_id, entry_id = block.ledger_id, block.first_entry_id
+            if self.is_whole:
+                ids = map(_SEQUENCE_IDS, answers)
+                peer.write((block_receipts(producer.producer_id, ledger_id, entry_id, ids),))
+                return
+        frames: list[bytes] = []
+        for answer in answers:
+            if isinstance(answer, bytes):
+                frames.append(answer)
+                continue
+            if isinstance(answer, Send):
+                send, where = answer, (ledger_id, entry_id)
+                entry_id += 1
+            else:
+                send, where = answer
+            receipt = (send.sequence_id, send.highest_sequence_id, *where)
+            frames.append(send_receipts(producer.producer_id, [receipt]))
+        peer.write(frames)
