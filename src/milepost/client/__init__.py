@@ -9,7 +9,7 @@ connection/     service URLs, lookup, sockets, TLS, credentials, reconnecting
 consuming/      consumers of one topic and of many, readers, table views, dead letters
 loggers         the official package's loggers, by which users set how much the client logs
 messages/       received messages, acks, negative acks, encryption, seeks
-options         the options of producers, consumers and readers, checked once
+option_checks   checks the numbers that users give as options
 policies        the enumerations and policy classes of the official package
 producing/      producers, batches, chunks, compression, routing, receipts
 results         the result codes that callbacks get, in the official package's numbers

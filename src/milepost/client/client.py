@@ -4,8 +4,9 @@
         producer = await client.create_producer("orders")
         await producer.send(b"hello")
 
-Names, arguments and defaults are those of the official package's asyncio client (options.py). A client
-belongs to the event loop in which it first does something. Closing it closes everything it made.
+Names, arguments and defaults are those of the official package's asyncio client (producer_options.py,
+subscribe_options.py). A client belongs to the event loop in which it first does something. Closing it closes
+everything it made.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from milepost.client.connection.pool import ConnectionPool
 from milepost.client.consuming.consumers import AnyConsumer, ConsumerMaker
 from milepost.client.consuming.dead_letters import Encryption
 from milepost.client.consuming.reader import Reader
+from milepost.client.consuming.subscribe_options import ConsumerOptions, ReaderOptions
 from milepost.client.consuming.table_view import TableView
 from milepost.client.messages.seek_target import Target
-from milepost.client.options import ConsumerOptions, ProducerOptions, ReaderOptions
 from milepost.client.producing.partitioned_producer import PartitionedProducer
 from milepost.client.producing.producer import Producer
+from milepost.client.producing.producer_options import ProducerOptions
 from milepost.client.signatures import taking
 from milepost.client.transactions.coordinators import Coordinators
 from milepost.client.transactions.transaction import (

@@ -10,7 +10,7 @@ from milepost.client.connection.backoff import FIRST_S, MAX_S
 from milepost.client.connection.service_url import ServiceUrl
 from milepost.client.connection.tls import TlsOptions
 from milepost.client.loggers import ConsoleLogger, FileLogger
-from milepost.client.options import check
+from milepost.client.option_checks import check
 from milepost.clock import Clock
 from milepost.errors import InvalidInput
 

@@ -25,11 +25,12 @@ from milepost.client.connection.loop_thread import LoopThread
 from milepost.client.consuming.consumer import Acked
 from milepost.client.consuming.consumer import Consumer as AsyncConsumer
 from milepost.client.consuming.reader import Reader as AsyncReader
+from milepost.client.consuming.subscribe_options import ConsumerOptions, ReaderOptions
 from milepost.client.consuming.table_view import TableView as AsyncTableView
 from milepost.client.messages.message import Message
-from milepost.client.options import ConsumerOptions, ProducerOptions, ReaderOptions
 from milepost.client.producing.outgoing import Sent
 from milepost.client.producing.producer import Producer as AsyncProducer
+from milepost.client.producing.producer_options import ProducerOptions
 from milepost.client.results import Result, result_of
 from milepost.client.signatures import (
     Facade,

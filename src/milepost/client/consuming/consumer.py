@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 
 from milepost.client.connection.context import Context
 from milepost.client.consuming.receiving import DONE, Done, Receiving
+from milepost.client.consuming.subscribe_options import ConsumerOptions
 from milepost.client.consuming.subscription import Subscription
 from milepost.client.messages.acks import AckGroup, cumulative_data
 from milepost.client.messages.inbox import Start, Verdict
 from milepost.client.messages.message import Message
 from milepost.client.messages.redelivery import Redeliveries
 from milepost.client.messages.seek_target import Target
-from milepost.client.options import ConsumerOptions
 from milepost.client.statistics import ConsumerStatistics
 from milepost.client.transactions.transaction import Transaction, check_transaction
 from milepost.errors import InvalidInput, InvalidMessageId, NotAllowed

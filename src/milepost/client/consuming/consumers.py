@@ -20,10 +20,10 @@ from milepost.client.consuming.consumer import Consumer
 from milepost.client.consuming.dead_letters import CreateProducer, DeadLetters, retry_topic
 from milepost.client.consuming.multi_consumer import MultiConsumer
 from milepost.client.consuming.patterns import MODES, TopicPattern, partitioned
+from milepost.client.consuming.subscribe_options import ConsumerOptions
 from milepost.client.consuming.topic_watcher import TopicWatcher
 from milepost.client.messages.inbox import Start
 from milepost.client.messages.seek_target import Target
-from milepost.client.options import ConsumerOptions
 from milepost.client.policies import (
     ConsumerDeadLetterPolicy,
     InitialPosition,

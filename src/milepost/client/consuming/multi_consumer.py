@@ -17,8 +17,8 @@ from typing import Any
 
 from milepost.client.consuming.consumer import Acked, Consumer
 from milepost.client.consuming.receiving import Done, Receiving
+from milepost.client.consuming.subscribe_options import ConsumerOptions
 from milepost.client.messages.message import Message
-from milepost.client.options import ConsumerOptions
 from milepost.client.statistics import ConsumerStatistics, total
 from milepost.client.transactions.transaction import Transaction
 from milepost.errors import (

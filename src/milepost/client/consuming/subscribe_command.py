@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from milepost.client.consuming.subscribe_options import ConsumerOptions
 from milepost.client.messages.inbox import Start
 from milepost.client.messages.seek_target import reader_data
-from milepost.client.options import ConsumerOptions
 from milepost.client.policies import ConsumerType, KeySharedMode
 from milepost.client.schemas import schema_data
 from milepost.wire import pulsar_pb2 as pb

@@ -24,13 +24,13 @@ from milepost.client.connection.connection import Connection
 from milepost.client.connection.context import Context
 from milepost.client.connection.link import Link, LinkState
 from milepost.client.consuming.subscribe_command import subscribe_command
+from milepost.client.consuming.subscribe_options import ConsumerOptions
 from milepost.client.messages.ack_sender import AckSender
 from milepost.client.messages.acks import AckGroup
 from milepost.client.messages.cursor_epoch import CursorEpoch
 from milepost.client.messages.encryption import Opener
 from milepost.client.messages.inbox import Inbox, Start, Verdict
 from milepost.client.messages.seek_target import Target
-from milepost.client.options import ConsumerOptions
 from milepost.client.policies import ConsumerCryptoFailureAction
 from milepost.client.schemas import Readings, schema_info
 from milepost.client.transactions.transaction import Transaction

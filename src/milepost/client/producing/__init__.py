@@ -7,5 +7,6 @@ packer                messages and batches to metadata and payload: schema, comp
 partitioned_producer  `Producer` of a partitioned topic
 producer              `Producer` of one topic or partition
 producer_command      builds the PRODUCER command from a producer's options
+producer_options      the options of `Client.create_producer`, checked once
 routing               chooses the partition of a message
 """

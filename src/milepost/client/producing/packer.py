@@ -15,11 +15,11 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from milepost.client.messages.encryption import TAG_SIZE, Sealer
-from milepost.client.options import ProducerOptions
 from milepost.client.policies import CompressionType
 from milepost.client.producing.batcher import Batch
 from milepost.client.producing.chunker import chunks, describe_chunk, room_for_payload
 from milepost.client.producing.outgoing import Outgoing, name_transaction
+from milepost.client.producing.producer_options import ProducerOptions
 from milepost.clock import Clock
 from milepost.errors import MessageTooBig
 from milepost.wire import MESSAGE_SIZE_MAX_DEFAULT

@@ -11,9 +11,9 @@ from typing import Any, Final, Self
 
 from milepost.client.connection.context import Context
 from milepost.client.connection.poller import Poller
-from milepost.client.options import ProducerOptions
 from milepost.client.producing.outgoing import Sent
 from milepost.client.producing.producer import Producer
+from milepost.client.producing.producer_options import ProducerOptions
 from milepost.client.producing.routing import RoutedMessage, Router
 from milepost.client.signatures import like
 from milepost.client.statistics import ProducerStatistics, total

@@ -27,12 +27,12 @@ from milepost.client.connection.context import Context
 from milepost.client.connection.link import Link, LinkState
 from milepost.client.connection.refusals import refusal
 from milepost.client.consuming.waiters import Waiters
-from milepost.client.options import ProducerOptions
 from milepost.client.policies import BatchingType
 from milepost.client.producing.batcher import Batch, Batcher
 from milepost.client.producing.outgoing import Outgoing, PendingEntry, Sent
 from milepost.client.producing.packer import Packed, Packer
 from milepost.client.producing.producer_command import producer_command
+from milepost.client.producing.producer_options import ProducerOptions
 from milepost.client.schemas import encode
 from milepost.client.signatures import like
 from milepost.client.statistics import ProducerStatistics

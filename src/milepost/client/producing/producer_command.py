@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from milepost.client.options import ProducerOptions
+from milepost.client.producing.producer_options import ProducerOptions
 from milepost.client.schemas import schema_data
 from milepost.wire import pulsar_pb2 as pb
 

@@ -8,11 +8,11 @@ import pytest
 from rsa_keys import Keys
 
 from milepost.client.messages.encryption import Opener
-from milepost.client.options import ProducerOptions
 from milepost.client.policies import CompressionType
 from milepost.client.producing.batcher import Batch
 from milepost.client.producing.outgoing import Outgoing, PendingEntry
 from milepost.client.producing.packer import Packed, Packer, compressed
+from milepost.client.producing.producer_options import ProducerOptions
 from milepost.errors import MessageTooBig
 from milepost.testing.clock import ManualClock
 from milepost.wire import pulsar_pb2 as pb

@@ -1,4 +1,4 @@
-"""Options: what cannot be, what None means, and what a reader is made of."""
+"""Options of consumers and readers: what cannot be, and what a reader is made of."""
 
 from __future__ import annotations
 
@@ -7,30 +7,11 @@ from typing import Any
 
 import pytest
 
+from milepost.client.consuming.subscribe_options import ConsumerOptions, ReaderOptions
 from milepost.client.messages.key_reader import CryptoKeyReader
-from milepost.client.options import ConsumerOptions, ProducerOptions, ReaderOptions
-from milepost.client.policies import ConsumerType, PartitionsRoutingMode
+from milepost.client.policies import ConsumerType
 from milepost.errors import InvalidInput
 from milepost.positions import EARLIEST
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"batching_enabled": True, "chunking_enabled": True},
-        {"send_timeout_millis": -1},
-        {"max_pending_messages": 0},
-        {"max_pending_messages": True},
-        {"batching_max_messages": 0},
-        {"batching_max_publish_delay_ms": "10"},
-        {"initial_sequence_id": -1},
-        {"message_routing_mode": PartitionsRoutingMode.CustomPartition},
-        {"encryption_key": "nobody-has-it"},
-    ],
-)
-def test_a_producer_that_cannot_be(given: Any) -> None:
-    with pytest.raises(InvalidInput):
-        ProducerOptions("t", **given)
 
 
 @pytest.mark.parametrize(
@@ -65,19 +46,6 @@ def test_a_member_of_a_broadcast_group_is_shared_and_says_who_it_is() -> None:
     said = {"x": "y", "milepost.mode": "broadcast", "milepost.member": "a"}
     assert made.all_properties == said
     assert ConsumerOptions("t", "s").all_properties == {}
-
-
-@pytest.mark.parametrize(
-    ("given", "batches"),
-    [
-        ({}, True),
-        ({"chunking_enabled": True}, False),
-        ({"batching_enabled": False}, False),
-        ({"batching_enabled": True}, True),
-    ],
-)
-def test_messages_are_batched_unless_they_are_chunked(given: Any, batches: bool) -> None:
-    assert ProducerOptions("t", **given).batches is batches
 
 
 def test_a_reader_is_a_consumer_that_leaves_no_trace() -> None:
