@@ -34,6 +34,7 @@ from bench import (
     spark,
     spark_kafka,
     storage,
+    transactions,
     upkeep,
     wire,
 )
@@ -52,6 +53,7 @@ MODULES = {
     "progress": progress,
     "metrics": metrics,
     "client": client,
+    "transactions": transactions,
     "cli": cli,
     "spark": spark,
     "spark-kafka": spark_kafka,

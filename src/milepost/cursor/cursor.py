@@ -238,20 +238,26 @@ class Cursor:
         self._return(released, count)
         return Released(released.count, {holder: released.count} if released else {})
 
-    def pend(self, ranges: Sequence[Range]) -> Acked:
+    def pend(self, ranges: Sequence[Range], holder: int = NO_HOLDER) -> Acked:
         """Anything not acked → inflight with `TRANSACTIONS`: a transaction acked it and has not ended.
-        Its commit acks it, its abort releases it, a seek forgets it. Stale indexes are ignored."""
+        Its commit acks it, its abort releases it, a seek forgets it. `holder` is where to look first.
+        Stale indexes are ignored."""
         count = ignored = 0
         taken: dict[int, int] = {}
         pended: list[Range] = []
         for first, end in ranges:
             if not 0 <= first < end <= self.end:
                 raise IndexNotFound(f"an ack of [{first}, {end}), the end is {self.end}")
+            if self._inflight.holds(holder, first, end):
+                count += self._inflight.take_from(holder, first, end, taken)
+                self._inflight.add(first, end, TRANSACTIONS)
+                pended.append((first, end))
+                continue
             ignored += self._stale.count_within(first, end)
             took: dict[int, int] = {}
             found = self._inflight.take_ranges([(first, end)], None, took)
-            for holder, lost in took.items():
-                taken[holder] = taken.get(holder, 0) + lost
+            for one, lost in took.items():
+                taken[one] = taken.get(one, 0) + lost
             for waiting in (self._ready, self._aside, self._withheld, self._delays.indexes):
                 for piece in list(waiting.within(first, end)):
                     found.add(*piece)
@@ -266,6 +272,10 @@ class Cursor:
                 pended.append(piece)
         taken.pop(TRANSACTIONS, None)
         return Acked(count, ignored, taken, pended)
+
+    def holds(self, holder: int, first: int, end: int) -> bool:
+        """Whether all of `[first, end)` is inflight with a consumer."""
+        return self._inflight.holds(holder, first, end)
 
     def pended_within(self, ranges: Sequence[Range]) -> IndexRanges:
         """What of these is acked by a transaction that has not ended."""

@@ -101,6 +101,11 @@ class Inflight:
         held = self._held.get(holder)
         return IndexRanges() if held is None else held & wanted
 
+    def holds(self, holder: int, first: int, end: int) -> bool:
+        """Whether one holder has all of `[first, end)`."""
+        held = self._held.get(holder)
+        return held is not None and held.covers(first, end)
+
     def holder_of(self, index: int) -> int | None:
         """The holder of an index; None if it has none."""
         return next((holder for holder, held in self._held.items() if index in held), None)

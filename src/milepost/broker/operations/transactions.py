@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from milepost.broker.subscription import pending_acks
@@ -77,9 +77,9 @@ class Transactions:
         self._broker = broker
         self.coordinator = Coordinator()
         self._state_id: int | None = None
-        self._making: asyncio.Task[int] | None = None
-        # Ends that are on their way, by id: one that is asked for again waits for the same.
-        self._ends: dict[TxnId, tuple[Outcome, asyncio.Future[None]]] = {}
+        self._making: asyncio.Future[None] | None = None
+        # Ends that are on their way: one that is asked for again waits for the same.
+        self._ends: dict[TxnId, _End] = {}
 
     async def load(self) -> None:
         """Know the transactions of the process before."""
@@ -120,8 +120,13 @@ class Transactions:
         if number != self.coordinator.number:
             raise self.coordinator.unknown(number)
 
-    async def new(self, *, timeout_ms: int, owner: str | None) -> TxnId:
-        """Open a transaction, durably."""
+    @property
+    def is_ready(self) -> bool:
+        """Has the coordinator a state in the store? It is made for the first transaction."""
+        return self._state_id is not None
+
+    def new(self, *, timeout_ms: int, owner: str | None, done: Done) -> TxnId:
+        """Open a transaction; `done` is called when it is durable."""
         settings = self._broker.settings
         timeout_max = int(settings.transaction_timeout_max_s * 1000)
         if not 0 < timeout_ms <= timeout_max:
@@ -131,39 +136,33 @@ class Transactions:
         open_max = settings.max_active_transactions_per_coordinator
         if open_max and len(self.coordinator.open) >= open_max:
             raise TooManyRequests(f"{open_max} transactions are open already")
-        await self._make_state()
         clock = self._broker.clock
         txn, fact = self.coordinator.new(
             timeout_ms=timeout_ms, now_ms=clock.wall_ms(), now_s=clock.monotonic(), owner=owner
         )
         self._broker.counters.transactions_opened += 1
-        await self._durable(fact)
+        self._fact(fact, done)
         return txn.txn_id
 
-    async def add_topics(self, txn_id: TxnId, names: Iterable[TopicName]) -> None:
-        """Messages may be sent to these topics in the transaction, when this is answered."""
-        names = list(names)
-        self.coordinator.find(txn_id)
-        for name in names:
-            await self._make_ready(name)
+    def add_topics(self, txn_id: TxnId, names: Sequence[TopicName], done: Done) -> None:
+        """Messages may be sent to these topics in the transaction when `done` is called. They are
+        ready (`is_usable`)."""
         txn = self.coordinator.find(txn_id)
         self._check_size(txn, len(names))
-        await self._durable(self.coordinator.add_topics(txn, map(str, names)))
+        self._fact(self.coordinator.add_topics(txn, map(str, names)), done)
 
-    async def add_subscriptions(
-        self, txn_id: TxnId, pairs: Iterable[tuple[TopicName, str]]
+    def add_subscriptions(
+        self, txn_id: TxnId, pairs: Sequence[tuple[TopicName, str]], done: Done
     ) -> None:
-        """Messages of these subscriptions may be acked in the transaction, when this is answered."""
-        pairs = list(pairs)
-        self.coordinator.find(txn_id)
-        for name, subscription in pairs:
-            topic = await self._make_ready(name)
-            if subscription not in topic.subscriptions:
-                raise SubscriptionNotFound(f"{name} has no subscription {subscription}")
+        """Messages of these subscriptions may be acked in the transaction when `done` is called."""
         txn = self.coordinator.find(txn_id)
+        for name, subscription in pairs:
+            topic = self._broker.topics.get(str(name))
+            if topic is None or subscription not in topic.subscriptions:
+                raise SubscriptionNotFound(f"{name} has no subscription {subscription}")
         self._check_size(txn, len(pairs))
         added = [(str(name), subscription) for name, subscription in pairs]
-        await self._durable(self.coordinator.add_subscriptions(txn, added))
+        self._fact(self.coordinator.add_subscriptions(txn, added), done)
 
     def _check_size(self, txn: Transaction, added: int) -> None:
         parts_max = self._broker.settings.transaction_parts_max
@@ -172,23 +171,31 @@ class Transactions:
                 f"transaction {txn.txn_id} would have more than {parts_max} topics and subscriptions"
             )
 
-    async def _make_ready(self, name: TopicName) -> Topic:
-        """The open topic, with a state for what transactions do to it."""
-        if not name.is_persistent:
-            raise NotAllowed(f"{name} is not persistent: no transaction can write to it")
-        topic = await self._broker.topic(name, create=False)
-        if topic.transactions is None:
-            await begin(topic, self._broker.engine)
-        return topic
+    def is_usable(self, names: Iterable[TopicName]) -> bool:
+        """Are these topics open, each with a state for what transactions do to it?"""
+        topics = self._broker.topics
+        return all(
+            (topic := topics.get(str(name))) is not None and topic.transactions is not None
+            for name in names
+        )
 
-    async def _make_state(self) -> int:
-        if self._state_id is not None:
-            return self._state_id
-        if self._making is None:
-            self._making = asyncio.ensure_future(self._create_state())
-        return await asyncio.shield(self._making)
+    async def make_usable(self, names: Iterable[TopicName]) -> None:
+        """Open topics, and give each a state for what transactions do to it."""
+        for name in names:
+            if not name.is_persistent:
+                raise NotAllowed(f"{name} is not persistent: no transaction can write to it")
+            topic = await self._broker.topic(name, create=False)
+            if topic.transactions is None:
+                await begin(topic, self._broker.engine)
 
-    async def _create_state(self) -> int:
+    async def make_ready(self) -> None:
+        """Give the coordinator a state in the store."""
+        if self._state_id is None:
+            if self._making is None:
+                self._making = asyncio.ensure_future(self._create_state())
+            await asyncio.shield(self._making)
+
+    async def _create_state(self) -> None:
         store = self._broker.store
         begun = Snapshot(store.journal.last_sequence, self.coordinator.snapshot(), [])
 
@@ -202,97 +209,97 @@ class Transactions:
         finally:
             self._making = None
         self._open(row, begun)
-        assert self._state_id is not None
-        return self._state_id
 
-    async def _durable(self, fact: bytes) -> None:
+    def _fact(self, fact: bytes, done: Done) -> None:
         assert self._state_id is not None
-        done = _Answer()
         self._broker.store.fact(self._state_id, fact, done)
-        await done.future
 
     # -- ending ------------------------------------------------------------------------------------
 
-    async def end(self, txn_id: TxnId, outcome: Outcome) -> None:
-        """Commit or abort, durably. The same end again is answered the same way."""
+    def end(self, txn_id: TxnId, outcome: Outcome, done: Done) -> None:
+        """Commit or abort; `done` is called when that is durable. The same end again is answered the
+        same way."""
         before = self.coordinator.outcome_of(txn_id)
         if before is not None:
             if before is not outcome:
                 raise self.coordinator.contradiction(txn_id, before)
+            done(None)
             return
-        on_its_way = self._ends.get(txn_id)
-        if on_its_way is None:
+        end = self._ends.get(txn_id)
+        if end is None:
             txn = self.coordinator.find(txn_id)
             if txn.decided not in (None, outcome):
                 raise self.coordinator.contradiction(txn_id, txn.decided)
-            future = asyncio.get_running_loop().create_future()
-            future.add_done_callback(_seen)
-            on_its_way = self._ends[txn_id] = (outcome, future)
-            self._broker.spawn(self._end(txn, outcome, future))
-        decided, future = on_its_way
-        if decided is not outcome:
-            raise self.coordinator.contradiction(txn_id, decided)
-        await asyncio.shield(future)
-
-    async def _end(self, txn: Transaction, outcome: Outcome, future: asyncio.Future[None]) -> None:
-        txn.is_ending = True
-        try:
-            for _ in range(_OPENINGS_MAX):
-                topics = await self._topics_of(txn)
-                done = _Answer()
-                self._broker.store.when_unplanned(
-                    lambda topics=topics, done=done: self._submit(txn, outcome, topics, done)  # type: ignore[misc]
-                )
-                try:
-                    await done.future
-                except _Closed:
-                    continue
-                break
-            else:
-                raise ServiceNotReady(f"the topics of transaction {txn.txn_id} are being unloaded")
-        except BaseException as error:
-            txn.is_ending = False
-            if isinstance(error, OutcomeUnknown):
-                txn.decided = outcome
-            del self._ends[txn.txn_id]
-            is_ours = isinstance(error, Exception)
-            future.set_exception(error if is_ours else ServiceNotReady("the broker is stopping"))
-            if not isinstance(error, MilepostError):
-                raise
+            txn.is_ending = True
+            end = self._ends[txn_id] = _End(txn, outcome)
+            end.waiting.append(done)
+            self._go_on(end)
+        elif end.outcome is outcome:
+            end.waiting.append(done)
         else:
-            del self._ends[txn.txn_id]
-            future.set_result(None)
+            raise self.coordinator.contradiction(txn_id, end.outcome)
 
-    async def _topics_of(self, txn: Transaction) -> list[Topic]:
-        """The topics of a transaction, open; those that were deleted meanwhile are left out."""
+    def _go_on(self, end: _End) -> None:
+        """Submit an end if its topics are open, else open them first."""
         topics: list[Topic] = []
-        for name in txn.all_topics():
-            try:
-                topics.append(await self._broker.topic(TopicName.parse(name), create=False))
-            except TopicNotFound:
-                logger.warning("transaction %s ends without %s, which is gone", txn.txn_id, name)
-        return topics
+        for name in end.txn.all_topics():
+            topic = self._broker.topics.get(name)
+            if topic is None:
+                self._broker.spawn(self._open_topics(end))
+                return
+            topics.append(topic)
+        self._broker.store.when_unplanned(lambda: self._submit(end, topics))
 
-    def _submit(
-        self, txn: Transaction, outcome: Outcome, topics: list[Topic], done: _Answer
-    ) -> None:
+    async def _open_topics(self, end: _End) -> None:
+        """The topics of a transaction, open; those that were deleted meanwhile are left out."""
+        txn_id, topics = end.txn.txn_id, []
+        end.openings += 1
+        try:
+            if end.openings > _OPENINGS_MAX:
+                raise ServiceNotReady(f"the topics of transaction {txn_id} are being unloaded")
+            for name in end.txn.all_topics():
+                try:
+                    topic = await self._broker.topic(TopicName.parse(name), create=False)
+                except TopicNotFound:
+                    logger.warning("transaction %s ends without %s, which is gone", txn_id, name)
+                else:
+                    topics.append(topic)
+        except MilepostError as error:
+            self._answer(end, error)
+        except BaseException:
+            self._answer(end, ServiceNotReady(f"transaction {txn_id} was not ended"))
+            raise
+        else:
+            self._broker.store.when_unplanned(lambda: self._submit(end, topics))
+
+    def _submit(self, end: _End, topics: list[Topic]) -> None:
         """Everything that the end means, as one record; made true when it is durable."""
         if any(topic.is_closed for topic in topics):
-            done(_Closed())
+            self._broker.spawn(self._open_topics(end))
             return
+        txn, outcome = end.txn, end.outcome
         store, parts = self._broker.store, list(_parts(txn, topics))
 
-        def durable(error: PersistenceError | None) -> None:
+        def durable(error: MilepostError | None) -> None:
             if error is None:
                 self._make_true(txn, outcome, parts)
-            done(error)
+            self._answer(end, error)
 
-        assert self._state_id is not None
         with store.together():
             for part in parts:
                 part.submit(store, txn.txn_id, outcome)
             # Behind the others: it is answered when their answers are known.
-            store.fact(self._state_id, self.coordinator.end_fact(txn, outcome), durable)
+            self._fact(self.coordinator.end_fact(txn, outcome), durable)
+
+    def _answer(self, end: _End, error: MilepostError | None) -> None:
+        txn = end.txn
+        del self._ends[txn.txn_id]
+        if error is not None:
+            txn.is_ending = False
+            if isinstance(error, OutcomeUnknown):
+                txn.decided = end.outcome
+        for done in end.waiting:
+            done(error)
 
     def _make_true(self, txn: Transaction, outcome: Outcome, parts: list[_Part]) -> None:
         self.coordinator.ended(txn, outcome)
@@ -313,13 +320,27 @@ class Transactions:
             if txn.decided is None:
                 self._broker.counters.transactions_timed_out += 1
                 logger.info("transaction %s is aborted: its time is over", txn.txn_id)
-            self._broker.spawn(self._try_end(txn.txn_id, outcome))
+            self._abort(txn.txn_id, outcome)
 
-    async def _try_end(self, txn_id: TxnId, outcome: Outcome) -> None:
-        try:
-            await self.end(txn_id, outcome)
-        except MilepostError as error:  # the next tick tries again
-            logger.warning("transaction %s cannot be ended: %s", txn_id, error)
+    def _abort(self, txn_id: TxnId, outcome: Outcome) -> None:
+        def done(error: MilepostError | None) -> None:
+            if error is not None:  # the next tick tries again
+                logger.warning("transaction %s cannot be ended: %s", txn_id, error)
+
+        self.end(txn_id, outcome, done)
+
+
+class _End:
+    """The end of a transaction on its way, and the callers that wait for it."""
+
+    __slots__ = ("openings", "outcome", "txn", "waiting")
+
+    def __init__(self, txn: Transaction, outcome: Outcome) -> None:
+        self.txn = txn
+        self.outcome = outcome
+        self.waiting: list[Done] = []
+        self.openings = 0
+        """How often its topics had to be opened."""
 
 
 class _Part:
@@ -363,27 +384,6 @@ def _parts(txn: Transaction, topics: list[Topic]) -> Iterator[_Part]:
     for topic in topics:
         if topic.transactions is not None:
             yield _Part(topic, topic.transactions, txn.txn_id)
-
-
-class _Closed(ServiceNotReady):
-    """A topic was closed between being opened and being used."""
-
-
-class _Answer:
-    """The journal's answer, as a future."""
-
-    def __init__(self) -> None:
-        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.future.add_done_callback(_seen)
-
-    def __call__(self, error: MilepostError | None) -> None:
-        if not self.future.done():
-            self.future.set_exception(error) if error else self.future.set_result(None)
-
-
-def _seen(future: asyncio.Future[None]) -> None:
-    if not future.cancelled():
-        future.exception()
 
 
 def _ignore(error: PersistenceError | None) -> None:

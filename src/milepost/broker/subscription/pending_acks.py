@@ -41,14 +41,17 @@ def pend(consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], No
     assert transactions is not None, f"{subscription} was added to {txn_id}"
     try:
         ranges = subscription.meant(_ranges(subscription, ack))
-        own = transactions.pending_of(txn_id, subscription.state_id)
-        _check_conflict(subscription, txn_id, ranges, None if own is None else own.ranges)
+        # What the consumer holds itself is with no transaction, and not acked.
+        elsewhere = [one for one in ranges if not cursor.holds(consumer.holder, *one)]
+        if elsewhere:
+            own = transactions.pending_of(txn_id, subscription.state_id)
+            _check_conflict(subscription, txn_id, elsewhere, None if own is None else own.ranges)
     except NotInMemory:
         raise
     except MilepostError as error:
         done(error)
         return
-    pended = cursor.pend(ranges)
+    pended = cursor.pend(ranges, consumer.holder)
     subscription.let_go(pended)
     if not pended.ranges:
         journal.when_durable(done)

@@ -195,15 +195,32 @@ class Topic:
         items: list[NewEntry] = []
         size_bytes = 0
         if self.dedup is None and not self.policies.judges_sends:
+            # Traits that were judged just now, and the flags that they mean: those of one transaction
+            # are one object.
+            known, flags = PLAIN, 0
             for send in sends:
                 _, _, count, _, entry, traits = send
-                if traits is PLAIN:
+                if traits is known:
                     # A plain tuple has the shape of a NewEntry at a quarter of its price.
+                    items.append((entry, count, flags, b""))  # type: ignore[arg-type]
+                    answers.append(send)
+                    size_bytes += len(entry)
+                    continue
+                if traits is PLAIN:
+                    known, flags = PLAIN, 0
                     items.append((entry, count, 0, b""))  # type: ignore[arg-type]
                     answers.append(send)
                     size_bytes += len(entry)
-                else:
-                    self._take(send, producer, publication, items)
+                    continue
+                taken = len(items)
+                self._take(send, producer, publication, items)
+                if (
+                    traits.transaction is not None
+                    and len(items) > taken
+                    and traits.chunk is None
+                    and traits.deliver_at_time is None
+                ):
+                    known, flags = traits, items[-1][2]
         else:
             for send in sends:
                 self._take(send, producer, publication, items)
@@ -387,10 +404,16 @@ class Topic:
         """Know which indexes belong to which transaction, before a consumer could see them."""
         assert self.transactions is not None
         stored = [answer for answer in publication.answers if isinstance(answer, Send)]
+        txn_id: TxnId | None = None
+        first = end = 0
         for send, last_index in zip(stored, block.last_indexes, strict=True):
-            if send.traits.transaction is not None:
-                first = last_index - send.count + 1
-                self.transactions.wrote(send.traits.transaction, first, last_index + 1)
+            if send.traits.transaction != txn_id:
+                if txn_id is not None:
+                    self.transactions.wrote(txn_id, first, end)
+                txn_id, first = send.traits.transaction, last_index - send.count + 1
+            end = last_index + 1
+        if txn_id is not None:
+            self.transactions.wrote(txn_id, first, end)
 
     def _stored(self, publication: Publication, block: Block) -> None:
         """Count what is durable and visible, and send its receipts."""

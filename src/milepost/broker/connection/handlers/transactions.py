@@ -5,20 +5,24 @@ An answer means that what it says is on disk. A transaction belongs to the role 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
 from milepost.broker.auth.authorizer import Target
 from milepost.broker.auth.operations import Operation
 from milepost.broker.connection.handlers.registry import Work, handles
 from milepost.broker.transactions.coordinator import Outcome
-from milepost.errors import InvalidInput, TransactionNotFound
+from milepost.errors import InvalidInput, MilepostError, TransactionNotFound
 from milepost.positions import TxnId, signed64
 from milepost.positions.names import TopicName
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
-from milepost.wire.commands import Kind
+from milepost.wire.commands import Kind, kind_of
+from milepost.wire.events import Command
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
     from milepost.broker.connection.session import Session
 
 
@@ -32,51 +36,103 @@ def connect_coordinator(session: Session, command: pb.CommandTcClientConnectRequ
 
 
 @handles(Kind.NEW_TXN, needs=Operation.IDENTIFIED)
-async def new_transaction(session: Session, command: pb.CommandNewTxn) -> None:
+def new_transaction(session: Session, command: pb.CommandNewTxn) -> Work:
     """Opens a transaction of the client's role, which is aborted when `txn_ttl_millis` are over, restarts
     of the broker included. More than `max_active_transactions_per_coordinator` at once are
     `TooManyRequests`."""
     service = session.broker.transactions
     service.check_coordinator(signed64(command.tc_id))
-    timeout_ms = signed64(command.txn_ttl_millis)
-    txn_id = await service.new(timeout_ms=timeout_ms, owner=_role(session))
-    session.write((replies.new_transaction(command.request_id, txn_id),))
+
+    def obey() -> None:
+        txn_id = service.new(
+            timeout_ms=signed64(command.txn_ttl_millis),
+            owner=_role(session),
+            done=lambda error: _answer(
+                session, command, error, lambda: replies.new_transaction(command.request_id, txn_id)
+            ),
+        )
+
+    if not service.is_ready:
+        return _after(service.make_ready(), obey)
+    obey()
+    return None
 
 
 @handles(Kind.ADD_PARTITION_TO_TXN, needs=Operation.IDENTIFIED)
-async def add_partition(session: Session, command: pb.CommandAddPartitionToTxn) -> None:
+def add_partition(session: Session, command: pb.CommandAddPartitionToTxn) -> Work:
     """Adds topics that the transaction will send to; the client needs the right to produce there. One
     that does not exist is `TopicNotFound`, an unknown transaction `TransactionNotFound`, one that has
     ended or is ending `InvalidTxnStatus`."""
-    txn_id = _owned(session, command)
+    txn_id, service = _owned(session, command), session.broker.transactions
     names = [TopicName.parse(text) for text in command.partitions]
     for name in names:
         _check(session, Operation.PRODUCE, name)
-    await session.broker.transactions.add_topics(txn_id, names)
-    session.write((replies.partitions_added(command.request_id, txn_id),))
+    service.coordinator.find(txn_id)
+
+    def done(error: MilepostError | None) -> None:
+        _answer(
+            session, command, error, lambda: replies.partitions_added(command.request_id, txn_id)
+        )
+
+    if not service.is_usable(names):
+        return _after(service.make_usable(names), lambda: service.add_topics(txn_id, names, done))
+    service.add_topics(txn_id, names, done)
+    return None
 
 
 @handles(Kind.ADD_SUBSCRIPTION_TO_TXN, needs=Operation.IDENTIFIED)
-async def add_subscription(session: Session, command: pb.CommandAddSubscriptionToTxn) -> None:
+def add_subscription(session: Session, command: pb.CommandAddSubscriptionToTxn) -> Work:
     """Adds subscriptions whose messages the transaction will ack; the client needs the right to consume.
     Errors as of ADD_PARTITION_TO_TXN."""
-    txn_id = _owned(session, command)
+    txn_id, service = _owned(session, command), session.broker.transactions
     pairs = [(TopicName.parse(one.topic), one.subscription) for one in command.subscription]
     for name, subscription in pairs:
         _check(session, Operation.CONSUME, name, subscription)
-    await session.broker.transactions.add_subscriptions(txn_id, pairs)
-    session.write((replies.subscriptions_added(command.request_id, txn_id),))
+    service.coordinator.find(txn_id)
+
+    def done(error: MilepostError | None) -> None:
+        _answer(
+            session, command, error, lambda: replies.subscriptions_added(command.request_id, txn_id)
+        )
+
+    names = [name for name, _ in pairs]
+    if not service.is_usable(names):
+        return _after(
+            service.make_usable(names), lambda: service.add_subscriptions(txn_id, pairs, done)
+        )
+    service.add_subscriptions(txn_id, pairs, done)
+    return None
 
 
 @handles(Kind.END_TXN, needs=Operation.IDENTIFIED)
-async def end_transaction(session: Session, command: pb.CommandEndTxn) -> None:
+def end_transaction(session: Session, command: pb.CommandEndTxn) -> Work:
     """Commits or aborts, all of it in one durable step. The same end again is answered the same way, the
     other one is `InvalidTxnStatus`."""
     if not command.HasField("txn_action"):
         raise InvalidInput("END_TXN without an action; commit or abort")
     txn_id = _owned(session, command)
-    await session.broker.transactions.end(txn_id, Outcome(command.txn_action))
-    session.write((replies.transaction_ended(command.request_id, txn_id),))
+
+    def done(error: MilepostError | None) -> None:
+        _answer(
+            session, command, error, lambda: replies.transaction_ended(command.request_id, txn_id)
+        )
+
+    session.broker.transactions.end(txn_id, Outcome(command.txn_action), done)
+    return None
+
+
+async def _after(preparation: Coroutine[Any, Any, None], obey: Callable[[], None]) -> None:
+    await preparation
+    obey()
+
+
+def _answer(
+    session: Session, command: Message, error: MilepostError | None, reply: Callable[[], bytes]
+) -> None:
+    if error is None:
+        session.write((reply(),))
+    else:
+        session.refuse(Command(kind_of(command), command), error)
 
 
 def _owned(

@@ -1,0 +1,248 @@
+"""Transactions: what they cost beside the same messages without, how many a second, how much memory.
+
+python -m bench transactions
+python -m bench.transactions pulsar://127.0.0.1:6650     # the rate of another broker too, in one run
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import uvloop
+
+import bench
+from bench import Result, at_least, at_most
+from bench.load.link import Frames, Link
+from bench.load.target import Target, started
+from milepost.positions import TxnId
+from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.commands import Kind
+from milepost.wire.scanners.encode import send_frame
+
+# One message and one ack in each.
+AT_ONCE = 32
+SMALL, SMALL_FULL = 4000, 20_000
+RATE_MIN = 2000.0
+
+# Messages of 100 bytes, in transactions of a hundred.
+LARGE_EACH = 100
+LARGE, LARGE_FULL = 1200, 4800
+PRODUCERS = 16
+COST_MAX = 1.3
+ROUNDS = 3
+
+OPEN = 10_000
+OPEN_MIB_MAX = 64.0
+TTL_MS = 600_000
+
+
+class Client:
+    """One connection that opens transactions, publishes and acks in them, and ends them."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._receipts: dict[int, asyncio.Future[None]] = {}
+        self._sequence_id = -1
+        link.hot[Kind.SEND_RECEIPT] = self._received
+
+    async def open(self) -> TxnId:
+        command = pb.CommandNewTxn(txn_ttl_millis=TTL_MS, tc_id=0)
+        answer: Any = await self._link.request(command)
+        return TxnId(answer.txnid_most_bits, answer.txnid_least_bits)
+
+    async def add_topic(self, txn: TxnId, topic: str) -> None:
+        await self._link.request(
+            pb.CommandAddPartitionToTxn(
+                txnid_least_bits=txn.least, txnid_most_bits=txn.most, partitions=[topic]
+            )
+        )
+
+    async def add_subscription(self, txn: TxnId, topic: str, name: str) -> None:
+        await self._link.request(
+            pb.CommandAddSubscriptionToTxn(
+                txnid_least_bits=txn.least,
+                txnid_most_bits=txn.most,
+                subscription=[pb.Subscription(topic=topic, subscription=name)],
+            )
+        )
+
+    async def end(self, txn: TxnId) -> None:
+        await self._link.request(
+            pb.CommandEndTxn(
+                txnid_least_bits=txn.least, txnid_most_bits=txn.most, txn_action=pb.COMMIT
+            )
+        )
+
+    async def ack(self, txn: TxnId, position: tuple[int, int]) -> None:
+        await self._link.request(
+            pb.CommandAck(
+                consumer_id=0,
+                ack_type=pb.CommandAck.Individual,
+                message_id=[pb.MessageIdData(ledgerId=position[0], entryId=position[1])],
+                txnid_least_bits=txn.least,
+                txnid_most_bits=txn.most,
+            )
+        )
+
+    async def publish(self, payloads: Sequence[bytes], txn: TxnId | None = None) -> None:
+        """Send messages, and wait for the last receipt."""
+        frames: list[bytes] = []
+        now_ms = int(time.time() * 1000)
+        for payload in payloads:
+            self._sequence_id += 1
+            metadata = pb.MessageMetadata(
+                producer_name="bench", sequence_id=self._sequence_id, publish_time=now_ms
+            )
+            if txn is not None:
+                metadata.txnid_least_bits, metadata.txnid_most_bits = txn.least, txn.most
+            data = metadata.SerializeToString()
+            frames += send_frame(0, self._sequence_id, data, payload, txn_id=txn)
+        last = asyncio.get_running_loop().create_future()
+        self._receipts[self._sequence_id] = last
+        self._link.writelines(frames)
+        await self._link.finished(last, 30)
+
+    def _received(self, data: bytes, frames: Frames) -> None:
+        for first, _ in frames:
+            size = int.from_bytes(data[first + 4 : first + 8], "big")
+            receipt = pb.BaseCommand.FromString(data[first + 8 : first + 8 + size]).send_receipt
+            waiting = self._receipts.pop(receipt.sequence_id, None)
+            if waiting is not None:
+                waiting.set_result(None)
+
+
+async def small(target: Target, count: int) -> float:
+    """Transactions a second, 32 at once, each with one message and one ack, every step answered."""
+    name = f"persistent://public/default/bench-{time.time_ns()}"
+    source, sink = f"{name}-in", f"{name}-out"
+    link, feeder = await Link.open(target.address), await Link.open(target.address)
+    positions: list[tuple[int, int]] = []
+
+    def received(data: bytes, frames: Frames) -> None:
+        for first, _ in frames:
+            size = int.from_bytes(data[first + 4 : first + 8], "big")
+            found = pb.BaseCommand.FromString(data[first + 8 : first + 8 + size]).message
+            positions.append((found.message_id.ledgerId, found.message_id.entryId))
+
+    await link.subscribe(source, "s", 0, shared=True)
+    await feeder.produce(source, 0)
+    filler = Client(feeder)
+    for _ in range(0, count, 1000):
+        await filler.publish([b"x" * 100] * 1000)
+    link.hot[Kind.MESSAGE] = received
+    link.flow(0, count)
+    while len(positions) < count:
+        await asyncio.sleep(0.01)
+    await link.produce(sink, 0)
+    client = Client(link)
+    left = iter(positions[:count])
+
+    async def one_after_another() -> None:
+        for position in left:
+            txn = await client.open()
+            await client.add_topic(txn, sink)
+            await client.publish([b"y" * 100], txn)
+            await client.add_subscription(txn, source, "s")
+            await client.ack(txn, position)
+            await client.end(txn)
+
+    began = time.perf_counter()
+    await asyncio.gather(*[one_after_another() for _ in range(AT_ONCE)])
+    took = time.perf_counter() - began
+    link.close()
+    feeder.close()
+    return count / took
+
+
+async def large(target: Target, count: int) -> tuple[float, float]:
+    """CPU seconds of the broker for a million messages: alone, and in transactions of a hundred."""
+    name = f"persistent://public/default/bench-{time.time_ns()}"
+    links = [await Link.open(target.address) for _ in range(PRODUCERS)]
+    clients = [Client(link) for link in links]
+    for number, link in enumerate(links):
+        await link.produce(f"{name}-{number}", 0)
+    payloads = [b"z" * 100] * LARGE_EACH
+    costs = [0.0, 0.0]
+    each = max(count // ROUNDS // PRODUCERS, 1)
+
+    async def publish(number: int, *, in_transactions: bool) -> None:
+        client = clients[number]
+        for _ in range(each):
+            if in_transactions:
+                txn = await client.open()
+                await client.add_topic(txn, f"{name}-{number}")
+                await client.publish(payloads, txn)
+                await client.end(txn)
+            else:
+                await client.publish(payloads)
+
+    for _ in range(ROUNDS):
+        for kind in (0, 1):
+            before = target.cpu_seconds()
+            await asyncio.gather(
+                *[publish(number, in_transactions=bool(kind)) for number in range(PRODUCERS)]
+            )
+            after = target.cpu_seconds()
+            assert before is not None
+            assert after is not None
+            costs[kind] += after - before
+    for link in links:
+        link.close()
+    messages = each * PRODUCERS * ROUNDS * LARGE_EACH
+    return costs[0] / messages * 1e6, costs[1] / messages * 1e6
+
+
+async def opened(target: Target) -> float:
+    """MiB of memory for many transactions that are open, each with a topic."""
+    name = f"persistent://public/default/bench-{time.time_ns()}"
+    link = await Link.open(target.address)
+    await link.produce(name, 0)
+    client = Client(link)
+    await client.add_topic(await client.open(), name)
+    before = target.rss_mib()
+
+    async def some() -> None:
+        for _ in range(OPEN // AT_ONCE):
+            await client.add_topic(await client.open(), name)
+
+    await asyncio.gather(*[some() for _ in range(AT_ONCE)])
+    after = target.rss_mib()
+    link.close()
+    assert before is not None
+    assert after is not None
+    return after - before
+
+
+async def measure(other: Target | None = None) -> list[Result]:
+    results = []
+    async with started() as target:
+        count = SMALL_FULL if bench.FULL else SMALL
+        rate = await small(target, count)
+        name = f"transactions with a message and an ack, {AT_ONCE} at once"
+        results.append(at_least(name, rate, "/s", RATE_MIN))
+        if other is not None:
+            theirs = await small(other, count // 4)
+            results.append(
+                at_least(f"the same against {theirs:,.0f}/s there", rate / theirs, "x", 1)
+            )
+        alone, within = await large(target, LARGE_FULL if bench.FULL else LARGE)
+        name = f"a million messages: {alone:.1f} CPU s alone, {within:.1f} in transactions of 100"
+        results.append(at_most(name, within / alone, "x", COST_MAX))
+        grown = await opened(target)
+        results.append(at_most(f"{OPEN:,} open transactions", grown, "MiB", OPEN_MIB_MAX))
+    return results
+
+
+def run() -> Iterator[Result]:
+    yield from uvloop.run(measure())
+
+
+if __name__ == "__main__":
+    from bench.__main__ import show
+
+    there = Target(sys.argv[1]) if len(sys.argv) > 1 else None
+    show(uvloop.run(measure(there)))
