@@ -107,6 +107,11 @@ class TopicTransactions:
         fact = bytearray()
         for number in (_PEND, *txn_id, state_id, epoch):
             write_varint(fact, number)
+        if len(ranges) == 1:  # most are: the same bytes, without a set made for them
+            ((first, end),) = ranges
+            write_varint(fact, first)
+            write_varint(fact, 2 * (end - first))
+            return bytes(fact)
         return bytes(fact) + IndexRanges(ranges).to_bytes()
 
     def _pend(self, txn_id: TxnId, state_id: int, epoch: int, ranges: Iterable[Range]) -> None:
