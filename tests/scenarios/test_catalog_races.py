@@ -17,7 +17,7 @@ import pytest
 from stage.stage import TOPIC, Stage
 
 from milepost.broker.auth.operations import Action
-from milepost.broker.operations import topic_lifecycle
+from milepost.broker.operations import partition_growth, topic_lifecycle
 from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
 from milepost.errors import MilepostError, ServiceNotReady
@@ -98,8 +98,8 @@ async def _policy_of_topic(stage: Stage) -> None:
 
 FAMILIES: dict[str, dict[str, Request]] = {
     "partitions": {
-        "grow to 8": lambda stage: stage.broker.directory.grow_partitioned(WHOLE, 8),
-        "grow to 4": lambda stage: stage.broker.directory.grow_partitioned(WHOLE, 4),
+        "grow to 8": lambda stage: partition_growth.grow(stage.broker, WHOLE, 8),
+        "grow to 4": lambda stage: partition_growth.grow(stage.broker, WHOLE, 4),
         "describe": _label(WHOLE, "a"),
         "describe too": _label(WHOLE, "b"),
         "delete": lambda stage: topic_lifecycle.delete_partitioned(stage.broker, WHOLE, force=True),
@@ -170,6 +170,7 @@ def _scene() -> Stage:
     for space in (SPACE, EMPTY):
         stage.run(directory.create_namespace(space, {}))
     stage.run(directory.create_partitioned(WHOLE, 2))
+    stage.subscription(stage.topic(str(WHOLE.partition_name(1))), "s")
     stage.subscription(stage.topic(TOPIC), "s")
     stage.run(stage.broker.policies.groups.put("g", {"publishRateInMsgs": 1}))
     return stage
@@ -179,10 +180,10 @@ def _known(stage: Stage) -> dict[str, Any]:
     """Everything that an operator could ask for."""
     broker = stage.broker
     directory, policies = broker.directory, broker.policies
-    subscription = None
-    if directory.row(PLAIN) is not None:
-        topic = stage.run(broker.topic(PLAIN, create=False))
-        subscription = {name: one.doc() for name, one in topic.subscriptions.items()}
+    subscriptions = {}
+    for name in sorted(directory._rows):
+        topic = stage.run(broker.topic(TopicName.parse(name), create=False))
+        subscriptions[name] = {one.name: one.doc() for one in topic.subscriptions.values()}
     return {
         "rows": {
             name: {key: value for key, value in row.doc.items() if key != "created_ms"}
@@ -200,7 +201,7 @@ def _known(stage: Stage) -> dict[str, Any]:
         },
         "groups": {name: policies.groups.rates(name) for name in policies.groups.names()},
         "settings": broker.dynamic.values(),
-        "subscriptions": subscription,
+        "subscriptions": subscriptions,
     }
 
 

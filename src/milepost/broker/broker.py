@@ -41,7 +41,7 @@ from milepost.broker.subscription.broadcast import BROADCAST, BroadcastGroup, Me
 from milepost.broker.subscription.documents import NewSubscription
 from milepost.broker.subscription.flush_round import FlushRound
 from milepost.broker.subscription.shared_reads import SharedReads
-from milepost.broker.subscription.subscription import Subscription
+from milepost.broker.subscription.subscription import CURSOR_STATE, Subscription
 from milepost.broker.topic import non_persistent
 from milepost.broker.topic.non_persistent import NonPersistentTopic
 from milepost.broker.topic.producer_access import ProducerAccess
@@ -383,7 +383,7 @@ class Broker:
         def create(catalog: Catalog) -> list[StateRow]:
             rows = []
             for one, first in zip(news, stored, strict=True):
-                kind = topic_loader.CURSOR_STATE
+                kind = CURSOR_STATE
                 row = catalog.create_state(one.topic.row.topic_id, kind, one.name, one.doc)
                 catalog.put_snapshot(row.state_id, first)
                 rows.append(row)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from milepost.broker.limits.subscription_limits import SubscriptionLimits
 from milepost.broker.operations import compaction_run, transactions
@@ -23,7 +23,7 @@ from milepost.broker.subscription.broadcast import (
 from milepost.broker.subscription.delay_timer import DelayTimer
 from milepost.broker.subscription.read_loop import ReadLoop
 from milepost.broker.subscription.reset_history import ResetHistory
-from milepost.broker.subscription.subscription import Subscription
+from milepost.broker.subscription.subscription import CURSOR_STATE, Subscription
 from milepost.broker.topic import dedup_state
 from milepost.cursor import facts, snapshot
 from milepost.cursor.cursor import Cursor
@@ -34,8 +34,6 @@ from milepost.storage.catalog.catalog import Snapshot, StateRow
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.broker.topic.topic import Topic
-
-CURSOR_STATE: Final = "cursor"
 
 
 async def open_states(

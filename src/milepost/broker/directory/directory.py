@@ -7,6 +7,7 @@ so no other request builds on what is being made or deleted.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -63,6 +64,8 @@ class Directory:
         self._being_made: set[str] = set()
         # Partitioned topics whose partitions are being deleted: none of those may come back.
         self._being_deleted: set[str] = set()
+        # Partitioned topics that are being given more: a request that deletes one has to know of all.
+        self._being_grown: Counter[str] = Counter()
 
     async def load(self) -> None:
         rows, self._partitioned, self._tenants, self._namespaces = await self._change(_load)
@@ -273,24 +276,45 @@ class Directory:
         await self._create(PARTITIONED, self._partitioned, str(name), doc)
         self._tell(name, _partitions_of(name, 0, partitions), ())
 
-    async def grow_partitioned(self, name: TopicName, partitions: int) -> None:
-        """More partitions; those that are there stay as they are."""
+    async def grow_partitioned(
+        self,
+        name: TopicName,
+        partitions: int,
+        furnish: Callable[[Catalog, int], list[TopicRow]] = lambda catalog, before: [],
+    ) -> None:
+        """More partitions; those that are there stay as they are. `furnish` makes topics of new ones in
+        the same transaction; it is told how many there were before."""
         self.check_namespace(name)
         if str(name) not in self._partitioned:
             raise AlreadyExists(f"topic {name} is not partitioned")
         self._check_not_deleted(name)
         self._check_count(name, partitions)
-        before = 0
+        key = str(name)
 
-        def grown(doc: Doc) -> Doc:
-            nonlocal before
+        def store(catalog: Catalog) -> tuple[Doc, int, list[TopicRow]]:
+            doc = catalog.doc(PARTITIONED, key)
+            if doc is None:
+                raise TopicNotFound(f"partitioned topic {name} was deleted meanwhile")
             before = int(doc["partitions"])
             if partitions < before:
                 raise FewerPartitions(f"{partitions} partitions for {name}, which has {before}")
-            return {**doc, "partitions": partitions}
+            doc = {**doc, "partitions": partitions}
+            catalog.put_doc(PARTITIONED, key, doc)
+            return doc, before, furnish(catalog, before)
 
-        await self._edit(PARTITIONED, self._partitioned, str(name), grown)
-        self._tell(name, _partitions_of(name, before, partitions), ())
+        def grown(outcome: tuple[Doc, int, list[TopicRow]]) -> None:
+            undo()
+            doc, before, rows = outcome
+            self._partitioned[key] = doc
+            self._rows.update((row.name, row) for row in rows)
+            self._tell(name, _partitions_of(name, before, partitions), ())
+
+        def undo() -> None:
+            self._being_grown[key] -= 1
+            self._being_grown += Counter()  # forgets what is at nothing
+
+        self._being_grown[key] += 1
+        await self._change(store, grown, undo)
 
     async def change_partitioned_doc(self, name: TopicName, change: Callable[[Doc], Doc]) -> None:
         """Change what is known of a partitioned topic beside its name."""
@@ -300,6 +324,8 @@ class Directory:
     def deleting(self, name: TopicName) -> Iterator[None]:
         """Inside, a partitioned topic gets no more partitions, and none of them is made again."""
         self._check_not_deleted(name)
+        if self._being_grown[str(name)]:
+            raise ServiceNotReady(f"{name} is being given more partitions")
         self._being_deleted.add(str(name))
         try:
             yield

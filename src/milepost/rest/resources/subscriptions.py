@@ -27,12 +27,14 @@ from milepost.rest import audit
 from milepost.rest.request import (
     TOPIC,
     AskedBroker,
+    AskedTopic,
     DryRun,
     MadeParts,
     OpenedParts,
     OpenParts,
     OpenTopic,
     no_content,
+    open_parts,
     subscription_of,
 )
 from milepost.rest.resources.maintenance import Long
@@ -112,6 +114,7 @@ async def set_properties(
 async def create_subscription(
     request: Request,
     broker: AskedBroker,
+    name: AskedTopic,
     topics: MadeParts,
     subscription: str,
     at: Annotated[CursorPosition | Literal["latest", "earliest"] | None, Body()] = None,
@@ -122,13 +125,17 @@ async def create_subscription(
     if len(topics) == 1 and subscription in topics[0].subscriptions:
         raise AlreadyExists(f"subscription {subscription} of {topics[0].name} exists")
     properties = at.properties if isinstance(at, CursorPosition) else {}
-    created = 0
-    for topic in topics:
-        if subscription in topic.subscriptions:
-            continue  # of some partitions, after a failure half-way: the rest is made now
-        with suppress(AlreadyExists):
-            await broker.create_subscription(topic, subscription, _start(topic, at), properties)
-            created += 1
+    created = done = 0
+    while done < len(topics):
+        for topic in topics[done:]:
+            if subscription in topic.subscriptions:
+                continue  # of some partitions, after a failure half-way: the rest is made now
+            with suppress(AlreadyExists):
+                await broker.create_subscription(topic, subscription, _start(topic, at), properties)
+                created += 1
+        done = len(topics)
+        if (broker.directory.partitions(name) or 0) > done:
+            topics = await open_parts(request, name)  # more came, and knew nothing of this one
     if not created:
         raise AlreadyExists(f"subscription {subscription} exists")
     audit.note(request, "create-subscription", topics[0].name.base, subscription=subscription)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, StrictInt
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
-from milepost.broker.operations import topic_lifecycle
+from milepost.broker.operations import partition_growth, topic_lifecycle
 from milepost.errors import AlreadyExists
 from milepost.positions.names import TopicName
 from milepost.rest import audit
@@ -259,8 +259,9 @@ async def grow_partitions(
     name: AskedTopic,
     partitions: Annotated[StrictInt, Body()],
 ) -> None:
-    """Give a partitioned topic more partitions."""
-    await broker.directory.grow_partitioned(name, partitions)
+    """Give a partitioned topic more partitions. Each of its durable subscriptions has them at once, from
+    their first message on."""
+    await partition_growth.grow(broker, name, partitions)
     audit.note(request, "update-partitioned-topic", name, partitions=partitions)
 
 

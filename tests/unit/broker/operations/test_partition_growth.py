@@ -1,0 +1,96 @@
+"""Growth: new partitions have the subscriptions of the others, from their first message on."""
+
+from __future__ import annotations
+
+import pytest
+from stage.frames import message
+from stage.heard import got
+from stage.stage import Stage
+
+from milepost.broker.dispatch.dispatchers import SHARED
+from milepost.broker.operations import partition_growth, topic_lifecycle
+from milepost.broker.subscription.broadcast import BroadcastGroup
+from milepost.broker.topic.topic import Topic
+from milepost.cursor.group import Start
+from milepost.errors import ServiceNotReady
+from milepost.positions.names import TopicName
+
+WHOLE = TopicName.parse("persistent://public/default/whole")
+
+
+def _part(stage: Stage, number: int) -> Topic:
+    return stage.topic(str(WHOLE.partition_name(number)))
+
+
+def _grown(stage: Stage, partitions: int = 4) -> None:
+    stage.run(partition_growth.grow(stage.broker, WHOLE, partitions))
+
+
+@pytest.fixture
+def whole(stage: Stage) -> Stage:
+    stage.run(stage.broker.directory.create_partitioned(WHOLE, 2))
+    return stage
+
+
+def test_what_is_sent_to_a_new_partition_before_any_consumer_comes_is_delivered(
+    whole: Stage,
+) -> None:
+    whole.subscription(_part(whole, 1), "billing")
+    _grown(whole)
+    whole.publish(whole.producer(_part(whole, 3)), message(0), message(1))
+    billing = _part(whole, 3).subscriptions["billing"]
+    assert got(whole.consumer(billing, SHARED, permits=10)) == ["0", "1"]
+
+
+def test_after_a_crash_the_new_partitions_have_them_too(whole: Stage) -> None:
+    whole.run(whole.broker.create_subscription(_part(whole, 0), "billing", 0, {"team": "a"}))
+    _grown(whole)
+    whole.publish(whole.producer(_part(whole, 2)), message(0))
+    later = whole.restarted()
+    billing = _part(later, 2).subscriptions["billing"]
+    assert billing.properties == {"team": "a"}
+    assert billing.cursor.backlog == 1
+    assert list(_part(later, 3).subscriptions) == ["billing"]
+
+
+def test_a_broadcast_group_is_one_on_new_partitions_too(whole: Stage) -> None:
+    topic = _part(whole, 0)
+    whole.run(whole.broker.create_subscription(topic, "caches", 0, broadcast=Start.MINIMUM))
+    _grown(whole)
+    assert isinstance(_part(whole, 2).subscriptions["caches"], BroadcastGroup)
+
+
+def test_a_reader_has_no_cursor_that_new_partitions_could_have(whole: Stage) -> None:
+    whole.subscription(_part(whole, 0), "reader", durable=False)
+    _grown(whole)
+    assert not _part(whole, 2).subscriptions
+
+
+def test_a_topic_that_becomes_a_partition_keeps_its_messages_and_its_subscriptions(
+    stage: Stage,
+) -> None:
+    """A client may make `whole-partition-2` before there is a `whole`."""
+    alone = _part(stage, 2)
+    stage.publish(stage.producer(alone), message(0))
+    stage.subscription(alone, "own")
+    stage.run(stage.broker.directory.create_partitioned(WHOLE, 2))
+    stage.subscription(_part(stage, 0), "billing")
+    _grown(stage, 3)
+    assert sorted(alone.subscriptions) == ["billing", "own"]
+    assert alone.subscriptions["billing"].cursor.backlog == 0
+    assert alone.log.end_index == 1
+
+
+def test_a_topic_that_is_being_given_partitions_is_not_deleted_without_them(whole: Stage) -> None:
+    whole.subscription(_part(whole, 0), "billing")
+    whole.engine.holds_catalog = True
+    growing = whole.loop.begin(partition_growth.grow(whole.broker, WHOLE, 4))
+    whole.turn()
+    deleting = topic_lifecycle.delete_partitioned(whole.broker, WHOLE, force=True)
+    with pytest.raises(ServiceNotReady):
+        whole.run(deleting)
+    whole.engine.holds_catalog = False
+    whole.turn()
+    assert growing.exception() is None
+    whole.run(topic_lifecycle.delete_partitioned(whole.broker, WHOLE, force=True))
+    assert not [row for row in whole.broker.directory._rows if "whole" in row]
