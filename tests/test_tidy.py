@@ -183,6 +183,10 @@ BAD: dict[str, list[tuple[str, str, int]]] = {
         ("broker/x.py", "x = 1\n# see storage/gone" + ".py\n", 2),
         ("docs/x.md", "`gone" + ".py`\n", 1),
     ],
+    "broker_programs_against_the_storage_interface": [
+        ("broker/x.py", "from milepost.storage.engine import StorageEngine\n", 1),
+        ("rest/x.py", "if TYPE_CHECKING:\n    from milepost.storage.store import Store\n", 2),
+    ],
     "hooks_come_through_constructors": [
         (
             "broker/x.py",
@@ -288,6 +292,11 @@ GOOD: dict[str, list[tuple[str, str]]] = {
     "named_files_exist": [
         ("broker/x.py", "# see storage/files.py, opener.py and *_x.py\n"),
         ("tests/unit/test_main.py", "# gone.py\n"),
+    ],
+    "broker_programs_against_the_storage_interface": [
+        ("broker/x.py", "from milepost.storage.interface import Engine\n"),
+        ("broker/run.py", "from milepost.storage.engine import StorageEngine\n"),
+        ("cli/x.py", "from milepost.storage.store import Store\n"),
     ],
     "hooks_come_through_constructors": [
         (

@@ -51,6 +51,14 @@ HOT_LOOPS = {
     ("spark/reading/scan.py", "scan_rows"),
 }
 
+# What implements `storage/interface.py`.
+STORAGE_CLASSES = (
+    "milepost.storage.engine",
+    "milepost.storage.store",
+    "milepost.storage.journal",
+    "milepost.storage.catalog.sqlite_catalog",
+)
+
 # A line of a package's docstring that names one of its files: the name, two or more
 # spaces, what it is.
 LISTED = re.compile(r"^(?: {4})?(\w+/?) {2,}\S", re.MULTILINE)
@@ -197,6 +205,16 @@ def subjects_have_names(tree: Tree) -> Found:
             continue
         for found in FACELESS.finditer(line):
             yield path, number, f"{found[0]}: name the subject"
+
+
+@rule
+def broker_programs_against_the_storage_interface(tree: Tree) -> Found:
+    """Only `run.py`, which makes them, knows the store, its journal and its catalog by their classes."""
+    for path, inner, _ in tree.product():
+        if inner.startswith(("broker/", "rest/")) and inner != "broker/run.py":
+            for found in tree.imports[path]:
+                if found.module.startswith(STORAGE_CLASSES):
+                    yield path, found.line, f"{found.module}: program against storage/interface.py"
 
 
 @rule

@@ -58,8 +58,8 @@ from milepost.errors import (
     TopicNotFound,
 )
 from milepost.positions.names import TopicName
-from milepost.storage.catalog.catalog import Catalog, Doc, Snapshot, StateRow
-from milepost.storage.engine import StorageEngine
+from milepost.storage.catalog.catalog import Doc, Snapshot, StateRow
+from milepost.storage.interface import Catalog, Engine
 from milepost.storage.ledgers.entry import Entry
 from milepost.storage.ledgers.ledger import ReadPlan
 from milepost.wire import replies
@@ -72,7 +72,7 @@ READER_ORPHAN_S = 60.0
 
 
 class Broker:
-    def __init__(self, settings: Settings, engine: StorageEngine, clock: Clock) -> None:
+    def __init__(self, settings: Settings, engine: Engine, clock: Clock) -> None:
         self.settings = settings
         self.engine = engine
         self.store = engine.store

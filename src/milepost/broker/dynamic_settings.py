@@ -22,7 +22,8 @@ from milepost.broker.settings import kept_settings
 from milepost.broker.settings.setting import Alias, Setting, Value
 from milepost.broker.settings.settings import TABLE, Settings
 from milepost.errors import InvalidSetting, PreconditionFailed
-from milepost.storage.catalog.catalog import Catalog, Doc
+from milepost.storage.catalog.catalog import Doc
+from milepost.storage.interface import Catalog
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker

@@ -6,6 +6,7 @@ descriptors  keeps file descriptors free for the storage, however many connectio
 engine       the store on real threads: what the broker awaits
 files        the file system: every byte that is stored or loaded passes through here
 header       the first 64 bytes of every file: kind, version, owner
+interface    the interface: what a log, a store, a catalog and an engine offer, and promise
 journal/     the journal: every durable fact goes here first, one sync for all that wait
 ledgers/     the ledgers of a topic: its entries in files, found by index, time and position
 lock         the lock of a data directory: one process at a time

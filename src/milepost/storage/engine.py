@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from milepost.clock import Clock
 from milepost.errors import PersistenceError
+from milepost.storage import interface
 from milepost.storage.catalog.catalog import Catalog, TopicRow
 from milepost.storage.catalog.sqlite_catalog import FILE as CATALOG_FILE
 from milepost.storage.catalog.sqlite_catalog import SqliteCatalog
@@ -232,8 +233,9 @@ class StorageEngine(LoopDisk):
     async def perform(self, work: Callable[[Files], T]) -> T:
         return await self._loop.run_in_executor(self._file_threads, work, self._files)
 
-    async def trim(self, log: Log, before_index: int) -> int:
+    async def trim(self, log: interface.Log, before_index: int) -> int:
         """Drop ledgers that lie wholly before an index; returns how many."""
+        assert isinstance(log, Log), f"{log} is of another storage"
         return await self._undisturbed(self._trim(log, before_index))
 
     async def _trim(self, log: Log, before_index: int) -> int:
@@ -248,12 +250,13 @@ class StorageEngine(LoopDisk):
             await self._loop.run_in_executor(self._file_threads, self.store.delete_files, ledgers)
         return len(ledgers)
 
-    async def delete_topic(self, topic: TopicRow, log: Log) -> None:
+    async def delete_topic(self, topic: TopicRow, log: interface.Log) -> None:
         """Delete a topic with its ledgers and states.
 
         The caller must not submit facts of its states any more: behind the tombstones they would be
         taken for damage. The log sees to that itself.
         """
+        assert isinstance(log, Log), f"{log} is of another storage"
         log.is_deleted = True
         sequence = self.store.journal.last_sequence
         await self._undisturbed(self._delete_topic(topic, log, sequence))

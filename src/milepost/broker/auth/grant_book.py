@@ -11,7 +11,7 @@ from collections.abc import Callable
 from milepost.broker.auth.grants import Grants
 from milepost.errors import TooManyRequests
 from milepost.positions.names import NamespaceName
-from milepost.storage.catalog.catalog import Catalog, ChangeCatalog
+from milepost.storage.interface import Catalog, ChangeCatalog
 
 GRANTS = "grants"
 

@@ -24,14 +24,8 @@ from milepost.errors import (
     TopicNotFound,
 )
 from milepost.positions.names import PERSISTENT, NamespaceName, TopicName
-from milepost.storage.catalog.catalog import (
-    Catalog,
-    ChangeCatalog,
-    Doc,
-    Snapshot,
-    StateRow,
-    TopicRow,
-)
+from milepost.storage.catalog.catalog import Doc, Snapshot, StateRow, TopicRow
+from milepost.storage.interface import Catalog, ChangeCatalog
 from milepost.storage.ledgers.ledger import LedgerRow
 
 TENANTS, NAMESPACES, PARTITIONED = "tenants", "namespaces", "partitioned"

@@ -35,7 +35,8 @@ from milepost.positions.names import TopicName
 from milepost.schemas.compatibility import Strategy
 from milepost.schemas.history import History, Live, Version
 from milepost.schemas.types import NO_VERSION, SchemaInfo, SchemaType, version_bytes
-from milepost.storage.catalog.catalog import Catalog, ChangeCatalog, SchemaRow
+from milepost.storage.catalog.catalog import SchemaRow
+from milepost.storage.interface import Catalog, ChangeCatalog
 
 T = TypeVar("T")
 

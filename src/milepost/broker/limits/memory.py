@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from milepost.broker.metrics.counters import Counters
     from milepost.broker.peer import Peer
     from milepost.broker.settings.settings import Settings
-    from milepost.storage.store import Store
+    from milepost.storage.interface import Store
 
 
 class MemoryLimit:

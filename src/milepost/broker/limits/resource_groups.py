@@ -19,7 +19,8 @@ from milepost.broker.policies.effective import Rate
 from milepost.broker.policies.shapes import INT_MAX, LONG_MAX, Json, Record, Whole
 from milepost.errors import NotFound, TooManyRequests
 from milepost.positions.labels import check_label
-from milepost.storage.catalog.catalog import Catalog, ChangeCatalog, Doc
+from milepost.storage.catalog.catalog import Doc
+from milepost.storage.interface import Catalog, ChangeCatalog
 
 FOLDER: Final = "resource groups"
 COUNT_MAX: Final = 1000

@@ -15,8 +15,8 @@ from milepost.broker.messages.backlog_walk import walk
 from milepost.cursor.cursor import Cursor
 from milepost.positions.ids import Position
 from milepost.positions.ranges import IndexRanges
+from milepost.storage.interface import Log
 from milepost.storage.ledgers.entry import MARKER
-from milepost.storage.ledgers.log import Log
 from milepost.storage.ledgers.stretch import Stretch
 
 

@@ -19,7 +19,8 @@ from typing import Final
 from milepost.broker.limits.time_slices import TimeSlices
 from milepost.errors import IndexNotFound
 from milepost.positions.ranges import IndexRanges
-from milepost.storage.ledgers.log import Located, Log
+from milepost.storage.interface import Log
+from milepost.storage.ledgers.log import Located
 from milepost.storage.ledgers.stretch import Stretch
 
 # Entries of a stretch: a third of a millisecond, if each has to be looked at.

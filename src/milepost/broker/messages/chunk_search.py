@@ -14,10 +14,9 @@ from milepost.broker.messages.chunked import ChunkedMessages, Tie
 from milepost.errors import IndexNotFound, ProtocolError
 from milepost.positions.ids import Position
 from milepost.storage.files import Files
+from milepost.storage.interface import Disk, Log
 from milepost.storage.ledgers.entry import CHUNK, Entry
 from milepost.storage.ledgers.heads import HeadsPlan
-from milepost.storage.ledgers.log import Log
-from milepost.storage.ledgers.paging import Disk
 from milepost.wire.events import ChunkInfo
 from milepost.wire.metadata import chunk_info, entry_metadata
 

@@ -47,8 +47,7 @@ from milepost.wire.events import ChunkInfo
 if TYPE_CHECKING:
     from milepost.broker.settings.settings import Settings
     from milepost.positions.ids import Position
-    from milepost.storage.ledgers.log import Log
-    from milepost.storage.ledgers.paging import Disk
+    from milepost.storage.interface import Disk, Log
 
 # Messages remembered; past it the one that was longest without a new chunk is forgotten.
 MESSAGES_MAX: Final = 10_000

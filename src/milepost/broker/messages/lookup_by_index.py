@@ -23,8 +23,8 @@ from milepost.wire.replies import message_id_data
 
 if TYPE_CHECKING:
     from milepost.broker.topic.topic import Topic
-    from milepost.storage.ledgers.log import Located, Log
-    from milepost.storage.ledgers.paging import Disk
+    from milepost.storage.interface import Disk, Log
+    from milepost.storage.ledgers.log import Located
 
 # Entries looked at in one go, before others have their turn.
 STEP_ENTRIES = 1024

@@ -12,7 +12,7 @@ from __future__ import annotations
 from milepost.broker.policies.effective import EVICT, HOLD, Quota
 from milepost.broker.topic.topic import Topic
 from milepost.errors import QuotaExceeded, QuotaHold
-from milepost.storage.ledgers.log import Log
+from milepost.storage.interface import Log
 
 # An eviction goes below the limit by this much, as upstream's does, so that it is not the next one's turn.
 EVICTED_PART = 0.9

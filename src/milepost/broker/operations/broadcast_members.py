@@ -24,7 +24,8 @@ from milepost.errors import (
     TooManyRequests,
 )
 from milepost.positions.labels import check_label
-from milepost.storage.catalog.catalog import Catalog, Snapshot, StateRow
+from milepost.storage.catalog.catalog import Snapshot, StateRow
+from milepost.storage.interface import Catalog
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker

@@ -16,10 +16,10 @@ from milepost.broker.messages.compacted import Compacted
 from milepost.broker.messages.compactor import Compactor
 from milepost.errors import Busy, ServiceNotReady
 from milepost.positions.ranges import IndexRanges
-from milepost.storage.catalog.catalog import Catalog, Snapshot
+from milepost.storage.catalog.catalog import Snapshot
+from milepost.storage.interface import Catalog, Log
 from milepost.storage.ledgers.entry import Entry
 from milepost.storage.ledgers.ledger import ReadPlan
-from milepost.storage.ledgers.log import Log
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -40,7 +40,8 @@ from milepost.errors import (
 from milepost.positions.names import TopicName
 from milepost.positions.ranges import IndexRanges
 from milepost.positions.transactions import TxnId
-from milepost.storage.catalog.catalog import NO_TOPIC, Catalog, Snapshot, StateRow
+from milepost.storage.catalog.catalog import NO_TOPIC, Snapshot, StateRow
+from milepost.storage.interface import Catalog
 from milepost.storage.ledgers.entry import MARKER, TXN, Entry, NewEntry
 from milepost.wire.markers import TXN_ABORT, TXN_COMMIT, transaction_marker, transaction_of
 from milepost.wire.metadata import split_entry
@@ -49,8 +50,7 @@ if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.broker.subscription.subscription import Subscription
     from milepost.broker.topic.topic import Topic
-    from milepost.storage.engine import StorageEngine
-    from milepost.storage.store import Store
+    from milepost.storage.interface import Engine, Store
 
 logger = logging.getLogger(__name__)
 
@@ -393,7 +393,7 @@ def _ignore(error: PersistenceError | None) -> None:
 # -- the state of a topic ----------------------------------------------------------------------------
 
 
-async def begin(topic: Topic, engine: StorageEngine) -> None:
+async def begin(topic: Topic, engine: Engine) -> None:
     """Give a topic a state for what transactions do to it; for ever from now on."""
     begun = Snapshot(
         engine.store.journal.last_sequence,
@@ -415,7 +415,7 @@ async def begin(topic: Topic, engine: StorageEngine) -> None:
         await restore(topic, row, stored, engine)
 
 
-async def restore(topic: Topic, row: StateRow, stored: Snapshot, engine: StorageEngine) -> None:
+async def restore(topic: Topic, row: StateRow, stored: Snapshot, engine: Engine) -> None:
     """What transactions have done to a topic: a snapshot, the entries since, then the facts."""
     store, log = engine.store, topic.log
     cell: list[Callable[[], bytes]] = []

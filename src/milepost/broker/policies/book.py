@@ -30,7 +30,8 @@ from milepost.errors import (
     UnknownCluster,
 )
 from milepost.positions.names import NamespaceName, TopicName
-from milepost.storage.catalog.catalog import Catalog, ChangeCatalog, Doc
+from milepost.storage.catalog.catalog import Doc
+from milepost.storage.interface import Catalog, ChangeCatalog
 
 # Where the catalog keeps them: namespace or topic name → policy → value.
 FOLDERS: Final = {Level.NAMESPACE: "namespace policies", Level.TOPIC: "topic policies"}

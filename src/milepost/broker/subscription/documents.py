@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from milepost.broker.subscription.subscription import Subscription
     from milepost.broker.topic.topic import Topic
     from milepost.cursor.cursor import Cursor
-    from milepost.storage.catalog.catalog import Catalog
-    from milepost.storage.engine import StorageEngine
+    from milepost.storage.interface import Catalog, Engine
 
 
 class NewSubscription(NamedTuple):
@@ -29,7 +28,7 @@ class NewSubscription(NamedTuple):
 
 
 async def save(
-    engine: StorageEngine,
+    engine: Engine,
     subscriptions: Iterable[Subscription],
     undo: Callable[[], None] | None = None,
 ) -> None:

@@ -22,10 +22,10 @@ from milepost.broker.subscription.shared_reads import UNREADABLE, SharedReads
 from milepost.broker.subscription.subscription import Subscription
 from milepost.errors import NotFound
 from milepost.positions.ranges import Range
+from milepost.storage.interface import Engine
 from milepost.storage.ledgers.entry import Entry
 from milepost.storage.ledgers.ledger import ReadPlan
 from milepost.storage.ledgers.not_in_memory import NotInMemory
-from milepost.storage.ledgers.paging import LoopDisk
 from milepost.storage.ledgers.stored_run import RunLimits, StoredRun
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class Reading(Protocol):
     round: FlushRound
 
     @property
-    def engine(self) -> LoopDisk: ...
+    def engine(self) -> Engine: ...
 
     def perform(self, plan: ReadPlan) -> list[Entry]: ...
 

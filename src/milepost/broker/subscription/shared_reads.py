@@ -21,9 +21,9 @@ from typing import Final, NamedTuple, Protocol
 
 from milepost.errors import CorruptData, NotFound
 from milepost.positions.ranges import Range
+from milepost.storage.interface import Log
 from milepost.storage.ledgers.entry import Entry
 from milepost.storage.ledgers.ledger import ReadPlan
-from milepost.storage.ledgers.log import Log
 
 # Trimmed meanwhile, damaged, or the disk gives an error for it.
 UNREADABLE = (NotFound, CorruptData, OSError)

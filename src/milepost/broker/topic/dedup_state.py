@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from milepost.broker.topic.dedup import Dedup
 from milepost.broker.topic.topic import Topic
-from milepost.storage.catalog.catalog import Catalog, Snapshot, StateRow
-from milepost.storage.engine import StorageEngine
+from milepost.storage.catalog.catalog import Snapshot, StateRow
+from milepost.storage.interface import Catalog, Engine
 from milepost.storage.ledgers.entry import Entry
 from milepost.wire.metadata import chunk_info, split_entry
 
 KIND = "dedup"
 
 
-async def begin(topic: Topic, engine: StorageEngine) -> tuple[StateRow, Snapshot]:
+async def begin(topic: Topic, engine: Engine) -> tuple[StateRow, Snapshot]:
     """Looking for duplicates begins now; ids of entries stored before mean nothing.
 
     Where it begins is durable at once: or it would begin again after a crash before the first
@@ -36,7 +36,7 @@ async def begin(topic: Topic, engine: StorageEngine) -> tuple[StateRow, Snapshot
 
 
 async def restore(
-    topic: Topic, state: StateRow, stored: Snapshot, engine: StorageEngine, now: float
+    topic: Topic, state: StateRow, stored: Snapshot, engine: Engine, now: float
 ) -> None:
     """Give the topic its sequence ids: as of the last checkpoint, and what the entries since say."""
     store, log = engine.store, topic.log

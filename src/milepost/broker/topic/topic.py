@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from milepost.broker.transactions.topic_transactions import TopicTransactions
     from milepost.positions.transactions import TxnId
     from milepost.storage.catalog.catalog import TopicRow
-    from milepost.storage.ledgers.log import Log
+    from milepost.storage.interface import Log
 
 # In the catalog's `doc` of a topic.
 CREATED_MS = "created_ms"

@@ -17,11 +17,11 @@ can forbid it.
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from milepost.storage.files import AppendFile, Files
 from milepost.storage.ledgers.not_in_memory import NotInMemory
@@ -35,7 +35,7 @@ BLOCKS_MAX: Final = 256
 LOOKS_MAX: Final = 100
 
 
-class Disk(ABC):
+class Disk(Protocol):
     """Where files are read while the loop does something else."""
 
     @abstractmethod

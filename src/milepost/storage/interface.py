@@ -1,0 +1,314 @@
+"""The interface of the storage: what a log, a store, a catalog and an engine offer, and promise.
+
+The broker programs against these, and would not notice another implementation: one on an object store, say,
+for several brokers. Those for one machine are `ledgers/log.py`, `store.py`, `catalog/sqlite_catalog.py` and
+`engine.py`.
+
+    Engine ──▶ Store ──▶ Log       one for each topic
+          │         └──▶ Journal   one for all
+          └──▶ Catalog             changed on a thread of its own
+
+Everything is called on one loop. What may wait for the disk is awaited, or takes a `done` that is called on
+the loop when the outcome is known: with None when the fact is on disk, else with the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from milepost.storage.catalog.catalog import Catalog, ChangeCatalog
+from milepost.storage.ledgers.paging import Disk
+
+if TYPE_CHECKING:
+    from milepost.errors import PersistenceError
+    from milepost.positions.ids import Position
+    from milepost.storage.catalog.catalog import Snapshot, TopicRow
+    from milepost.storage.files import Files
+    from milepost.storage.ledgers.entry import Block, Entry, NewEntry
+    from milepost.storage.ledgers.heads import HeadsPlan
+    from milepost.storage.ledgers.ledger import Ledger, LedgerRow, ReadPlan
+    from milepost.storage.ledgers.log import Located
+    from milepost.storage.ledgers.loss import Loss
+    from milepost.storage.ledgers.paging import LoopFiles
+    from milepost.storage.ledgers.stored_run import RunLimits, StoredRun
+    from milepost.storage.ledgers.stretch import Stretch
+    from milepost.storage.recovery import RecoveryReport
+
+__all__ = ["Catalog", "ChangeCatalog", "Disk", "Done", "Engine", "Journal", "Log", "Store"]
+
+T = TypeVar("T")
+
+Done = Callable[["PersistenceError | None"], None]
+
+
+class Log(Protocol):
+    """The entries of one topic. Indexes are dense, and one that a client could see is never given again.
+
+    Looking up and reading raise `NotInMemory` where the answer is on disk only and the step must not wait;
+    `Disk.look` brings it and asks again.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def first_index(self) -> int: ...
+    @property
+    def end_index(self) -> int:
+        """Behind the last durable index."""
+        ...
+
+    @property
+    def next_index(self) -> int:
+        """Behind the last index that is durable or on its way."""
+        ...
+
+    @property
+    def ledgers(self) -> Sequence[Ledger]:
+        """The durable ledgers, oldest first."""
+        ...
+
+    @property
+    def ledger_ids(self) -> list[int]: ...
+    @property
+    def entry_count(self) -> int: ...
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def last_timestamp_ms(self) -> int: ...
+    def last_position(self) -> Position | None: ...
+    def size_from(self, index: int) -> int: ...
+
+    # -- appending -------------------------------------------------------------------------------
+    def append(self, items: Sequence[NewEntry], now_ms: int, done: Done) -> Block:
+        """Number the entries and journal them as one block: all become durable, or none."""
+        ...
+
+    def roll(self, now_ms: int, done: Done) -> None:
+        """Begin a new ledger."""
+        ...
+
+    def is_full(self, now_ms: int) -> bool: ...
+    @property
+    def damage(self) -> str | None:
+        """Why nothing may be appended: acknowledged data could not be read back."""
+        ...
+
+    @property
+    def loss(self) -> str | None:
+        """Why nothing may be appended: acknowledged messages are gone, and no operator accepted it."""
+        ...
+
+    @property
+    def refusal(self) -> str | None:
+        """Why nothing may be appended, whatever the reason; None if it may."""
+        ...
+
+    @property
+    def refused_through(self) -> int:
+        """Every record up to this sequence that was not answered well is refused."""
+        ...
+
+    # -- looking up ------------------------------------------------------------------------------
+    def locate(self, index: int) -> Located:
+        """The entry that holds an index; `IndexNotFound` if there is none."""
+        ...
+
+    def at(self, position: Position) -> Located: ...
+    def indexes_at(self, ledger_id: int, entry_id: int) -> tuple[int, int, int]: ...
+    def index_from(self, position: Position) -> int:
+        """The first index at or behind a position, whether or not an entry is there."""
+        ...
+
+    def index_at(self, time_ms: int) -> int: ...
+    def entries_from(self, index: int, count_max: int) -> list[Located]: ...
+    def stretch(self, index: int, count_max: int) -> Stretch | None: ...
+
+    # -- reading ---------------------------------------------------------------------------------
+    def newest(self, index: int, end_index: int, *, entries_max: int, size_max: int) -> list[Entry]:
+        """Entries that are in memory because they came last; else none."""
+        ...
+
+    def plan_read(
+        self, position: Position, *, entries_max: int = ..., size_max: int = ...
+    ) -> ReadPlan:
+        """What to read; `Engine.read` performs it."""
+        ...
+
+    def plan_read_from(
+        self, index: int, end_index: int, *, entries_max: int, size_max: int
+    ) -> ReadPlan: ...
+    def plan_run(self, index: int, end_index: int, limits: RunLimits) -> StoredRun | None: ...
+    def plan_heads(self, position: Position, flag: int, count_max: int) -> HeadsPlan: ...
+    def bring(self, search: Callable[[Disk], Coroutine[Any, Any, T]]) -> T:
+        """The result of a search that reads files: at once, or as `NotInMemory`."""
+        ...
+
+    async def prepare(self, disk: Disk) -> None:
+        """Bring what appending needs: it cannot wait."""
+        ...
+
+    # -- trimming --------------------------------------------------------------------------------
+    def trimmable(self, before_index: int) -> list[Ledger]:
+        """Ledgers that lie wholly before an index; never the open one."""
+        ...
+
+    def trimmed(self, count: int) -> None: ...
+
+
+class Journal(Protocol):
+    """Every durable fact goes here first; one sync for all that wait. Facts keep the order they came in."""
+
+    @property
+    def last_sequence(self) -> int:
+        """The number of the last record that was submitted."""
+        ...
+
+    @property
+    def is_failing(self) -> bool: ...
+    @property
+    def commits(self) -> int: ...
+    @property
+    def commits_on_loop(self) -> int:
+        """Commits that the loop made by itself, because the disk was quick."""
+        ...
+
+
+class Store(Protocol):
+    """Logs and states of one data directory. A state is durable by its snapshot and the facts behind it."""
+
+    @property
+    def journal(self) -> Journal: ...
+    @property
+    def files(self) -> Files: ...
+    def log(self, topic: TopicRow, rows: Sequence[LedgerRow] | None = None) -> Log:
+        """The log of a topic; always the same object while the store is open."""
+        ...
+
+    def open_state(
+        self, state_id: int, take_snapshot: Callable[[], bytes], stored: Snapshot | None = None
+    ) -> Snapshot:
+        """What is known of a state. From now on `take_snapshot` is asked for it by checkpoints."""
+        ...
+
+    def fact(self, state_id: int, fact: bytes, done: Done) -> int:
+        """Journal what happened to an open state. The first fact behind a refused one takes the whole
+        state with it."""
+        ...
+
+    def together(self) -> AbstractContextManager[None]:
+        """What is given inside becomes one record: after a crash all of it is true, or nothing."""
+        ...
+
+    def barrier(self, done: Done) -> None:
+        """`done` is called when everything submitted so far is on disk."""
+        ...
+
+    def when_unplanned(self, step: Callable[[], None]) -> None:
+        """Take a step, but not while a checkpoint is being planned."""
+        ...
+
+    def is_unfounded(self, state_id: int) -> bool:
+        """May a state hold what the journal refused, in memory and nowhere else?"""
+        ...
+
+    def mark_dirty(self, state_id: int) -> None:
+        """The next checkpoint takes a snapshot of the state."""
+        ...
+
+    def close_state(self, state_id: int) -> None: ...
+    def put_back_state(self, state_id: int, found: Snapshot) -> None:
+        """Its owner could not read it: it stays as it was found."""
+        ...
+
+    def forget_state(self, state_id: int) -> None:
+        """The catalog has deleted it."""
+        ...
+
+    @property
+    def checkpoints(self) -> int:
+        """How many were recorded. What was read from the catalog before one may be old."""
+        ...
+
+    @property
+    def unstored_size(self) -> int:
+        """Bytes in memory that wait for a checkpoint."""
+        ...
+
+    @property
+    def losses(self) -> Mapping[int, Sequence[Loss]]:
+        """By topic: what is gone of its ledgers, and no operator has accepted yet."""
+        ...
+
+    def damages(self) -> dict[int, str]: ...
+    @property
+    def report(self) -> RecoveryReport:
+        """What the start found in the journal."""
+        ...
+
+
+class Engine(Disk, Protocol):
+    """A store with its threads. What it returns from is durable, also if the caller is cancelled."""
+
+    @property
+    def store(self) -> Store: ...
+    @property
+    def catalog(self) -> ChangeCatalog:
+        """Runs a change in a transaction of the catalog."""
+        ...
+
+    async def flush(self) -> None:
+        """Return when everything submitted so far is durable."""
+        ...
+
+    async def read(self, plan: ReadPlan) -> list[Entry]:
+        """Perform a read; at once if the bytes are in memory."""
+        ...
+
+    @property
+    def loop_files(self) -> LoopFiles:
+        """The files as the loop sees them: what is not in memory is `NotInMemory` while it is strict."""
+        ...
+
+    async def trim(self, log: Log, before_index: int) -> int:
+        """Drop ledgers that lie wholly before an index; returns how many."""
+        ...
+
+    async def delete_topic(self, topic: TopicRow, log: Log) -> None:
+        """Delete a topic with its ledgers and states."""
+        ...
+
+    async def accept_loss(self, topic_id: int) -> list[Loss]:
+        """Let a topic go on without what it has lost; what that is."""
+        ...
+
+    async def checkpoint(self) -> None:
+        """Move what the journal holds into ledgers and catalog."""
+        ...
+
+    @property
+    def checkpoint_failure(self) -> str | None: ...
+    @property
+    def checkpoint_failures(self) -> int: ...
+    @property
+    def failure(self) -> str | None:
+        """Why the storage cannot go on in this process; None while it can."""
+        ...
+
+    on_checkpoint: Callable[[], None]
+    """Called after each checkpoint: memory that was held for it is free."""
+
+    def watch(
+        self,
+        on_error: Callable[[str, BaseException], None] | None = None,
+        on_fatal: Callable[[str], None] | None = None,
+    ) -> None:
+        """Tell of errors that no code foresaw."""
+        ...
+
+    def answer_within(self, around: Callable[[Callable[[], None]], None]) -> None:
+        """Let `around` be called with what answers a commit; it does that, and more if it likes."""
+        ...
+
+    async def close(self) -> None: ...
