@@ -7,7 +7,6 @@ from __future__ import annotations
 
 DOCKER = "starts brokers of its own with Docker"
 NETWORK = "needs a network beyond this machine, and no broker"
-TRANSACTIONS = "needs transactions, which Milepost has not"
 CHUNKS = "looks for half of a message inside the client; chunked messages are delivered whole or not at all"
 STRANGERS = (
     "expects a role without rights to be told that a tenant does not exist; it is told that it may not, "
@@ -38,14 +37,5 @@ GO = {
     "TestNamespaces_SetSchemaCompatibilityStrategy": WORDS,
     "TestNamespaces_SetSubscriptionExpirationTime": WORDS,
     "TestSetTopicAutoCreation": WORDS,
-    "TestTxn_AckAndSend": TRANSACTIONS,
-    "TestTxn_AckChunkMessage": TRANSACTIONS,
-    "TestTxn_ConnReconnect": TRANSACTIONS,
-    "TestTxn_ConsumeAndProduce": TRANSACTIONS,
-    "TestTxn_ImplCommitOrAbort": TRANSACTIONS,
-    "TestTxn_RegisterOpAndEndOp": TRANSACTIONS,
-    "TestTxn_RegisterTopic": TRANSACTIONS,
-    "TestTxn_TCClient": TRANSACTIONS,
-    "TestTxn_TransactionAbort": TRANSACTIONS,
     "TestUpdateDynamicConfigurationWithCustomURL": SETTINGS,
 }

@@ -11,6 +11,7 @@ from pydantic import BaseModel, StrictInt
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
 from milepost.broker.operations import partition_growth, topic_lifecycle
+from milepost.broker.operations.transactions import is_coordinator_topic
 from milepost.errors import AlreadyExists
 from milepost.positions.names import TopicName
 from milepost.rest import audit
@@ -226,6 +227,8 @@ async def get_partitions(
 ) -> PartitionedTopicMetadata:
     """0 for a topic that is not partitioned, and for one that a producer or consumer would create."""
     partitions = await broker.partitions_of(name, create=may_create)
+    if is_coordinator_topic(name):
+        return PartitionedTopicMetadata(partitions=partitions)
     if partitions:
         doc = broker.directory.partitioned_doc(name)
         return PartitionedTopicMetadata(partitions=partitions, properties=doc.get("properties"))

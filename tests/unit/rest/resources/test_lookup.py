@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from stage.security import SECURED, bearer
 
 from rest.conftest import Ask, Request
 
@@ -80,3 +81,17 @@ def test_what_is_no_topic_is_refused(ask: Ask, path: str, status: int) -> None:
 def test_a_name_in_any_script_is_looked_up(ask: Ask) -> None:
     (answer,) = ask(f"{LOOKUP}/persistent/public/default/%D0%B7%D0%B0%D0%BA%D0%B0%D0%B7%D1%8B")
     assert answer.status == 200
+
+
+def test_clients_find_the_transaction_coordinator_whatever_their_rights(ask: Ask) -> None:
+    """Clients with an `http://` service URL ask here: how many there are, and where each one is."""
+    place = "persistent/pulsar/system/transaction_coordinator_assign"
+    count, where, others = ask(
+        Request("GET", f"/admin/v2/{place}/partitions", b"", bearer("stranger")),
+        Request("GET", f"/lookup/v2/topic/{place}-partition-0", b"", bearer("stranger")),
+        Request("GET", "/lookup/v2/topic/persistent/pulsar/system/else", b"", bearer("stranger")),
+        **SECURED,
+    )
+    assert (count.status, count.json) == (200, {"partitions": 1, "deleted": False})
+    assert where.status == 200
+    assert others.status == 403
