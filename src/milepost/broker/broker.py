@@ -38,10 +38,10 @@ from milepost.broker.operations.transactions import (
 )
 from milepost.broker.settings.settings import Settings
 from milepost.broker.subscription.broadcast import BROADCAST, BroadcastGroup, MemberSubscription
-from milepost.broker.subscription.documents import NewSubscription
+from milepost.broker.subscription.documents import CURSOR_STATE, NewSubscription
 from milepost.broker.subscription.flush_round import FlushRound
 from milepost.broker.subscription.shared_reads import SharedReads
-from milepost.broker.subscription.subscription import CURSOR_STATE, Subscription
+from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic import non_persistent
 from milepost.broker.topic.non_persistent import NonPersistentTopic
 from milepost.broker.topic.producer_access import ProducerAccess

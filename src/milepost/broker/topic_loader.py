@@ -21,9 +21,10 @@ from milepost.broker.subscription.broadcast import (
     MemberSubscription,
 )
 from milepost.broker.subscription.delay_timer import DelayTimer
+from milepost.broker.subscription.documents import CURSOR_STATE
 from milepost.broker.subscription.read_loop import ReadLoop
 from milepost.broker.subscription.reset_history import ResetHistory
-from milepost.broker.subscription.subscription import CURSOR_STATE, Subscription
+from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic import dedup_state
 from milepost.cursor import facts, snapshot
 from milepost.cursor.cursor import Cursor

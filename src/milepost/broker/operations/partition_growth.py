@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from milepost.broker.subscription.broadcast import BROADCAST
-from milepost.broker.subscription.subscription import CURSOR_STATE
+from milepost.broker.subscription.documents import CURSOR_STATE
 from milepost.cursor import snapshot
 from milepost.cursor.cursor import Cursor
 from milepost.cursor.group import Start

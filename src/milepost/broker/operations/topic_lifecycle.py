@@ -23,10 +23,12 @@ from milepost.broker.topic.producer import Producer
 from milepost.broker.topic.topic import Topic
 from milepost.errors import (
     AlreadyExists,
+    MilepostError,
     PersistenceError,
     PreconditionFailed,
     ServiceNotReady,
     TopicNotFound,
+    TopicTerminated,
 )
 from milepost.positions.ids import Position
 from milepost.positions.names import TopicName
@@ -155,6 +157,8 @@ async def _drain(broker: Broker, topic: Topic) -> None:
     await broker.policies.settled(topic)
     await _flush(broker)  # so that what was sent so far gets its receipts
     put_out_producers(broker, topic)
+    if topic.throttle is not None:
+        topic.throttle.end()  # no policy would ever free the connections that it holds
     # What was sent is stored or refused, and the log has nothing on its way: or it would become
     # visible to cursors that have been closed.
     await _flush(broker)
@@ -191,10 +195,25 @@ def _close_states(broker: Broker, topic: Topic) -> None:
 def put_out_producers(
     broker: Broker, topic: Topic, producers: Iterable[Producer] | None = None
 ) -> None:
-    """All of them, or those that are named; their clients come back, and hear what is against it."""
-    for producer in list(topic.producers.values() if producers is None else producers):
+    """All of them, or those that are named; their clients come back, and hear what is against it.
+
+    First those in line: the one that has the topic alone would make room for them, and be fenced by a
+    producer that never published.
+    """
+    going = list(topic.producers.values() if producers is None else producers)
+    for producer in filter(topic.access.waits, going):
+        broker.admissions.refuse_waiting(producer, _why_out(topic))
+    for producer in going:
+        if producer.is_closed:
+            continue
         broker.admissions.remove(producer)
         producer.peer.write((replies.close_producer(producer.producer_id),))
+
+
+def _why_out(topic: Topic) -> MilepostError:
+    if topic.is_terminated:
+        return TopicTerminated(f"{topic.name} is terminated")
+    return ServiceNotReady(f"{topic.name} has put out its producers; come again")
 
 
 # -- ending ------------------------------------------------------------------------------------------

@@ -9,13 +9,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from milepost.broker.subscription.subscription import Subscription
     from milepost.broker.topic.topic import Topic
     from milepost.cursor.cursor import Cursor
     from milepost.storage.interface import Catalog, Engine
+
+CURSOR_STATE: Final = "cursor"
+"""The kind of a subscription's state in the catalog."""
 
 
 class NewSubscription(NamedTuple):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from milepost.broker.dispatch.chunk_gate import ChunkedMessage, ChunkGate
 from milepost.broker.dispatch.chunk_handover import CHUNKS_AT_ONCE, Handover, Handovers
@@ -60,9 +60,6 @@ HELD_MAX = 16
 
 # Keys of its document in the catalog.
 _REPLICATED, _IDLE_MS = "replicated", "idle_ms"
-
-CURSOR_STATE: Final = "cursor"
-"""The kind of a subscription's state in the catalog."""
 
 # The holder of what goes to no consumer. Consumers are numbered from 1.
 _NO_CONSUMER = 0

@@ -149,6 +149,10 @@ class ProducerAccess(Generic[P]):
         """Has it the topic for itself?"""
         return self._alone is not None and self._alone == producer
 
+    def waits(self, producer: object) -> bool:
+        """Is it in line?"""
+        return producer in self._waiting
+
     def check(self) -> None:
         """Assert every `Invariant:` above."""
         assert self._alone is None or not self._shared, (self._alone, self._shared)

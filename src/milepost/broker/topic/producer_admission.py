@@ -35,7 +35,7 @@ class ProducerAdmission:
         producer.peer.forget_producer(producer)
         for decided in topic.access.leave(producer):
             if decided.error is not None:
-                self._refuse_waiting(decided.producer, decided.error)
+                self.refuse_waiting(decided.producer, decided.error)
             else:
                 self._broker.spawn(self._promote(topic, decided))
 
@@ -44,7 +44,7 @@ class ProducerAdmission:
         try:
             await self.grant(topic, admission)
         except MilepostError as error:
-            self._refuse_waiting(admission.producer, error)
+            self.refuse_waiting(admission.producer, error)
 
     def put_out(self, admission: Admission[Producer]) -> None:
         """Producers that another one displaces: they, or those in line, are told."""
@@ -52,9 +52,10 @@ class ProducerAdmission:
             self.remove(producer)
             producer.peer.write((replies.close_producer(producer.producer_id),))
         for producer in admission.to_refuse:
-            self._refuse_waiting(producer, ProducerFenced(f"{admission.producer.name} came first"))
+            self.refuse_waiting(producer, ProducerFenced(f"{admission.producer.name} came first"))
 
-    def _refuse_waiting(self, producer: Producer, error: MilepostError) -> None:
+    def refuse_waiting(self, producer: Producer, error: MilepostError) -> None:
+        """A producer in line is gone, and its request is answered."""
         self.remove(producer)
         if producer.waiting_request_id is not None:
             producer.peer.write(

@@ -21,6 +21,7 @@ from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
 from milepost.errors import AlreadyExists, PreconditionFailed, ServiceNotReady, TopicNotFound
 from milepost.positions.names import TopicName
+from milepost.testing.peer import Loopback
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import Receipt, WireId
 
@@ -253,3 +254,68 @@ def test_an_ack_that_was_refused_is_not_answered_from_memory_after_an_unload(sta
     assert stage.ack(consumer, WireId(1, 0)) == [None]
     stage = stage.restarted()
     assert got(stage.consumer(stage.topic().subscriptions["s"], permits=10)) == ["1"]
+
+
+# -- producers that have the topic alone, and those in line ---------------------------------------------
+
+
+def _waiting(stage: Stage) -> tuple[Loopback, Loopback, int]:
+    """A producer that has the topic alone, and one in line, with its request."""
+    holder, client = stage.client(), stage.client()
+    produce(stage, holder, name="a", producer_access_mode=pb.Exclusive)
+    command = producer_command(name="b", producer_access_mode=pb.WaitForExclusive, topic=TOPIC)
+    request_id = ask(client, command)
+    ready = answer(client, request_id, stage)
+    assert not ready.producer_ready
+    return holder, client, request_id
+
+
+def test_an_unload_does_not_fence_the_producer_that_has_the_topic_alone(stage: Stage) -> None:
+    """Those in line had their turn while it was put out: one became the owner, and was put out too."""
+    holder, waiting, request_id = _waiting(stage)
+    epoch = stage.topic().access.epoch
+    stage.run(topic_lifecycle.close_topic(stage.broker, stage.topic()))
+    assert error_of(answer(waiting, request_id, stage)) == "ServiceNotReady"
+    assert stage.topic().access.epoch == epoch
+    back = producer_command(
+        name="a", producer_access_mode=pb.Exclusive, topic_epoch=epoch, topic=TOPIC
+    )
+    success = answer(holder, ask(holder, back), stage)
+    assert error_of(success) == ""
+    assert success.topic_epoch == epoch
+
+
+def test_a_producer_in_line_for_a_topic_that_is_terminated_is_told_so(stage: Stage) -> None:
+    _, waiting, request_id = _waiting(stage)
+    stage.run(topic_lifecycle.terminate(stage.broker, stage.topic()))
+    assert error_of(answer(waiting, request_id, stage)) == "TopicTerminatedError"
+
+
+def test_a_producer_in_line_for_a_topic_that_is_deleted_may_come_again(stage: Stage) -> None:
+    _, waiting, request_id = _waiting(stage)
+    stage.run(topic_lifecycle.delete_topic(stage.broker, stage.topic(), force=True))
+    assert error_of(answer(waiting, request_id, stage)) == "ServiceNotReady"
+    again = producer_command(name="b", producer_access_mode=pb.WaitForExclusive, topic=TOPIC)
+    assert answer(waiting, ask(waiting, again), stage).producer_ready
+
+
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["unloaded", "deleted"])
+def test_a_connection_that_a_publish_rate_holds_is_read_again_when_the_topic_goes(
+    stage: Stage, is_deleted: bool
+) -> None:
+    """It owed an hour, and no policy could forgive it any more."""
+    client = stage.client()
+    produce(stage, client)
+    rate = {"publishThrottlingRateInMsg": -1, "publishThrottlingRateInByte": 1}
+    stage.run(stage.broker.policies.book.set(Level.TOPIC, TOPIC, POLICIES["publish_rate"], rate))
+    client.say(message(0, b"x" * 5000))
+    stage.turn()
+    assert not client.is_read
+    topic = stage.topic()
+    stage.run(
+        topic_lifecycle.delete_topic(stage.broker, topic, force=True)
+        if is_deleted
+        else topic_lifecycle.close_topic(stage.broker, topic)
+    )
+    stage.turn()
+    assert client.is_read
