@@ -46,7 +46,8 @@ async def open_states(
     await topic.log.prepare(broker.engine)
     for state, stored in states:
         if state.kind == transactions.STATE:  # before the cursors: it says how far they see
-            await transactions.restore(topic, state, stored, broker.engine)
+            coordinator = broker.transactions.coordinator
+            await transactions.restore(topic, state, stored, broker.engine, coordinator)
     try:
         for state, stored in states:
             if state.kind == CURSOR_STATE:

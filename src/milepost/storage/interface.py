@@ -197,6 +197,10 @@ class Store(Protocol):
         state with it."""
         ...
 
+    def fact_to_come(self, state_id: int, fact: bytes, done: Done) -> int:
+        """The same of a fact that becomes true of its state when `done` is called, and not before."""
+        ...
+
     def together(self) -> AbstractContextManager[None]:
         """What is given inside becomes one record: after a crash all of it is true, or nothing."""
         ...

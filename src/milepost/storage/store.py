@@ -328,17 +328,29 @@ class Store:
         The state has changed already, also when the journal then refuses the fact. So the first
         fact behind a refusal takes the whole state with it: what recovery finds is a state that was.
         """
+        if self._takes_whole_state(state_id):
+            return self.submit(STATE, state_id, (self._open_states[state_id](),), done)
+        return self.submit(FACT, state_id, (fact,), done)
+
+    def fact_to_come(self, state_id: int, fact: bytes, done: Done) -> int:
+        """A fact that becomes true of its state when `done` is called, and not before.
+
+        So behind a refusal it stands behind the whole state, in place of being part of it. See
+        `when_unplanned` for what else such a fact has to heed.
+        """
+        if self._takes_whole_state(state_id):
+            self.submit(STATE, state_id, (self._open_states[state_id](),), _unheard)
+        return self.submit(FACT, state_id, (fact,), done)
+
+    def _takes_whole_state(self, state_id: int) -> bool:
+        """A state is about to change: must all of it be journaled, because the journal refused some?"""
         assert state_id in self._open_states, f"state {state_id} is not open"
         self._dirty_states.add(state_id)
         self._note_refusals()
-        kind = FACT
-        if state_id in self._unfounded:
-            self._unfounded.discard(state_id)
-            kind, fact = STATE, self._open_states[state_id]()
-        if self._together is not None:
-            self._together.append((Part(kind, state_id, fact), done))
-            return self.journal.last_sequence + 1
-        return self.journal.submit(kind, state_id, (fact,), done)
+        if state_id not in self._unfounded:
+            return False
+        self._unfounded.discard(state_id)
+        return True
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -590,3 +602,7 @@ class Store:
             self.checkpoint()
         self.journal.close()
         self.catalog.close()
+
+
+def _unheard(error: PersistenceError | None) -> None:
+    """The record behind it gets the same answer."""

@@ -17,7 +17,7 @@ from milepost.positions.ids import EARLIEST, LATEST, Position
 from milepost.positions.ranges import Range
 from milepost.storage.ledgers.entry import CHUNK, LAST_CHUNK
 from milepost.storage.ledgers.not_in_memory import NotInMemory
-from milepost.wire.events import WireId
+from milepost.wire.events import Ack, WireId
 from milepost.wire.scanners.ack_slices import ACKED_RANGES_MAX
 
 if TYPE_CHECKING:
@@ -25,20 +25,18 @@ if TYPE_CHECKING:
 
 
 def acked(
-    topic: Topic,
-    ids: Iterable[WireId],
-    *,
-    batch_index_ack: bool,
-    window: Range | None = None,
+    topic: Topic, ack: Ack, *, batch_index_ack: bool, end_index: int
 ) -> tuple[list[Range], MilepostError | None]:
     """What individual acks cover, and what was wrong with an id that covers nothing.
 
-    `window`: the batch indexes that the ack sets speak of.
+    What is behind `end_index` is not visible: it belongs to an open transaction, or lies behind one, and
+    no consumer can have got it.
     """
     ranges: list[Range] = []
     failure: MilepostError | None = None
     missing: list[NotInMemory] = []
-    for message_id in ids:
+    window = ack.window
+    for message_id in ack.ids:
         try:
             found = acked_ranges(topic, message_id, batch_index_ack=batch_index_ack, window=window)
             _check_count(len(ranges) + len(found))
@@ -47,6 +45,11 @@ def acked(
         except MilepostError as error:
             failure = error
         else:
+            if found and found[-1][1] > end_index:
+                failure = IndexNotFound(
+                    f"{topic.name}: an ack of [{found[-1][0]}, {found[-1][1]}), the end is {end_index}"
+                )
+                continue
             ranges += found
     if missing:
         raise NotInMemory.all_of(missing)
@@ -56,7 +59,7 @@ def acked(
 def acked_ranges(
     topic: Topic, message_id: WireId, *, batch_index_ack: bool, window: Range | None = None
 ) -> list[Range]:
-    """What an individual ack of an id covers."""
+    """What an individual ack of an id covers. `window`: the batch indexes that its ack set speaks of."""
     ledger_id, entry_id, _, _, words, _ = message_id
     try:
         first, end, flags = topic.lookup(ledger_id, entry_id)

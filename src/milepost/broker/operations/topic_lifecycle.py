@@ -329,6 +329,7 @@ async def truncate(broker: Broker, topic: Topic) -> None:
         subscription.flush_acks()
     await broker.engine.flush()
     await broker.engine.trim(log, end_index)
+    _forget_trimmed(topic)
 
 
 async def trim(broker: Broker, topic: Topic) -> int:
@@ -342,7 +343,15 @@ async def trim_to(broker: Broker, topic: Topic, before_index: int) -> int:
     dropped = await broker.engine.trim(topic.log, before_index)
     for subscription in topic.subscriptions.values():
         subscription.trim(topic.log.first_index)
+    _forget_trimmed(topic)
     return dropped
+
+
+def _forget_trimmed(topic: Topic) -> None:
+    """What transactions have done to messages that are gone need not be remembered."""
+    if topic.transactions is not None:
+        topic.transactions.trim(topic.log.first_index)
+        topic.show()
 
 
 def trimmable_index(topic: Topic) -> int:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost.broker.subscription import pending_acks
@@ -141,7 +142,7 @@ class Transactions:
             timeout_ms=timeout_ms, now_ms=clock.wall_ms(), now_s=clock.monotonic(), owner=owner
         )
         self._broker.counters.transactions_opened += 1
-        self._fact(fact, done)
+        self._fact(fact, done, lambda: self.coordinator.never_opened(txn))
         return txn.txn_id
 
     def add_topics(self, txn_id: TxnId, names: Sequence[TopicName], done: Done) -> None:
@@ -149,7 +150,8 @@ class Transactions:
         ready (`is_usable`)."""
         txn = self.coordinator.find(txn_id)
         self._check_size(txn, len(names))
-        self._fact(self.coordinator.add_topics(txn, map(str, names)), done)
+        added, fact = self.coordinator.add_topics(txn, map(str, names))
+        self._fact(fact, done, lambda: txn.topics.difference_update(added))
 
     def add_subscriptions(
         self, txn_id: TxnId, pairs: Sequence[tuple[TopicName, str]], done: Done
@@ -161,8 +163,10 @@ class Transactions:
             if topic is None or subscription not in topic.subscriptions:
                 raise SubscriptionNotFound(f"{name} has no subscription {subscription}")
         self._check_size(txn, len(pairs))
-        added = [(str(name), subscription) for name, subscription in pairs]
-        self._fact(self.coordinator.add_subscriptions(txn, added), done)
+        added, fact = self.coordinator.add_subscriptions(
+            txn, [(str(name), subscription) for name, subscription in pairs]
+        )
+        self._fact(fact, done, lambda: txn.subscriptions.difference_update(added))
 
     def _check_size(self, txn: Transaction, added: int) -> None:
         parts_max = self._broker.settings.transaction_parts_max
@@ -210,9 +214,17 @@ class Transactions:
             self._making = None
         self._open(row, begun)
 
-    def _fact(self, fact: bytes, done: Done) -> None:
+    def _fact(self, fact: bytes, done: Done, undo: Callable[[], None]) -> None:
+        """Journal what is true already. `undo` takes it back where the disk refuses it: a message of
+        what was not added durably would belong to no transaction after a crash."""
         assert self._state_id is not None
-        self._broker.store.fact(self._state_id, fact, done)
+
+        def durable(error: PersistenceError | None) -> None:
+            if error is not None:
+                undo()
+            done(error)
+
+        self._broker.store.fact(self._state_id, fact, durable)
 
     # -- ending ------------------------------------------------------------------------------------
 
@@ -251,7 +263,12 @@ class Transactions:
         self._broker.store.when_unplanned(lambda: self._submit(end, topics))
 
     async def _open_topics(self, end: _End) -> None:
-        """The topics of a transaction, open; those that were deleted meanwhile are left out."""
+        """Open the topics of a transaction, then submit its end; those that were deleted meanwhile
+        are left out.
+
+        A damaged one cannot be committed to, but must not keep the others from an abort: should it be
+        readable again one day, its opening finds the transaction gone, and aborts it there too.
+        """
         txn_id, topics = end.txn.txn_id, []
         end.openings += 1
         try:
@@ -262,6 +279,10 @@ class Transactions:
                     topic = await self._broker.topic(TopicName.parse(name), create=False)
                 except TopicNotFound:
                     logger.warning("transaction %s ends without %s, which is gone", txn_id, name)
+                except CorruptData as error:
+                    if end.outcome is Outcome.COMMIT:
+                        raise
+                    logger.warning("transaction %s is aborted without %s: %s", txn_id, name, error)
                 else:
                     topics.append(topic)
         except MilepostError as error:
@@ -289,7 +310,9 @@ class Transactions:
             for part in parts:
                 part.submit(store, txn.txn_id, outcome)
             # Behind the others: it is answered when their answers are known.
-            self._fact(self.coordinator.end_fact(txn, outcome), durable)
+            assert self._state_id is not None
+            fact = self.coordinator.end_fact(txn, outcome)
+            store.fact_to_come(self._state_id, fact, durable)
 
     def _answer(self, end: _End, error: MilepostError | None) -> None:
         txn = end.txn
@@ -303,10 +326,12 @@ class Transactions:
 
     def _make_true(self, txn: Transaction, outcome: Outcome, parts: list[_Part]) -> None:
         self.coordinator.ended(txn, outcome)
+        # It is on the disk: what is wrong with one topic must not keep the others from it.
+        attempt = self._broker.attempt
         for part in parts:
-            part.make_true(txn.txn_id, outcome)
+            attempt("transactions", partial(part.make_true, txn.txn_id, outcome))
         for part in parts:
-            part.topic.show()
+            attempt("transactions", part.topic.show)
         counters = self._broker.counters
         if outcome is Outcome.COMMIT:
             counters.transactions_committed += 1
@@ -367,12 +392,13 @@ class _Part:
             block = topic.log.append([NewEntry(marker, 1, MARKER)], now_ms, _ignore)
             self._marker = block.last_indexes[0]
         fact = transactions.end_fact(txn_id, outcome, self._marker)
-        store.fact(transactions.state_id, fact, _ignore)
+        store.fact_to_come(transactions.state_id, fact, _ignore)
         if outcome is Outcome.COMMIT:
             for part, acks in self._pending:
                 epoch = part.cursor.epoch
                 if part.journal is not None and acks.epoch == epoch:
-                    part.journal.fact(AckFact(epoch, IndexRanges(acks.ranges)), _ignore)
+                    acked = AckFact(epoch, IndexRanges(acks.ranges))
+                    part.journal.fact_to_come(acked, _ignore)
 
     def make_true(self, txn_id: TxnId, outcome: Outcome) -> None:
         self._transactions.ended(txn_id, outcome, marker=self._marker)
@@ -411,12 +437,23 @@ async def begin(topic: Topic, engine: Engine) -> None:
 
     row, stored = await engine.catalog(create)
     topic.check_open()  # else the next opening finds the state there
-    if topic.transactions is None:
-        await restore(topic, row, stored, engine)
+    if topic.transactions is not None:
+        return
+    # Nothing may suspend from here on: another client wants the same, or an operator closes the topic.
+    transactions = TopicTransactions()  # no transaction has written to it yet
+    engine.store.open_state(
+        row.state_id, lambda: transactions.snapshot(topic.log.end_index), stored
+    )
+    _attach(topic, transactions, row, engine.store)
 
 
-async def restore(topic: Topic, row: StateRow, stored: Snapshot, engine: Engine) -> None:
-    """What transactions have done to a topic: a snapshot, the entries since, then the facts."""
+async def restore(
+    topic: Topic, row: StateRow, stored: Snapshot, engine: Engine, coordinator: Coordinator
+) -> None:
+    """What transactions have done to a topic: a snapshot, the entries since, then the facts.
+
+    A transaction that is not open any more was aborted while the topic could not be opened.
+    """
     store, log = engine.store, topic.log
     cell: list[Callable[[], bytes]] = []
     found = store.open_state(row.state_id, lambda: cell[0](), stored)
@@ -442,10 +479,18 @@ async def restore(topic: Topic, row: StateRow, stored: Snapshot, engine: Engine)
         raise CorruptData(
             f"the transactions of {topic.name} cannot be read: {failure}"
         ) from failure
-    transactions.state_id = row.state_id
     transactions.trim(log.first_index)
-    topic.transactions = transactions
+    for txn_id in transactions.known():
+        if not coordinator.is_open(txn_id):
+            logger.warning("%s: transaction %s is not open, so it is aborted", topic.name, txn_id)
+            transactions.ended(txn_id, Outcome.ABORT)
     cell[0] = lambda: transactions.snapshot(log.end_index)
+    _attach(topic, transactions, row, store)
+
+
+def _attach(topic: Topic, transactions: TopicTransactions, row: StateRow, store: Store) -> None:
+    transactions.state_id = row.state_id
+    topic.transactions = transactions
     store.mark_dirty(row.state_id)
 
 

@@ -27,6 +27,10 @@ class Journaling(Protocol):
         """The first fact behind a refused one takes the whole state with it."""
         ...
 
+    def fact_to_come(self, state_id: int, fact: bytes, done: Done) -> int:
+        """A fact that becomes true of its state when `done` is called."""
+        ...
+
     def barrier(self, done: Done) -> None: ...
 
     def is_unfounded(self, state_id: int) -> bool:
@@ -92,13 +96,20 @@ class AckJournal:
         """Journal a fact of another kind."""
         self._submit(facts.encode(fact), done)
 
+    def fact_to_come(self, fact: facts.Fact, done: Done) -> None:
+        """Journal a fact that becomes true of the cursor when `done` is called."""
+        self._journal.fact_to_come(self.state_id, facts.encode(fact), self._heard(done))
+
     def beside(self, state_id: int, fact: bytes, done: Done) -> None:
         """Journal a fact of another state that is told of this subscription."""
         self._journal.fact(state_id, fact, done)
 
     def _submit(self, fact: bytes, done: Done) -> None:
+        self._journal.fact(self.state_id, fact, self._heard(done))
+
+    def _heard(self, done: Done) -> Done:
         def durable(error: PersistenceError | None) -> None:
             self.is_behind = error is not None
             done(error)
 
-        self._journal.fact(self.state_id, fact, durable)
+        return durable

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 from milepost.broker.messages import ids_to_indexes
 from milepost.broker.metrics import subscription_counts
 from milepost.cursor.cursor import TRANSACTIONS
-from milepost.errors import IndexNotFound, MilepostError, NotAllowed, TransactionConflict
+from milepost.errors import (
+    IndexNotFound,
+    InvalidTransactionStatus,
+    MilepostError,
+    NotAllowed,
+    TransactionConflict,
+)
 from milepost.positions.ranges import IndexRanges, Range, joined
 from milepost.positions.spans import Span
 from milepost.storage.ledgers.not_in_memory import NotInMemory
@@ -38,7 +44,14 @@ def pend(consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], No
         done(None)  # sent before it knew that the cursor was moved
         return
     transactions = topic.transactions
-    assert transactions is not None, f"{subscription} was added to {txn_id}"
+    if transactions is None:
+        done(
+            InvalidTransactionStatus(
+                f"{topic.name} was deleted and made again since subscription {subscription.name} was "
+                f"added to transaction {txn_id}"
+            )
+        )
+        return
     try:
         ranges = subscription.meant(_ranges(subscription, ack))
         # What the consumer holds itself is with no transaction, and not acked.
@@ -86,7 +99,7 @@ def _ranges(subscription: Subscription, ack: Ack) -> Sequence[Range]:
     if ack.is_cumulative:
         return _ranges_up_to(subscription, ack, batch_index_ack=by_index)
     ranges, failure = ids_to_indexes.acked(
-        subscription.topic, ack.ids, batch_index_ack=by_index, window=ack.window
+        subscription.topic, ack, batch_index_ack=by_index, end_index=subscription.cursor.end
     )
     if failure is not None:
         raise failure
@@ -126,8 +139,6 @@ def _check_conflict(
             f"another transaction than {txn_id}"
         )
     for first, end_index in ranges:
-        if end_index > cursor.end:
-            raise IndexNotFound(f"an ack of [{first}, {end_index}), the end is {cursor.end}")
         if cursor.is_acked(Span(first, end_index - first)):
             raise TransactionConflict(
                 f"{subscription.name} of {subscription.topic.name}: index {first} is acked already"

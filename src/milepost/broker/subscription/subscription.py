@@ -38,11 +38,7 @@ from milepost.broker.subscription.pending_seeks import PendingSeeks
 from milepost.broker.subscription.reset_history import ResetHistory
 from milepost.cursor.cursor import Cursor
 from milepost.cursor.outcomes import Acked, Delivered
-from milepost.errors import (
-    ConsumerBusy,
-    MilepostError,
-    StaleEpoch,
-)
+from milepost.errors import ConsumerBusy, MilepostError, StaleEpoch
 from milepost.positions.ranges import IndexRanges, Range, joined
 from milepost.positions.spans import Span
 from milepost.storage.ledgers.entry import CHUNK, DELAYED, MARKER, Entry
@@ -608,7 +604,7 @@ class Subscription:
                     failure = error
         else:
             ranges, failure = ids_to_indexes.acked(
-                self.topic, ack.ids, batch_index_ack=by_index, window=ack.window
+                self.topic, ack, batch_index_ack=by_index, end_index=self.cursor.end
             )
             if out := self._held.acked(ranges):
                 self._note(self.cursor.ack(out, holder))
@@ -796,4 +792,6 @@ class Subscription:
             self.pass_over(list(transactions.hidden.within(first_index, self.cursor.end)))
 
     def trim(self, first_index: int) -> None:
+        if first_index > self.cursor.end:  # of an open transaction, and gone with it
+            self.cursor.extend(first_index)
         self._note(self.cursor.trim(first_index))

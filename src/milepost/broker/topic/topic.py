@@ -29,6 +29,7 @@ from milepost.broker.topic.producer_access import ProducerAccess
 from milepost.broker.topic.receipts import Publication
 from milepost.errors import (
     EncryptionRequired,
+    InvalidTransactionStatus,
     MilepostError,
     NotAllowed,
     OutcomeUnknown,
@@ -333,6 +334,10 @@ class Topic:
         if self._coordinator is None:
             raise NotAllowed(f"{self.name} takes no messages of transactions")
         self._coordinator.check_send(txn_id, self.row.name)
+        if self.transactions is None:
+            raise InvalidTransactionStatus(
+                f"{self.name} was deleted and made again since it was added to transaction {txn_id}"
+            )
 
     def _refuse_one(self, send: Send, publication: Publication, error: MilepostError) -> None:
         self.counters.publishes_refused[error_name(error)] += 1
@@ -364,8 +369,12 @@ class Topic:
             self._refuse(publication, error)
             publication.answered()
             return
-        if publication.has_transactions:
-            self._note_transactions(publication, block)
+        transactions = self.transactions
+        if transactions is not None:
+            if publication.has_transactions:
+                self._note_transactions(publication, block)
+            # The next opening looks through the entries since the last snapshot: let it be few.
+            self._mark_dirty(transactions.state_id)
         if self.subscriptions:
             end_index = self.visible_end
             for subscription in self.subscriptions.values():

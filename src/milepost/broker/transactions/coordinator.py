@@ -112,6 +112,10 @@ class Coordinator:
             raise InvalidTransactionStatus(f"transaction {txn_id} is ending")
         return txn
 
+    def is_open(self, txn_id: TxnId) -> bool:
+        """Is it open, though its end may be on its way?"""
+        return txn_id.most == COORDINATOR_ID and txn_id.least in self.open
+
     def check_send(self, txn_id: TxnId, topic: str) -> None:
         """May a message of the transaction be stored in a topic?"""
         if topic not in self.find(txn_id).topics:
@@ -157,20 +161,26 @@ class Coordinator:
         _write_transaction(fact, txn)
         return txn, bytes(fact)
 
-    def add_topics(self, txn: Transaction, topics: Iterable[str]) -> bytes:
+    def never_opened(self, txn: Transaction) -> None:
+        """The disk has refused that it was opened, and no client knows of it."""
+        self.open.pop(txn.txn_id.least, None)
+
+    def add_topics(self, txn: Transaction, topics: Iterable[str]) -> tuple[list[str], bytes]:
+        """Those that it had not yet, and the fact."""
         fact = _begin(_TOPICS, txn.txn_id.least)
         _write_texts(fact, added := sorted(set(topics) - txn.topics))
         txn.topics.update(added)
-        return bytes(fact)
+        return added, bytes(fact)
 
     def add_subscriptions(
         self, txn: Transaction, subscriptions: Iterable[tuple[str, str]]
-    ) -> bytes:
+    ) -> tuple[list[tuple[str, str]], bytes]:
+        """The same for subscriptions."""
         fact = _begin(_SUBSCRIPTIONS, txn.txn_id.least)
         added = sorted(set(subscriptions) - txn.subscriptions)
         _write_texts(fact, [text for pair in added for text in pair])
         txn.subscriptions.update(added)
-        return bytes(fact)
+        return added, bytes(fact)
 
     # -- what is true when its fact is durable -----------------------------------------------------
 

@@ -78,6 +78,10 @@ class TopicTransactions:
     def open_messages(self) -> Iterator[tuple[TxnId, IndexRanges]]:
         yield from self._messages.items()
 
+    def known(self) -> set[TxnId]:
+        """All that have not ended here."""
+        return set(self._messages).union(*self._pending.values())
+
     def pending(self, state_id: int) -> dict[TxnId, PendingAcks]:
         """What transactions have acked on a cursor."""
         return self._pending.get(state_id, {})
@@ -145,8 +149,12 @@ class TopicTransactions:
                 del self._pending[state_id]
 
     def trim(self, first_index: int) -> None:
-        """What is hidden and gone need not be remembered."""
+        """What is gone need not be remembered; the messages of an open transaction hold back no more."""
         self.hidden.discard(0, first_index)
+        for txn_id, ranges in list(self._messages.items()):
+            ranges.discard(0, first_index)
+            if not ranges:
+                del self._messages[txn_id]
 
     # -- the durable state -------------------------------------------------------------------------
 

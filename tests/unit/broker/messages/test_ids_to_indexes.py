@@ -17,10 +17,10 @@ from milepost.broker.messages.ids_to_indexes import (
     start_index,
 )
 from milepost.broker.topic.topic import Topic
-from milepost.errors import IndexNotFound, TooManyRequests
+from milepost.errors import IndexNotFound, MilepostError, TooManyRequests
 from milepost.positions.ackset import AckSet
-from milepost.positions.ranges import IndexRanges
-from milepost.wire.events import WireId
+from milepost.positions.ranges import IndexRanges, Range
+from milepost.wire.events import Ack, WireId
 
 
 def an_id(entry_id: int, *words: int) -> WireId:
@@ -29,6 +29,8 @@ def an_id(entry_id: int, *words: int) -> WireId:
 
 class TenEach:
     """Stands for a topic: entry n holds the indexes from 10n on."""
+
+    name = "ten-each"
 
     def has_trimmed(self, ledger_id: int) -> bool:
         return False
@@ -42,19 +44,29 @@ class TenEach:
 TOPIC: Any = TenEach()
 
 
+def acked_by(ids: list[WireId], end_index: int = 1000) -> tuple[list[Range], MilepostError | None]:
+    return acked(TOPIC, Ack(0, False, ids, None), batch_index_ack=True, end_index=end_index)
+
+
 def test_a_bad_id_costs_only_itself() -> None:
-    ranges, failure = acked(TOPIC, [an_id(1), an_id(500), an_id(3)], batch_index_ack=True)
+    ranges, failure = acked_by([an_id(1), an_id(500), an_id(3)])
     assert ranges == [(10, 20), (30, 40)]
+    assert isinstance(failure, IndexNotFound)
+
+
+def test_an_id_that_is_not_visible_costs_only_itself() -> None:
+    ranges, failure = acked_by([an_id(1), an_id(3), an_id(2)], end_index=30)
+    assert ranges == [(10, 20), (20, 30)]
     assert isinstance(failure, IndexNotFound)
 
 
 def test_an_ack_has_so_many_ranges_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ids_to_indexes, "ACKED_RANGES_MAX", 5)
     every_second = 0b0101010101
-    ranges, failure = acked(TOPIC, [an_id(1, every_second)], batch_index_ack=True)
+    ranges, failure = acked_by([an_id(1, every_second)])
     assert ranges == [(11, 12), (13, 14), (15, 16), (17, 18), (19, 20)]
     assert failure is None
-    ranges, failure = acked(TOPIC, [an_id(0), an_id(1, every_second)], batch_index_ack=True)
+    ranges, failure = acked_by([an_id(0), an_id(1, every_second)])
     assert ranges == [(0, 10)]
     assert isinstance(failure, TooManyRequests)
 
@@ -68,9 +80,9 @@ def test_ranges_are_counted_before_they_are_made(
     """Never above what they are, so that nothing allowed is refused; below by one at the most."""
     ranges = AckSet.from_ack_words([bits], 10).acked_runs(10)
     monkeypatch.setattr(ids_to_indexes, "ACKED_RANGES_MAX", len(ranges))
-    assert acked(TOPIC, [an_id(1, bits)], batch_index_ack=True) == (ranges, None)
+    assert acked_by([an_id(1, bits)]) == (ranges, None)
     monkeypatch.setattr(ids_to_indexes, "ACKED_RANGES_MAX", len(ranges) - 1)
-    assert acked(TOPIC, [an_id(1, bits)], batch_index_ack=True)[0] == []
+    assert acked_by([an_id(1, bits)])[0] == []
 
 
 # -- on a real topic -----------------------------------------------------------------------------------

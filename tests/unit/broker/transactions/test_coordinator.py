@@ -56,9 +56,9 @@ def test_a_coordinator_comes_back(steps: list[tuple[str, int, str]]) -> None:
         elif txns:
             txn = txns[number % len(txns)]
             if kind == "topics":
-                facts.append(coordinator.add_topics(txn, [text, f"{text}{number}"]))
+                facts.append(coordinator.add_topics(txn, [text, f"{text}{number}"])[1])
             elif kind == "subscriptions":
-                facts.append(coordinator.add_subscriptions(txn, [(text, f"s{number}")]))
+                facts.append(coordinator.add_subscriptions(txn, [(text, f"s{number}")])[1])
             else:
                 outcome = Outcome(number % 2)
                 facts.append(coordinator.end_fact(txn, outcome))

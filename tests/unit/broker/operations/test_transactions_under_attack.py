@@ -1,0 +1,290 @@
+"""Transactions on a stage, when the disk refuses, topics come and go, and clients do odd things."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from stage.frames import batch, message
+from stage.stage import TOPIC, Stage
+from stage.talk import (
+    SHARED,
+    ack_command,
+    answer,
+    ask,
+    error_of,
+    produce,
+    request,
+    seek_command,
+    wire_id,
+)
+from unit.broker.operations.test_transactions import (
+    ABORT,
+    COMMIT,
+    OTHER,
+    ack_in,
+    add_subscription,
+    add_topics,
+    bodies,
+    counts,
+    end,
+    new,
+    started,
+    within,
+)
+
+from milepost.broker.operations import topic_lifecycle
+from milepost.broker.transactions.topic_transactions import TopicTransactions
+from milepost.positions import TxnId
+from milepost.testing.peer import Loopback
+from milepost.wire import pulsar_pb2 as pb
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with Stage() as one:
+        yield one
+
+
+def _refuse_one(stage: Stage, client: Loopback) -> None:
+    """The disk refuses a publish, and takes what comes behind it."""
+    stage.files.faults.fail("sync", 1, error=errno.ENOSPC)
+    client.say(message(99))
+    stage.turn()
+    assert "CommandSendError" in [type(one).__name__ for one in client.take()]
+
+
+class TestARefusingDisk:
+    @pytest.mark.parametrize("action", [COMMIT, ABORT])
+    def test_an_end_behind_a_refusal_is_durable(self, stage: Stage, action: Any) -> None:
+        client = started(stage, sub_type=SHARED)
+        client.say(message(0), message(1))
+        stage.turn()
+        txn = new(stage, client)
+        add_topics(stage, client, txn)
+        add_subscription(stage, client, txn)
+        ack_in(stage, client, txn, wire_id(1, 0))
+        client.say(message(2, **within(txn)))
+        stage.turn()
+        client.take()
+        _refuse_one(stage, client)
+        assert not error_of(end(stage, client, txn, action))
+        before = counts(stage)
+        stage = stage.restarted()
+        assert stage.topic().visible_end == 4
+        now = counts(stage)
+        assert now.acked == before.acked
+        assert not error_of(end(stage, stage.client(), txn, action))
+        other = ABORT if action == COMMIT else COMMIT
+        assert error_of(end(stage, stage.client(), txn, other)) == "InvalidTxnStatus"
+
+    def test_a_topic_whose_adding_was_refused_is_not_added(self, stage: Stage) -> None:
+        client = started(stage)
+        txn = new(stage, client)
+        add_topics(stage, client, new(stage, client))  # so that the topic is ready
+        stage.files.faults.fail("sync", 1, error=errno.ENOSPC)
+        assert error_of(add_topics(stage, client, txn)) == "PersistenceError"
+        client.say(message(0, **within(txn)))
+        stage.turn()
+        assert [type(one).__name__ for one in client.take()] == ["CommandSendError"]
+        assert not error_of(add_topics(stage, client, txn))
+        client.say(message(1, **within(txn)))
+        stage.turn()
+        assert [type(one).__name__ for one in client.take()] == ["Receipt"]
+        stage = stage.restarted()
+        client = started(stage)
+        assert not error_of(end(stage, client, txn))
+        assert bodies(client) == ["1"]
+
+    def test_a_refused_opening_leaves_nothing(self, stage: Stage) -> None:
+        client = stage.client()
+        new(stage, client)
+        stage.files.faults.fail("sync", 1, error=errno.ENOSPC)
+        reply = request(stage, client, pb.CommandNewTxn(txn_ttl_millis=1000))
+        assert error_of(reply) == "PersistenceError"
+        assert len(stage.broker.transactions.coordinator.open) == 1
+
+
+class TestTopicsThatComeAndGo:
+    def _made_again(self, stage: Stage, name: str = TOPIC) -> None:
+        stage.run(topic_lifecycle.delete_topic(stage.broker, stage.topic(name), force=True))
+        stage.topic(name)
+
+    def test_a_topic_that_was_made_again_is_not_of_the_transaction(self, stage: Stage) -> None:
+        client = started(stage, sub_type=SHARED)
+        client.say(message(0))
+        stage.turn()
+        txn = new(stage, client)
+        add_topics(stage, client, txn)
+        add_subscription(stage, client, txn)
+        client.say(message(1, **within(txn)))
+        stage.turn()
+        self._made_again(stage)
+        client = started(stage, sub_type=SHARED)
+        client.say(message(2), message(3, **within(txn)))
+        stage.turn()
+        kinds = [type(one).__name__ for one in client.take()]
+        assert kinds == ["Receipt", "CommandSendError", "Delivery"]
+        position = stage.topic().log.last_position()
+        assert position is not None
+        assert error_of(ack_in(stage, client, txn, wire_id(*position))) == "InvalidTxnStatus"
+        assert not error_of(end(stage, client, txn))
+        assert counts(stage) == (0, 1, 0, 0)
+
+    def test_truncated_in_mid_transaction(self, stage: Stage) -> None:
+        client = started(stage)
+        txn = new(stage, client)
+        add_topics(stage, client, txn)
+        client.say(message(0), message(1, **within(txn)), message(2))
+        stage.turn()
+        client.take()
+        stage.run(topic_lifecycle.truncate(stage.broker, stage.topic()))
+        stage.turn()
+        client.say(message(3))
+        stage.turn()
+        assert not error_of(end(stage, client, txn))
+        client.say(message(4))
+        stage.turn()
+        assert bodies(client) == ["3", "4"]
+        stage = stage.restarted()
+        client = started(stage)
+        assert bodies(client) == ["3", "4"]
+
+    def test_two_clients_add_a_busy_topic_at_once(self) -> None:
+        with Stage(tail_size=0) as stage:
+            client = started(stage)
+            one, two = new(stage, client), new(stage, client)
+            stage.engine.holds_catalog = True
+            asked = [ask(client, _added(txn, TOPIC)) for txn in (one, two)]
+            client.say(message(0))
+            stage.turn()
+            stage.store.checkpoint()  # from now on the message is on the disk alone
+            stage.engine.holds_catalog = False
+            stage.engine.holds_reads = True
+            stage.turn()
+            stage.engine.holds_reads = False
+            stage.turn()
+            for request_id in asked:
+                assert not error_of(answer(client, request_id, stage))
+
+    def test_unloaded_while_it_is_added(self) -> None:
+        with Stage(tail_size=0) as stage:
+            client = started(stage)
+            txn = new(stage, client)
+            stage.engine.holds_catalog = True
+            request_id = ask(client, _added(txn, TOPIC))
+            client.say(message(0))
+            stage.turn()
+            stage.store.checkpoint()
+            stage.engine.holds_reads = True
+            stage.engine.holds_catalog = False
+            closing = stage.loop.begin(topic_lifecycle.close_topic(stage.broker, stage.topic()))
+            stage.turn()
+            stage.engine.holds_reads = False
+            stage.turn()
+            assert closing.done()
+            assert answer(client, request_id, stage) is not None
+            assert not error_of(add_topics(stage, stage.client(), txn))
+            assert stage.topic().transactions is not None
+
+    def test_a_damaged_topic_does_not_keep_the_others_from_an_abort(self, stage: Stage) -> None:
+        client = started(stage)
+        stage.topic(OTHER)
+        produce(stage, client, 1, "q", topic=OTHER)
+        txn = new(stage, client)
+        add_topics(stage, client, txn, TOPIC, OTHER)
+        client.say(message(0, **within(txn)), message(1))
+        _publish_other(client, txn)
+        stage.turn()
+        client.take()
+        other = stage.topic(OTHER)
+        stage.run(topic_lifecycle.close_topic(stage.broker, other))
+        log = stage.store._logs.pop(other.row.topic_id)
+        stage.store._damaged_topics[other.row.topic_id] = "a byte of it has changed"
+        assert error_of(end(stage, client, txn, COMMIT)) == "PersistenceError"
+        assert bodies(client) == []
+        assert not error_of(end(stage, client, txn, ABORT))
+        assert bodies(client) == ["1"]
+        # The operator has brought the topic back.
+        del stage.store._damaged_topics[other.row.topic_id]
+        stage.store._logs[other.row.topic_id] = log
+        assert stage.topic(OTHER).visible_end == 1
+        assert stage.topic(OTHER).is_hidden(0)
+
+
+class TestWhatIsRemembered:
+    def test_an_opening_looks_at_the_entries_since_the_last_checkpoint(self, stage: Stage) -> None:
+        client = started(stage)
+        txn = new(stage, client)
+        add_topics(stage, client, txn)
+        end(stage, client, txn)
+        stage.checkpoint()
+        client.say(*[message(number) for number in range(20)])
+        stage.checkpoint()
+        transactions = stage.topic().transactions
+        assert transactions is not None
+        stored = stage.store.catalog.snapshot(transactions.state_id)
+        assert stored.data is not None
+        assert TopicTransactions.restore(stored.data)[0].scanned_end == 20
+
+    def test_what_is_trimmed_is_forgotten(self) -> None:
+        with Stage(ledger_entries_max=4) as stage:
+            client = started(stage)
+            for number in range(20):
+                txn = new(stage, client)
+                add_topics(stage, client, txn)
+                client.say(message(number, **within(txn)))
+                end(stage, client, txn, (COMMIT, ABORT)[number % 2])
+            topic = stage.topic()
+            assert topic.transactions is not None
+            position = topic.log.last_position()
+            assert position is not None
+            request(stage, client, ack_command(wire_id(*position), cumulative=True))
+            assert stage.run(topic_lifecycle.trim(stage.broker, topic)) > 5
+            assert topic.log.first_index > 20
+            assert topic.transactions.hidden.first is None or (
+                topic.transactions.hidden.first >= topic.log.first_index
+            )
+            assert topic.transactions.hidden.count <= 4
+
+
+def _added(txn: TxnId, *topics: str) -> pb.CommandAddPartitionToTxn:
+    return pb.CommandAddPartitionToTxn(
+        txnid_least_bits=txn.least, txnid_most_bits=txn.most, partitions=topics
+    )
+
+
+def _publish_other(client: Loopback, txn: TxnId) -> None:
+    metadata = pb.MessageMetadata(producer_name="q", sequence_id=0, publish_time=1, **within(txn))
+    client.publish(1, metadata, b"other", txn_id=txn)
+
+
+class TestWhatIsNotVisible:
+    def _open(self, stage: Stage) -> tuple[Loopback, TxnId]:
+        client = started(stage, sub_type=SHARED)
+        txn = new(stage, client)
+        add_topics(stage, client, txn)
+        client.say(message(0), message(1, **within(txn)), batch(2, 3, **within(txn)), message(3))
+        stage.turn()
+        client.take()
+        return client, txn
+
+    @pytest.mark.parametrize("entry_id", [1, 2, 3])
+    def test_an_ack_of_it_changes_nothing(self, stage: Stage, entry_id: int) -> None:
+        client, txn = self._open(stage)
+        request(stage, client, ack_command(wire_id(1, entry_id)))
+        request(stage, client, ack_command(wire_id(1, entry_id, ack_set=[0b101])))
+        add_subscription(stage, client, txn)
+        ack_in(stage, client, txn, wire_id(1, entry_id))
+        assert not error_of(end(stage, client, txn))
+        assert bodies(client) == ["1", "2.0", "2.1", "2.2", "3"]
+
+    @pytest.mark.parametrize("entry_id", [1, 2, 3])
+    def test_a_seek_to_it_goes_to_what_is_visible(self, stage: Stage, entry_id: int) -> None:
+        client, txn = self._open(stage)
+        request(stage, client, seek_command(wire_id(1, entry_id)))
+        client = started(stage, sub_type=SHARED)
+        assert not error_of(end(stage, client, txn))
+        assert bodies(client) == ["1", "2.0", "2.1", "2.2", "3"]
