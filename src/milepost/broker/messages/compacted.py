@@ -48,6 +48,22 @@ class Compacted(NamedTuple):
         found = self.kept.next_index(index)
         return self.horizon if found is None else found
 
+    def last_kept(self, index: int) -> int:
+        """The last index at or before this one that is to be sent; -1 if none is."""
+        if index >= self.horizon:
+            return index
+        low, high = -1, index + 1
+        while (
+            high - low > 1
+        ):  # something is kept in [low, index], or low is -1; nothing in [high, index]
+            middle = (low + high) // 2
+            found = self.kept.next_index(middle)
+            if found is not None and found <= index:
+                low = found
+            else:
+                high = middle
+        return low
+
     def gone(self, first: int, end: int) -> Iterator[Range]:
         """The parts of `[first, end)` that are not to be sent."""
         return self.kept.gaps(first, min(end, self.horizon))

@@ -1,7 +1,8 @@
 """Finds the last message of each key, for compaction. It is given entries and reads none.
 
 An empty value deletes its key. A message without a key is dropped, as upstream does. What cannot be looked
-into (an encrypted batch) is kept: compaction may save too little, it never loses.
+into (an encrypted batch) is kept, and so are the chunks of a message whose last one may still come:
+compaction may save too little, it never loses.
 
     >>> compactor = Compactor()
     >>> for index, (key, value) in enumerate([(b"a", b"1"), (b"b", b"2"), (b"a", b"3")]):
@@ -16,9 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from milepost.broker.messages.chunked import Tie
 from milepost.broker.messages.compacted import Compacted
 from milepost.errors import MilepostError
-from milepost.positions.ranges import IndexRanges, Range
+from milepost.positions.ranges import IndexRanges, Range, joined
 from milepost.storage.ledgers.entry import BATCH, CHUNK, LAST_CHUNK, MARKER, Entry
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.batches import SingleMessage, walk_batch
@@ -59,6 +61,9 @@ class Compactor:
         # All indexes of the messages that are chunked, by the last. Invariant: each is some key's last.
         self._chunks: dict[int, Sequence[Range]] = {}
         self._unread: list[Range] = []
+        # First index → all indexes of a chunked message whose last chunk was not met, and when the newest
+        # of them came.
+        self._unfinished: dict[int, tuple[list[int], int]] = {}
         self.messages = 0
         """Messages looked at."""
 
@@ -91,7 +96,10 @@ class Compactor:
         work = 0
         for entry in entries:
             flags, last_index = entry.flags, entry.last_index
-            if flags & MARKER or flags & (CHUNK | LAST_CHUNK) == CHUNK:
+            if flags & MARKER:
+                continue
+            if flags & (CHUNK | LAST_CHUNK) == CHUNK:
+                self._take_chunk(entry)
                 continue
             try:
                 if flags & BATCH:
@@ -99,6 +107,8 @@ class Compactor:
                 elif flags & CHUNK:
                     key, is_deleted = _parsed(entry)
                     chunks = chunk_ranges(entry)
+                    if chunks:
+                        self._unfinished.pop(chunks[0][0], None)
                     self.take(key, last_index, is_deleted=is_deleted, chunks=chunks)
                 else:
                     key, is_deleted = plain_entry_key(entry.payload) or _parsed(entry)
@@ -108,6 +118,14 @@ class Compactor:
             work += 1
             if not work % STEP:
                 yield
+
+    def _take_chunk(self, entry: Entry) -> None:
+        """One that is not its message's last."""
+        tie = Tie.of(entry.beside)
+        first_index = entry.last_index if tie is None else tie.first_index
+        indexes, _ = self._unfinished.get(first_index, ([], 0))
+        indexes.append(entry.last_index)
+        self._unfinished[first_index] = indexes, entry.timestamp_ms
 
     def _take_batch(self, entry: Entry) -> Iterator[None]:
         metadata, at = entry_metadata_and_end(entry.payload)
@@ -138,18 +156,27 @@ class Compactor:
             if not index % STEP:
                 yield
 
-    def compacted(self, horizon: int) -> Compacted:
+    def compacted(self, horizon: int, *, oldest_ms: int = 0) -> Compacted:
         """What is left of the messages below the horizon, which are all that were taken."""
         compacted = Compacted(horizon, IndexRanges())
-        for _ in self.gather(compacted.kept):
+        for _ in self.gather(compacted.kept, oldest_ms=oldest_ms):
             pass
         return compacted
 
-    def gather(self, kept: IndexRanges) -> Iterator[None]:
-        """Put what is kept into a set, in steps of a few keys, and forget the keys."""
+    def gather(self, kept: IndexRanges, *, oldest_ms: int = 0) -> Iterator[None]:
+        """Put what is kept into a set, in steps of a few keys, and forget the keys. A chunked message
+        that got nothing new since `oldest_ms` gets nothing more."""
         for first, end in self._unread:
             kept.add(first, end)
         number = 0
+        while self._unfinished:
+            indexes, newest_ms = self._unfinished.popitem()[1]
+            for first, end in joined(indexes) if newest_ms >= oldest_ms else ():
+                kept.add(first, end)
+            number += len(indexes)
+            if number >= STEP:
+                number = 0
+                yield
         while self._last:
             for index in self._last.pop().values():
                 for first, end in self._chunks.get(index, ((index, index + 1),)):
@@ -163,7 +190,7 @@ def _parsed(entry: Entry) -> KeyAndEmptiness:
     """Key and emptiness of a message that is an entry, or the last of its chunks."""
     metadata, at = entry_metadata_and_end(entry.payload)
     is_empty = (
-        at == len(entry.payload)
+        (at == len(entry.payload) and not metadata.total_chunk_msg_size)
         or metadata.null_value
         or (metadata.compression != pb.NONE and not metadata.uncompressed_size)
     )

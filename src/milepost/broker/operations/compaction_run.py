@@ -12,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from milepost.broker.limits.time_slices import TimeSlices
+from milepost.broker.messages.chunked import PATIENCE_S
 from milepost.broker.messages.compacted import Compacted
 from milepost.broker.messages.compactor import Compactor
 from milepost.errors import Busy, ServiceNotReady
@@ -77,7 +78,8 @@ async def _compact(broker: Broker, topic: Topic) -> int:
             if slices.is_over:
                 await slices.rest()
     kept = IndexRanges()
-    for _ in compactor.gather(kept):
+    oldest_ms = broker.clock.wall_ms() - PATIENCE_S * 1000
+    for _ in compactor.gather(kept, oldest_ms=oldest_ms):
         if slices.is_over:
             await slices.rest()
     await _keep(broker, topic, Compacted(horizon, kept))

@@ -576,8 +576,8 @@ class Topic:
             if hidden is not None and index in hidden:
                 index -= 1
                 continue
-            if view is not None and view.next_kept(index) != index:
-                index = min(index, view.kept.end or 0) - 1
+            if view is not None and (kept := view.last_kept(index)) != index:
+                index = kept
                 continue
             located = self.log.locate(index)
             if not located.flags & MARKER and located.flags & (CHUNK | LAST_CHUNK) != CHUNK:

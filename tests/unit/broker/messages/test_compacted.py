@@ -43,3 +43,10 @@ def test_bytes_that_are_none() -> None:
         Compacted.decode(b"")
     with pytest.raises(CorruptData):
         Compacted.decode(data[:-1] + b"\x00")
+
+
+@given(st.sets(st.integers(0, 60)), st.integers(0, 80))
+def test_the_last_that_is_kept_before_an_index_is_found(indexes: set[int], index: int) -> None:
+    compacted = Compacted(61, IndexRanges([(one, one + 1) for one in indexes]))
+    expected = index if index >= 61 else max((one for one in indexes if one <= index), default=-1)
+    assert compacted.last_kept(index) == expected

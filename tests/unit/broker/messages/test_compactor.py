@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stage.frames import metadata
 
+from milepost.broker.messages.chunked import Tie
 from milepost.broker.messages.compacted import Compacted
 from milepost.broker.messages.compactor import STEP, Compactor
 from milepost.positions.ranges import IndexRanges, Range
@@ -237,3 +238,38 @@ def test_single_messages_are_looked_at_in_steps() -> None:
     entries = [keyed(number, f"k{number}") for number in range(10 * STEP)]
     taken = [compactor.messages for _ in compactor.take_entries(entries, no_chunks)]
     assert taken == [STEP * number for number in range(1, 11)]
+
+
+def _chunk(index: int, first_index: int, flags: int = CHUNK, payload: bytes = b"x") -> Entry:
+    beside = b"" if index == first_index else Tie(first_index, first_index).to_bytes()
+    meta = metadata(index, partition_key="k", total_chunk_msg_size=2)
+    return entry(index, meta, payload, flags)._replace(beside=beside, timestamp_ms=1000 + index)
+
+
+def test_chunks_of_a_message_whose_last_one_may_still_come_are_kept() -> None:
+    """Without them a reader would lose the message when it came."""
+    entries = [keyed(0, "a"), _chunk(1, 1), keyed(2, "a"), _chunk(3, 1)]
+    assert kept(*entries) == [(1, 4)]
+    compactor = Compactor(Compacted(4, IndexRanges([(1, 4)])))
+    take(compactor, entries)
+    last = _chunk(4, 1, CHUNK | LAST_CHUNK)
+    take(compactor, [last, keyed(5, "k")], lambda entry: [(1, 2), (3, 5)])
+    assert list(compactor.compacted(6).kept) == [(2, 3), (5, 6)]
+
+
+def test_chunks_that_got_nothing_new_for_long_are_not_kept() -> None:
+    entries = [_chunk(0, 0), _chunk(1, 1), _chunk(2, 0)]
+    for oldest_ms, expected in ((1000, [(0, 3)]), (1002, [(0, 1), (2, 3)]), (1003, [])):
+        compactor = Compactor()
+        take(compactor, entries)
+        assert list(compactor.compacted(3, oldest_ms=oldest_ms).kept) == expected
+
+
+def test_a_chunked_message_whose_last_chunk_is_empty_is_not_empty() -> None:
+    compactor = Compactor()
+    take(
+        compactor,
+        [_chunk(0, 0), _chunk(1, 0, CHUNK | LAST_CHUNK, b"")],
+        lambda entry: [(0, 2)],
+    )
+    assert list(compactor.compacted(2).kept) == [(0, 2)]

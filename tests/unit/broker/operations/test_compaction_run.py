@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from stage.frames import frame_of, message, metadata
+from stage.frames import chunk, frame_of, message, metadata
 from stage.heard import shown
 from stage.stage import Stage
 from stage.talk import FAILOVER, SHARED, error_of, flow, request, subscribe, wire_id
@@ -174,3 +174,19 @@ def test_a_run_that_cannot_be_stored_changes_nothing(
     assert read(stage) == ["0", "1", "2", "3"]
     compact(stage)
     assert read(stage, subscription="again") == ["2", "3"]
+
+
+def test_a_chunked_message_that_was_unfinished_then_is_read_whole_when_it_is_finished(
+    stage: Stage,
+) -> None:
+    """By one who reads compacted and by a durable subscription, which would never see it again."""
+    producer = stage.producer(stage.topic())
+    stage.publish(producer, chunk(0, 0, 2, partition_key="k"))
+    client = stage.client()
+    assert read(stage, client, subscription="d", durable=True, sub_type=FAILOVER) == []
+    compact(stage)
+    stage.publish(producer, message(1, partition_key="a"), chunk(0, 1, 2, partition_key="k"))
+    assert got(client) == ["1", "0/0", "0/1"]
+    assert read(stage, subscription="r") == ["1", "0/0", "0/1"]
+    compact(stage)
+    assert read(stage, subscription="later") == ["1", "0/0", "0/1"]
