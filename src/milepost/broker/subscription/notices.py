@@ -38,8 +38,11 @@ def tell_end(subscription: Subscription) -> None:
     """
     cursor = subscription.cursor
     # What is withheld waits for a chunk that will not come to a terminated topic.
-    if not subscription.topic.is_terminated or cursor.backlog > cursor.withheld_count:
+    topic = subscription.topic
+    if not topic.is_terminated or cursor.backlog > cursor.withheld_count:
         return
+    if topic.visible_end < topic.log.end_index:
+        return  # messages of an open transaction may be still to come
     for consumer in subscription.consumers:
         if consumer.knows_end:
             continue

@@ -12,6 +12,8 @@ from stage.stage import TOPIC, Stage
 from stage.talk import (
     SHARED,
     ack_command,
+    answer,
+    ask,
     error_of,
     flow,
     produce,
@@ -21,6 +23,12 @@ from stage.talk import (
     wire_id,
 )
 
+from milepost.broker.operations.topic_lifecycle import (
+    close_topic,
+    delete_topic,
+    terminate,
+    truncate,
+)
 from milepost.positions import TxnId
 from milepost.testing.peer import Loopback
 from milepost.wire import pulsar_pb2 as pb
@@ -470,3 +478,95 @@ def test_the_coordinator_is_found(stage: Stage) -> None:
     reply = request(stage, client, pb.CommandTcClientConnectRequest(tc_id=1))
     assert error_of(reply) == "TransactionCoordinatorNotFound"
     flow(stage, client, 1)
+
+
+class TestBesideOthers:
+    def test_a_refused_fact_takes_nothing_of_an_end_with_it(self, stage: Stage) -> None:
+        """Behind a refusal whole states are journaled: they must not stand for what is promised."""
+        client = started(stage, sub_type=SHARED)
+        client.say(message(0), message(1))
+        stage.turn()
+        txn = new(stage, client)
+        add_topics(stage, client, txn)
+        add_subscription(stage, client, txn)
+        ack_in(stage, client, txn, wire_id(1, 0))
+        client.say(message(2, **within(txn)))
+        stage.turn()
+        stage.files.faults.fail("sync", 1, error=errno.ENOSPC)
+        assert error_of(request(stage, client, ack_command(wire_id(1, 1)))) == "PersistenceError"
+        assert not error_of(end(stage, client, txn))
+        stage = stage.restarted()
+        assert stage.topic().visible_end == 4
+        client = started(stage, sub_type=SHARED)
+        assert not error_of(end(stage, client, txn))
+        assert counts(stage).acked >= 2  # index 0, and the marker
+        assert "0" not in bodies(client)
+
+    def test_a_terminated_topic_ends_when_its_transactions_have(self, stage: Stage) -> None:
+        client = started(stage)
+        txn = new(stage, client)
+        add_topics(stage, client, txn)
+        client.say(message(0, **within(txn)))
+        stage.turn()
+        client.take()
+        stage.run(terminate(stage.broker, stage.topic()))
+        kinds = [type(one).__name__ for one in client.take()]
+        assert "CommandReachedEndOfTopic" not in kinds
+        end(stage, client, txn)
+        assert bodies(client) == ["0"]
+
+    def test_truncating_drops_messages_of_open_transactions(self, stage: Stage) -> None:
+        client = started(stage)
+        txn = new(stage, client)
+        add_topics(stage, client, txn)
+        client.say(message(0), message(1, **within(txn)), message(2))
+        stage.turn()
+        assert bodies(client) == ["0"]
+        topic = stage.topic()
+        stage.run(truncate(stage.broker, topic))
+        assert topic.visible_end == topic.log.first_index == 3
+        client.say(message(3))
+        stage.turn()
+        assert bodies(client) == ["3"]
+        assert not error_of(end(stage, client, txn))
+
+    def test_two_clients_that_use_a_topic_for_the_first_time(self, stage: Stage) -> None:
+        one, two = started(stage), stage.client()
+        first, second = new(stage, one), new(stage, two)
+        asked = []
+        for client, txn in ((one, first), (two, second)):
+            asked.append(
+                (
+                    client,
+                    ask(
+                        client,
+                        pb.CommandAddPartitionToTxn(
+                            txnid_least_bits=txn.least, txnid_most_bits=txn.most, partitions=[TOPIC]
+                        ),
+                    ),
+                )
+            )
+        stage.turn()
+        for client, request_id in asked:
+            assert not error_of(answer(client, request_id))
+
+    def test_an_unloaded_topic_is_opened_for_the_end(self, stage: Stage) -> None:
+        client = started(stage)
+        txn = new(stage, client)
+        add_topics(stage, client, txn)
+        client.say(message(0, **within(txn)))
+        stage.turn()
+        stage.run(close_topic(stage.broker, stage.topic()))
+        assert not error_of(end(stage, client, txn))
+        assert stage.topic().visible_end == 2
+
+    def test_a_deleted_topic_is_left_out(self, stage: Stage) -> None:
+        client = started(stage)
+        stage.topic(OTHER)
+        txn = new(stage, client)
+        add_topics(stage, client, txn, TOPIC, OTHER)
+        client.say(message(0, **within(txn)))
+        stage.turn()
+        stage.run(delete_topic(stage.broker, stage.topic(OTHER), force=True))
+        assert not error_of(end(stage, client, txn))
+        assert bodies(client) == ["0"]
