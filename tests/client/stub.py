@@ -8,12 +8,20 @@ async with scripted() as (client, stub):
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 from milepost.aio import Client
 from milepost.broker.connection.listener import stop_listening
 from milepost.errors import PersistenceError
-from milepost.wire import Command, MessageEncoder, Sends, ServerProtocol, replies
+from milepost.wire import (
+    Command,
+    MessageEncoder,
+    Sends,
+    ServerEvent,
+    ServerProtocol,
+    replies,
+)
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.scanners.encode import encode_entry_head
 
@@ -39,12 +47,17 @@ class Stub(asyncio.Protocol):
         self.shared.current = self
 
     def data_received(self, data: bytes) -> None:
-        for event in self.protocol.receive(data):
+        for event in self.events(data):
             if isinstance(event, Command):
                 self.answer(event.message)
             elif isinstance(event, Sends) and self.shared.disk_error:
                 self.refuse(event, self.shared.disk_error)
         self.flush()
+
+    def events(self, data: bytes) -> Iterator[ServerEvent]:
+        yield from self.protocol.receive(data)
+        while self.protocol.has_more:
+            yield from self.protocol.receive(b"")
 
     def refuse(self, event: Sends, why: str) -> None:
         code = PersistenceError.wire_code

@@ -47,7 +47,7 @@ class Coordinating(Stub):
         self.ended: set[int] = set()
 
     def data_received(self, data: bytes) -> None:
-        for event in self.protocol.receive(data):
+        for event in self.events(data):
             if isinstance(event, Command):
                 self.answer(event.message)
             elif isinstance(event, Sends):
@@ -214,7 +214,7 @@ async def test_an_end_that_was_lost_and_forgotten_is_unknown() -> None:
         stub.remembers_ends = False
         txn = await client.transaction()
         stub.lost.append("EndTxn")
-        with pytest.raises(OutcomeUnknown, match="lost before an earlier answer"):
+        with pytest.raises(OutcomeUnknown, match="the answer was lost"):
             await txn.commit()
         assert txn.state is TransactionState.ERROR
 
@@ -301,6 +301,19 @@ async def test_an_end_without_an_answer_may_be_asked_for_again() -> None:
         stub.slow["EndTxn"].set()
         await txn.commit()
         assert txn.state is TransactionState.COMMITTED
+
+
+async def test_an_end_asked_for_again_and_forgotten_is_unknown() -> None:
+    async with scripted(Coordinating, operation_timeout_seconds=1) as (client, stub):
+        stub.remembers_ends = False
+        txn = await client.transaction()
+        stub.slow["EndTxn"] = asyncio.Event()
+        with pytest.raises(Timeout):
+            await txn.commit()
+        del stub.slow["EndTxn"]
+        with pytest.raises(OutcomeUnknown, match="the answer was lost"):
+            await txn.commit()
+        assert txn.state is TransactionState.ERROR
 
 
 async def test_a_commit_whose_caller_is_cancelled_goes_on() -> None:

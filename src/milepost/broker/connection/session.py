@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from milepost.broker.broker import Broker
+    from milepost.broker.transactions.coordinator import Outcome
+    from milepost.positions import TxnId
 
 logger = logging.getLogger(__name__)
 
@@ -103,6 +105,8 @@ class Session:
         self._unflushed_size_max = broker.settings.write_buffer_size
         self.closed_producers: dict[int, None] = {}
         """Ids of producers that were closed lately, the oldest first."""
+        self.told_ends: dict[TxnId, Outcome] = {}
+        """Ends of transactions that this client was told lately, the oldest first."""
         self.pending_publishes = 0
         """Sends that have no receipt yet."""
         self._pending_publishes_max = broker.settings.max_pending_publish_requests_per_connection

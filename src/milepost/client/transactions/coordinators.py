@@ -88,8 +88,8 @@ class Coordinators:
             ),
         )
 
-    async def end(self, txn_id: TxnId, action: pb.TxnAction) -> None:
-        """Commit or abort; returns when that is durable."""
+    async def end(self, txn_id: TxnId, action: pb.TxnAction, *, was_asked: bool = False) -> None:
+        """Commit or abort; returns when that is durable. `was_asked`: before, without an answer."""
         await self._request(
             txn_id.most,
             lambda: pb.CommandEndTxn(
@@ -98,16 +98,18 @@ class Coordinators:
                 txnid_most_bits=unsigned64(txn_id.most),
                 txn_action=action,
             ),
+            was_asked=was_asked,
         )
 
     # -- how they are asked --------------------------------------------------------------------------
 
-    async def _request(self, number: int, command: Callable[[], Any]) -> Any:
+    async def _request(
+        self, number: int, command: Callable[[], Any], *, was_asked: bool = False
+    ) -> Any:
         """`command` makes the request anew for every attempt."""
         timeout_s = self._context.operation_timeout_s
         backoff = self._context.backoff()
         trouble: MilepostError | None = None
-        was_lost = False
         try:
             async with asyncio.timeout(timeout_s):
                 while True:
@@ -118,14 +120,14 @@ class Coordinators:
                         is_sent = True
                         return await asked
                     except TransactionNotFound as error:
-                        if was_lost:
+                        if was_asked:
                             raise OutcomeUnknown(
-                                f"{error}: the connection was lost before an earlier answer"
+                                f"{error}: it was asked for before, and the answer was lost"
                             ) from error
                         raise
                     except _RETRIED as error:
                         trouble = error
-                        was_lost = was_lost or (is_sent and isinstance(error, ConnectError))
+                        was_asked = was_asked or (is_sent and isinstance(error, ConnectError))
                         self._connections.pop(number, None)
                         log.info("transaction coordinator %d: %s", number, error)
                     await asyncio.sleep(backoff.next_s())

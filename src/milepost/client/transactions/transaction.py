@@ -76,6 +76,8 @@ class Transaction:
         # The first send or ack that failed: the transaction can only be aborted.
         self._failure: BaseException | None = None
         self._ending = asyncio.Lock()
+        # The broker was asked to end it, and did not answer in time.
+        self._was_end_asked = False
 
     def __repr__(self) -> str:
         return f"<Transaction {self._id}, {self.state.value}>"
@@ -207,7 +209,10 @@ class Transaction:
 
     async def _end(self, action: pb.TxnAction, state: TransactionState) -> None:
         try:
-            await self._coordinators.end(self._id, action)
+            await self._coordinators.end(self._id, action, was_asked=self._was_end_asked)
+        except Timeout:
+            self._was_end_asked = True
+            raise
         except (TransactionNotFound, InvalidTransactionStatus, OutcomeUnknown):
             timed_out = self._is_due()
             self._state = TransactionState.TIME_OUT if timed_out else TransactionState.ERROR

@@ -337,6 +337,19 @@ class TestRestarts:
         other = ABORT if action == COMMIT else COMMIT
         assert error_of(end(stage, client, txn, other)) == "InvalidTxnStatus"
 
+    @pytest.mark.parametrize("action", [COMMIT, ABORT])
+    def test_a_client_that_was_told_of_the_end_is_told_once(
+        self, stage: Stage, action: pb.TxnAction
+    ) -> None:
+        """Official clients count on it; one that comes back without the answer is told again."""
+        client = started(stage)
+        txn = new(stage, client)
+        assert not error_of(end(stage, client, txn, action))
+        assert error_of(end(stage, client, txn, action)) == "TransactionNotFound"
+        other = stage.client()
+        assert not error_of(end(stage, other, txn, action))
+        assert error_of(end(stage, other, txn, action)) == "TransactionNotFound"
+
     def test_an_end_that_the_disk_has_not_is_no_end(self, stage: Stage) -> None:
         client = started(stage)
         txn = new(stage, client)
@@ -426,7 +439,7 @@ class TestRefusals:
         end(stage, client, txn)
         assert error_of(add_topics(stage, client, txn)) == "InvalidTxnStatus"
         assert error_of(end(stage, client, txn, ABORT)) == "InvalidTxnStatus"
-        assert not error_of(end(stage, client, txn))
+        assert not error_of(end(stage, stage.client(), txn))
         client.say(message(0, **within(txn)))
         stage.turn()
         assert [type(one).__name__ for one in client.take()] == ["CommandSendError"]

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from milepost.broker.connection.session import Session
 
 
+# A client asks again for the last ones, if for any.
+TOLD_ENDS_MAX = 100
+
+
 @handles(Kind.TC_CLIENT_CONNECT_REQUEST, needs=Operation.IDENTIFIED)
 def connect_coordinator(session: Session, command: pb.CommandTcClientConnectRequest) -> Work:
     """There is one coordinator, number 0; another is `TransactionCoordinatorNotFound`. With transactions
@@ -106,18 +110,26 @@ def add_subscription(session: Session, command: pb.CommandAddSubscriptionToTxn) 
 
 @handles(Kind.END_TXN, needs=Operation.IDENTIFIED)
 def end_transaction(session: Session, command: pb.CommandEndTxn) -> Work:
-    """Commits or aborts, all of it in one durable step. The same end again is answered the same way, the
-    other one is `InvalidTxnStatus`."""
+    """Commits or aborts, all of it in one durable step. The same end again is answered the same way, for a
+    client that lost its connection before the answer; on a connection that has told it, it is
+    `TransactionNotFound`, as upstream has it. The other end is `InvalidTxnStatus`."""
     if not command.HasField("txn_action"):
         raise InvalidInput("END_TXN without an action; commit or abort")
-    txn_id = _owned(session, command)
+    txn_id, outcome = _owned(session, command), Outcome(command.txn_action)
+    told = session.told_ends
+    if told.get(txn_id) is outcome:
+        raise TransactionNotFound(f"transaction {txn_id} has ended, as this client was told")
 
     def done(error: MilepostError | None) -> None:
+        if error is None:
+            told[txn_id] = outcome
+            if len(told) > TOLD_ENDS_MAX:
+                del told[next(iter(told))]
         _answer(
             session, command, error, lambda: replies.transaction_ended(command.request_id, txn_id)
         )
 
-    session.broker.transactions.end(txn_id, Outcome(command.txn_action), done)
+    session.broker.transactions.end(txn_id, outcome, done)
     return None
 
 
