@@ -10,6 +10,7 @@ import pytest
 
 from e2e.conftest import MILEPOST, Serving
 from e2e.test_cli_failures import TIMEOUT_S, environment
+from milepost.cli.exits import Exit
 
 
 @pytest.fixture(scope="module")
@@ -172,3 +173,38 @@ def test_measuring(sh: Shell) -> None:
     assert (row["messages"], row["msg/s"] > 0, row["p99 ms"] > 0) == (500, True, True)
     (row,) = json.loads(sh("perf", "consume", "measured", "-n", "500", "-o", "json"))
     assert row["messages"] == 500
+
+
+def test_consume_ends_where_a_terminated_topic_ends(sh: Shell) -> None:
+    """Without -e too, as a reader and as a subscription: nothing more can come."""
+    sh("produce", "ended", "-m", "one", "-m", "two")
+    sh("topics", "terminate", "ended")
+    assert sh("consume", "ended", "--from", "earliest") == "one\ntwo\n"
+    assert sh("consume", "ended", "-s", "s", "-p", "Earliest") == "one\ntwo\n"
+    assert sh("consume", "ended") == ""
+    sh("topics", "create-partitioned-topic", "ended-parts", "-p", "2")
+    sh("produce", "ended-parts", "-m", "three")
+    for number in range(2):
+        sh("topics", "terminate", f"ended-parts-partition-{number}")
+    assert sh("consume", "ended-parts", "--from", "earliest") == "three\n"
+
+
+@pytest.mark.parametrize(
+    ("topic", "options", "line"),
+    [("unmade-json", ("-J",), b"{nonsense\n"), ("unmade-key", ("-K", ":"), b"\xff:x\n")],
+)
+def test_a_first_line_that_is_refused_makes_no_topic(
+    sh: Shell, broker: Serving, topic: str, options: tuple[str, ...], line: bytes
+) -> None:
+    done = subprocess.run(
+        [*MILEPOST, "produce", topic, *options],
+        input=line,
+        capture_output=True,
+        env=environment(broker.ready["http_url"]),
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == Exit.USAGE, done.stderr
+    assert topic not in sh("topics", "list", "public/default")
+    sh("produce", topic, "-J", given=b'{"data": "x"}\n')
+    assert sh("consume", topic, "-e") == "x\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -159,3 +161,33 @@ def test_a_schema_with_other_types_is_refused(reading: Reading, publisher: Any) 
     publisher.batches(2, of=2)
     with pytest.raises(PySparkException, match="column index is bigint"):
         reading().schema("index STRING").load().collect()
+
+
+ENOUGH = """
+import sys
+from milepost.spark.pipelines.tasks import session
+import milepost.spark
+spark = session("local[2]")
+milepost.spark.register(spark)
+frame = spark.read.format("milepost").options(serviceUrl=sys.argv[1], topic=sys.argv[2]).load()
+frame.show(3)
+print(len(frame.limit(5).collect()))
+spark.stop()
+"""
+
+
+def test_a_query_that_has_enough_prints_no_traceback(
+    broker: Any, publisher: Any, topic: str
+) -> None:
+    """Spark hangs up on workers that have more to give; PySpark calls that an error."""
+    publisher.batches(300_000, of=1000)
+    done = subprocess.run(
+        [sys.executable, "-c", ENOUGH, broker.url, topic],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "5"
+    assert "Traceback" not in done.stderr

@@ -120,6 +120,33 @@ def test_what_cannot_be_is_told(
 
 
 @pytest.mark.usefixtures("here")
+def test_a_broker_that_does_not_answer_is_told_before_spark_is_started(
+    broker: Any,
+    publisher: Any,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Spark would be started for nothing, and its source tries for a minute."""
+    publisher.singles(3)
+    lake = str(tmp_path / "lake")
+    assert run(["pipeline", "archive", topic, lake, "--url", broker.url]) == 0
+    capsys.readouterr()
+
+    def started(master: str) -> None:
+        raise AssertionError(f"a session of {master}")
+
+    monkeypatch.setattr(pipeline, "start_spark", started)
+    tls = broker.url.replace("pulsar://", "pulsar+ssl://")
+    for command in (["archive", topic, lake], ["verify", lake], ["replay", lake, f"{topic}-copy"]):
+        assert run(["pipeline", *command, "--url", tls]) == Exit.CONNECT
+        assert f"no broker answers at {tls}" in capsys.readouterr().err
+    nothere = ["pipeline", "archive", f"{topic}-nothere", lake, "--url", broker.url]
+    assert run(nothere) == Exit.NOT_FOUND
+
+
+@pytest.mark.usefixtures("here")
 def test_the_http_port_alone_says_where_the_broker_is(
     broker: Any,
     publisher: Any,

@@ -234,3 +234,27 @@ def test_a_lake_of_another_topic_is_refused(
         archiving.check_topic(Lake.load(tmp_path), f"{topic}-other")
     with pytest.raises(MilepostError, match="format parquet, not delta"):
         archive(spark, options(broker, topic), tmp_path, kind="delta")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+def test_an_empty_topic_becomes_an_empty_lake(
+    spark: SparkSession,
+    broker: Any,
+    client: pulsar.Client,
+    publisher: Any,
+    topic: str,
+    tmp_path: Path,
+    kind: str,
+) -> None:
+    connection, lake = Endpoint(url=broker.url), tmp_path / "lake"
+    client.create_producer(topic).close()
+    done = archive(spark, options(broker, topic), lake, kind=kind)
+    assert (done.steps, done.messages, done.end) == (0, 0, {topic: 0})
+    assert open_lake(lake).end == {topic: 0}
+    assert verify(spark, connection, lake) == (0, 0, [])
+    assert archive(spark, options(broker, topic), lake).end == {topic: 0}
+    publisher.singles(3)
+    frame = milepost.spark.table(spark, topic, lake, serviceUrl=broker.url)
+    assert frame.count() == 3
+    assert archive(spark, options(broker, topic), lake).messages == 3
+    assert verify(spark, connection, lake)[::2] == (3, [])

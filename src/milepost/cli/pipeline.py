@@ -72,11 +72,16 @@ def start_spark(master: str) -> Any:
 
 def _broker(topic: str, *, creates: bool = False) -> Endpoint:
     """The broker of this command line, as every other command finds it."""
+    from milepost.spark.reading.survey import probe
+
     given = connection()
     where = given.located(topic)
-    if given.url is None and not creates:
+    # Before Spark is started for a broker, or for a topic, that is not there.
+    if given.url is not None:
+        probe(where, None if creates else topic)
+    elif not creates:
         with given.admin() as admin:
-            partitions_of(admin, topic)  # before Spark is started for a topic that is not there
+            partitions_of(admin, topic)
     # Executors run in directories of their own.
     files: dict[str, Any] = {
         name: str(Path(path).absolute())

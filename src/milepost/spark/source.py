@@ -38,7 +38,7 @@ from pyspark.sql.types import StructType
 from milepost.clock import SystemClock
 from milepost.errors import InvalidOption, InvalidRange, NotAllowed
 from milepost.positions.names import TopicName
-from milepost.spark.border import plainly
+from milepost.spark.border import plainly, quiet_hang_ups
 from milepost.spark.offsets import (
     BLOCK_MESSAGES,
     Offsets,
@@ -141,6 +141,7 @@ class _Reads:
         part = partition.value
         if part is None:
             return  # Spark's own, when there is nothing to read
+        quiet_hang_ups()
         options = self._options
         batches = fetch(
             options.connection,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 
 import pytest
 
 from milepost.errors import InvalidOption
-from milepost.spark.border import plainly
+from milepost.spark.border import plainly, quiet_hang_ups
 
 
 def deep(error: Exception) -> None:
@@ -52,3 +54,36 @@ def test_a_bug_keeps_its_way(run: Callable[[Exception], object]) -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         run(ZeroDivisionError())
     assert "in deep" in "".join(traceback.format_exception(raised.value))
+
+
+def daemon(name: str) -> ModuleType:
+    """A process that runs a module, as that module sees itself."""
+    made = ModuleType("__main__")
+    made.__spec__ = ModuleSpec(name, None)
+    made.traceback = traceback  # type: ignore[attr-defined]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("error", "is_told"),
+    [(BrokenPipeError(32, "pipe"), False), (ConnectionResetError(), False), (OSError("x"), True)],
+)
+def test_a_worker_that_spark_hung_up_on_prints_nothing(
+    error: Exception, is_told: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = daemon("pyspark.daemon")
+    quiet_hang_ups(made)
+    quiet_hang_ups(made)
+    try:
+        raise error
+    except OSError:
+        made.traceback.print_exc()
+        assert type(error).__name__ in made.traceback.format_exc()
+    assert ("Traceback" in capsys.readouterr().err) is is_told
+
+
+def test_other_processes_print_what_they_did() -> None:
+    made = daemon("pytest")
+    quiet_hang_ups(made)
+    assert made.traceback is traceback
+    quiet_hang_ups()

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from milepost.broker.limits.subscription_limits import SubscriptionLimits
+from milepost.broker.messages.entry_view import time_text
 from milepost.broker.messages.ids_to_indexes import start_index, start_index_at
 from milepost.broker.subscription import documents
 from milepost.broker.subscription.ack_journal import Done
@@ -89,7 +90,7 @@ class Target:
         if self.id is not None:
             return f"id {self.id}"
         if self.time_ms is not None:
-            return f"time {self.time_ms}"
+            return f"time {time_text(self.time_ms)}"
         if self.last is not None:
             return f"the last {self.last}"
         return str(self.edge) if self.edge is not None else f"{self.by:+d}"
@@ -173,7 +174,7 @@ def _check_reach(subscriptions: Sequence[Subscription], reset: Reset) -> None:
         starts = [start_index_at(one.topic, target.time_ms + reset.after) for one in subscriptions]
         if all(at >= one.cursor.end for one, at in zip(subscriptions, starts, strict=True)):
             raise IndexNotFound(
-                f"{subscriptions[0].topic.name.base}: no message came at the time {target.time_ms} or "
+                f"{subscriptions[0].topic.name.base}: no message came at {time_text(target.time_ms)} or "
                 f"later; {_last_time(subscriptions)}"
             )
 
@@ -189,7 +190,7 @@ def _last_time(subscriptions: Sequence[Subscription]) -> str:
         for log in logs
         if log.first_index < log.end_index
     ]
-    return f"the last came at {max(times)}" if times else "there are no messages"
+    return f"the last came at {time_text(max(times))}" if times else "there are no messages"
 
 
 def _decide_one(subscription: Subscription, reset: Reset) -> Move:

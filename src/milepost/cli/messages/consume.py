@@ -4,8 +4,8 @@
     milepost consume orders --exit --json | jq .data
     milepost consume orders -s billing -n 10          # as a subscription: printed, then acked
 
-Without a subscription nothing is acked and no progress moves. Of several partitions the
-messages of each come in order.
+It ends where a terminated topic ends. Without a subscription nothing is acked and no progress moves. Of
+several partitions the messages of each come in order.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ DEFAULT_FORMAT = "%v\\n"
 
 # A message is on its way to the reader of the output within this time.
 FLUSH_S = 0.02
-# With --exit: how often the end is looked for while messages should come and do not.
+# How often the end is looked for while no message comes.
 LOOK_AGAIN_MS = 500
 LOOKS_MAX = 6
 
@@ -99,7 +99,7 @@ def consume(
     subscription_position: str,
     queue_size: int,
 ) -> None:
-    """Print the messages of TOPIC, or of every partition of it.
+    """Print the messages of TOPIC, or of every partition of it. It ends where a terminated topic does.
 
     Letters of a format: %i index, %I id, %k key, %v payload, %s size, %t and %e publish and event
     time, %h properties, %T topic, %p partition, %n producer, %r redeliveries.
@@ -291,8 +291,12 @@ async def _print_one(
         if wanted.exits and not await source.has_message_available():
             return
         try:
-            message = await receive(LOOK_AGAIN_MS if wanted.exits else None)
+            message = await receive(LOOK_AGAIN_MS)
         except Timeout:
+            if source.has_reached_end:  # terminated: nothing more can come
+                return
+            if not wanted.exits:
+                continue
             looks += 1
             if looks == LOOKS_MAX:  # others hold what is left
                 return

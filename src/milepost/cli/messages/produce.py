@@ -96,7 +96,16 @@ def produce(
         cut = delimiter.encode().decode("unicode_escape").encode() or b"\n"
         source = _streamed(sys.stdin.buffer, Cutter(cut), as_line)
     client = connection().client(topic)
-    count = run(publish(client, topic, source, producer_options(options), rate=rate, show_ids=ids))
+    sending = publish(
+        client,
+        topic,
+        source,
+        producer_options(options),
+        rate=rate,
+        show_ids=ids,
+        checks_first=is_json or key_separator is not None,
+    )
+    count = run(sending)
     note(f"{count} {'message' if count == 1 else 'messages'} published to {topic}")
 
 
@@ -122,8 +131,12 @@ async def publish(
     *,
     rate: float = 0.0,
     show_ids: bool = False,
+    checks_first: bool = False,
 ) -> int:
-    """Publish every line; returns how many, when all of them have receipts."""
+    """Publish every line; returns how many, when all of them have receipts. `checks_first`: a producer
+    makes the topic, so there is none before the first line is read and good."""
+    if checks_first:
+        lines = await _begun(lines)
     async with client:
         producer = await client.create_producer(topic, **options)
         receipts: asyncio.Queue[Awaitable[MessageId] | None] = asyncio.Queue()
@@ -230,6 +243,19 @@ async def _await_receipts(
     finally:
         window.open()  # a send that waits for room finds out that this has ended
     return count
+
+
+async def _begun(lines: AsyncIterator[Line]) -> AsyncIterator[Line]:
+    """The same lines, when the first of them has been read."""
+    first = await anext(lines, None)
+
+    async def all_of_them() -> AsyncIterator[Line]:
+        if first is not None:
+            yield first
+        async for line in lines:
+            yield line
+
+    return all_of_them()
 
 
 async def _listed(lines: Iterable[Line]) -> AsyncIterator[Line]:

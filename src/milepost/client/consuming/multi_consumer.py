@@ -102,6 +102,11 @@ class MultiConsumer(Receiving):
         return all(consumer.is_connected() for consumer in self._turns)
 
     @property
+    def has_reached_end(self) -> bool:
+        """Every topic is terminated, and the subscription has acked everything."""
+        return bool(self._turns) and all(consumer.has_reached_end for consumer in self._turns)
+
+    @property
     def stats(self) -> ConsumerStatistics:
         return total(ConsumerStatistics(), (consumer.stats for consumer in self._turns))
 

@@ -30,6 +30,11 @@ class Reader:
         return self._consumer.is_connected()
 
     @property
+    def has_reached_end(self) -> bool:
+        """The topic is terminated, and everything was read."""
+        return self._consumer.has_reached_end
+
+    @property
     def stats(self) -> ConsumerStatistics:
         return self._consumer.stats
 

@@ -140,6 +140,12 @@ class Archiving:
             self._pin.advance(end)
         return count(at, end)
 
+    def begin(self) -> None:
+        """Make a lake of topics that have no message yet: it says where they begin, and that nothing is
+        missing."""
+        if not self.lake.end:
+            self.lake = self.lake.publish(self._at, self._at, [])
+
     def merge(self) -> None:
         if self._files_min:
             self.lake, gone = merge(self._spark, self.lake, files_min=self._files_min)
@@ -199,6 +205,7 @@ def archive(
                 done += work.step()
                 if on_step is not None:
                     on_step(done, total)
+            work.begin()
             work.merge()
             if until is None or until.wait(every_s):
                 break

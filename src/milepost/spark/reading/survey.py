@@ -143,6 +143,13 @@ def _partitions(link: Link, topic: str, *, make: bool = False) -> list[str]:
     return [name.partition_name(number).text for number in range(answer.partitions)]
 
 
+def probe(connection: Endpoint, topic: str | None) -> None:
+    """Raise at once if no broker answers there, or if it has no such topic: before Spark is started."""
+    with Link.open(connection) as link:
+        if topic is not None:
+            _partitions(link, topic, make=False)
+
+
 def partitions_of(connection: Endpoint, topic: str, *, make: bool = False) -> list[str]:
     """The partitions of one topic, by full name; itself if it has none. `make`: it is to be written, and
     is made as a producer's would be."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -235,7 +236,10 @@ def test_an_exact_reset_goes_to_no_other_message(make_stage: Any) -> None:
         move(subscription, at("1:0"), exact=True)
     later = topic.log.locate(5).timestamp_ms + 1
     assert move(subscription, Target(time_ms=later)).to == 6
-    with pytest.raises(IndexNotFound, match=rf"or later; the last came at {later - 1}"):
+    moment = datetime.fromtimestamp((later - 1) / 1000, UTC)
+    text = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    told = rf"no message came at 20[-\d]+T[:.\d]+Z or later; the last came at {text}"
+    with pytest.raises(IndexNotFound, match=told):
         move(subscription, Target(time_ms=later), exact=True)
     assert move(subscription, Target(time_ms=later - 1), exact=True).to == 5
     assert move(subscription, Target(index=6), exact=True).to == 6

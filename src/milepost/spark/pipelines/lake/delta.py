@@ -40,6 +40,8 @@ from milepost.spark.values.columns import COLUMNS
 
 # Rows of a part are put in order in memory.
 PART_MESSAGES_MAX: Final = 100_000
+# Behind the newest step there are merges, and what others did to the table.
+HISTORY_MAX: Final = 100
 
 
 class DeltaLake:
@@ -48,6 +50,7 @@ class DeltaLake:
         self._table = table
         self._adds = _adds(directory, table)
         known = {*topics, *(name for names in self._adds.values() for name in names)}
+        known |= _told(table)
         self.start = self._positions("first", known)
         self.end = self._positions("end", known)
 
@@ -172,7 +175,8 @@ class DeltaLake:
         if self._table is None:
             return 0
         sizes = pa.table(self._table.get_add_actions(flatten=True))["size_bytes"]
-        if pc.sum(pc.less(sizes, size_max // 2)).as_py() < files_min:
+        # The sum of no sizes is null.
+        if (pc.sum(pc.less(sizes, size_max // 2)).as_py() or 0) < files_min:
             return 0
         done = self._table.optimize.compact(target_size=size_max)
         return int(done["numFilesRemoved"])
@@ -210,6 +214,14 @@ def _ranges(directory: Path, table: DeltaTable, add: dict[str, Any]) -> dict[str
         raise CorruptData(f"{add['path']} cannot be read: {error}") from None
     found = rows.group_by("topic").aggregate([("index", "min"), ("index", "max")]).to_pylist()
     return {one["topic"]: (one["index_min"], one["index_max"]) for one in found}
+
+
+def _told(table: DeltaTable | None) -> set[str]:
+    """The topics that the newest step names, also those without a message, which no file has."""
+    for commit in () if table is None else table.history(HISTORY_MAX):
+        if (said := commit.get("milepost")) is not None:
+            return set(json.loads(said)["end"])
+    return set()
 
 
 def _overlap(held: tuple[int, int], wanted: Slice) -> bool:
