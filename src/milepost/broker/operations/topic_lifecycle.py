@@ -311,6 +311,13 @@ async def accept_loss(broker: Broker, topic: Topic) -> list[LedgerLoss]:
         )
     if log.loss is None:
         raise PreconditionFailed(f"{topic.name} has lost nothing")
+    # First: once it is accepted no request can ask for it again, and what no consumer could ever ack would
+    # be backlog for ever, with everything behind it.
+    lost = broker.store.losses.get(topic.row.topic_id, ())
+    for subscription in topic.subscriptions.values():
+        subscription.pass_over([(loss.first_index, loss.end_index) for loss in lost])
+        subscription.flush_acks()
+    await broker.engine.flush()
     return await broker.engine.accept_loss(topic.row.topic_id)
 
 

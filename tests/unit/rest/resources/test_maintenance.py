@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 from stage.frames import batch, message
-from stage.heard import got
+from stage.heard import deliveries, got, id_of
 from stage.http import Web
 from stage.stage import Stage
-from stage.talk import error_of, produce
+from stage.talk import SHARED, error_of, produce
 
 from milepost.broker.monitoring.progress import progress_of
+from milepost.cursor.group import Start
 from milepost.storage.ledgers.ledger import ledger_path
 from milepost.wire import pulsar_pb2 as pb
 
@@ -206,3 +207,25 @@ def test_types_of_subscriptions_that_no_policy_names_are_no_list(web: Web) -> No
     assert web("GET t/subscriptionTypesEnabled").json == ["Shared"]
     assert web("DELETE t/subscriptionTypesEnabled").status == 204
     assert web("GET t/subscriptionTypesEnabled").body == b""
+
+
+def test_what_is_lost_and_accepted_is_no_backlog(web: Web) -> None:
+    """No consumer could ever ack it: nothing behind it could be trimmed, for good."""
+    stage = web.stage
+    topic = stage.topic()
+    stage.subscription(topic, "plain")
+    stage.run(stage.broker.create_subscription(topic, "group", 0, broadcast=Start.MINIMUM))
+    stage.publish(stage.producer(topic), *(message(number) for number in range(4)))
+    stage.checkpoint()
+    cut_ledger(stage, topic.log.ledgers[0].size_bytes * 3 // 4)
+    stage = stage.restarted()
+    assert Web(stage)("POST t/acceptLoss").status == 200
+    consumer = stage.consumer(stage.topic().subscriptions["plain"], SHARED, permits=10)
+    received = deliveries(consumer)
+    stage.ack(consumer, *map(id_of, received))
+    for _ in range(2):
+        lost = 4 - len(received)
+        assert lost > 0
+        backlogs = {one.name: one.cursor.backlog for one in stage.topic().subscriptions.values()}
+        assert backlogs == {"plain": 0, "group": len(received)}
+        stage = stage.restarted()
