@@ -62,6 +62,8 @@ class Peer(NamedTuple):
     """Whether it takes an index in a seek, and gives the id for one: a Milepost broker."""
     watches_topics: bool = False
     """Whether it can be asked to tell of topics that come and go (PIP-145)."""
+    ends_together: bool = False
+    """Whether it knows series of transactions, and ends several as one step: a Milepost broker."""
 
     def understands(self, kind: int) -> bool:
         """Whether a client may be sent this command unasked without dropping the connection."""
@@ -90,4 +92,5 @@ def peer_of(software: str, version: int, flags: pb.FeatureFlags) -> Peer:
         flags.supports_auth_refresh,
         flags.supports_message_index,
         flags.supports_topic_watchers,
+        flags.supports_txn_series,
     )

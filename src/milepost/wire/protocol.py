@@ -118,6 +118,7 @@ DEFAULT_FLAGS: Final = pb.FeatureFlags(
     supports_get_partitioned_metadata_without_auto_creation=True,
     supports_topic_watchers=True,
     supports_message_index=True,
+    supports_txn_series=True,
 )
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from milepost.broker.subscription import pending_acks
 from milepost.broker.transactions.coordinator import Coordinator, Outcome, Transaction
+from milepost.broker.transactions.series import Series
 from milepost.broker.transactions.topic_transactions import (
     NO_MARKER,
     PendingAcks,
@@ -126,8 +127,11 @@ class Transactions:
         """Has the coordinator a state in the store? It is made for the first transaction."""
         return self._state_id is not None
 
-    def new(self, *, timeout_ms: int, owner: str | None, done: Done) -> TxnId:
-        """Open a transaction; `done` is called when it is durable."""
+    def new(
+        self, *, timeout_ms: int, owner: str | None, done: Done, series: Series | None = None
+    ) -> TxnId:
+        """Open a transaction; `done` is called when it is durable. What earlier runs of its series have
+        open is aborted: their worker is gone."""
         settings = self._broker.settings
         timeout_max = int(settings.transaction_timeout_max_s * 1000)
         if not 0 < timeout_ms <= timeout_max:
@@ -138,11 +142,21 @@ class Transactions:
         if open_max and len(self.coordinator.open) >= open_max:
             raise TooManyRequests(f"{open_max} transactions are open already")
         clock = self._broker.clock
+        now_ms = clock.wall_ms()
+        if series is not None:
+            self.coordinator.series.check(owner or "", series, now_ms)
         txn, fact = self.coordinator.new(
-            timeout_ms=timeout_ms, now_ms=clock.wall_ms(), now_s=clock.monotonic(), owner=owner
+            timeout_ms=timeout_ms,
+            now_ms=now_ms,
+            now_s=clock.monotonic(),
+            owner=owner,
+            series=series,
         )
         self._broker.counters.transactions_opened += 1
         self._fact(fact, done, lambda: self.coordinator.never_opened(txn))
+        if series is not None:
+            for earlier in self.coordinator.earlier_runs(owner, series):
+                self._end_unasked(earlier, Outcome.ABORT)
         return txn.txn_id
 
     def add_topics(self, txn_id: TxnId, names: Sequence[TopicName], done: Done) -> None:
@@ -170,9 +184,10 @@ class Transactions:
 
     def _check_size(self, txn: Transaction, added: int) -> None:
         parts_max = self._broker.settings.transaction_parts_max
-        if len(txn.topics) + len(txn.subscriptions) + added > parts_max:
+        if self.coordinator.parts_of(txn) + added > parts_max:
             raise TooManyRequests(
-                f"transaction {txn.txn_id} would have more than {parts_max} topics and subscriptions"
+                f"transaction {txn.txn_id}, with those that end with it, would have more than {parts_max} "
+                "topics and subscriptions"
             )
 
     def is_usable(self, names: Iterable[TopicName]) -> bool:
@@ -228,33 +243,91 @@ class Transactions:
 
     # -- ending ------------------------------------------------------------------------------------
 
-    def end(self, txn_id: TxnId, outcome: Outcome, done: Done) -> None:
+    def end(self, txn_id: TxnId, outcome: Outcome, done: Done, also: Sequence[TxnId] = ()) -> None:
         """Commit or abort; `done` is called when that is durable. The same end again is answered the
-        same way."""
-        before = self.coordinator.outcome_of(txn_id)
-        if before is not None:
-            if before is not outcome:
-                raise self.coordinator.contradiction(txn_id, before)
+        same way. `also`: further transactions that end with it, as one step."""
+        txn_ids = self._still_open((txn_id, *also), outcome)
+        if not txn_ids:
             done(None)
             return
-        end = self._ends.get(txn_id)
+        end = self._ends.get(txn_ids[0])
         if end is None:
+            end = self._begin_end(txn_ids, outcome)
+            end.waiting.append(done)
+            self._go_on(end)
+        elif end.outcome is outcome and (not also or end.is_of(txn_ids)):
+            end.waiting.append(done)
+        else:
+            raise self.coordinator.contradiction(txn_ids[0], end.outcome)
+
+    def _still_open(self, txn_ids: Sequence[TxnId], outcome: Outcome) -> list[TxnId]:
+        """Those that have not ended like this already."""
+        left = []
+        ended: TxnId | None = None
+        for txn_id in dict.fromkeys(txn_ids):
+            before = self.coordinator.outcome_of(txn_id)
+            if before is None:
+                left.append(txn_id)
+            elif before is outcome:
+                ended = txn_id
+            else:
+                raise self.coordinator.contradiction(txn_id, before)
+        if left and ended is not None and outcome is Outcome.COMMIT:
+            # Without the others: so they were never to be one step with these.
+            raise self.coordinator.contradiction(ended, outcome)
+        return left
+
+    def _begin_end(self, txn_ids: Sequence[TxnId], outcome: Outcome) -> _End:
+        txns: dict[TxnId, Transaction] = {}
+        for txn_id in txn_ids:
             txn = self.coordinator.find(txn_id)
             if txn.decided not in (None, outcome):
                 raise self.coordinator.contradiction(txn_id, txn.decided)
+            txns |= {one.txn_id: one for one in (txn, *txn.company)}
+        end = _End(list(txns.values()), outcome)
+        if outcome is Outcome.COMMIT:
+            self._check_commit(end)
+        for txn in end.txns:
             txn.is_ending = True
-            end = self._ends[txn_id] = _End(txn, outcome)
-            end.waiting.append(done)
-            self._go_on(end)
-        elif end.outcome is outcome:
-            end.waiting.append(done)
-        else:
-            raise self.coordinator.contradiction(txn_id, end.outcome)
+            self._ends[txn.txn_id] = end
+        return end
+
+    def _check_commit(self, end: _End) -> None:
+        """May these be committed as one step?"""
+        first, *others = end.txns
+        if others:
+            for one in others:
+                if (one.series, one.owner) != (first.series, first.owner):
+                    raise InvalidInput(
+                        f"transactions {first.txn_id} and {one.txn_id} cannot be one step: they are of "
+                        "different series"
+                    )
+            size, parts_max = (
+                sum(txn.size for txn in end.txns),
+                self._broker.settings.transaction_parts_max,
+            )
+            if size > parts_max:
+                raise TooManyRequests(
+                    f"transactions with {size} topics and subscriptions cannot be one step: {parts_max} "
+                    "are allowed"
+                )
+        series = first.series
+        if series is None or first.decided is not None:
+            return
+        self.coordinator.series.check_step(first.owner or "", series)
+        for other in self._ends.values():
+            rival = other.txns[0]
+            if (
+                other.outcome is Outcome.COMMIT
+                and rival.series is not None
+                and (rival.owner, rival.series.name) == (first.owner, series.name)
+            ):
+                raise ServiceNotReady(f"another step of series {series.name} is being committed")
 
     def _go_on(self, end: _End) -> None:
         """Submit an end if its topics are open, else open them first."""
         topics: list[Topic] = []
-        for name in end.txn.all_topics():
+        for name in end.all_topics():
             topic = self._broker.topics.get(name)
             if topic is None:
                 self._broker.spawn(self._open_topics(end))
@@ -269,12 +342,12 @@ class Transactions:
         A damaged one cannot be committed to, but must not keep the others from an abort: should it be
         readable again one day, its opening finds the transaction gone, and aborts it there too.
         """
-        txn_id, topics = end.txn.txn_id, []
+        txn_id, topics = end.txns[0].txn_id, []
         end.openings += 1
         try:
             if end.openings > _OPENINGS_MAX:
                 raise ServiceNotReady(f"the topics of transaction {txn_id} are being unloaded")
-            for name in end.txn.all_topics():
+            for name in end.all_topics():
                 try:
                     topic = await self._broker.topic(TopicName.parse(name), create=False)
                 except TopicNotFound:
@@ -298,74 +371,100 @@ class Transactions:
         if any(topic.is_closed for topic in topics):
             self._broker.spawn(self._open_topics(end))
             return
-        txn, outcome = end.txn, end.outcome
-        store, parts = self._broker.store, list(_parts(txn, topics))
+        outcome, store = end.outcome, self._broker.store
+        parts = [part for txn in end.txns for part in _parts(txn, topics)]
 
         def durable(error: MilepostError | None) -> None:
             if error is None:
-                self._make_true(txn, outcome, parts)
+                self._make_true(end, parts)
             self._answer(end, error)
+            if error is None and outcome is Outcome.COMMIT:
+                self._end_losers(end.txns[0])
 
         with store.together():
             for part in parts:
-                part.submit(store, txn.txn_id, outcome)
-            # Behind the others: it is answered when their answers are known.
+                part.submit(store, outcome)
             assert self._state_id is not None
-            fact = self.coordinator.end_fact(txn, outcome)
-            store.fact_to_come(self._state_id, fact, durable)
+            for txn in end.txns:
+                fact = self.coordinator.end_fact(txn, outcome)
+                # Behind the others: it is answered when their answers are known.
+                heard = durable if txn is end.txns[-1] else _ignore
+                store.fact_to_come(self._state_id, fact, heard)
 
     def _answer(self, end: _End, error: MilepostError | None) -> None:
-        txn = end.txn
-        del self._ends[txn.txn_id]
-        if error is not None:
-            txn.is_ending = False
-            if isinstance(error, OutcomeUnknown):
-                txn.decided = end.outcome
+        for txn in end.txns:
+            del self._ends[txn.txn_id]
+            if error is not None:
+                txn.is_ending = False
+                if isinstance(error, OutcomeUnknown):
+                    txn.decided, txn.company = end.outcome, tuple(end.txns)
         for done in end.waiting:
             done(error)
 
-    def _make_true(self, txn: Transaction, outcome: Outcome, parts: list[_Part]) -> None:
-        self.coordinator.ended(txn, outcome)
+    def _make_true(self, end: _End, parts: list[_Part]) -> None:
+        for txn in end.txns:
+            self.coordinator.ended(txn, end.outcome)
         # It is on the disk: what is wrong with one topic must not keep the others from it.
         attempt = self._broker.attempt
         for part in parts:
-            attempt("transactions", partial(part.make_true, txn.txn_id, outcome))
+            attempt("transactions", partial(part.make_true, end.outcome))
         for part in parts:
             attempt("transactions", part.topic.show)
         counters = self._broker.counters
-        if outcome is Outcome.COMMIT:
-            counters.transactions_committed += 1
+        if end.outcome is Outcome.COMMIT:
+            counters.transactions_committed += len(end.txns)
         else:
-            counters.transactions_aborted += 1
+            counters.transactions_aborted += len(end.txns)
+
+    def _end_losers(self, winner: Transaction) -> None:
+        """What a series has open of a step that is committed is of workers that were not waited for."""
+        series = winner.series
+        if series is None:
+            return
+        for txn in self.coordinator.of_series(winner.owner, series):
+            assert txn.series is not None
+            if series.step is None or (txn.series.step or 0) <= series.step:
+                self._end_unasked(txn, Outcome.ABORT)
 
     def tick(self, now_s: float) -> None:
         """Abort what is overdue, and end what the disk may have half heard of."""
         for txn in self.coordinator.overdue(now_s):
+            if txn.is_ending:  # with one before it
+                continue
             outcome = Outcome.ABORT if txn.decided is None else txn.decided
             if txn.decided is None:
                 self._broker.counters.transactions_timed_out += 1
                 logger.info("transaction %s is aborted: its time is over", txn.txn_id)
-            self._abort(txn.txn_id, outcome)
+            self._end_unasked(txn, outcome)
 
-    def _abort(self, txn_id: TxnId, outcome: Outcome) -> None:
+    def _end_unasked(self, txn: Transaction, outcome: Outcome) -> None:
         def done(error: MilepostError | None) -> None:
             if error is not None:  # the next tick tries again
-                logger.warning("transaction %s cannot be ended: %s", txn_id, error)
+                logger.warning("transaction %s cannot be ended: %s", txn.txn_id, error)
 
-        self.end(txn_id, outcome, done)
+        if txn.decided in (None, outcome):
+            self.end(txn.txn_id, outcome, done)
 
 
 class _End:
-    """The end of a transaction on its way, and the callers that wait for it."""
+    """The end of transactions on its way, and the callers that wait for it. Most are of one."""
 
-    __slots__ = ("openings", "outcome", "txn", "waiting")
+    __slots__ = ("openings", "outcome", "txns", "waiting")
 
-    def __init__(self, txn: Transaction, outcome: Outcome) -> None:
-        self.txn = txn
+    def __init__(self, txns: list[Transaction], outcome: Outcome) -> None:
+        self.txns = txns
         self.outcome = outcome
         self.waiting: list[Done] = []
         self.openings = 0
         """How often its topics had to be opened."""
+
+    def is_of(self, txn_ids: Sequence[TxnId]) -> bool:
+        return {txn.txn_id for txn in self.txns} == set(txn_ids)
+
+    def all_topics(self) -> list[str]:
+        if len(self.txns) == 1:
+            return self.txns[0].all_topics()
+        return sorted({name for txn in self.txns for name in txn.all_topics()})
 
 
 class _Part:
@@ -373,6 +472,7 @@ class _Part:
 
     def __init__(self, topic: Topic, transactions: TopicTransactions, txn_id: TxnId) -> None:
         self.topic = topic
+        self._txn_id = txn_id
         self._transactions = transactions
         self._marker = NO_MARKER
         self._pending: list[tuple[Subscription, PendingAcks]] = []
@@ -383,9 +483,9 @@ class _Part:
                     if acks is not None:
                         self._pending.append((part, acks))
 
-    def submit(self, store: Store, txn_id: TxnId, outcome: Outcome) -> None:
+    def submit(self, store: Store, outcome: Outcome) -> None:
         """Its facts, and its marker where the transaction has written."""
-        topic, transactions = self.topic, self._transactions
+        topic, transactions, txn_id = self.topic, self._transactions, self._txn_id
         if transactions.has_written(txn_id) and topic.log.refusal is None:
             now_ms = topic.now_ms()
             marker = transaction_marker(_MARKERS[outcome], txn_id, now_ms)
@@ -400,15 +500,16 @@ class _Part:
                     acked = AckFact(epoch, IndexRanges(acks.ranges))
                     part.journal.fact_to_come(acked, _ignore)
 
-    def make_true(self, txn_id: TxnId, outcome: Outcome) -> None:
-        self._transactions.ended(txn_id, outcome, marker=self._marker)
+    def make_true(self, outcome: Outcome) -> None:
+        self._transactions.ended(self._txn_id, outcome, marker=self._marker)
         for part, acks in self._pending:
             pending_acks.end(part, acks, commit=outcome is Outcome.COMMIT)
 
 
 def _parts(txn: Transaction, topics: list[Topic]) -> Iterator[_Part]:
+    names = set(txn.all_topics())
     for topic in topics:
-        if topic.transactions is not None:
+        if topic.transactions is not None and topic.row.name in names:
             yield _Part(topic, topic.transactions, txn.txn_id)
 
 

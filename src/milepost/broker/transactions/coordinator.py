@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 
+from milepost.broker.transactions.series import Series, SeriesTable, Step
 from milepost.errors import (
     CorruptData,
     InvalidTransactionStatus,
@@ -40,7 +41,7 @@ COORDINATOR_ID = 0
 # Outcomes that are remembered, so that the retried end of a transaction is answered the same way.
 ENDED_MAX = 10_000
 
-_NEW, _TOPICS, _SUBSCRIPTIONS, _END = 1, 2, 3, 4
+_NEW, _TOPICS, _SUBSCRIPTIONS, _END, _NEW_OF_SERIES = 1, 2, 3, 4, 5
 
 
 class Outcome(IntEnum):
@@ -54,11 +55,13 @@ class Transaction:
     """One that is open. Only the coordinator changes it."""
 
     __slots__ = (
+        "company",
         "deadline_s",
         "decided",
         "is_ending",
         "opened_ms",
         "owner",
+        "series",
         "subscriptions",
         "timeout_ms",
         "topics",
@@ -83,6 +86,13 @@ class Transaction:
         """Its end is on its way to the disk: nothing is added to it any more."""
         self.decided: Outcome | None = None
         """The end that may be on the disk, though the disk did not say so: there is no other any more."""
+        self.company: tuple[Transaction, ...] = ()
+        """Those that end together by what was decided, itself among them."""
+        self.series: Series | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.topics) + len(self.subscriptions)
 
     def all_topics(self) -> list[str]:
         return sorted(self.topics | {topic for topic, _ in self.subscriptions})
@@ -97,6 +107,7 @@ class Coordinator:
         self._next = 1
         # By the second half of the id, oldest first.
         self._ended: dict[int, Outcome] = {}
+        self.series = SeriesTable()
 
     # -- asking ------------------------------------------------------------------------------------
 
@@ -150,20 +161,48 @@ class Coordinator:
     def overdue(self, now_s: float) -> list[Transaction]:
         return [txn for txn in self.open.values() if txn.deadline_s <= now_s and not txn.is_ending]
 
+    def parts_of(self, txn: Transaction) -> int:
+        """Topics and subscriptions of a transaction, and of those that may end with it."""
+        if txn.series is None:
+            return txn.size
+        run = self.series.of_run(txn.owner or "", txn.series)
+        return sum(self.open[least].size for least in run)
+
+    def earlier_runs(self, owner: str | None, series: Series) -> list[Transaction]:
+        """What earlier runs of a series have open, without what is ending."""
+        found = self.series.of_earlier_runs(owner or "", series)
+        return [txn for least in found if not (txn := self.open[least]).is_ending]
+
+    def of_series(self, owner: str | None, series: Series) -> list[Transaction]:
+        """The same for all its runs."""
+        found = self.series.of_run(owner or "", series)
+        own = [txn for least in found if not (txn := self.open[least]).is_ending]
+        return self.earlier_runs(owner, series) + own
+
     # -- what is true at once: the fact follows ----------------------------------------------------
 
     def new(
-        self, *, timeout_ms: int, now_ms: int, now_s: float, owner: str | None
+        self,
+        *,
+        timeout_ms: int,
+        now_ms: int,
+        now_s: float,
+        owner: str | None,
+        series: Series | None = None,
     ) -> tuple[Transaction, bytes]:
+        """`series` was checked."""
         txn_id = TxnId(COORDINATOR_ID, self._next)
         txn = self._admit(txn_id.least, timeout_ms, now_ms, now_s + timeout_ms / 1000, owner)
-        fact = _begin(_NEW, txn_id.least)
+        fact = _begin(_NEW if series is None else _NEW_OF_SERIES, txn_id.least)
         _write_transaction(fact, txn)
+        if series is not None:
+            self._join(txn, series)
+            _write_texts(fact, _series_texts(txn))
         return txn, bytes(fact)
 
     def never_opened(self, txn: Transaction) -> None:
         """The disk has refused that it was opened, and no client knows of it."""
-        self.open.pop(txn.txn_id.least, None)
+        self._leave(txn.txn_id.least)
 
     def add_topics(self, txn: Transaction, topics: Iterable[str]) -> tuple[list[str], bytes]:
         """Those that it had not yet, and the fact."""
@@ -197,6 +236,7 @@ class Coordinator:
     def take_over(self, other: Coordinator) -> None:
         """Know what another one knows, in place of everything."""
         self.open, self._next, self._ended = other.open, other._next, other._ended
+        self.series = other.series
 
     def snapshot(self) -> bytes:
         out = bytearray()
@@ -207,10 +247,16 @@ class Coordinator:
             _write_transaction(out, txn)
             _write_texts(out, sorted(txn.topics))
             _write_texts(out, [text for pair in sorted(txn.subscriptions) for text in pair])
+            _write_texts(out, _series_texts(txn))
         write_varint(out, len(self._ended))
         for least, outcome in self._ended.items():
             write_varint(out, least)
             write_varint(out, outcome)
+        write_varint(out, len(self.series.last))
+        for key, step in self.series:
+            _write_texts(out, list(key))
+            write_varint(out, step.number)
+            write_varint(out, step.when_ms)
         return bytes(out)
 
     @classmethod
@@ -225,9 +271,13 @@ class Coordinator:
             txn = coordinator._read_transaction(read, now_ms, now_s)
             txn.topics.update(read.texts())
             txn.subscriptions.update(_pairs(read.texts()))
+            coordinator._read_series(read, txn)
         for _ in range(read.number()):
             least = read.number()
             coordinator._ended[least] = Outcome(read.number())
+        for _ in range(read.number()):
+            owner, name = read.texts()
+            coordinator.series.remember((owner, name), Step(read.number(), read.number()))
         read.end()
         coordinator._next = max(coordinator._next, following)
         for fact in facts:
@@ -237,8 +287,10 @@ class Coordinator:
     def _replay(self, fact: bytes, now_ms: int, now_s: float) -> None:
         read = _Reader(fact)
         kind = read.number()
-        if kind == _NEW:
-            self._read_transaction(read, now_ms, now_s)
+        if kind in (_NEW, _NEW_OF_SERIES):
+            opened = self._read_transaction(read, now_ms, now_s)
+            if kind == _NEW_OF_SERIES:
+                self._read_series(read, opened)
         elif kind in (_TOPICS, _SUBSCRIPTIONS):
             txn, texts = self.open.get(read.number()), read.texts()
             if txn is not None and kind == _TOPICS:
@@ -262,6 +314,23 @@ class Coordinator:
         left_ms = min(max(opened_ms + timeout_ms - now_ms, 0), timeout_ms)
         return self._admit(least, timeout_ms, opened_ms, now_s + left_ms / 1000, owner or None)
 
+    def _read_series(self, read: _Reader, txn: Transaction) -> None:
+        texts = read.texts()
+        if texts:
+            name, run, step = texts
+            self._join(txn, Series(name, run, int(step) if step else None))
+
+    def _join(self, txn: Transaction, series: Series) -> None:
+        txn.series = series
+        self.series.opened(txn.owner or "", series, txn.txn_id.least)
+
+    def _leave(self, least: int, outcome: Outcome | None = None) -> None:
+        """It is not open any more."""
+        txn = self.open.pop(least, None)
+        if txn is not None and txn.series is not None:
+            when_ms = txn.opened_ms if outcome is Outcome.COMMIT else None
+            self.series.ended(txn.owner or "", txn.series, least, when_ms)
+
     def _admit(
         self, least: int, timeout_ms: int, opened_ms: int, deadline_s: float, owner: str | None
     ) -> Transaction:
@@ -271,7 +340,7 @@ class Coordinator:
         return txn
 
     def _end(self, least: int, outcome: Outcome) -> None:
-        self.open.pop(least, None)
+        self._leave(least, outcome)
         self._ended[least] = outcome
         if len(self._ended) > ENDED_MAX:
             del self._ended[next(iter(self._ended))]
@@ -291,6 +360,13 @@ def _write_transaction(out: bytearray, txn: Transaction) -> None:
     write_varint(out, txn.timeout_ms)
     write_varint(out, txn.opened_ms)
     _write_text(out, txn.owner or "")
+
+
+def _series_texts(txn: Transaction) -> list[str]:
+    series = txn.series
+    if series is None:
+        return []
+    return [series.name, series.run, "" if series.step is None else str(series.step)]
 
 
 def _write_texts(out: bytearray, texts: list[str]) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from milepost.broker.transactions.coordinator import ENDED_MAX, Coordinator, Outcome
+from milepost.broker.transactions.series import Series
 from milepost.errors import CorruptData, UnknownFormat
 from milepost.positions import TxnId
 
@@ -22,17 +23,20 @@ def known(coordinator: Coordinator) -> Any:
                 txn.owner,
                 sorted(txn.topics),
                 sorted(txn.subscriptions),
+                txn.series,
             )
             for least, txn in coordinator.open.items()
         },
         coordinator._ended,
         coordinator._next,
+        coordinator.series.last,
+        coordinator.series._runs,
     )
 
 
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["new", "topics", "subscriptions", "end", "snapshot"]),
+        st.sampled_from(["new", "new of series", "topics", "subscriptions", "end", "snapshot"]),
         st.integers(0, 5),
         st.sampled_from(["a", "b", "ü/é", ""]),
     ),
@@ -46,9 +50,14 @@ def test_a_coordinator_comes_back(steps: list[tuple[str, int, str]]) -> None:
     data, facts = coordinator.snapshot(), []
     for kind, number, text in steps:
         txns = list(coordinator.open.values())
-        if kind == "new":
+        if kind.startswith("new"):
+            series = Series(f"q{text}", f"r{number}", number or None)
             _, fact = coordinator.new(
-                timeout_ms=1000 + number, now_ms=50, now_s=1.0, owner=text or None
+                timeout_ms=1000 + number,
+                now_ms=50,
+                now_s=1.0,
+                owner=text or None,
+                series=series if kind == "new of series" else None,
             )
             facts.append(fact)
         elif kind == "snapshot":

@@ -12,6 +12,7 @@ from milepost.broker.auth.authorizer import Target
 from milepost.broker.auth.operations import Operation
 from milepost.broker.connection.handlers.registry import Work, handles
 from milepost.broker.transactions.coordinator import Outcome
+from milepost.broker.transactions.series import Series
 from milepost.errors import InvalidInput, MilepostError, TransactionNotFound
 from milepost.positions import TxnId, signed64
 from milepost.positions.names import TopicName
@@ -43,7 +44,10 @@ def connect_coordinator(session: Session, command: pb.CommandTcClientConnectRequ
 def new_transaction(session: Session, command: pb.CommandNewTxn) -> Work:
     """Opens a transaction of the client's role, which is aborted when `txn_ttl_millis` are over, restarts
     of the broker included. More than `max_active_transactions_per_coordinator` at once are
-    `TooManyRequests`."""
+    `TooManyRequests`. With Milepost's own field `series` it is part of a numbered step, which is committed
+    once: a step that was committed is `TransactionConflict`, an earlier one `NotAllowedError`, a run of the
+    series that another has followed `ProducerFenced`. The first transaction of a new run aborts those that
+    earlier runs have open."""
     service = session.broker.transactions
     service.check_coordinator(signed64(command.tc_id))
 
@@ -51,6 +55,7 @@ def new_transaction(session: Session, command: pb.CommandNewTxn) -> Work:
         txn_id = service.new(
             timeout_ms=signed64(command.txn_ttl_millis),
             owner=_role(session),
+            series=_series(command),
             done=lambda error: _answer(
                 session, command, error, lambda: replies.new_transaction(command.request_id, txn_id)
             ),
@@ -112,7 +117,9 @@ def add_subscription(session: Session, command: pb.CommandAddSubscriptionToTxn) 
 def end_transaction(session: Session, command: pb.CommandEndTxn) -> Work:
     """Commits or aborts, all of it in one durable step. The same end again is answered the same way, for a
     client that lost its connection before the answer; on a connection that has told it, it is
-    `TransactionNotFound`, as upstream has it. The other end is `InvalidTxnStatus`."""
+    `TransactionNotFound`, as upstream has it. The other end is `InvalidTxnStatus`. Those that Milepost's own
+    field `also_txnid_least_bits` names end with it, in the same step. A commit of a step of a series aborts
+    what else the series has open; errors as of NEW_TXN."""
     if not command.HasField("txn_action"):
         raise InvalidInput("END_TXN without an action; commit or abort")
     txn_id, outcome = _owned(session, command), Outcome(command.txn_action)
@@ -129,7 +136,10 @@ def end_transaction(session: Session, command: pb.CommandEndTxn) -> Work:
             session, command, error, lambda: replies.transaction_ended(command.request_id, txn_id)
         )
 
-    session.broker.transactions.end(txn_id, outcome, done)
+    also = [TxnId(txn_id.most, signed64(least)) for least in command.also_txnid_least_bits]
+    for one in also:
+        _check_owner(session, one)
+    session.broker.transactions.end(txn_id, outcome, done, also)
     return None
 
 
@@ -157,10 +167,21 @@ def _owned(
     coordinator = session.broker.transactions.coordinator
     if txn_id.most != coordinator.number:
         raise coordinator.unknown(txn_id.most)
-    txn = coordinator.open.get(txn_id.least)
+    _check_owner(session, txn_id)
+    return txn_id
+
+
+def _check_owner(session: Session, txn_id: TxnId) -> None:
+    txn = session.broker.transactions.coordinator.open.get(txn_id.least)
     if txn is not None and txn.owner != _role(session):
         raise TransactionNotFound(f"transaction {txn_id} is not this client's")
-    return txn_id
+
+
+def _series(command: pb.CommandNewTxn) -> Series | None:
+    if not command.HasField("series"):
+        return None
+    said = command.series
+    return Series(said.name, said.run, said.step if said.HasField("step") else None)
 
 
 def _check(session: Session, operation: Operation, name: TopicName, subscription: str = "") -> None:

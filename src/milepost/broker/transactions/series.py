@@ -1,0 +1,135 @@
+"""Series of transactions: work in numbered steps, each of which is committed once.
+
+A step may be done by several transactions, of several clients, that end together. A worker that died is
+followed by a new *run* of the series, which tries the step again: its first transaction ends what earlier
+runs have open, and an earlier run that is still about is refused. Which run commits a step first decides; the
+step is refused to all others from then on. A series belongs to the role that opened its transactions.
+
+    >>> table = SeriesTable()
+    >>> table.opened("", Series("q", "run 1", 7), 1); table.opened("", Series("q", "run 2", 7), 2)
+    >>> table.of_earlier_runs("", Series("q", "run 2", 7))
+    [1]
+    >>> table.ended("", Series("q", "run 2", 7), 2, committed_ms=1000)
+    >>> table.check("", Series("q", "run 3", 7), now_ms=2000)
+    Traceback (most recent call last):
+    milepost.errors.TransactionConflict: step 7 of series q was committed before
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from milepost.errors import (
+    InvalidInput,
+    NotAllowed,
+    ProducerFenced,
+    TooManyRequests,
+    TransactionConflict,
+)
+
+# Series whose last step is remembered. One that did nothing for so long may be forgotten for a new one.
+SERIES_MAX: Final = 10_000
+KEPT_MS: Final = 30 * 24 * 3600 * 1000
+# Bytes of a name.
+NAME_SIZE_MAX: Final = 512
+
+Key = tuple[str, str]
+"""Role, name."""
+
+
+class Series(NamedTuple):
+    """What a transaction is part of."""
+
+    name: str
+    run: str
+    """Names one try of the work."""
+    step: int | None
+    """None: nothing is remembered when it is committed."""
+
+
+class Step(NamedTuple):
+    """The last that was committed."""
+
+    number: int
+    when_ms: int
+
+
+class SeriesTable:
+    def __init__(self) -> None:
+        self.last: dict[Key, Step] = {}
+        """The last step of each series, the one first that was not heard of for longest."""
+        # The open transactions of each run, the newest run last. Invariant: none without any transaction.
+        self._runs: dict[Key, dict[str, dict[int, None]]] = {}
+
+    def check(self, owner: str, series: Series, now_ms: int) -> None:
+        """May a transaction of it be opened?"""
+        for what, text in (("name", series.name), ("run", series.run)):
+            if not text or len(text.encode()) > NAME_SIZE_MAX:
+                raise InvalidInput(
+                    f"the {what} of a series has {len(text.encode())} bytes; allowed are 1 to "
+                    f"{NAME_SIZE_MAX}"
+                )
+        self.check_step(owner, series)
+        runs = self._runs.get((owner, series.name), {})
+        if series.run in runs and series.run != next(reversed(runs)):
+            raise ProducerFenced(
+                f"run {series.run} of series {series.name} is over: another has begun"
+            )
+        if series.step is not None and (owner, series.name) not in self.last:
+            self._check_room(now_ms)
+
+    def check_step(self, owner: str, series: Series) -> None:
+        """May this step be committed?"""
+        last = self.last.get((owner, series.name))
+        if last is None or series.step is None or series.step > last.number:
+            return
+        if series.step == last.number:
+            raise TransactionConflict(
+                f"step {series.step} of series {series.name} was committed before"
+            )
+        raise NotAllowed(
+            f"series {series.name} has committed step {last.number}, and is at step {series.step} again"
+        )
+
+    def _check_room(self, now_ms: int) -> None:
+        if len(self.last) >= SERIES_MAX:
+            oldest = next(iter(self.last.values()))
+            if now_ms - oldest.when_ms < KEPT_MS:
+                raise TooManyRequests(
+                    f"the steps of {SERIES_MAX} series are remembered, all of them of the last "
+                    f"{KEPT_MS // 86_400_000} days"
+                )
+
+    def of_run(self, owner: str, series: Series) -> list[int]:
+        """The open transactions of the run, by the second half of their ids."""
+        return list(self._runs.get((owner, series.name), {}).get(series.run, ()))
+
+    def of_earlier_runs(self, owner: str, series: Series) -> list[int]:
+        runs = self._runs.get((owner, series.name), {})
+        return [least for run, open_ in runs.items() if run != series.run for least in open_]
+
+    def opened(self, owner: str, series: Series, least: int) -> None:
+        runs = self._runs.setdefault((owner, series.name), {})
+        runs.setdefault(series.run, {})[least] = None
+
+    def ended(
+        self, owner: str, series: Series, least: int, committed_ms: int | None = None
+    ) -> None:
+        """A transaction of it has ended. `committed_ms`: it was committed, and opened then."""
+        key = owner, series.name
+        runs = self._runs.get(key, {})
+        runs.get(series.run, {}).pop(least, None)
+        if not any(runs.values()):
+            self._runs.pop(key, None)
+        if committed_ms is not None and series.step is not None:
+            self.remember(key, Step(series.step, committed_ms))
+
+    def remember(self, key: Key, step: Step) -> None:
+        self.last.pop(key, None)
+        self.last[key] = step
+        if len(self.last) > SERIES_MAX:
+            del self.last[next(iter(self.last))]
+
+    def __iter__(self) -> Iterator[tuple[Key, Step]]:
+        return iter(self.last.items())

@@ -1,0 +1,43 @@
+"""Series: how many are remembered, and for how long."""
+
+from __future__ import annotations
+
+import pytest
+
+from milepost.broker.transactions.series import KEPT_MS, SERIES_MAX, Series, SeriesTable, Step
+from milepost.errors import TooManyRequests, TransactionConflict
+
+
+@pytest.fixture
+def full() -> SeriesTable:
+    table = SeriesTable()
+    for number in range(SERIES_MAX):
+        table.remember(("", f"q{number}"), Step(3, 1000 + number))
+    return table
+
+
+def test_a_full_table_takes_no_new_series_while_all_are_young(full: SeriesTable) -> None:
+    with pytest.raises(TooManyRequests, match=f"the steps of {SERIES_MAX} series"):
+        full.check("", Series("new", "r", 1), now_ms=2000)
+    full.check("", Series("q7", "r", 4), now_ms=2000)
+    full.check("", Series("new", "r", None), now_ms=2000)
+
+
+def test_the_oldest_is_forgotten_for_a_new_one(full: SeriesTable) -> None:
+    now_ms = 1000 + KEPT_MS
+    full.ended("", Series("q0", "r", 4), 1, committed_ms=now_ms)  # it is used, so another is oldest
+    with pytest.raises(TooManyRequests):
+        full.check("", Series("new", "r", 1), now_ms)
+    full.check("", Series("new", "r", 1), now_ms + 1)
+    full.ended("", Series("new", "r", 1), 2, committed_ms=now_ms + 1)
+    assert len(full.last) == SERIES_MAX
+    assert ("", "q1") not in full.last
+    assert full.last["", "q0"].number == 4
+
+
+def test_a_series_is_its_owners() -> None:
+    table = SeriesTable()
+    table.remember(("one", "q"), Step(3, 1000))
+    table.check("two", Series("q", "r", 3), now_ms=2000)
+    with pytest.raises(TransactionConflict):
+        table.check("one", Series("q", "r", 3), now_ms=2000)
