@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.messages.backlog_walk import entries_in
+from milepost.broker.subscription.broadcast import BroadcastGroup
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.topic import Topic
 from milepost.positions.ids import Position
@@ -39,6 +40,12 @@ class Backlog(NamedTuple):
     """The first message that is not acked; the end index if all are."""
     oldest_ms: int
     """When that one came; 0 if all are acked."""
+
+
+def settle(subscription: Subscription) -> None:
+    """A broadcast group stands where its slowest member does, also between two of its ticks."""
+    if isinstance(subscription, BroadcastGroup):
+        subscription.settle()
 
 
 async def backlog_of(subscription: Subscription, slices: TimeSlices) -> Backlog:

@@ -210,6 +210,7 @@ async def subscription_stats(
 ) -> SubscriptionStats:
     if slices.is_over:  # with many subscriptions, however little there is to say of each
         await slices.rest()
+    stats.settle(subscription)
     cursor, totals, dispatcher = subscription.cursor, subscription.counts, subscription.dispatcher
     not_acked = cursor.backlog_ranges()
     counts, end, first = cursor.counts(), cursor.end, cursor.first
@@ -233,8 +234,8 @@ async def subscription_stats(
         blockedSubscriptionOnUnackedMsgs=subscription.is_blocked,
         msgDelayed=counts.delayed,
         msgInReplay=cursor.aside_count,
-        unackedMessages=subscription.unacked,
-        type=dispatcher.type_name if dispatcher is not None and consumers else "None",
+        unackedMessages=sum(part.unacked for part in subscription.parts()),
+        type=_type_of(subscription),
         activeConsumerName=None if active is None else active.name,
         msgRateExpired=rates[4],
         totalMsgExpired=totals.expired,
@@ -372,12 +373,21 @@ async def internal_stats(broker: Broker, topic: Topic) -> InternalStats:
     )
 
 
+def _type_of(subscription: Subscription) -> str:
+    """By upstream's names. To its clients a broadcast group is shared: its members dispatch, not itself."""
+    if not subscription.consumers:
+        return "None"
+    dispatcher = subscription.dispatcher or subscription.consumers[0].subscription.dispatcher
+    return "None" if dispatcher is None else dispatcher.type_name
+
+
 def _is_waiting(subscription: Subscription) -> bool:
     """Has it room for more, and there is nothing?"""
     return bool(subscription.consumers) and subscription.cursor.first_ready is None
 
 
 async def _cursor_stats(subscription: Subscription, slices: TimeSlices) -> CursorStats:
+    stats.settle(subscription)
     cursor = subscription.cursor
     holes = await stats.ack_holes(cursor.backlog_ranges(), cursor.end, slices)
     text = await stats.individually_acked(subscription, holes, slices)

@@ -8,10 +8,12 @@ import pytest
 from stage.frames import batch, message
 from stage.http import Web
 from stage.stage import Stage
+from stage.talk import subscribe, wire_id
 
 from milepost.broker.dispatch.dispatchers import SHARED
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.topic import Topic
+from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import WireId
 
 # As Apache Pulsar 4.2.4 answered; a field that is null is left out there and here.
@@ -183,3 +185,27 @@ def test_an_unused_topic_has_zeros(stage: Stage) -> None:
     assert (found["storageSize"], found["backlogSize"], found["subscriptions"]) == (0, 0, {})
     assert (found["oldestBacklogMessageAgeSeconds"], found["lastPublishTimeStamp"]) == (-1, 0)
     assert only(web, "t/internalStats")["lastConfirmedEntry"] == "-1:-1"
+
+
+def test_a_broadcast_group_stands_where_its_slowest_member_does(stage: Stage) -> None:
+    """At every moment, not only now and then."""
+    topic = stage.topic()
+    stage.publish(stage.producer(topic), *(message(number) for number in range(5)))
+    clients = {}
+    for member in ("a", "b"):
+        clients[member] = stage.client()
+        said = {"milepost.mode": "broadcast", "milepost.member": member}
+        metadata = [pb.KeyValue(key=key, value=value) for key, value in said.items()]
+        start = pb.CommandSubscribe.Earliest
+        subscribe(
+            stage, clients[member], "g", SHARED, permits=9, metadata=metadata, initialPosition=start
+        )
+    for member, count in (("a", 4), ("b", 3)):
+        ids = [wire_id(1, number) for number in range(count)]
+        clients[member].say(pb.CommandAck(consumer_id=0, ack_type=0, message_id=ids))
+    stage.turn()
+    found = Web(stage)("GET t/stats").json["subscriptions"]["g"]
+    assert (found["msgBacklog"], found["markDeleteIndex"]) == (2, 2)
+    assert (found["unackedMessages"], found["type"]) == (3, "Shared")
+    cursor = Web(stage)("GET t/internalStats").json["cursors"]["g"]
+    assert cursor["numberOfEntriesSinceFirstNotAckedMessage"] == 2
