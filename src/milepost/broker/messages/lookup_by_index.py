@@ -15,14 +15,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
-from milepost.errors import IndexNotFound, LedgerNotFound
+from milepost.broker.messages.backlog_walk import nth_in_backlog
+from milepost.errors import IndexNotFound, LedgerNotFound, PreconditionFailed
 from milepost.positions.ids import EARLIEST, Position
 from milepost.storage.ledgers.entry import BATCH, LAST_CHUNK, MARKER
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.replies import message_id_data
 
 if TYPE_CHECKING:
+    from milepost.broker.limits.time_slices import TimeSlices
     from milepost.broker.topic.topic import Topic
+    from milepost.positions.ranges import IndexRanges
     from milepost.storage.interface import Disk, Log
     from milepost.storage.ledgers.log import Located
 
@@ -118,7 +121,7 @@ async def _next_message(topic: Topic, index: int, disk: Disk) -> Located:
     while entries := await disk.look(step):
         for located in entries:
             if located.span.first_index >= topic.visible_end:
-                break
+                raise IndexNotFound(f"{topic.name}: no message from index {asked} on")
             if not located.flags & MARKER and not topic.is_hidden(located.span.first_index):
                 return located
         index = entries[-1].span.end_index
@@ -129,7 +132,7 @@ async def _next_message(topic: Topic, index: int, disk: Disk) -> Located:
 
 def index_of(topic: Topic, position: Position, batch_index: int = NO_BATCH_INDEX) -> IndexedMessage:
     """The index of a message: of a batch's first one if the id does not say which."""
-    first, end, flags = topic.lookup(*position)
+    first, end, flags = check_visible(topic, position)
     size = end - first if flags & BATCH else 1
     if not NO_BATCH_INDEX <= batch_index < size:
         raise IndexNotFound(
@@ -139,22 +142,55 @@ def index_of(topic: Topic, position: Position, batch_index: int = NO_BATCH_INDEX
     return IndexedMessage(first + max(batch_index, 0), first, end - 1)
 
 
+def check_visible(topic: Topic, position: Position) -> tuple[int, int, int]:
+    """First index, end index and flags of an entry that consumers may see; the same error for one that
+    they may not as for one that is not there."""
+    first, end, flags = topic.lookup(*position)
+    if first >= topic.visible_end or topic.is_hidden(first):
+        raise LedgerNotFound(f"{topic.log.name} shows no entry {position}")
+    return first, end, flags
+
+
 # -- by count ----------------------------------------------------------------------------------------
 
 
-def nth_entry(log: Log, number: int) -> Located:
-    """The entry behind so many others."""
+async def examined(topic: Topic, from_earliest: bool, count: int, slices: TimeSlices) -> Located:
+    """The `count`-th entry from one end that consumers may see, from 1; the farthest if there are
+    fewer, `PreconditionFailed` if there are none."""
+    log, number = topic.log, max(count, 1)
+    if topic.transactions is None and log.entry_count:
+        number = min(number, log.entry_count) - 1
+        return _nth_entry(log, number if from_earliest else log.entry_count - 1 - number)
+    visible = topic.visible_ranges()
+    if not visible:
+        raise PreconditionFailed(f"{topic.name} is empty")
+    if from_earliest:
+        try:
+            return await nth_in_backlog(log, visible, number, slices)
+        except IndexNotFound:  # there are not as many
+            number = 1
+    return await _nth_last(log, visible, number, slices)
+
+
+async def _nth_last(log: Log, visible: IndexRanges, number: int, slices: TimeSlices) -> Located:
+    """The same from the end on; `visible` is used up on the way."""
+    while True:
+        assert visible.first is not None
+        assert visible.end is not None
+        located = log.locate(max(visible.end - 1, log.first_index))
+        number -= 1
+        if not number or visible.first >= located.span.first_index:
+            return located
+        visible.discard(located.span.first_index, visible.end)
+        if slices.is_over:
+            await slices.rest()
+
+
+def _nth_entry(log: Log, number: int) -> Located:
+    """The entry behind so many others; there are as many."""
     left = number
     for ledger in log.ledgers:
-        if 0 <= left < ledger.entries:
+        if left < ledger.entries:
             return log.at(Position(ledger.ledger_id, left))
         left -= ledger.entries
     raise LedgerNotFound(f"{log.name}: {log.entry_count} entries, no entry {number}")
-
-
-def examined(log: Log, from_earliest: bool, count: int) -> Located:
-    """The `count`-th entry from one end, from 1; the last that there is if there are not as many."""
-    total = log.entry_count
-    assert total, f"{log.name} is empty"
-    number = min(max(count, 1), total) - 1
-    return nth_entry(log, number if from_earliest else total - 1 - number)

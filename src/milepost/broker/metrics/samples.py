@@ -24,7 +24,7 @@ class Sample(NamedTuple):
     at_ms: int
     """Of a clock that never goes back."""
     end: int
-    """The end index."""
+    """The end index, without what was never shown: its differences are messages that came."""
     out: int
     """Messages delivered, ever."""
     acked: int

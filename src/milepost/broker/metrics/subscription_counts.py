@@ -28,6 +28,7 @@ class SubscriptionCounts:
         "expired",
         "expired_ms",
         "flowed_ms",
+        "hidden",
         "mark_delete_ms",
         "messages_acked",
         "messages_out",
@@ -46,6 +47,8 @@ class SubscriptionCounts:
         """Messages that an operator had expired."""
         self.dropped = 0
         """Messages of a topic that is not persistent, for which its consumers were too slow."""
+        self.hidden = 0
+        """Aborted messages and markers that it came to."""
         self.flowed_ms = 0
         self.consumed_ms = 0
         self.settled_ms = 0

@@ -125,7 +125,7 @@ def progress_of(subscription: Subscription, now_ms: int, *, member: str = "") ->
         backlog=backlog,
         holes=holes,
         hole=hole,
-        behind_ms=_age_ms(topic, mark + 1, now_ms),
+        behind_ms=_age_ms(topic, mark + 1, now_ms) if backlog else 0,
         epoch=cursor.epoch,
         rate_in=recent.rate_in,
         rate_out=recent.rate_out,
@@ -147,7 +147,7 @@ def sample(subscription: Subscription, monotonic_ms: int) -> None:
         samples.add(
             Sample(
                 monotonic_ms,
-                cursor.end,
+                cursor.end - subscription.counts.hidden,
                 subscription.counts.messages_out,
                 subscription.counts.messages_acked,
                 cursor.mark_delete_index,

@@ -35,7 +35,7 @@ class Backlog(NamedTuple):
     entries: int
     """Entries of which anything is not acked."""
     size_bytes: int
-    """From the first of them to the end of the log: what cannot be trimmed for its sake."""
+    """From the first of them to the last message that consumers may see."""
     first_index: int
     """The first message that is not acked; the end index if all are."""
     oldest_ms: int
@@ -57,7 +57,7 @@ async def backlog_of(subscription: Subscription, slices: TimeSlices) -> Backlog:
     return Backlog(
         ranges.count,
         await entries_in(log, ranges, slices),
-        log.size_from(first),
+        subscription.topic.visible_size(first),
         first,
         0 if is_empty else log.locate(max(first, log.first_index)).timestamp_ms,
     )
@@ -70,9 +70,9 @@ def slowest(topic: Topic) -> tuple[Subscription, int] | None:
         for name, one in topic.subscriptions.items()
         if one.is_durable and one.cursor.backlog
     ]
-    index, name = min(found, default=(topic.log.end_index, ""))
-    if index >= topic.log.end_index:
+    if not found:
         return None
+    index, name = min(found)
     return topic.subscriptions[name], index
 
 

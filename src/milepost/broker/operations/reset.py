@@ -160,7 +160,10 @@ def _check_reach(subscriptions: Sequence[Subscription], reset: Reset) -> None:
     several is shorter, it goes as far as it can."""
     target = reset.target
     if target.by is not None:
-        reaches = [one.position + target.by + reset.after for one in subscriptions]
+        reaches = [
+            _reached(one.topic, one.cursor, one.position, target.by) + reset.after
+            for one in subscriptions
+        ]
         there = [
             0 <= index <= one.cursor.end for one, index in zip(subscriptions, reaches, strict=True)
         ]
@@ -184,11 +187,10 @@ def _what_is_there(cursor: Cursor) -> str:
 
 
 def _last_time(subscriptions: Sequence[Subscription]) -> str:
-    logs = [one.topic.log for one in subscriptions]
     times = [
-        log.locate(log.end_index - 1).timestamp_ms
-        for log in logs
-        if log.first_index < log.end_index
+        one.topic.log.at(last[0]).timestamp_ms
+        for one in subscriptions
+        if (last := one.topic.last_dispatchable()) is not None
     ]
     return f"the last came at {time_text(max(times))}" if times else "there are no messages"
 
@@ -212,7 +214,10 @@ def _decide_one(subscription: Subscription, reset: Reset) -> Move:
         was=was,
         to=to,
         epoch=cursor.epoch + 1,
-        redelivered=sum(cursor.end - to - one.count_within(to, cursor.end) for one in backlogs),
+        redelivered=sum(
+            topic.visible_count(to, cursor.end) - one.count_within(to, cursor.end)
+            for one in backlogs
+        ),
         skipped=sum(one.count_within(cursor.first, to) for one in backlogs),
         released=sum(one.counts().inflight for one in cursors),
         note=note,
@@ -234,7 +239,7 @@ def resolve(
     if target.id is not None:
         return _resolve_id(topic, cursor, target.id, after=after, exact=exact)
     if target.index is None:
-        index, note = _resolve_amount(cursor, target, was, after=after)
+        index, note = _resolve_amount(topic, cursor, target, was, after=after)
         return (index, note) if note else _whole(topic, index)
     index = _behind(topic, target.index) if after else target.index
     if not 0 <= index <= end:
@@ -248,16 +253,39 @@ def resolve(
     return _whole(topic, index)
 
 
-def _resolve_amount(cursor: Cursor, target: Target, was: int, *, after: bool) -> tuple[int, str]:
+def _resolve_amount(
+    topic: Topic, cursor: Cursor, target: Target, was: int, *, after: bool
+) -> tuple[int, str]:
     """So many from where it is, or before the end: as far as this partition goes."""
-    index = (
-        cursor.end - target.last if target.last is not None else was + (target.by or 0)
-    ) + after
+    if target.last is not None:
+        index = _reached(topic, cursor, cursor.end, -target.last) + after
+    else:
+        index = _reached(topic, cursor, was, target.by or 0) + after
     reached = _clamp(index, cursor)
     if reached == index:
         return index, ""
     edge = "begins" if index < cursor.first else "ends"
     return reached, f"it {edge} at {reached}"
+
+
+def _reached(topic: Topic, cursor: Cursor, index: int, by: int) -> int:
+    """So many messages from an index: what consumers never see does not count. Past either edge, as far
+    past it as messages are missing."""
+    if topic.transactions is None or not by:
+        return index + by
+    first, end = (index, cursor.end) if by > 0 else (cursor.first, index)
+    missing = abs(by) - topic.visible_count(first, end)
+    if missing >= 0:
+        return end + missing if by > 0 else first - missing
+    low, high = first, end
+    while low < high:
+        middle = (low + high) // 2
+        if by > 0:
+            is_enough = topic.visible_count(first, middle) >= by
+        else:
+            is_enough = topic.visible_count(middle, end) <= -by
+        low, high = (low, middle) if is_enough else (middle + 1, high)
+    return low
 
 
 def _resolve_id(

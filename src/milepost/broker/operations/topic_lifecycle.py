@@ -220,7 +220,8 @@ def _why_out(topic: Topic) -> MilepostError:
 
 
 async def terminate(broker: Broker, topic: Topic) -> Position:
-    """No more messages, ever; what is there can be read. Returns the last position."""
+    """No more messages, ever; what is there can be read. Returns the last position that a consumer can
+    get now: open transactions may still be committed."""
     if not topic.is_terminated:
         topic.row = await broker.directory.change_doc(
             topic.row, lambda doc: {**doc, "terminated": True}
@@ -230,8 +231,10 @@ async def terminate(broker: Broker, topic: Topic) -> Position:
     for subscription in topic.subscriptions.values():
         for part in subscription.parts():
             notices.tell_end(part)
+    if (last := topic.last_dispatchable()) is not None:
+        return last[0]
     ledgers = topic.log.ledgers
-    return topic.log.last_position() or Position(ledgers[-1].ledger_id if ledgers else -1, -1)
+    return Position(ledgers[-1].ledger_id if ledgers else -1, -1)
 
 
 def check_unused(topic: Topic) -> None:
@@ -377,7 +380,8 @@ def loss_of(topic: Topic, before_index: int, *, subscriptions: bool = False) -> 
     """What is lost when everything below an index goes."""
     log = topic.log
     ledgers = [one for one in log.ledgers if one.entries and one.end_index <= before_index]
-    messages = sum(one.end_index - one.first_index for one in ledgers)
-    size = log.size_from(log.first_index) - log.size_from(log.first_index + messages)
+    end_index = ledgers[-1].end_index if ledgers else log.first_index
+    messages = topic.visible_count(log.first_index, end_index)
+    size = log.size_from(log.first_index) - log.size_from(end_index)
     durable = sum(one.is_durable for one in topic.subscriptions.values())
     return Loss(messages, size, len(ledgers), durable if subscriptions else 0)

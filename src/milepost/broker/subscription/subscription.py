@@ -781,6 +781,7 @@ class Subscription:
         before = self.cursor.end
         self.cursor.extend(end_index)
         if self.topic.transactions is not None:
+            self.counts.hidden += self.topic.transactions.hidden.count_within(before, end_index)
             self.pass_over_hidden(before)
         if self.consumers:
             self.read_loop.wake()

@@ -39,7 +39,7 @@ from milepost.errors import (
 )
 from milepost.positions.ids import Position
 from milepost.positions.names import TopicName
-from milepost.positions.ranges import Range, joined
+from milepost.positions.ranges import IndexRanges, Range, joined
 from milepost.storage.ledgers.entry import (
     BATCH,
     CHUNK,
@@ -401,6 +401,30 @@ class Topic:
     def is_hidden(self, index: int) -> bool:
         """Does it belong to an aborted transaction, or mark the end of one?"""
         return self.transactions is not None and index in self.transactions.hidden
+
+    def visible_ranges(self) -> IndexRanges:
+        """Every index that consumers may see (a copy)."""
+        visible = IndexRanges([(self.log.first_index, self.visible_end)])
+        if self.transactions is not None:
+            visible.discard_all(self.transactions.hidden)
+        return visible
+
+    def next_visible(self, index: int) -> int:
+        """The first index at or behind one that consumers may see; the visible end if there is none."""
+        if self.transactions is None:
+            return index
+        return self.transactions.hidden.next_absent(index, self.visible_end)
+
+    def visible_count(self, first: int, end: int) -> int:
+        """How many of these indexes consumers may see, or could once their transaction is committed."""
+        hidden = (
+            0 if self.transactions is None else self.transactions.hidden.count_within(first, end)
+        )
+        return end - first - hidden
+
+    def visible_size(self, index: int) -> int:
+        """Bytes from an index on to the visible end, aborted messages between included."""
+        return self.log.size_from(index) - self.log.size_from(max(self.visible_end, index))
 
     def show(self) -> None:
         """Let subscriptions see what has become visible."""

@@ -59,7 +59,7 @@ def _average_size(topic: Topic) -> float:
 
 def _backlog_size(topic: Topic) -> int:
     found = slowest(topic)
-    return 0 if found is None else topic.log.size_from(found[1])
+    return 0 if found is None else topic.visible_size(found[1])
 
 
 def _backlog_age(topic: Topic) -> float:

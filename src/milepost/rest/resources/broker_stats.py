@@ -117,7 +117,7 @@ async def _topic(topic: Topic, slices: TimeSlices) -> TopicNumbers:
         msgThroughputIn=throughput_in,
         msgThroughputOut=throughput_out,
         storageSize=log.size_from(log.first_index),
-        backlogSize=0 if slowest is None else log.size_from(slowest[1]),
+        backlogSize=0 if slowest is None else topic.visible_size(slowest[1]),
         pendingAddEntriesCount=log.next_index - log.end_index,
     )
 

@@ -161,5 +161,5 @@ async def get_backlog_size(topic: OpenTopic, after: Annotated[GivenPosition, Bod
     """Bytes of what lies behind a position; of everything behind the earliest one, -1:-1."""
     log = topic.log
     if after.ledgerId < 0:
-        return log.size_from(log.first_index)
-    return log.size_from(log.index_from(Position(after.ledgerId, after.entryId + 1)))
+        return topic.visible_size(log.first_index)
+    return topic.visible_size(log.index_from(Position(after.ledgerId, after.entryId + 1)))

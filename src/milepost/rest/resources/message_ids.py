@@ -172,16 +172,18 @@ async def get_message_id_by_time(
 ) -> MessageIdData:
     """The first message that came not before a time, in milliseconds: where a reset to that time
     begins. The earliest id for the time 0, the next id to be given if there is none."""
-    index = start_index_at(topic, timestamp)
-    log = topic.log
+    index = topic.next_visible(start_index_at(topic, timestamp))
     if index < topic.visible_end:
-        position = log.locate(index).position if timestamp else EARLIEST.position
+        position = topic.log.locate(index).position if timestamp else EARLIEST.position
     else:
         position = _next_position(topic)
     return message_id(topic, position)
 
 
 def _next_position(topic: Topic) -> Position:
+    """Of the next message that consumers will see."""
+    if topic.visible_end < topic.log.end_index:
+        return topic.log.locate(topic.visible_end).position
     ledgers = topic.log.ledgers
     return Position(ledgers[-1].ledger_id, ledgers[-1].entries) if ledgers else EARLIEST.position
 

@@ -17,7 +17,7 @@ from milepost.broker.messages import entry_view, lookup_by_index
 from milepost.broker.messages.backlog_walk import nth_in_backlog
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.topic import Topic
-from milepost.errors import AlreadyExists, PreconditionFailed
+from milepost.errors import AlreadyExists
 from milepost.positions.ids import Position
 from milepost.positions.labels import check_label
 from milepost.rest.request import TOPIC, AskedBroker, OpenTopic, subscription_of
@@ -57,8 +57,10 @@ async def get_message(
     ledger_id: Annotated[int, Path(alias="ledgerId", ge=-LONG_MAX, le=LONG_MAX)],
     entry_id: Annotated[int, Path(alias="entryId", ge=-LONG_MAX, le=LONG_MAX)],
 ) -> Response:
-    """The entry at a position."""
-    return await _entry(broker, topic, Position(ledger_id, entry_id))
+    """The entry at a position; 404 while its transaction is open, and when it was aborted."""
+    position = Position(ledger_id, entry_id)
+    await broker.engine.look(lambda: lookup_by_index.check_visible(topic, position))
+    return await _entry(broker, topic, position)
 
 
 @router.get(f"{TOPIC}/examinemessage", response_class=Response, responses=_MESSAGE)
@@ -69,9 +71,8 @@ async def examine_message(
     count: Annotated[int, Query(alias="messagePosition", ge=-LONG_MAX, le=LONG_MAX)] = 1,
 ) -> Response:
     """The n-th entry from the `earliest` or the `latest` on; the farthest if there are fewer."""
-    if not topic.log.entry_count:
-        raise PreconditionFailed(f"{topic.name} is empty")
-    located = lookup_by_index.examined(topic.log, initial_position == "earliest", count)
+    from_earliest = initial_position == "earliest"
+    located = await lookup_by_index.examined(topic, from_earliest, count, TimeSlices(broker.clock))
     return await _entry(broker, topic, located.position)
 
 

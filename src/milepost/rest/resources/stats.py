@@ -140,7 +140,7 @@ async def topic_stats(broker: Broker, topic: Topic, asked: Asked) -> TopicStats:
         msgChunkPublished=topic.chunks_in > 0,
         pendingChunkedMessages=topic.chunked.unfinished_count,
         storageSize=log.size_from(log.first_index),
-        backlogSize=0 if slowest is None else log.size_from(slowest[1]),
+        backlogSize=0 if slowest is None else topic.visible_size(slowest[1]),
         oldestBacklogMessageAgeSeconds=(
             -1 if slowest is None else max(broker.clock.wall_ms() - oldest_ms, 0) // 1000
         ),

@@ -192,7 +192,13 @@ class Places:
         acked = answer.consumer_mark_delete_position
         if not answer.HasField("consumer_mark_delete_position") or acked.entryId >= 1 << 63:
             return self.first_index()
-        return self.span_of(MessageId(acked.ledgerId, acked.entryId))[1]
+        # A marker, or a message of an aborted transaction, is acked without being shown.
+        entry = self._entry_at(acked)
+        if entry is None:
+            return self.end_index()
+        first, end = _span(entry)
+        is_acked = (entry.ledger_id, entry.entry_id) == (acked.ledgerId, acked.entryId)
+        return end if is_acked else first
 
     def _entry_at(self, start: pb.MessageIdData | None) -> RawEntry | None:
         """The first entry from an id on; None if there is none now."""

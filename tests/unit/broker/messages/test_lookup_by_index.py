@@ -8,6 +8,7 @@ import pytest
 from stage.frames import batch, marker, message
 from stage.stage import Stage
 
+from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.messages import lookup_by_index
 from milepost.broker.messages.lookup_by_index import EXPIRED, FoundMessage
 from milepost.errors import IndexNotFound, LedgerNotFound
@@ -63,22 +64,14 @@ def test_what_was_never_there_is_named(stage: Stage, index: int) -> None:
         stage.run(lookup_by_index.message_at(stage.topic(), index, stage.engine))
 
 
-def test_entries_are_numbered_across_ledgers(stage: Stage) -> None:
-    log = stage.topic().log
-    assert [lookup_by_index.nth_entry(log, n).position for n in range(6)] == POSITIONS
-    for number in (-1, 6):
-        with pytest.raises(LedgerNotFound):
-            lookup_by_index.nth_entry(log, number)
-
-
 def test_entries_are_examined_from_either_end(stage: Stage) -> None:
-    log = stage.topic().log
-    assert [lookup_by_index.examined(log, True, n).position for n in (0, 1, 2, 99)] == [
-        POSITIONS[n] for n in (0, 0, 1, 5)
-    ]
-    assert [lookup_by_index.examined(log, False, n).position for n in (0, 1, 2, 99)] == [
-        POSITIONS[n] for n in (5, 5, 4, 0)
-    ]
+    def examined(from_earliest: bool, count: int) -> Position:
+        slices = TimeSlices(stage.clock)
+        found = lookup_by_index.examined(stage.topic(), from_earliest, count, slices)
+        return stage.run(found).position
+
+    assert [examined(True, n) for n in (0, 1, 2, 3, 99)] == [POSITIONS[n] for n in (0, 0, 1, 2, 5)]
+    assert [examined(False, n) for n in (0, 1, 2, 3, 99)] == [POSITIONS[n] for n in (5, 5, 4, 3, 0)]
 
 
 def test_an_index_is_one_message_however_it_is_asked_for(stage: Stage) -> None:
