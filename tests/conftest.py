@@ -7,6 +7,8 @@ import signal
 
 from hypothesis import HealthCheck, settings
 
+from milepost.storage.ledgers.paging import LoopFiles
+
 # Machines are shared: an example that took long once says nothing. Time limits are pytest-timeout's.
 # CI judges a change by the same examples every time; everybody else's runs look for new ones.
 settings.register_profile(
@@ -17,6 +19,9 @@ settings.register_profile(
     derandomize=bool(os.environ.get("CI")),
 )
 settings.load_profile("milepost")
+
+# The loop of a broker never waits for the disk. A step of a test itself may, in `stage.here`.
+LoopFiles.is_forbidden = True
 
 # A shell's background jobs ignore Ctrl-C, and so does whatever they start; tests send it to see it heard.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

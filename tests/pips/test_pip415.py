@@ -383,7 +383,7 @@ def test_ten_thousand_messages_there_and_back(make_stage: MakeStage, restart: bo
         target = f"{PATH}/t/{BY_INDEX}?index={index}&precise=true"
         found = (await call(app, Request("GET", target))).json
         position = Position(found["ledgerId"], found["entryId"])
-        (stored,) = log.read(position, entries_max=1)
+        (stored,) = stage.here(lambda: log.read(position, entries_max=1))
         parts = split_entry(bytes(stored.payload))
         payload = parts.payload
         if is_batch(parts.metadata):

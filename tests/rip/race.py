@@ -268,8 +268,12 @@ class Race:
     def _cursor_epoch(self, epoch: int) -> int:
         return epoch - len(self.epochs) + 1 + self.subscription.cursor.epoch
 
+    def _lookup(self, delivery: Delivery) -> tuple[int, int, int]:
+        position = (delivery.ledger_id, delivery.entry_id)
+        return self.stage.here(lambda: self.topic.lookup(*position))
+
     def _shown(self, player: Player, delivery: Delivery, epoch: int, *, lenient: bool) -> None:
-        first = self.topic.lookup(delivery.ledger_id, delivery.entry_id)[0]
+        first = self._lookup(delivery)[0]
         shown = {first + number for number in indexes_shown(delivery)}
         self.epochs[epoch].shown |= shown
         if epoch == len(self.epochs) - 1:
@@ -277,7 +281,7 @@ class Race:
             assert lenient or not again, f"{player} was shown {sorted(again)}, acked"
 
     def _ack(self, player: Player, delivery: Delivery, *, cumulative: bool = False) -> None:
-        first, end, _ = self.topic.lookup(delivery.ledger_id, delivery.entry_id)
+        first, end, _ = self._lookup(delivery)
         ghosts = self._ghosts()
         consumer = player.client.session.consumers.get(0)
         # Sent by who does not know yet that it was reset: late, whoever was shown the message since.
@@ -337,7 +341,8 @@ class Race:
         assert self._acked() == self.now.acked, (
             f"acked {sorted(self._acked())}, should be {sorted(self.now.acked)}"
         )
-        line = progress_of(self.subscription, self.stage.clock.wall_ms())
+        now_ms = self.stage.clock.wall_ms()
+        line = self.stage.here(lambda: progress_of(self.subscription, now_ms))
         assert line.ready + line.inflight + line.delayed + line.acked == line.end - line.first
         assert line.acked == len(self.now.acked)
         assert sum(consumer.inflight for consumer in line.consumers) == line.inflight
@@ -367,7 +372,7 @@ class Race:
         last.settle()
         shown: set[int] = set()
         for delivery in last.inbox:
-            first = self.topic.lookup(delivery.ledger_id, delivery.entry_id)[0]
+            first = self._lookup(delivery)[0]
             numbers = {first + number for number in indexes_shown(delivery)}
             assert not numbers & shown, "shown twice"
             shown |= numbers

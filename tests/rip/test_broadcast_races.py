@@ -139,7 +139,8 @@ class BroadcastRace:
     # -- judging -----------------------------------------------------------------------------------
 
     def _indexes(self, delivery: object) -> set[int]:
-        first = self.stage.topic().lookup(delivery.ledger_id, delivery.entry_id)[0]  # type: ignore[attr-defined]
+        position = (delivery.ledger_id, delivery.entry_id)  # type: ignore[attr-defined]
+        first = self.stage.here(lambda: self.stage.topic().lookup(*position))[0]
         return {first + number for number in indexes_shown(delivery)}  # type: ignore[arg-type]
 
     def _happen(self) -> None:

@@ -26,7 +26,8 @@ from rip.test_rip_reset import NAME, move_to, publish, subscription_of
 
 
 def line_of(stage: Stage, subscription: Subscription | None = None) -> Progress:
-    return progress_of(subscription or subscription_of(stage), stage.clock.wall_ms())
+    found, now_ms = subscription or subscription_of(stage), stage.clock.wall_ms()
+    return stage.here(lambda: progress_of(found, now_ms))
 
 
 def by_hand(subscription: Subscription) -> Counter[str]:
@@ -86,7 +87,9 @@ def test_i15_to_i17_progress_is_what_counting_gives_at_any_moment(seed: int) -> 
             getattr(race, pick.choices(list(VERBS), list(VERBS.values()))[0])()
             race._happen()
             race.stage.clock.advance(pick.random())
-            agree(race.subscription, line_of(race.stage, race.subscription))
+            line = line_of(race.stage, race.subscription)
+            with race.stage.engine.here():
+                agree(race.subscription, line)
     finally:
         race.close()
 

@@ -15,7 +15,7 @@ invariants, that its four numbers add up (promise 4), and that consumers count w
 from __future__ import annotations
 
 import itertools
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -164,7 +164,8 @@ class Stage:
         return producer
 
     def publish(self, producer: Producer, *frames: bytes) -> Publication:
-        publication = producer.topic.publish(producer, sends(*frames))
+        with self.engine.here():  # a connection would wait
+            publication = producer.topic.publish(producer, sends(*frames))
         self.turn()
         return publication
 
@@ -226,7 +227,8 @@ class Stage:
         """Ack, and give what it was answered: [None] when it is durable, [] while it waits."""
         answers: list[Any] = []
         ack = Ack(consumer.consumer_id, cumulative, list(ids), 1)
-        consumer.subscription.ack(consumer, ack, answers.append)
+        with self.engine.here():  # a connection would wait
+            consumer.subscription.ack(consumer, ack, answers.append)
         self.turn()
         return answers
 
@@ -237,6 +239,11 @@ class Stage:
             self.broker.tell_closed(consumer)
         self.turn()
         return answers
+
+    def here(self, step: Callable[[], T]) -> T:
+        """Take a step of the test, which may read the disk."""
+        with self.engine.here():
+            return step()
 
     # -- what must hold ----------------------------------------------------------------------------
 

@@ -3,8 +3,8 @@
 A thousand lookups a second beside publishing must not be felt there, and nine tenths of what one costs is
 the way through server and framework, a task of its own among it. So the listener shows each request's line
 and headers here first. What is answered is a plain question by a plain client (no credentials wanted, an
-open topic, a message that is there); for anything else `answer` is None, and the request takes its ordinary
-way, where every refusal is said.
+open topic, a message that is there and whose place is in memory); for anything else `answer` is None, and
+the request takes its ordinary way, where every refusal is said.
 
     >>> asked = _URL.fullmatch(b"/admin/v2/persistent/public/default/t/getMessageIdByIndex?index=7")
     >>> asked and asked.groups()
@@ -19,7 +19,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from milepost.broker.messages.lookup_by_index import user_message_at
+from milepost.broker.messages.lookup_by_index import message_in_memory
 from milepost.errors import IndexNotFound
 from milepost.rest.hosts import HostRules
 from milepost.rest.resources.message_ids import BY_INDEX
@@ -58,7 +58,7 @@ class Express:
         if topic is None or self._app.state.owner_of(topic.name) is not None:
             return None
         try:
-            found = user_message_at(topic, int(digits))
+            found = message_in_memory(topic, int(digits), self._broker.engine)
         except IndexNotFound:
             return None
         if found is None:

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from milepost.storage.ledgers.ledger import Ledger, LedgerRow, ReadPlan
     from milepost.storage.ledgers.log import Located
     from milepost.storage.ledgers.loss import Loss
-    from milepost.storage.ledgers.paging import LoopFiles
+    from milepost.storage.ledgers.not_in_memory import NotInMemory
+    from milepost.storage.ledgers.paging import Failure, LoopFiles
     from milepost.storage.ledgers.stored_run import RunLimits, StoredRun
     from milepost.storage.ledgers.stretch import Stretch
     from milepost.storage.recovery import RecoveryReport
@@ -124,6 +125,9 @@ class Log(Protocol):
     def index_at(self, time_ms: int) -> int: ...
     def entries_from(self, index: int, count_max: int) -> list[Located]: ...
     def stretch(self, index: int, count_max: int) -> Stretch | None: ...
+    def ledger_with(self, index: int) -> Ledger:
+        """The ledger that holds an index; nothing is read for it."""
+        ...
 
     # -- reading ---------------------------------------------------------------------------------
     def newest(self, index: int, end_index: int, *, entries_max: int, size_max: int) -> list[Entry]:
@@ -273,6 +277,10 @@ class Engine(Disk, Protocol):
     @property
     def loop_files(self) -> LoopFiles:
         """The files as the loop sees them: what is not in memory is `NotInMemory` while it is strict."""
+        ...
+
+    async def bring_each(self, missing: Sequence[NotInMemory]) -> list[Failure | None]:
+        """Bring what several steps lacked, together; of each step why that cannot be read, or None."""
         ...
 
     async def trim(self, log: Log, before_index: int) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
 from milepost.broker.auth.certificates import Certificate
@@ -24,9 +25,9 @@ from milepost.broker.limits.time_slices import REST_S, TimeSlices
 from milepost.broker.monitoring import connection_log
 from milepost.broker.peer import Buffer
 from milepost.broker.topic.producer import Producer
-from milepost.errors import MilepostError
+from milepost.errors import MilepostError, PersistenceError, TooManyRequests
 from milepost.storage.ledgers.not_in_memory import NotInMemory
-from milepost.storage.ledgers.paging import LOOKS_MAX
+from milepost.storage.ledgers.paging import LOOKS_LIMIT, LOOKS_MAX, UNREADABLE, Failure
 from milepost.wire import replies
 from milepost.wire.events import Ack, Command, Fault, Flow, Sends, ServerEvent, WireId
 from milepost.wire.protocol import ServerProtocol, State
@@ -121,6 +122,8 @@ class Session:
         self._late = b""
         # How often the first of them had to wait.
         self._brought = 0
+        # Open while what is brought for it must not be dropped from memory.
+        self._kept: ExitStack | None = None
         # There is more to be heard, and a call on its way for it.
         self._goes_on = False
         # It waits until the client has read, or its requests have been answered.
@@ -166,12 +169,14 @@ class Session:
             return
         self._hear(self.protocol.receive(data))
 
-    def _hear(self, events: Sequence[ServerEvent], *, waits: bool = True) -> None:
+    def _hear(
+        self, events: Sequence[ServerEvent], *, waits: bool = True, failure: Failure | None = None
+    ) -> None:
         """Obey events in order. Where one needs what is on disk only, it and those behind it wait until
-        that was brought; unless nothing may wait any more."""
+        that was brought; unless nothing may wait any more. `failure` is why it cannot be brought."""
         before = self.pending_publishes
         files, obeyed_count = self.broker.engine.loop_files, 0
-        files.is_strict = waits
+        files.is_strict, files.failure = waits, failure
         try:
             for event in events:
                 self._obey(event)
@@ -181,7 +186,7 @@ class Session:
             self.hold()
             self.broker.spawn(self._bring(missing))
         finally:
-            files.is_strict = False
+            files.is_strict, files.failure = False, None
         pending = self.pending_publishes
         if pending > before and (
             pending >= self._pending_publishes_max or self.broker.memory.is_short
@@ -210,24 +215,31 @@ class Session:
             self._fault(event)
 
     async def _bring(self, missing: NotInMemory) -> None:
-        """Bring what an event needs, then go on with it. If it cannot be brought, the event finds out
-        why by itself."""
-        waits = True
+        """Bring what an event needs, then go on with it. If it cannot be brought, the event is told why."""
+        failure: Failure | None = None
         self._brought += 1
+        if self._brought == LOOKS_MAX:
+            self._kept = ExitStack()
+            self._kept.enter_context(self.broker.engine.loop_files.keeping())
         try:
             await self.broker.engine.bring(missing)
-        except (MilepostError, OSError):
-            waits = False
-        self._hear_unheard(waits=waits and self._brought < LOOKS_MAX)
+        except UNREADABLE as error:
+            failure = error
+        if failure is None and self._brought > LOOKS_LIMIT:
+            failure = TooManyRequests("a command that needs too much of the disk; send it in parts")
+        self._hear_unheard(failure=failure)
 
-    def _hear_unheard(self, *, waits: bool) -> None:
+    def _hear_unheard(self, *, waits: bool = True, failure: Failure | None = None) -> None:
         """Go on with the event that had to wait, and with what came behind it."""
         events, self._unheard = self._unheard, None
         if events is None:
             return  # the broker stops, and has not waited
-        self._hear(events[:1], waits=waits)
+        self._hear(events[:1], waits=waits, failure=failure)
         if self._unheard is None:
             self._brought = 0
+            if self._kept is not None:
+                self._kept.close()
+                self._kept = None
             self._hear(events[1:])
         else:
             self._unheard = events
@@ -277,6 +289,7 @@ class Session:
 
     def hear_all(self) -> None:
         """Hear all that was received and is not heard yet, without a pause: the server is stopping."""
+        self.broker.engine.loop_files.may_block = True
         while self._unheard is not None and not self.is_closed:
             self._hear_unheard(waits=False)
         while self.protocol.has_more and not self.is_closed:
@@ -357,7 +370,9 @@ class Session:
         self.broker.access_control.look_again(self, rights)
 
     def _failed(self, command: Command, error: Exception) -> None:
-        if not isinstance(error, MilepostError):  # our mistake, and no reason to be silent
+        if isinstance(error, OSError):  # of the disk
+            error = PersistenceError(str(error))
+        elif not isinstance(error, MilepostError):  # our mistake, and no reason to be silent
             logger.exception("%s: %s failed", self, type(command.message).__name__)
             error = MilepostError(f"internal error: {type(error).__name__}")
         self.refuse(command, error)

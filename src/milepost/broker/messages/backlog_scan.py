@@ -3,7 +3,7 @@
 Upstream counts the messages of every entry of which anything is not acked; here only those messages count
 that are not acked, so the number is the backlog's own.
 
-    found = await scan(cursor, log, 0, slices)      # Scan(entries=3, messages=30, markers=0, …)
+    found = await scan(cursor, log, 0, slices, disk)    # Scan(entries=3, messages=30, markers=0, …)
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from milepost.broker.messages.backlog_walk import walk
 from milepost.cursor.cursor import Cursor
 from milepost.positions.ids import Position
 from milepost.positions.ranges import IndexRanges
-from milepost.storage.interface import Log
+from milepost.storage.interface import Disk, Log
 from milepost.storage.ledgers.entry import MARKER
 from milepost.storage.ledgers.stretch import Stretch
 
@@ -29,7 +29,7 @@ class Scan(NamedTuple):
     last: Position | None = None
 
 
-async def scan(cursor: Cursor, log: Log, from_index: int, slices: TimeSlices) -> Scan:
+async def scan(cursor: Cursor, log: Log, from_index: int, slices: TimeSlices, disk: Disk) -> Scan:
     """What is not acked at this moment, from an index on."""
     backlog = cursor.backlog_ranges()
     backlog.discard(0, from_index)
@@ -45,7 +45,7 @@ async def scan(cursor: Cursor, log: Log, from_index: int, slices: TimeSlices) ->
             markers += _markers(stretch, backlog)
         return False
 
-    await walk(log, backlog, take, slices)
+    await walk(log, backlog, take, slices, disk)
     if first is None or last is None:
         return Scan()
     *_, last_id = last.held(backlog)

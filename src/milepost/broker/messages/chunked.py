@@ -167,6 +167,11 @@ class ChunkedMessages:
         """Messages whose last chunk is still to come."""
         return len(self._unfinished)
 
+    @property
+    def is_empty(self) -> bool:
+        """Is no message remembered?"""
+        return not (self._unfinished or self._finished)
+
     def knows(self, chunk: ChunkInfo) -> bool:
         """Is anything remembered of its uuid?"""
         return self._message_of(chunk) is not None

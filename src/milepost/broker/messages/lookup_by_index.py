@@ -13,12 +13,13 @@ there is an error that names it.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from milepost.broker.messages.backlog_walk import nth_in_backlog
-from milepost.errors import IndexNotFound, LedgerNotFound, PreconditionFailed
+from milepost.errors import CorruptData, IndexNotFound, LedgerNotFound, PreconditionFailed
 from milepost.positions.ids import EARLIEST, Position
 from milepost.storage.ledgers.entry import BATCH, LAST_CHUNK, MARKER
+from milepost.storage.ledgers.not_in_memory import NotInMemory
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.replies import message_id_data
 
@@ -26,13 +27,16 @@ if TYPE_CHECKING:
     from milepost.broker.limits.time_slices import TimeSlices
     from milepost.broker.topic.topic import Topic
     from milepost.positions.ranges import IndexRanges
-    from milepost.storage.interface import Disk, Log
+    from milepost.storage.interface import Disk, Engine, Log
     from milepost.storage.ledgers.log import Located
 
 # Entries looked at in one go, before others have their turn.
 STEP_ENTRIES = 1024
 
 NO_BATCH_INDEX = -1
+
+# How a ledger says that it cannot be read.
+UNREADABLE: Final = (CorruptData, OSError)
 
 
 class FoundMessage(NamedTuple):
@@ -87,6 +91,16 @@ async def id_at(topic: Topic, index: int, disk: Disk) -> pb.MessageIdData:
         )
         message_id.first_chunk_message_id.CopyFrom(message_id_data(*first, partition))
     return message_id
+
+
+def message_in_memory(topic: Topic, index: int, disk: Engine) -> FoundMessage | None:
+    """The message with this index, at once: None for a system message, and where the disk has to be
+    asked."""
+    try:
+        with disk.loop_files.strictly():
+            return user_message_at(topic, index)
+    except NotInMemory:
+        return None
 
 
 def user_message_at(topic: Topic, index: int) -> FoundMessage | None:
@@ -151,33 +165,61 @@ def check_visible(topic: Topic, position: Position) -> tuple[int, int, int]:
     return first, end, flags
 
 
+# -- when it came, and what lies behind it ------------------------------------------------------------
+
+
+def came_ms(log: Log, index: int) -> int:
+    """When the message with this index came, which is retained; if the disk does not say, when its
+    ledger was begun: it came no earlier."""
+    try:
+        return log.locate(index).timestamp_ms
+    except UNREADABLE:
+        return log.ledger_with(index).first_time_ms
+
+
+def visible_size(topic: Topic, index: int) -> int:
+    """Bytes from the entry on that holds an index, that consumers may see; if the disk does not say where
+    that begins, from its ledger on: there are no more."""
+    log = topic.log
+    try:
+        return topic.visible_size(index)
+    except UNREADABLE:
+        return log.size_from(log.ledger_with(max(index, log.first_index)).first_index)
+
+
 # -- by count ----------------------------------------------------------------------------------------
 
 
-async def examined(topic: Topic, from_earliest: bool, count: int, slices: TimeSlices) -> Located:
+async def examined(
+    topic: Topic, from_earliest: bool, count: int, slices: TimeSlices, disk: Disk
+) -> Located:
     """The `count`-th entry from one end that consumers may see, from 1; the farthest if there are
     fewer, `PreconditionFailed` if there are none."""
     log, number = topic.log, max(count, 1)
     if topic.transactions is None and log.entry_count:
         number = min(number, log.entry_count) - 1
-        return _nth_entry(log, number if from_earliest else log.entry_count - 1 - number)
+        number = number if from_earliest else log.entry_count - 1 - number
+        return await disk.look(lambda: _nth_entry(log, number))
     visible = topic.visible_ranges()
     if not visible:
         raise PreconditionFailed(f"{topic.name} is empty")
     if from_earliest:
         try:
-            return await nth_in_backlog(log, visible, number, slices)
+            return await nth_in_backlog(log, visible, number, slices, disk)
         except IndexNotFound:  # there are not as many
             number = 1
-    return await _nth_last(log, visible, number, slices)
+    return await _nth_last(log, visible, number, slices, disk)
 
 
-async def _nth_last(log: Log, visible: IndexRanges, number: int, slices: TimeSlices) -> Located:
+async def _nth_last(
+    log: Log, visible: IndexRanges, number: int, slices: TimeSlices, disk: Disk
+) -> Located:
     """The same from the end on; `visible` is used up on the way."""
     while True:
         assert visible.first is not None
         assert visible.end is not None
-        located = log.locate(max(visible.end - 1, log.first_index))
+        last = visible.end - 1
+        located = await disk.look(lambda last=last: log.locate(max(last, log.first_index)))  # type: ignore[misc]
         number -= 1
         if not number or visible.first >= located.span.first_index:
             return located

@@ -5,5 +5,6 @@ overview        the progress of many subscriptions, trouble first
 progress        the progress of one subscription: all its numbers at one moment, with a verdict
 self_check      the health check: publishes a message, has it delivered and acked; and free disk space
 stats           the numbers of the stats that follow from a cursor: backlog, its size and age, positions
+topic_walk      takes a step for each of many topics, in slices, and reads what they lack together
 verdicts        judges a subscription: caught up, slow, starved, stalled, and why
 """

@@ -10,8 +10,11 @@ when there is none. Reads no payload, opens no topic, changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from milepost.broker.messages.lookup_by_index import UNREADABLE, came_ms
 from milepost.broker.metrics.samples import Sample
 from milepost.broker.monitoring.verdicts import Asking, Hole, judge
 from milepost.cursor.cursor import Cursor
@@ -20,6 +23,7 @@ from milepost.positions.ranges import Range
 from milepost.positions.severity import Verdict
 from milepost.positions.spans import Span
 from milepost.storage.ledgers.entry import BATCH
+from milepost.storage.ledgers.not_in_memory import taken_together
 
 if TYPE_CHECKING:
     from milepost.broker.dispatch.consumer import Consumer
@@ -139,6 +143,11 @@ def progress_of(subscription: Subscription, now_ms: int, *, member: str = "") ->
     )
 
 
+def progress_of_all(subscriptions: Iterable[Subscription], now_ms: int) -> list[Progress]:
+    """Of each subscription; what any of them lacks is said at once."""
+    return taken_together(partial(progress_of, one, now_ms) for one in subscriptions)
+
+
 def sample(subscription: Subscription, monotonic_ms: int) -> None:
     """Take a sample of a subscription, if it is time."""
     samples = subscription.samples
@@ -196,22 +205,27 @@ def _hole(subscription: Subscription, oldest: Range, now_ms: int) -> Hole:
     return Hole(
         index,
         end,
-        str(id_of(topic, index)) if index < topic.log.end_index else "",
+        id_text(topic, index),
         _age_ms(topic, index, now_ms),
         names[0] if names else "",
         released + (holder is not None),
     )
 
 
-def id_of(topic: Topic, index: int) -> MessageId:
-    """The message id with this index, which is retained."""
-    position, span, _, flags = topic.log.locate(index)
+def id_text(topic: Topic, index: int) -> str:
+    """The id of the message with this index; empty if it is not there, or the disk does not say."""
+    if not topic.log.first_index <= index < topic.log.end_index:
+        return ""
+    try:
+        position, span, _, flags = topic.log.locate(index)
+    except UNREADABLE:
+        return ""
     batch_index = index - span.first_index if flags & BATCH else -1
-    return MessageId(*position, topic.name.partition, batch_index)
+    return str(MessageId(*position, topic.name.partition, batch_index))
 
 
 def _age_ms(topic: Topic, index: int, now_ms: int) -> int:
     log = topic.log
     if not log.first_index <= index < log.end_index:
         return 0
-    return max(now_ms - log.locate(index).timestamp_ms, 0)
+    return max(now_ms - came_ms(log, index), 0)

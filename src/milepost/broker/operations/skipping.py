@@ -4,7 +4,7 @@ By count, by age or by position; always from the front, and what was acked behin
 decided first (`plan_…`, which changes nothing) and carried out by `carry_out`, whose answer comes when it is
 on disk: so a dry run and the real one cannot disagree.
 
-    plan = await plan_entries(subscription, 10, slices)     # Skip(first_index=40, end_index=57, count=12)
+    plan = await plan_entries(subscription, 10, slices, disk)   # Skip(first_index=40, end_index=57, count=12)
     await carry_out(broker, subscription, plan)
 """
 
@@ -17,6 +17,7 @@ from milepost.broker.messages.backlog_walk import nth_in_backlog
 from milepost.broker.subscription.subscription import Subscription
 from milepost.errors import IndexNotFound
 from milepost.positions.ids import Position
+from milepost.storage.ledgers.paging import Disk
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
@@ -45,14 +46,16 @@ def plan_all(subscription: Subscription) -> Skip:
     return plan_up_to(subscription, subscription.cursor.end)
 
 
-async def plan_entries(subscription: Subscription, count: int, slices: TimeSlices) -> Skip:
+async def plan_entries(
+    subscription: Subscription, count: int, slices: TimeSlices, disk: Disk
+) -> Skip:
     """So many entries of which something is not acked: what upstream counts here. Where they end is
     as of the call; what it means, as of the answer."""
     if count <= 0:
         return plan_up_to(subscription, 0)
     backlog = subscription.cursor.backlog_ranges()
     try:
-        last = await nth_in_backlog(subscription.topic.log, backlog, count, slices)
+        last = await nth_in_backlog(subscription.topic.log, backlog, count, slices, disk)
     except IndexNotFound:  # there are not as many
         return plan_all(subscription)
     return plan_up_to(subscription, last.span.end_index)

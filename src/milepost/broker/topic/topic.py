@@ -191,6 +191,8 @@ class Topic:
         if not self.chunked.is_recalled and self._needs_recall(sends):
             recall = partial(self._chunk_search.recall, self.log, self.recovered_end, self.chunked)
             self.log.bring(recall)
+        if not self.chunked.is_empty:
+            self._look_up_duplicates(sends)
         publication = Publication(producer)
         answers = publication.answers
         items: list[NewEntry] = []
@@ -548,6 +550,12 @@ class Topic:
             find = partial(self._chunk_search.find_first, self.log, self._first_chunks, position)
             index = self.log.bring(find)
         return index
+
+    def _look_up_duplicates(self, sends: Sequence[Send]) -> None:
+        """Lack where chunks lie that are stored already, before anything is judged: their receipts say it."""
+        for send in sends:
+            if send.traits is not PLAIN and send.traits.chunk is not None:
+                self._place_of(send.traits.chunk)
 
     def _needs_recall(self, sends: Sequence[Send]) -> bool:
         """Does one of the sends go on with a message that is not remembered?"""

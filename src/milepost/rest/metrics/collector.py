@@ -22,8 +22,9 @@ from prometheus_client.registry import Collector
 from milepost import __version__
 from milepost.broker.auth.operations import Operation
 from milepost.broker.limits.time_slices import TimeSlices
-from milepost.broker.monitoring.progress import progress_of
+from milepost.broker.monitoring.progress import progress_of_all
 from milepost.broker.monitoring.self_check import room_at
+from milepost.broker.monitoring.topic_walk import listed, walk_topics
 from milepost.rest.metrics.exposition import Exposition, labels_text
 from milepost.rest.metrics.metric_table import (
     CONSUMER_ROWS,
@@ -250,10 +251,14 @@ class Readings:
     def take(self, topic: Topic, cluster: str, now_ms: int) -> None:
         """A topic with all that belongs to it, at one moment: numbers that add up there add up here."""
         labels = _labels(cluster, topic)
-        self.topics.append((labels_text(labels), [row.read(topic) for row in TOPIC_ROWS]))
-        for name, one in topic.subscriptions.items():
+        # First what may have to be read from the disk: until that is known, nothing is taken.
+        values = [row.read(topic) for row in TOPIC_ROWS]
+        subscriptions = topic.subscriptions
+        lines = progress_of_all(subscriptions.values(), now_ms)
+        self.topics.append((labels_text(labels), values))
+        for (name, one), progress in zip(subscriptions.items(), lines, strict=True):
             whose = [*labels, ("subscription", name)]
-            text, progress = labels_text(whose), progress_of(one, now_ms)
+            text = labels_text(whose)
             self.subscriptions.append((text, [row.read(one) for row in SUBSCRIPTION_ROWS]))
             self.progress.append((text, [row.read(progress) for row in PROGRESS_ROWS]))
             for consumer in one.consumers:
@@ -266,9 +271,13 @@ class Readings:
 async def add_topics(broker: Broker, text: Exposition) -> None:
     """What open topics, their subscriptions and consumers have, and what the topics have together."""
     cluster, readings = broker.settings.cluster_name, Readings()
-    for topic in list(broker.topics.values()):
+
+    def step(topic: Topic) -> None:
         readings.take(topic, cluster, broker.clock.wall_ms())
-        await text.pause()
+
+    topics = listed(list(broker.topics.values()))
+    async for _ in walk_topics(broker.engine, topics, step, text.slices):
+        pass
     for place, row in enumerate(TOPIC_ROWS):
         kind = CounterMetricFamily if row.counts else GaugeMetricFamily
         family = kind(row.name, row.doc, labels=TOPIC_LABELS)

@@ -61,7 +61,7 @@ class Exposition:
     def __init__(self, encode: Encode, slices: TimeSlices) -> None:
         """`encode` is the library's: of the text that was asked for."""
         self._encode = encode
-        self._slices = slices
+        self.slices = slices
         self._parts: list[bytes] = []
         self._has_end = False
 
@@ -89,8 +89,8 @@ class Exposition:
 
     async def pause(self) -> None:
         """Let others have their turn, if it is time."""
-        if self._slices.is_over:
-            await self._slices.rest()
+        if self.slices.is_over:
+            await self.slices.rest()
 
     async def parts(self) -> AsyncIterator[bytes]:
         """All of it, a piece at a time: to copy some megabytes in one go would hold others too."""

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from milepost.broker.dispatch.consumer import Consumer
+from milepost.broker.messages.lookup_by_index import came_ms
 from milepost.broker.metrics.histogram import ENTRY_SIZE_NAMES, WRITE_TIME_NAMES, Histogram
 from milepost.broker.monitoring.progress import Progress
-from milepost.broker.monitoring.stats import slowest
+from milepost.broker.monitoring.stats import backlog_size, slowest
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.topic import Topic
 
@@ -57,16 +58,11 @@ def _average_size(topic: Topic) -> float:
     return throughput / rate if rate else 0.0
 
 
-def _backlog_size(topic: Topic) -> int:
-    found = slowest(topic)
-    return 0 if found is None else topic.visible_size(found[1])
-
-
 def _backlog_age(topic: Topic) -> float:
     found = slowest(topic)
     if found is None:
         return -1
-    since = topic.log.locate(max(found[1], topic.log.first_index)).timestamp_ms
+    since = came_ms(topic.log, max(found[1], topic.log.first_index))
     return max(topic.now_ms() - since, 0) / 1000
 
 
@@ -115,7 +111,7 @@ TOPIC_ROWS = (
         "The same, each copy counted once: there is one.",
         lambda t: t.log.size_from(0),
     ),
-    TopicRow("pulsar_storage_backlog_size", "Bytes that the slowest needs.", _backlog_size),
+    TopicRow("pulsar_storage_backlog_size", "Bytes that the slowest needs.", backlog_size),
     TopicRow("pulsar_storage_backlog_age_seconds", "Age of what it needs; -1: no.", _backlog_age),
     TopicRow(
         "pulsar_storage_write_rate", "Entries stored a second.", lambda t: t.rates.per_second[5]

@@ -53,8 +53,9 @@ async def analyze_backlog(
     one = subscription_of(topic, subscription)
     index = 0
     if at is not None and at.ledgerId >= 0:
-        index = topic.log.index_from(Position(at.ledgerId, max(at.entryId, 0)))
-    found = await scan(one.cursor, one.topic.log, index, TimeSlices(broker.clock))
+        position = Position(at.ledgerId, max(at.entryId, 0))
+        index = await broker.engine.look(lambda: topic.log.index_from(position))
+    found = await scan(one.cursor, one.topic.log, index, TimeSlices(broker.clock), broker.engine)
     return BacklogAnalysis(
         entries=found.entries,
         messages=found.messages,

@@ -12,8 +12,10 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
+from milepost.broker.broker import Broker
 from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.monitoring import stats
+from milepost.broker.monitoring.topic_walk import listed, walk_topics
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.topic import Topic
 from milepost.errors import NotFound
@@ -74,13 +76,13 @@ ByDomain = dict[str, dict[str, TopicNumbers]]
 async def get_topics(broker: AskedBroker) -> dict[str, dict[str, ByDomain]]:
     """Every open topic: namespace, bundle, domain, topic."""
     found: dict[str, dict[str, ByDomain]] = {}
-    slices = TimeSlices(broker.clock)
-    for topic in list(broker.topics.values()):
+    slices, topics = TimeSlices(broker.clock), listed(list(broker.topics.values()))
+    # What the numbers of a topic begin with is brought for many topics at once.
+    async for topic, _ in walk_topics(broker.engine, topics, stats.touch, slices):
         bundle = bundles_of(broker, topic.name.namespace).of(str(topic.name))
         domains = found.setdefault(str(topic.name.namespace), {}).setdefault(bundle, {})
-        domains.setdefault(topic.name.domain, {})[str(topic.name)] = await _topic(topic, slices)
-        if slices.is_over:
-            await slices.rest()
+        by_name = domains.setdefault(topic.name.domain, {})
+        by_name[str(topic.name)] = await _topic(topic, slices, broker)
     return found
 
 
@@ -96,16 +98,17 @@ async def get_owned_namespaces(
     return {bundle: NamespaceOwnership() for bundle in sorted(bundles)}
 
 
-async def _topic(topic: Topic, slices: TimeSlices) -> TopicNumbers:
+async def _topic(topic: Topic, slices: TimeSlices, broker: Broker) -> TopicNumbers:
     log = topic.log
+    subscriptions = {
+        name: await _subscription(one, slices, broker)
+        for name, one in list(topic.subscriptions.items())
+    }
+    backlog_size = await broker.engine.look(lambda: stats.backlog_size(topic))
     rate_in, throughput_in, rate_out, throughput_out = topic.rates.per_second[:4]
-    slowest = stats.slowest(topic)
     return TopicNumbers(
         publishers=[publisher_stats(one) for one in topic.producers.values()],
-        subscriptions={
-            name: await _subscription(one, slices)
-            for name, one in list(topic.subscriptions.items())
-        },
+        subscriptions=subscriptions,
         producerCount=len(topic.producers),
         averageMsgSize=throughput_in / rate_in if rate_in else 0.0,
         msgRateIn=rate_in,
@@ -117,13 +120,15 @@ async def _topic(topic: Topic, slices: TimeSlices) -> TopicNumbers:
         msgThroughputIn=throughput_in,
         msgThroughputOut=throughput_out,
         storageSize=log.size_from(log.first_index),
-        backlogSize=0 if slowest is None else topic.visible_size(slowest[1]),
+        backlogSize=backlog_size,
         pendingAddEntriesCount=log.next_index - log.end_index,
     )
 
 
-async def _subscription(subscription: Subscription, slices: TimeSlices) -> SubscriptionNumbers:
-    found = await subscription_stats(subscription, _ALL, slices)
+async def _subscription(
+    subscription: Subscription, slices: TimeSlices, broker: Broker
+) -> SubscriptionNumbers:
+    found = await subscription_stats(subscription, _ALL, slices, broker)
     same: dict[str, Any] = {
         name: getattr(found, name)
         for name in SubscriptionNumbers.model_fields

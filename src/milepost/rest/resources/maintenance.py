@@ -157,9 +157,12 @@ def _open_ledger_index(topic: Topic) -> int:
 
 
 @router.put(f"{TOPIC}/backlogSize")
-async def get_backlog_size(topic: OpenTopic, after: Annotated[GivenPosition, Body()]) -> int:
+async def get_backlog_size(
+    broker: AskedBroker, topic: OpenTopic, after: Annotated[GivenPosition, Body()]
+) -> int:
     """Bytes of what lies behind a position; of everything behind the earliest one, -1:-1."""
     log = topic.log
     if after.ledgerId < 0:
-        return topic.visible_size(log.first_index)
-    return topic.visible_size(log.index_from(Position(after.ledgerId, after.entryId + 1)))
+        return await broker.engine.look(lambda: topic.visible_size(log.first_index))
+    behind = Position(after.ledgerId, after.entryId + 1)
+    return await broker.engine.look(lambda: topic.visible_size(log.index_from(behind)))

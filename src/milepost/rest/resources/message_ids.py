@@ -158,7 +158,8 @@ async def get_index_by_message_id(
 ) -> MessageIndex:
     """The index of the message with an id: the way back of `getMessageIdByIndex`."""
     check_indexed(broker)
-    found = lookup_by_index.index_of(topic, Position(ledger_id, entry_id), batch_index)
+    position = Position(ledger_id, entry_id)
+    found = await broker.engine.look(lambda: lookup_by_index.index_of(topic, position, batch_index))
     return MessageIndex(
         index=found.index,
         entryFirstIndex=found.entry_first_index,
@@ -168,16 +169,19 @@ async def get_index_by_message_id(
 
 @router.get(f"{TOPIC}/messageid/{{timestamp}}", dependencies=[needs(Operation.CONSUME)])
 async def get_message_id_by_time(
-    topic: OpenTopic, timestamp: Annotated[int, Path(ge=0, le=LONG_MAX)]
+    broker: AskedBroker, topic: OpenTopic, timestamp: Annotated[int, Path(ge=0, le=LONG_MAX)]
 ) -> MessageIdData:
     """The first message that came not before a time, in milliseconds: where a reset to that time
     begins. The earliest id for the time 0, the next id to be given if there is none."""
-    index = topic.next_visible(start_index_at(topic, timestamp))
-    if index < topic.visible_end:
-        position = topic.log.locate(index).position if timestamp else EARLIEST.position
-    else:
-        position = _next_position(topic)
+    position = await broker.engine.look(lambda: _position_at(topic, timestamp))
     return message_id(topic, position)
+
+
+def _position_at(topic: Topic, timestamp: int) -> Position:
+    index = topic.next_visible(start_index_at(topic, timestamp))
+    if index >= topic.visible_end:
+        return _next_position(topic)
+    return topic.log.locate(index).position if timestamp else EARLIEST.position
 
 
 def _next_position(topic: Topic) -> Position:
@@ -189,9 +193,9 @@ def _next_position(topic: Topic) -> Position:
 
 
 @router.get(f"{TOPIC}/lastMessageId", dependencies=[needs(Operation.CONSUME)])
-async def get_last_message_id(topic: FoundTopic) -> MessageIdData:
+async def get_last_message_id(broker: AskedBroker, topic: FoundTopic) -> MessageIdData:
     """The newest message that a consumer can get; entry -1 if there is none."""
-    found = topic.last_dispatchable()
+    found = await broker.engine.look(topic.last_dispatchable)
     if found is None:
         ledgers = topic.log.ledgers
         return message_id(topic, Position(ledgers[-1].ledger_id if ledgers else -1, -1))

@@ -72,7 +72,9 @@ async def examine_message(
 ) -> Response:
     """The n-th entry from the `earliest` or the `latest` on; the farthest if there are fewer."""
     from_earliest = initial_position == "earliest"
-    located = await lookup_by_index.examined(topic, from_earliest, count, TimeSlices(broker.clock))
+    located = await lookup_by_index.examined(
+        topic, from_earliest, count, TimeSlices(broker.clock), broker.engine
+    )
     return await _entry(broker, topic, located.position)
 
 
@@ -94,7 +96,9 @@ async def peek_message(
     `create=false`, and where subscriptions are not made by using them.
     """
     backlog = (await _peeked(broker, topic, subscription, create)).cursor.backlog_ranges()
-    located = await nth_in_backlog(topic.log, backlog, count, TimeSlices(broker.clock))
+    located = await nth_in_backlog(
+        topic.log, backlog, count, TimeSlices(broker.clock), broker.engine
+    )
     return await _entry(broker, topic, located.position)
 
 
@@ -109,7 +113,8 @@ async def _peeked(broker: Broker, topic: Topic, name: str, create: bool) -> Subs
 
 
 async def _entry(broker: Broker, topic: Topic, position: Position) -> Response:
-    (entry,) = await broker.engine.read(topic.log.plan_read(position, entries_max=1))
+    plan = await broker.engine.look(lambda: topic.log.plan_read(position, entries_max=1))
+    (entry,) = await broker.engine.read(plan)
     shown = entry_view.view(
         entry,
         with_index=broker.settings.broker_entry_metadata,

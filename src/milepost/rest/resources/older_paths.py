@@ -81,7 +81,7 @@ async def get_backlog(broker: AskedBroker, topic: OpenedTopic) -> OfflineStats:
     log, name, slices = topic.log, topic.name, TimeSlices(broker.clock)
     cursors = {
         one.name: {
-            "cursorBacklog": (await stats.backlog_of(one, slices)).entries,
+            "cursorBacklog": (await stats.backlog_of(one, slices, broker.engine)).entries,
             "cursorLedgerId": -1,
         }
         for one in list(topic.subscriptions.values())

@@ -118,13 +118,11 @@ async def topic_stats(broker: Broker, topic: Topic, asked: Asked) -> TopicStats:
     log, policies, slices = topic.log, topic.policies, TimeSlices(broker.clock)
     rate_in, throughput_in, rate_out, throughput_out = topic.rates.per_second[:4]
     subscriptions = {
-        name: await subscription_stats(one, asked, slices)
+        name: await subscription_stats(one, asked, slices, broker)
         for name, one in list(topic.subscriptions.items())
     }
-    slowest = stats.slowest(topic)
-    oldest_ms = 0
-    if slowest is not None:
-        oldest_ms = log.locate(max(slowest[1], log.first_index)).timestamp_ms
+    standing = await broker.engine.look(lambda: stats.topic_standing(topic))
+    oldest_ms = standing.oldest_ms
     producers = list(topic.producers.values())
     waiting = sum(one.waiting_request_id is not None for one in producers)
     return TopicStats(
@@ -140,11 +138,11 @@ async def topic_stats(broker: Broker, topic: Topic, asked: Asked) -> TopicStats:
         msgChunkPublished=topic.chunks_in > 0,
         pendingChunkedMessages=topic.chunked.unfinished_count,
         storageSize=log.size_from(log.first_index),
-        backlogSize=0 if slowest is None else topic.visible_size(slowest[1]),
+        backlogSize=standing.size_bytes,
         oldestBacklogMessageAgeSeconds=(
-            -1 if slowest is None else max(broker.clock.wall_ms() - oldest_ms, 0) // 1000
+            -1 if standing.slowest is None else max(broker.clock.wall_ms() - oldest_ms, 0) // 1000
         ),
-        oldestBacklogMessageSubscriptionName=None if slowest is None else slowest[0].name,
+        oldestBacklogMessageSubscriptionName=standing.slowest,
         earliestMsgPublishTimeInBacklogs=oldest_ms if asked.earliest else 0,
         publishers=[publisher_stats(one) for one in producers] if asked.publishers else [],
         waitingPublishers=waiting,
@@ -206,20 +204,26 @@ ACCESS_MODES = {
 
 
 async def subscription_stats(
-    subscription: Subscription, asked: Asked, slices: TimeSlices
+    subscription: Subscription, asked: Asked, slices: TimeSlices, broker: Broker
 ) -> SubscriptionStats:
     if slices.is_over:  # with many subscriptions, however little there is to say of each
         await slices.rest()
-    stats.settle(subscription)
     cursor, totals, dispatcher = subscription.cursor, subscription.counts, subscription.dispatcher
-    not_acked = cursor.backlog_ranges()
+    standing = await broker.engine.look(lambda: stats.standing_of(subscription))
+    # From here to the next wait everything is of the moment in which the cursor stands there.
     counts, end, first = cursor.counts(), cursor.end, cursor.first
     rates = subscription.rates.per_second
     mark_delete, epoch = cursor.mark_delete_index, cursor.epoch
     consumers = [consumer_stats(one) for one in subscription.consumers]
     active: Consumer | None = getattr(dispatcher, "active", None)
-    backlog = await stats.backlog_of(subscription, slices)
-    holes = (await stats.ack_holes(not_acked, end, slices))[:SHOWN_RANGES_MAX]
+    type_name, is_blocked, aside = (
+        _type_of(subscription),
+        subscription.is_blocked,
+        cursor.aside_count,
+    )
+    unacked = sum(part.unacked for part in subscription.parts())
+    entries = await stats.count_entries(subscription.topic.log, standing, slices, broker.engine)
+    holes = (await stats.ack_holes(standing.ranges, end, slices))[:SHOWN_RANGES_MAX]
     return SubscriptionStats(
         msgRateOut=rates[0],
         msgThroughputOut=rates[1],
@@ -227,15 +231,15 @@ async def subscription_stats(
         msgOutCounter=totals.messages_out,
         msgRateRedeliver=rates[2],
         messageAckRate=rates[3],
-        msgBacklog=backlog.entries,
-        backlogSize=backlog.size_bytes if asked.size else -1,
-        earliestMsgPublishTimeInBacklog=backlog.oldest_ms if asked.earliest else 0,
-        msgBacklogNoDelayed=backlog.entries,
-        blockedSubscriptionOnUnackedMsgs=subscription.is_blocked,
+        msgBacklog=entries,
+        backlogSize=standing.size_bytes if asked.size else -1,
+        earliestMsgPublishTimeInBacklog=standing.oldest_ms if asked.earliest else 0,
+        msgBacklogNoDelayed=entries,
+        blockedSubscriptionOnUnackedMsgs=is_blocked,
         msgDelayed=counts.delayed,
-        msgInReplay=cursor.aside_count,
-        unackedMessages=sum(part.unacked for part in subscription.parts()),
-        type=_type_of(subscription),
+        msgInReplay=aside,
+        unackedMessages=unacked,
+        type=type_name,
         activeConsumerName=None if active is None else active.name,
         msgRateExpired=rates[4],
         totalMsgExpired=totals.expired,
@@ -366,7 +370,7 @@ async def internal_stats(broker: Broker, topic: Topic) -> InternalStats:
         state="Terminated" if topic.is_terminated else "LedgerOpened",
         ledgers=ledgers,
         cursors={
-            name: await _cursor_stats(one, slices)
+            name: await _cursor_stats(one, slices, broker)
             for name, one in list(topic.subscriptions.items())
         },
         properties=topic.row.doc.get("properties", {}),
@@ -386,16 +390,24 @@ def _is_waiting(subscription: Subscription) -> bool:
     return bool(subscription.consumers) and subscription.cursor.first_ready is None
 
 
-async def _cursor_stats(subscription: Subscription, slices: TimeSlices) -> CursorStats:
+async def _cursor_stats(
+    subscription: Subscription, slices: TimeSlices, broker: Broker
+) -> CursorStats:
     stats.settle(subscription)
     cursor = subscription.cursor
     holes = await stats.ack_holes(cursor.backlog_ranges(), cursor.end, slices)
-    text = await stats.individually_acked(subscription, holes, slices)
-    backlog = await stats.backlog_of(subscription, slices)
-    mark_delete = cursor.mark_delete_index
+    text = await stats.individually_acked(subscription, holes, slices, broker.engine)
+    backlog = await stats.backlog_of(subscription, slices, broker.engine)
+    mark_delete, marked_at, read_at = await broker.engine.look(
+        lambda: (
+            cursor.mark_delete_index,
+            stats.mark_delete_position(subscription),
+            stats.read_position(subscription),
+        )
+    )
     return CursorStats(
-        markDeletePosition=str(stats.mark_delete_position(subscription)),
-        readPosition=str(stats.read_position(subscription)),
+        markDeletePosition=str(marked_at),
+        readPosition=str(read_at),
         waitingReadOp=_is_waiting(subscription),
         messagesConsumedCounter=subscription.counts.messages_acked,
         individuallyDeletedMessages=text,

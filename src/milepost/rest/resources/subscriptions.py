@@ -131,7 +131,8 @@ async def create_subscription(
             if subscription in topic.subscriptions:
                 continue  # of some partitions, after a failure half-way: the rest is made now
             with suppress(AlreadyExists):
-                await broker.create_subscription(topic, subscription, _start(topic, at), properties)
+                start = await broker.engine.look(lambda topic=topic: _start(topic, at))  # type: ignore[misc]
+                await broker.create_subscription(topic, subscription, start, properties)
                 created += 1
         done = len(topics)
         if (broker.directory.partitions(name) or 0) > done:
@@ -194,7 +195,9 @@ async def skip_messages(
 ) -> Response:
     """Skip so many entries of the backlog."""
     one = subscription_of(topic, subscription)
-    plans = [(one, await skipping.plan_entries(one, count, TimeSlices(broker.clock)))]
+    plans = [
+        (one, await skipping.plan_entries(one, count, TimeSlices(broker.clock), broker.engine))
+    ]
     return await _skip(request, broker, "skip", plans, dry_run)
 
 
@@ -226,7 +229,9 @@ async def expire_messages(
     """Skip what is older than so many seconds."""
     time_ms = broker.clock.wall_ms() - expireTimeInSeconds * 1000
     found = [subscription_of(topic, subscription) for topic in topics]
-    plans = [(one, skipping.plan_older(one, time_ms)) for one in found]
+    plans = await broker.engine.look(
+        lambda: [(one, skipping.plan_older(one, time_ms)) for one in found]
+    )
     return await _skip(request, broker, "expire", plans, dry_run, expires=True)
 
 
@@ -241,8 +246,10 @@ async def expire_messages_at(
 ) -> Response:
     """Skip everything up to a position, with what lies there unless it is `excluded`."""
     one = subscription_of(topic, subscription)
-    plans = [(one, skipping.plan_position(one, at.position, excluded=at.is_excluded))]
-    return await _skip(request, broker, "expire", plans, dry_run, expires=True)
+    plan = await broker.engine.look(
+        lambda: skipping.plan_position(one, at.position, excluded=at.is_excluded)
+    )
+    return await _skip(request, broker, "expire", [(one, plan)], dry_run, expires=True)
 
 
 @router.post(
@@ -259,11 +266,10 @@ async def expire_messages_of_all(
 ) -> Response:
     """Skip what is older than so many seconds, for every subscription."""
     time_ms = broker.clock.wall_ms() - expireTimeInSeconds * 1000
-    plans = [
-        (one, skipping.plan_older(one, time_ms))
-        for topic in topics
-        for one in topic.subscriptions.values()
-    ]
+    found = [one for topic in topics for one in topic.subscriptions.values()]
+    plans = await broker.engine.look(
+        lambda: [(one, skipping.plan_older(one, time_ms)) for one in found]
+    )
     return await _skip(request, broker, "expire", plans, dry_run, expires=True)
 
 

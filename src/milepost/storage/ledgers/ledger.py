@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -28,8 +29,7 @@ from milepost.storage.ledgers.entry import Block, Entry, decode_entries
 from milepost.storage.ledgers.heads import HEAD_SIZE, HeadPlace, HeadsPlan
 from milepost.storage.ledgers.loss import Loss, Shortage
 from milepost.storage.ledgers.mileposts import ROW_SIZE, FileBytes, Mileposts
-from milepost.storage.ledgers.not_in_memory import NotInMemory
-from milepost.storage.ledgers.paging import Disk, must_wait
+from milepost.storage.ledgers.paging import Disk, must_bring
 from milepost.storage.ledgers.rebuild import rebuild
 from milepost.storage.ledgers.stored_run import PLAIN, RunLimits, StoredRun
 from milepost.storage.ledgers.stretch import Stretch
@@ -157,13 +157,13 @@ class Ledger:
     def mileposts(self, files: Files) -> Mileposts:
         """The rows, checked on first use and made again from the ledger if they are not intact."""
         if self._mileposts is None:
-            if must_wait(files):
-                raise NotInMemory(lambda disk: self._bring_mileposts(disk, files))
+            must_bring(files, _MissingRows(self, files))
             self._keep_mileposts(*self._load_mileposts(files), files)
         assert self._mileposts is not None
         return self._mileposts
 
-    async def _bring_mileposts(self, disk: Disk, files: Files) -> None:
+    async def bring_mileposts(self, disk: Disk, files: Files) -> None:
+        """Bring the rows, checked, or made again from the ledger."""
         found = await disk.perform(self._load_mileposts)
         if self._mileposts is None:  # else they were brought for another step meanwhile
             self._keep_mileposts(*found, files)
@@ -410,6 +410,17 @@ class Ledger:
         self._newest_index = None
         del self._block_offsets[:count]
         del self._blocks[:count]
+
+
+@dataclass(frozen=True, slots=True)
+class _MissingRows:
+    """Mileposts that a step lacks. Two that are equal are brought once."""
+
+    ledger: Ledger
+    files: Files
+
+    def __call__(self, disk: Disk) -> Awaitable[None]:
+        return self.ledger.bring_mileposts(disk, self.files)
 
 
 class ReadPlan(NamedTuple):

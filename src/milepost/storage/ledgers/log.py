@@ -38,8 +38,7 @@ from milepost.storage.ledgers.entry import Block, Entry, NewEntry
 from milepost.storage.ledgers.heads import HeadsPlan
 from milepost.storage.ledgers.ledger import Ledger, LedgerRow, ReadPlan
 from milepost.storage.ledgers.mileposts import OFFSET_MAX, RELATIVE_INDEX_MAX, RELATIVE_TIME_MAX
-from milepost.storage.ledgers.not_in_memory import NotInMemory
-from milepost.storage.ledgers.paging import Disk, Here, at_once, must_wait
+from milepost.storage.ledgers.paging import Disk, Here, at_once, must_bring
 from milepost.storage.ledgers.stored_run import RunLimits, StoredRun
 from milepost.storage.ledgers.stretch import Stretch
 
@@ -419,11 +418,17 @@ class Log:
         return found
 
     def stretch(self, index: int, count_max: int) -> Stretch | None:
-        """The same as columns, which cost less than objects; None at the end."""
+        """The same as columns, which cost less than objects; None at the end. What was trimmed is passed
+        over."""
+        index = max(index, self.first_index)
         if index >= self.end_index:
             return None
         ledger = self._ledgers[bisect_right(self._first_indexes, index) - 1]
         return ledger.stretch(index, count_max, self._owner.files)
+
+    def ledger_with(self, index: int) -> Ledger:
+        """The ledger that holds an index, or ends there as the last; reads nothing."""
+        return self._ledgers[max(bisect_right(self._first_indexes, index) - 1, 0)]
 
     def _ledger_since(self, time_ms: int) -> int:
         return bisect_left(self._ledgers, time_ms, key=lambda ledger: ledger.last_time_ms)
@@ -494,8 +499,7 @@ class Log:
     def bring(self, search: Callable[[Disk], Coroutine[Any, Any, T]]) -> T:
         """The result of a search that reads its files: at once, or as `NotInMemory` where the caller of
         the step awaits it."""
-        if must_wait(self._owner.files):
-            raise NotInMemory(search)
+        must_bring(self._owner.files, search)
         return at_once(search(self.here))
 
     @property

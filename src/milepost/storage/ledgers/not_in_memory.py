@@ -7,10 +7,12 @@ know neither threads nor files.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from milepost.storage.ledgers.paging import Disk
+
+T = TypeVar("T")
 
 
 class NotInMemory(Exception):
@@ -21,7 +23,26 @@ class NotInMemory(Exception):
         self.brings = brings
         """Each brings a part of it; when all are done the step will find it."""
 
+    def forgetful(self) -> NotInMemory:
+        """The same without the frames of the step. Who keeps many would keep those alive with them."""
+        self.__traceback__ = None
+        return self
+
     @classmethod
     def all_of(cls, missing: Iterable[NotInMemory]) -> NotInMemory:
-        """What several steps need."""
-        return cls(*(bring for one in missing for bring in one.brings))
+        """What several steps need; what two of them need is brought once."""
+        return cls(*dict.fromkeys(bring for one in missing for bring in one.brings))
+
+
+def taken_together(steps: Iterable[Callable[[], T]]) -> list[T]:
+    """What several steps answer; if some of them lack something, all that they lack is raised at once."""
+    answers: list[T] = []
+    missing: list[NotInMemory] = []
+    for step in steps:
+        try:
+            answers.append(step())
+        except NotInMemory as one:
+            missing.append(one)
+    if missing:
+        raise NotInMemory.all_of(missing)
+    return answers

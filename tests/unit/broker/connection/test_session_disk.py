@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 from stage.frames import chunk, frame_of, message, metadata
+from stage.http import Request as HttpRequest
+from stage.http import call
 from stage.stage import TOPIC, Stage
 from stage.talk import (
     ack_command,
@@ -26,12 +28,15 @@ from stage.talk import (
 
 from milepost.broker.broker import Broker
 from milepost.broker.settings.settings import Settings
+from milepost.broker.topic.topic import Topic
 from milepost.clock import SystemClock
 from milepost.positions.names import TopicName
+from milepost.rest.app import create_app
 from milepost.storage.engine import StorageEngine, open_store
 from milepost.storage.header import HEADER_SIZE
 from milepost.storage.ledgers.heads import HEAD_SIZE
 from milepost.storage.ledgers.ledger import ledger_path
+from milepost.storage.ledgers.paging import LoopFiles
 from milepost.testing.files import SlowReads
 from milepost.testing.peer import Loopback
 from milepost.wire import pulsar_pb2 as pb
@@ -39,6 +44,7 @@ from milepost.wire import pulsar_pb2 as pb
 MakeStage = Callable[..., Stage]
 
 CHUNKS = 300
+ADMIN = "/admin/v2/persistent/public/default"
 PADDING = b"x" * 2 * HEAD_SIZE
 
 
@@ -55,7 +61,6 @@ def stage(make_stage: MakeStage) -> Stage:
     stage.publish(producer, message(2), chunk(3, 0, 3), message(4))
     stage = stage.restarted(checkpoint=True)
     stage.topic()
-    stage.engine.loop_files.is_forbidden = True
     stage.engine.holds_reads = True
     return stage
 
@@ -152,7 +157,6 @@ def test_a_broker_that_stops_hears_it_without_waiting(stage: Stage) -> None:
     client = consuming(stage)
     ask(client, ack_command(last_chunk(stage), request_id=0))
     stage.turn()
-    stage.engine.loop_files.is_forbidden = False
     client.session.hear_all()
     assert acked(stage) == CHUNKS
     let_go(stage)
@@ -174,6 +178,29 @@ def test_a_chunk_that_goes_on_waits_and_keeps_its_place(stage: Stage) -> None:
     stage.turn()
     last = log.locate(CHUNKS + 6).position
     assert stage.topic().chunk_indexes(*last) == (CHUNKS + 1, CHUNKS + 4, CHUNKS + 6)
+
+
+def test_a_duplicate_chunk_whose_place_is_on_disk_undoes_nothing_before_it(
+    make_stage: MakeStage,
+) -> None:
+    """Its receipt names its place, which has to be read. The chunk before it, in the same bytes, has been
+    given an index by then, and heard again it would be refused as one that is on its way."""
+    stage = make_stage(tail_size=0, ledger_entries_max=2)
+    producer = stage.producer(stage.topic())
+    stage.publish(producer, chunk(3, 0, 3), chunk(3, 1, 3))
+    stage = stage.restarted(checkpoint=True)
+    client = stage.client()
+    produce(stage, client, name="p")
+    client.say(chunk(3, 1, 3), chunk(8, 0, 3))
+    stage.turn()
+    assert kinds(client)[-2:] == ["Receipt", "Receipt"]
+    stage.topic().log.ledgers[0]._mileposts = None  # of the first ledger nothing is in memory
+    stage.engine.loop_files._blocks.clear()
+    client.say(chunk(8, 1, 3), chunk(3, 1, 3))
+    stage.turn()
+    heard = client.take()
+    assert [type(one).__name__ for one in heard] == ["Receipt", "Receipt"], heard
+    assert (heard[1].ledger_id, heard[1].entry_id) == (1, 1)
 
 
 def test_no_payload_is_read_for_it(stage: Stage) -> None:
@@ -199,7 +226,6 @@ def test_an_ack_of_what_is_damaged_is_refused(stage: Stage) -> None:
     client = consuming(stage)
     ledger = stage.topic().log.ledgers[0]
     stage.files.faults.fail("read", error=5, under=ledger_path(ledger.ledger_id), forever=True)
-    stage.engine.loop_files.is_forbidden = False
     ask(client, ack_command(last_chunk(stage), request_id=0))
     let_go(stage)
     (refused,) = client.take()
@@ -232,7 +258,6 @@ def test_a_producer_is_closed_when_its_chunks_cannot_be_looked_for(stage: Stage)
     ledger_id = stage.topic().log.ledgers[0].ledger_id
     end_index = stage.topic().log.end_index
     stage.files.faults.fail("read", under=ledger_path(ledger_id), forever=True)
-    stage.engine.loop_files.is_forbidden = False
     client = stage.client()
     produce(stage, client, name="p")
     client.say(chunk(3, 1, 3))
@@ -264,6 +289,86 @@ def test_a_slow_disk_keeps_no_ping_waiting(tmp_path: Path) -> None:
     took = sorted(asyncio.run(_pings_s(tmp_path / "data")))
     assert len(took) > 100
     assert took[len(took) * 9 // 10] < 0.05
+
+
+# What an operator asks, of topics of which nothing is in memory.
+NUMBERS = [
+    ("GET", "/metrics"),
+    ("GET", "/milepost/v1/progress"),
+    ("GET", "/admin/v2/broker-stats/topics"),
+    ("GET", "/admin/v2/broker-stats/metrics"),
+    ("GET", f"{ADMIN}/t0/stats?getEarliestTimeInBacklog=true"),
+    ("GET", f"{ADMIN}/t0/internalStats"),
+    ("GET", f"{ADMIN}/t0/backlog"),
+    ("GET", f"{ADMIN}/t0/lastMessageId"),
+    ("GET", f"{ADMIN}/t0/messageid/1"),
+    ("GET", f"{ADMIN}/t0/getMessageIdByIndex?index=3"),
+    ("GET", f"{ADMIN}/t0/examinemessage?initialPosition=earliest&messagePosition=2"),
+    ("GET", f"{ADMIN}/t0/subscription/s/position/2"),
+    ("POST", f"{ADMIN}/t0/subscription/s/analyzeBacklog"),
+    ("POST", f"{ADMIN}/t0/trim"),
+    ("POST", f"{ADMIN}/t0/subscription/s/skip/2"),
+    ("POST", f"{ADMIN}/t0/subscription/s/expireMessages/3600"),
+    ("POST", f"{ADMIN}/t0/all_subscription/expireMessages/3600"),
+]
+
+
+def test_a_slow_disk_keeps_no_ping_waiting_for_numbers(tmp_path: Path) -> None:
+    """Stats, metrics, progress, skips, trims and last ids, each asked when nothing of what lies where is in
+    memory. A loop that read by itself would be late for nearly every ping."""
+    took = sorted(asyncio.run(_pings_beside_numbers_s(tmp_path / "data")))
+    assert len(took) > 100
+    assert took[len(took) * 9 // 10] < 0.05
+
+
+async def _pings_beside_numbers_s(data: Path) -> list[float]:
+    names = [TopicName.parse(f"persistent://public/default/t{number}") for number in range(4)]
+    async with _served(data, 0.0) as broker:
+        for name in names:
+            client = Loopback(broker)
+            topic = await broker.topic(name)
+            await broker.create_subscription(topic, "s", 0)
+            ask(client, producer_command(topic=str(name)))
+            await _until(lambda topic=topic: topic.producers)  # type: ignore[misc]
+            for sequence_id in range(20):
+                client.say(message(sequence_id))
+            await _until(lambda topic=topic: topic.log.end_index == 20)  # type: ignore[misc]
+            topic.subscriptions["s"].skip(1)
+        await broker.engine.flush()
+    async with _served(data, 0.06) as broker:
+        app = create_app(broker)
+        topics = [await broker.topic(name) for name in names]
+        gaps: list[float] = []
+        pings = asyncio.ensure_future(_ping(Loopback(broker), gaps))
+        client = Loopback(broker)
+        ask(client, subscribe_command(topic=str(names[0])))
+        await _until(lambda: topics[0].subscriptions["s"].consumers)
+        files = broker.engine.loop_files
+        for method, target in NUMBERS:
+            _forget(topics, files)
+            before = files.real.reads
+            answer = await call(app, HttpRequest(method, target))
+            assert answer.status in (200, 204), (target, answer)
+            assert files.reads == 0, target
+            if "trim" not in target and "broker-stats/metrics" not in target:
+                assert files.real.reads > before, f"{target}: everything was in memory"
+        _forget(topics, files)
+        before = files.real.reads
+        ask(client, pb.CommandGetLastMessageId(consumer_id=0, request_id=7))
+        heard: list[str] = []
+        await _until(lambda: heard.extend(kinds(client)) or "GetLastMessageIdResponse" in heard)
+        assert (files.reads, files.real.reads > before) == (0, True)
+        pings.cancel()
+        return gaps
+
+
+def _forget(topics: list[Topic], files: LoopFiles) -> None:
+    """Forget what lies where, as if the broker had just started."""
+    files._blocks.clear()
+    for topic in topics:
+        for ledger in topic.log.ledgers:
+            assert ledger.entries == ledger.stored.entries
+            ledger._mileposts = None if ledger.entries else ledger._mileposts
 
 
 @asynccontextmanager

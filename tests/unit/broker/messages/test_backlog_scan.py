@@ -19,15 +19,15 @@ def test_entries_and_messages(stage: Stage, monkeypatch: pytest.MonkeyPatch, ste
     topic = stage.topic()
     consumer = stage.consumer(stage.subscription(topic), SHARED, permits=99)
     cursor, log = consumer.subscription.cursor, topic.log
-    assert stage.run(scan(cursor, log, 0, TimeSlices(stage.clock))) == Scan()
+    assert stage.run(scan(cursor, log, 0, TimeSlices(stage.clock), stage.engine)) == Scan()
     frames = (message(0), batch(1, 3), message(4), batch(5, 4), message(9, marker_type=10))
     for frame in frames:
         stage.publish(stage.producer(topic) if not topic.producers else topic.producers["p"], frame)
     # The middle of a batch is acked: one entry, in two ranges.
     stage.ack(consumer, WireId(1, 0), WireId(1, 1, ack_set=(0b101,)))
-    found = stage.run(scan(cursor, log, 0, TimeSlices(stage.clock)))
+    found = stage.run(scan(cursor, log, 0, TimeSlices(stage.clock), stage.engine))
     assert (found.entries, found.messages) == (3 + found.markers, 7)
     assert found.messages + found.markers == cursor.backlog
     assert str(found.first) == "1:1"
-    assert stage.run(scan(cursor, log, 5, TimeSlices(stage.clock))).messages == 4
-    assert stage.run(scan(cursor, log, 99, TimeSlices(stage.clock))) == Scan()
+    assert stage.run(scan(cursor, log, 5, TimeSlices(stage.clock), stage.engine)).messages == 4
+    assert stage.run(scan(cursor, log, 99, TimeSlices(stage.clock), stage.engine)) == Scan()

@@ -45,28 +45,31 @@ def test_against_counting_by_hand(
         left = [index for index in range(len(owners)) if rng.random() < part]
         ranges = IndexRanges([(index, index + 1) for index in left])
         entries = sorted({owners[index] for index in left})
-        assert stage.run(entries_in(log, ranges, slices)) == len(entries)
+        assert stage.run(entries_in(log, ranges, slices, stage.engine)) == len(entries)
         for number in {1, len(entries) // 2, len(entries)} - {0}:
-            found = stage.run(nth_in_backlog(log, ranges, number, slices))
+            found = stage.run(nth_in_backlog(log, ranges, number, slices, stage.engine))
             assert owners[found.span.first_index] == entries[number - 1]
         with pytest.raises(IndexNotFound, match=f"{len(entries)} entries in the backlog"):
-            stage.run(nth_in_backlog(log, ranges, len(entries) + 1, slices))
+            stage.run(nth_in_backlog(log, ranges, len(entries) + 1, slices, stage.engine))
 
 
 def test_an_entry_of_two_holes_is_one_entry_of_the_backlog(stage: Stage) -> None:
     log, _ = filled(stage, [1, 3, 1, 2, 1, 4])
     slices = TimeSlices(stage.clock)
     holes = IndexRanges([(0, 1), (1, 2), (3, 4), (8, 9), (10, 12)])
-    assert stage.run(entries_in(log, holes, slices)) == 3
-    found = [stage.run(nth_in_backlog(log, holes, n, slices)).position.entry_id for n in (1, 2, 3)]
+    assert stage.run(entries_in(log, holes, slices, stage.engine)) == 3
+    found = [
+        stage.run(nth_in_backlog(log, holes, n, slices, stage.engine)).position.entry_id
+        for n in (1, 2, 3)
+    ]
     assert found == [0, 1, 5]
 
 
 def test_nothing_is_nothing(stage: Stage) -> None:
     log, slices = stage.topic().log, TimeSlices(stage.clock)
-    assert stage.run(entries_in(log, IndexRanges(), slices)) == 0
+    assert stage.run(entries_in(log, IndexRanges(), slices, stage.engine)) == 0
     with pytest.raises(IndexNotFound, match="0 entries"):
-        stage.run(nth_in_backlog(log, IndexRanges([(0, 5)]), 1, slices))
+        stage.run(nth_in_backlog(log, IndexRanges([(0, 5)]), 1, slices, stage.engine))
 
 
 def test_what_is_trimmed_in_a_rest_is_passed_over(
@@ -87,5 +90,5 @@ def test_what_is_trimmed_in_a_rest_is_passed_over(
 
     monkeypatch.setattr(TimeSlices, "is_over", property(lambda slices: True))
     monkeypatch.setattr(TimeSlices, "rest", rest)
-    stage.run(walk(log, IndexRanges([(0, 40)]), take, TimeSlices(stage.clock)))
+    stage.run(walk(log, IndexRanges([(0, 40)]), take, TimeSlices(stage.clock), stage.engine))
     assert seen == [0, 2, 20, 22, 24]

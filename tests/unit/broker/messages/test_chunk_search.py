@@ -143,5 +143,6 @@ def test_metadata_longer_than_a_head_is_read_whole(make_stage: MakeStage) -> Non
     stage = stage.restarted(checkpoint=True)
     topic = stage.topic()
     stage.publish(stage.producer(topic), chunk(7, 1, 2))
-    assert topic.chunk_indexes(*topic.log.locate(1).position) == (0, 1)
-    assert topic.log.locate(1).flags & LAST_CHUNK
+    located = stage.here(lambda: topic.log.locate(1))
+    assert stage.here(lambda: topic.chunk_indexes(*located.position)) == (0, 1)
+    assert located.flags & LAST_CHUNK

@@ -67,7 +67,7 @@ def test_what_was_never_there_is_named(stage: Stage, index: int) -> None:
 def test_entries_are_examined_from_either_end(stage: Stage) -> None:
     def examined(from_earliest: bool, count: int) -> Position:
         slices = TimeSlices(stage.clock)
-        found = lookup_by_index.examined(stage.topic(), from_earliest, count, slices)
+        found = lookup_by_index.examined(stage.topic(), from_earliest, count, slices, stage.engine)
         return stage.run(found).position
 
     assert [examined(True, n) for n in (0, 1, 2, 3, 99)] == [POSITIONS[n] for n in (0, 0, 1, 2, 5)]

@@ -6,7 +6,7 @@ from stage.frames import batch, message
 from stage.stage import Stage
 
 from milepost.broker.dispatch.dispatchers import SHARED
-from milepost.broker.monitoring.progress import id_of, progress_of, sample
+from milepost.broker.monitoring.progress import id_text, progress_of, sample
 from milepost.broker.monitoring.verdicts import Verdict
 from milepost.broker.subscription.subscription import Subscription
 from milepost.wire.events import WireId
@@ -93,7 +93,7 @@ def test_it_is_sampled_no_more_often_than_that(stage: Stage) -> None:
 
 def test_an_index_has_one_id(stage: Stage) -> None:
     topic = filled(stage).topic
-    assert [str(id_of(topic, index)) for index in (0, 1, 5, 6)] == [
+    assert [id_text(topic, index) for index in (0, 1, 5, 6)] == [
         "1:0:-1",
         "1:1:-1:0",
         "1:1:-1:4",

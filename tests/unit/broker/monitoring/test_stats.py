@@ -29,7 +29,7 @@ def test_entries_of_a_backlog_with_holes(make_stage: type[Stage]) -> None:
     acked = [index for index in range(len(owner)) if rng.random() < 0.5]
     subscription.cursor.ack([(index, index + 1) for index in acked])
     left = set(range(len(owner))) - set(acked)
-    backlog = stage.run(stats.backlog_of(subscription, TimeSlices(stage.clock)))
+    backlog = stage.run(stats.backlog_of(subscription, TimeSlices(stage.clock), stage.engine))
     assert backlog.messages == len(left)
     assert backlog.entries == len({owner[index] for index in left})
     assert backlog.first_index == min(left)
@@ -40,7 +40,13 @@ def test_entries_of_a_backlog_with_holes(make_stage: type[Stage]) -> None:
 def test_nothing_is_nothing(stage: Stage) -> None:
     topic = stage.topic()
     subscription = stage.subscription(topic)
-    assert stage.run(stats.backlog_of(subscription, TimeSlices(stage.clock))) == (0, 0, 0, 0, 0)
+    assert stage.run(stats.backlog_of(subscription, TimeSlices(stage.clock), stage.engine)) == (
+        0,
+        0,
+        0,
+        0,
+        0,
+    )
     assert stats.slowest(topic) is None
     assert str(stats.mark_delete_position(subscription)) == "-1:-1"
     assert str(stats.read_position(subscription)) == "-1:-1"
@@ -65,5 +71,5 @@ def test_whole_entries_acked_behind_the_first_that_is_not(stage: Stage) -> None:
     slices = TimeSlices(stage.clock)
     holes = stage.run(stats.ack_holes(subscription.cursor.backlog_ranges(), 9, slices))
     assert holes == subscription.cursor.ack_holes(9) == [(0, 1), (3, 4), (5, 6)]
-    text = stage.run(stats.individually_acked(subscription, holes, slices))
+    text = stage.run(stats.individually_acked(subscription, holes, slices, stage.engine))
     assert text == "[(1:0..1:2],(1:3..1:4]]"

@@ -365,7 +365,6 @@ def test_what_lies_on_disk_only_is_looked_up_beside_the_loop(
     }
     set_policy(stage, policy, values[policy])
     files = stage.engine.loop_files
-    files.is_forbidden = True
     house = stage.broker.housekeeping
     for work in (house.expire, house.check_quotas, house.compact):
         stage.loop.do(work)

@@ -40,7 +40,12 @@ def subscription(stage: Stage) -> Subscription:
 )
 def test_entries(stage: Stage, subscription: Subscription, entries: int, plan: Skip) -> None:
     before = subscription.cursor.state()
-    assert stage.run(skipping.plan_entries(subscription, entries, TimeSlices(stage.clock))) == plan
+    assert (
+        stage.run(
+            skipping.plan_entries(subscription, entries, TimeSlices(stage.clock), stage.engine)
+        )
+        == plan
+    )
     assert subscription.cursor.state() == before
     backlog = subscription.cursor.backlog
     stage.run(skipping.carry_out(stage.broker, subscription, plan))

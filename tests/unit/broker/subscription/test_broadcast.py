@@ -343,7 +343,7 @@ def test_what_an_operator_skips_is_skipped_for_every_member(stage: Stage) -> Non
     one.say(ack_command(wire_id(1, 3)))
     stage.turn()
     found = group(stage)
-    plan = stage.run(skipping.plan_entries(found, 3, TimeSlices(stage.clock)))
+    plan = stage.run(skipping.plan_entries(found, 3, TimeSlices(stage.clock), stage.engine))
     stage.run(skipping.carry_out(stage.broker, found, plan))
     assert positions(stage) == {"a": 4, "b": 3}
     assert found.cursor.mark_delete_index == 2

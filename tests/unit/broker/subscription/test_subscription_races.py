@@ -196,7 +196,8 @@ class Race:
         self.published += 1
         for receipt in self.producer.peer.take():
             position = (receipt.ledger_id, receipt.entry_id)
-            first, end, _ = self.topic.lookup(*position)
+            with self.stage.engine.here():
+                first, end, _ = self.topic.lookup(*position)
             self.twin.entries[position] = (first, end - first)
             self.twin.end = end
             if kind == "marker":

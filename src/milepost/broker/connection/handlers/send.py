@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from milepost.broker.connection.handlers.registry import hears
 from milepost.storage.ledgers.not_in_memory import NotInMemory
+from milepost.storage.ledgers.paging import UNREADABLE
 from milepost.wire.commands import Kind
 from milepost.wire.events import Sends
 
@@ -55,7 +56,7 @@ def send(session: Session, event: Sends) -> None:
     except NotInMemory:
         session.pending_publishes -= len(event.sends)
         raise
-    except OSError as error:  # the chunks that these continue cannot be read from the disk
+    except UNREADABLE as error:  # the chunks that these continue
         session.pending_publishes -= len(event.sends)
         session.fail(f"SEND for {producer}: {error}")
         return
