@@ -284,7 +284,9 @@ async def delete_partitioned(broker: Broker, name: TopicName, *, force: bool) ->
         for number in range(partitions):
             partition = name.partition_name(number)
             found = broker.topics.get(str(partition))
-            if found is not None or broker.directory.row(partition) is not None:
+            # One that a client is opening has no row yet, and would outlive the rest.
+            is_opening = str(partition) in broker.opening
+            if found is not None or is_opening or broker.directory.row(partition) is not None:
                 topics.append(found or await broker.topic(partition, create=False))
         if not force:
             for topic in topics:

@@ -94,3 +94,17 @@ def test_a_topic_that_is_being_given_partitions_is_not_deleted_without_them(whol
     assert growing.exception() is None
     whole.run(topic_lifecycle.delete_partitioned(whole.broker, WHOLE, force=True))
     assert not [row for row in whole.broker.directory._rows if "whole" in row]
+
+
+def test_a_partition_that_a_client_is_opening_is_deleted_with_the_rest(whole: Stage) -> None:
+    """It outlived them, and the next topic of that name had it."""
+    whole.engine.holds_catalog = True
+    opening = whole.loop.begin(whole.broker.topic(WHOLE.partition_name(0)))
+    whole.turn()
+    deleting = whole.loop.begin(topic_lifecycle.delete_partitioned(whole.broker, WHOLE, force=True))
+    whole.turn()
+    whole.engine.holds_catalog = False
+    whole.turn()
+    assert opening.exception() is None
+    assert deleting.exception() is None
+    assert not [row for row in whole.broker.directory._rows if "whole" in row]
