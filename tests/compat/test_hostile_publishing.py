@@ -91,10 +91,6 @@ BAD_SENDS: dict[str, tuple[bytes, int]] = {
     "a chunk larger than its message": (chunk(total_chunk_msg_size=6), pb.NotAllowedError),
     "more chunks than bytes": (chunk(num_chunks_from_msg=15), pb.NotAllowedError),
     "a chunk of a batch": (chunk(num_messages_in_batch=1), pb.NotAllowedError),
-    "in a transaction that its metadata does not name": (
-        send(entry_of(GOOD, b"p"), txnid_least_bits=1, txnid_most_bits=1),
-        pb.NotAllowedError,
-    ),
     "with metadata of a transaction that the command does not name": (
         send(entry_of(GOOD + b"\xb0\x01\x01\xb8\x01\x01", b"p")),
         pb.NotAllowedError,

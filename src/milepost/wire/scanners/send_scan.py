@@ -26,6 +26,7 @@ from milepost.positions import TxnId, signed64
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import PLAIN, Send, Sends, ServerEvent
 from milepost.wire.frames import CHECKSUM_MAGIC
+from milepost.wire.scanners.encode import encode_entry_head
 from milepost.wire.scanners.shape import (
     CHECKSUM_ERROR,
     Shape,
@@ -34,7 +35,7 @@ from milepost.wire.scanners.shape import (
     refused,
     shape_for_payload,
 )
-from milepost.wire.scanners.varint import read_rest
+from milepost.wire.scanners.varint import encode_varint, read_rest
 
 # Sizes, then the command's first seven bytes: type (08 06), field and size of CommandSend (32 xx),
 # producer id (08 xx), tag of the sequence id (10).
@@ -65,6 +66,10 @@ _TIME_SIZE: Final = 6
 
 # Everything above, with an empty name and no payload.
 _FRAME_SIZE_MIN: Final = 16 + _ENTRY_HEAD_SIZE + 4 + 1 + _TIME_SIZE
+
+# Tags of the transaction in the metadata.
+_NAMED_LEAST_BITS: Final = b"\xb0\x01"
+_NAMED_MOST_BITS: Final = b"\xb8\x01"
 
 _INT64_MAX: Final = (1 << 63) - 1
 
@@ -212,13 +217,14 @@ def read_send(command: pb.CommandSend, data: bytes, entry_at: int, end: int) -> 
     sequence_id = signed64(command.sequence_id)
     highest_sequence_id = signed64(command.highest_sequence_id)
     shape = _judge_command(command, sequence_id, highest_sequence_id)
+    entry = data[entry_at:end]
     if shape is None:
         shape = _read_entry(data, entry_at, end)
         claimed = _transaction_of(command)
         if shape.traits.fault is None and shape.traits.transaction != claimed:
-            told = shape.traits.transaction
-            shape = refused(f"transaction {claimed} in the command, {told} in the metadata")
-    entry = data[entry_at:end] if shape.traits.fault is None else b""
+            shape, entry = _reconciled(shape, entry, claimed)
+    if shape.traits.fault is not None:
+        entry = b""
     return Send(
         sequence_id, highest_sequence_id, shape.count, shape.publish_time, entry, shape.traits
     )
@@ -259,6 +265,33 @@ def _judge_command(
     if command.HasField("message_id"):
         return refused("only a shadow topic takes a message id with SEND")
     return None
+
+
+def _reconciled(shape: Shape, entry: bytes, claimed: TxnId | None) -> tuple[Shape, bytes]:
+    """What becomes of an entry whose metadata names another transaction than its command, or none.
+
+    Go names it in the command alone. Every reader of the log goes by the metadata, so it is written there:
+    the one change that is ever made to an entry.
+    """
+    told = shape.traits.transaction
+    if claimed is None or told is not None:
+        return refused(f"transaction {claimed} in the command, {told} in the metadata"), b""
+    if shape.traits.is_marker:
+        return refused(f"a marker of transaction {claimed}, which the broker alone writes"), b""
+    at = _CHECKSUM_SIZE if int.from_bytes(entry[:2], "big") == CHECKSUM_MAGIC else 0
+    metadata_end = at + 4 + int.from_bytes(entry[at : at + 4], "big")
+    metadata = b"".join(
+        (
+            entry[at + 4 : metadata_end],
+            _NAMED_LEAST_BITS,
+            encode_varint(claimed.least),
+            _NAMED_MOST_BITS,
+            encode_varint(claimed.most),
+        )
+    )
+    payload = entry[metadata_end:]
+    named = shape._replace(traits=shape.traits._replace(transaction=claimed))
+    return named, encode_entry_head(metadata, payload) + payload
 
 
 def _transaction_of(command: pb.CommandSend) -> TxnId | None:

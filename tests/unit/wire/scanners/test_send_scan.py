@@ -11,6 +11,8 @@ from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.commands import encode_command
 from milepost.wire.events import BATCH, PLAIN, Send, Sends, ServerEvent, Traits
 from milepost.wire.frames import HEADER_SIZE, command_frame, entry_frame
+from milepost.wire.markers import transaction_of
+from milepost.wire.metadata import split_entry
 from milepost.wire.scanners.encode import send_frame
 from milepost.wire.scanners.send_scan import add_send, read_send, scan_sends
 
@@ -317,8 +319,6 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("changed", "message"),
         [
-            ({"txnid_least_bits": 1}, "transaction (0,1) in the command, None in the metadata"),
-            ({"txnid_most_bits": 0}, "transaction (0,0) in the command, None in the metadata"),
             (
                 {"message_id": pb.MessageIdData(ledgerId=1, entryId=2)},
                 "only a shadow topic takes a message id with SEND",
@@ -355,6 +355,29 @@ def test_a_send_in_a_transaction_is_scanned(txn_id: TxnId, fields: dict[str, Any
     events: list[ServerEvent] = []
     assert scan_sends(data, 0, 10_000, events) == len(data), "left to the library"
     assert both(data).traits == Traits(is_batch=bool(fields), transaction=txn_id)
+
+
+@pytest.mark.parametrize("txn_id", [TxnId(0, 0), TxnId(3, 2**40), TxnId(-1, -1)])
+@pytest.mark.parametrize("fields", [{}, {"num_messages_in_batch": 1, "payload": bytes(6)}])
+def test_a_transaction_named_by_the_command_alone_is_written_to_the_metadata(
+    txn_id: TxnId, fields: dict[str, Any]
+) -> None:
+    """As Go sends it: readers of the log would not know of it."""
+    send = left_alone(in_transaction(txn_id, **fields))
+    assert send.traits == Traits(is_batch=bool(fields), transaction=txn_id)
+    before = split_entry(entry_of(frame(**fields)))
+    after = split_entry(send.entry)
+    assert after.is_intact
+    assert after.checksum is not None
+    assert after.payload == before.payload
+    assert transaction_of(after.metadata) == txn_id
+    after.metadata.ClearField("txnid_most_bits")
+    after.metadata.ClearField("txnid_least_bits")
+    assert after.metadata == before.metadata
+    assert fault(in_transaction(txn_id, marker_type=21)) == (
+        22,
+        f"a marker of transaction {txn_id}, which the broker alone writes",
+    )
 
 
 def in_transaction(claim: TxnId | None, **metadata: Any) -> bytes:
