@@ -396,7 +396,8 @@ def _analysis(scene: Scene) -> Any:
 def _progress(scene: Scene) -> Any:
     scene.stage.clock.advance(1)
     subscription = scene.stage.topic().subscriptions["s"]
-    line = progress_of(subscription, scene.stage.clock.wall_ms())
+    now_ms = scene.stage.clock.wall_ms()
+    line = scene.stage.here(lambda: progress_of(subscription, now_ms))
     return line.backlog, line.ready, line.inflight, line.behind_ms > 0
 
 
@@ -431,7 +432,7 @@ def _expired(scene: Scene) -> Any:
 def _reset_to_last(scene: Scene) -> Any:
     subscription = scene.stage.topic().subscriptions["s"]
     subscription.skip(subscription.cursor.end)
-    (move,) = decide([subscription], Reset(Target(last=1)))
+    (move,) = scene.stage.here(lambda: decide([subscription], Reset(Target(last=1))))
     return move.redelivered
 
 

@@ -19,7 +19,7 @@ from milepost.errors import Busy, ServiceNotReady
 from milepost.positions.ranges import IndexRanges
 from milepost.storage.catalog.catalog import Snapshot
 from milepost.storage.interface import Catalog, Log
-from milepost.storage.ledgers.entry import Entry
+from milepost.storage.ledgers.entry import LAST_CHUNK, Entry
 from milepost.storage.ledgers.ledger import ReadPlan
 
 if TYPE_CHECKING:
@@ -69,12 +69,16 @@ async def _compact(broker: Broker, topic: Topic) -> int:
     """One run; returns how many messages it looked at."""
     compactor, horizon = Compactor(topic.compacted), topic.visible_end
 
-    def chunk_ranges(entry: Entry) -> list[Range]:
-        return topic.chunk_ranges(entry.ledger_id, entry.entry_id)
-
     slices = TimeSlices(broker.clock, WORK_S)
     async for entries in _entries(broker, topic, horizon):
-        for _ in compactor.take_entries(entries, chunk_ranges):
+        chunks = {
+            entry.last_index: await _chunk_ranges(broker, topic, entry)
+            for entry in entries
+            if entry.flags & LAST_CHUNK
+        }
+        for _ in compactor.take_entries(
+            entries, lambda entry, found=chunks: found[entry.last_index]
+        ):  # type: ignore[misc]
             if slices.is_over:
                 await slices.rest()
     kept = IndexRanges()
@@ -84,6 +88,11 @@ async def _compact(broker: Broker, topic: Topic) -> int:
             await slices.rest()
     await _keep(broker, topic, Compacted(horizon, kept))
     return compactor.messages
+
+
+async def _chunk_ranges(broker: Broker, topic: Topic, last: Entry) -> list[Range]:
+    """The chunks before the last one of a message, as far as they are retained."""
+    return await broker.engine.look(lambda: topic.chunk_ranges(last.ledger_id, last.entry_id))
 
 
 async def _entries(broker: Broker, topic: Topic, horizon: int) -> AsyncIterator[list[Entry]]:

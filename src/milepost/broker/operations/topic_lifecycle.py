@@ -231,7 +231,7 @@ async def terminate(broker: Broker, topic: Topic) -> Position:
     for subscription in topic.subscriptions.values():
         for part in subscription.parts():
             notices.tell_end(part)
-    if (last := topic.last_dispatchable()) is not None:
+    if (last := await broker.engine.look(topic.last_dispatchable)) is not None:
         return last[0]
     ledgers = topic.log.ledgers
     return Position(ledgers[-1].ledger_id if ledgers else -1, -1)
