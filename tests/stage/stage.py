@@ -55,9 +55,11 @@ class Stage:
         clock: ManualClock | None = None,
         tail_size: int = 1 << 20,
         ledger_entries_max: int = 1000,
+        traced: bool = False,
         **settings: Any,
     ) -> None:
-        """`tail_size` 0: what a checkpoint has stored is read from the disk."""
+        """`tail_size` 0: what a checkpoint has stored is read from the disk. `traced`: the catalog is
+        marked in the trace of the files at each commit, so that crash images of it can be opened."""
         self._made_with = dict(
             tail_size=tail_size, ledger_entries_max=ledger_entries_max, **settings
         )
@@ -66,7 +68,7 @@ class Stage:
         self.clock = clock or ManualClock()
         self.store = Store(
             self.files,
-            SqliteCatalog(None, image=catalog_image),
+            SqliteCatalog(None, image=catalog_image, on_commit=self._mark if traced else None),
             self.clock,
             roll_policy=RollPolicy(entries_max=ledger_entries_max),
             tail_size_max=tail_size,
@@ -81,6 +83,9 @@ class Stage:
 
         self.broker = self.loop.do(make)
         self.run(self.broker.start())
+
+    def _mark(self, catalog: SqliteCatalog) -> None:
+        self.files.trace.mark("catalog", catalog.image())
 
     def __enter__(self) -> Stage:
         return self

@@ -337,7 +337,8 @@ async def truncate(broker: Broker, topic: Topic) -> None:
     await _roll(topic)
     end_index = log.ledgers[-1].first_index
     for subscription in topic.subscriptions.values():
-        subscription.trim(end_index)
+        # Messages of open transactions go with the log: until then a crash may bring them back.
+        subscription.trim(min(end_index, subscription.cursor.end))
         subscription.flush_acks()
     await broker.engine.flush()
     await broker.engine.trim(log, end_index)
@@ -353,14 +354,14 @@ async def trim(broker: Broker, topic: Topic) -> int:
 async def trim_to(broker: Broker, topic: Topic, before_index: int) -> int:
     """Drop ledgers that lie wholly before an index; returns how many."""
     dropped = await broker.engine.trim(topic.log, before_index)
-    for subscription in topic.subscriptions.values():
-        subscription.trim(topic.log.first_index)
     _forget_trimmed(topic)
     return dropped
 
 
 def _forget_trimmed(topic: Topic) -> None:
-    """What transactions have done to messages that are gone need not be remembered."""
+    """Neither subscriptions nor transactions know of messages that are gone."""
+    for subscription in topic.subscriptions.values():
+        subscription.trim(topic.log.first_index)
     if topic.transactions is not None:
         topic.transactions.trim(topic.log.first_index)
         topic.show()

@@ -214,6 +214,93 @@ class TestTopicsThatComeAndGo:
         assert stage.topic(OTHER).is_hidden(0)
 
 
+class TestEndsOnTheirWay:
+    def _on_its_way(self, stage: Stage) -> tuple[Loopback, TxnId, int]:
+        client = started(stage, sub_type=SHARED)
+        client.say(message(0))
+        stage.turn()
+        txn = new(stage, client)
+        add_topics(stage, client, txn)
+        add_subscription(stage, client, txn)
+        client.say(message(1, **within(txn)))
+        stage.turn()
+        client.take()
+        stage.engine.holds_journal = True
+        request_id = ask(client, pb.CommandEndTxn(txn_action=COMMIT, **within(txn)))
+        stage.turn()
+        return client, txn, request_id
+
+    def test_nothing_is_true_before_it_is_durable(self, stage: Stage) -> None:
+        client, txn, request_id = self._on_its_way(stage)
+        assert stage.topic().visible_end == 1
+        assert stage.broker.transactions.coordinator.outcome_of(txn) is None
+        assert answer(client, request_id) is None
+        stage.engine.holds_journal = False
+        stage.turn()
+        assert not error_of(answer(client, request_id, stage))
+        assert bodies(client) == ["1"]
+
+    def test_what_comes_behind_it_is_refused(self, stage: Stage) -> None:
+        client, txn, _ = self._on_its_way(stage)
+        client.say(message(2, **within(txn)))
+        refused = ask(client, ack_command(wire_id(1, 0), **within(txn)))
+        stage.turn()
+        assert error_of(answer(client, refused)) == "InvalidTxnStatus"
+        stage.engine.holds_journal = False
+        stage.turn()
+        kinds = [type(one).__name__ for one in client.take()]
+        assert kinds.count("CommandSendError") == 1
+        assert stage.topic().visible_end == stage.topic().log.end_index == 3
+        assert counts(stage).acked == 1  # the marker alone
+
+    def test_the_other_end_meanwhile_is_refused_and_the_same_is_answered(
+        self, stage: Stage
+    ) -> None:
+        client, txn, first = self._on_its_way(stage)
+        other = stage.client()
+        abort = ask(other, pb.CommandEndTxn(txn_action=ABORT, **within(txn)))
+        again = ask(other, pb.CommandEndTxn(txn_action=COMMIT, **within(txn)))
+        stage.turn()
+        assert error_of(answer(other, abort)) == "InvalidTxnStatus"
+        stage.engine.holds_journal = False
+        stage.turn()
+        assert not error_of(answer(client, first, stage))
+        assert not error_of(answer(other, again, stage))
+        assert stage.topic().log.end_index == 3  # one marker
+
+    def test_a_retried_end_adds_nothing(self, stage: Stage) -> None:
+        client, txn, _ = self._on_its_way(stage)
+        stage.engine.holds_journal = False
+        stage.turn()
+        end_index = stage.topic().log.end_index
+        assert not error_of(end(stage, client, txn))
+        assert stage.topic().log.end_index == end_index
+        assert stage.broker.counters.transactions_committed == 1
+
+    def test_unloaded_and_deleted_meanwhile(self, stage: Stage) -> None:
+        client, txn, request_id = self._on_its_way(stage)
+        closing = stage.loop.begin(topic_lifecycle.close_topic(stage.broker, stage.topic()))
+        stage.turn()
+        stage.engine.holds_journal = False
+        stage.turn()
+        assert closing.done()
+        assert not error_of(answer(client, request_id, stage))
+        assert stage.topic().visible_end == 3
+        stage = stage.restarted()
+        assert stage.topic().visible_end == 3
+        stage.run(topic_lifecycle.delete_topic(stage.broker, stage.topic(), force=True))
+        assert not error_of(end(stage, stage.client(), txn))
+
+    def test_the_connection_goes_and_the_end_stays(self, stage: Stage) -> None:
+        client, txn, _ = self._on_its_way(stage)
+        client.hang_up()
+        stage.engine.holds_journal = False
+        stage.turn()
+        other = stage.client()
+        assert error_of(end(stage, other, txn, ABORT)) == "InvalidTxnStatus"
+        assert not error_of(end(stage, other, txn, COMMIT))
+
+
 class TestWhatIsRemembered:
     def test_an_opening_looks_at_the_entries_since_the_last_checkpoint(self, stage: Stage) -> None:
         client = started(stage)
