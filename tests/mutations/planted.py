@@ -24,6 +24,11 @@ _ACKS = (
     "tests/unit/broker/subscription/test_ack_journal.py "
     "tests/unit/broker/subscription/test_subscription.py"
 )
+_TRANSACTIONS = (
+    "tests/unit/broker/operations/test_transactions.py "
+    "tests/unit/broker/operations/test_transactions_under_attack.py "
+    "tests/unit/broker/transactions"
+)
 _ADDRESSES = "tests/unit/broker/messages/test_ids_to_indexes.py"
 
 BUGS = (
@@ -185,4 +190,73 @@ BUGS = (
         _CURSOR,
     ),
     Bug(_C + "snapshot.py", "set_count < 3 or at != len(body)", "set_count < 3", _CURSOR),
+    # Transactions.
+    Bug(  # a marker before its data: messages behind an end that is on its way
+        _B + "transactions/coordinator.py",
+        "        if txn.is_ending:\n",
+        "        if False:\n",
+        _TRANSACTIONS,
+    ),
+    Bug(  # … and ends before the entries that they end, when a topic is opened
+        _B + "operations/transactions.py",
+        "        for fact in unread:\n            transactions.replay(fact)\n",
+        "        pass\n",
+        _TRANSACTIONS,
+    ),
+    Bug(  # pending acks not restored
+        _B + "operations/transactions.py",
+        "                if acks.epoch == part.cursor.epoch:\n",
+        "                if acks.epoch != part.cursor.epoch:\n",
+        _TRANSACTIONS,
+    ),
+    Bug(  # a commit applied twice
+        _B + "transactions/coordinator.py",
+        "        self._ended[least] = outcome\n",
+        "        pass\n",
+        _TRANSACTIONS,
+    ),
+    Bug(  # a lookup that counts markers
+        _B + "messages/lookup_by_index.py",
+        "is_system = located.flags & MARKER or topic.is_hidden(index)",
+        "is_system = False",
+        _TRANSACTIONS,
+    ),
+    Bug(  # an end that is true before it is durable
+        _B + "operations/transactions.py",
+        "        parts = [part for txn in end.txns for part in _parts(txn, topics)]\n",
+        "        parts = [part for txn in end.txns for part in _parts(txn, topics)]\n"
+        "        self._make_true(end, parts)\n",
+        _TRANSACTIONS,
+    ),
+    Bug(  # a snapshot that counts an end in flight
+        _S + "store.py",
+        "        if self._is_planning:\n",
+        "        if False:\n",
+        _TRANSACTIONS,
+    ),
+    Bug(  # a snapshot in place of an end, behind a refusal
+        _S + "store.py",
+        "            self.submit(STATE, state_id, (self._open_states[state_id](),), _unheard)\n"
+        "        return",
+        "            fact = self._open_states[state_id]()\n        return",
+        _TRANSACTIONS,
+    ),
+    Bug(  # what is hidden is forgotten by a restart
+        _B + "transactions/topic_transactions.py",
+        "        topic.hidden = IndexRanges.from_bytes(sized())\n",
+        "        sized()\n",
+        _TRANSACTIONS,
+    ),
+    Bug(  # a time-out begins again with a restart
+        _B + "transactions/coordinator.py",
+        "left_ms = min(max(opened_ms + timeout_ms - now_ms, 0), timeout_ms)",
+        "left_ms = timeout_ms",
+        _TRANSACTIONS,
+    ),
+    Bug(  # what the disk refused to add stays added
+        _B + "operations/transactions.py",
+        "                undo()\n",
+        "                pass\n",
+        _TRANSACTIONS,
+    ),
 )

@@ -35,6 +35,7 @@ from unit.broker.operations.test_transactions import (
     within,
 )
 
+from milepost.broker.messages.lookup_by_index import message_at
 from milepost.broker.operations import topic_lifecycle
 from milepost.broker.transactions.topic_transactions import TopicTransactions
 from milepost.positions import TxnId
@@ -269,11 +270,11 @@ class TestEndsOnTheirWay:
         assert stage.topic().log.end_index == 3  # one marker
 
     def test_a_retried_end_adds_nothing(self, stage: Stage) -> None:
-        client, txn, _ = self._on_its_way(stage)
+        _, txn, _ = self._on_its_way(stage)
         stage.engine.holds_journal = False
         stage.turn()
         end_index = stage.topic().log.end_index
-        assert not error_of(end(stage, client, txn))
+        assert not error_of(end(stage, stage.client(), txn))
         assert stage.topic().log.end_index == end_index
         assert stage.broker.counters.transactions_committed == 1
 
@@ -302,6 +303,24 @@ class TestEndsOnTheirWay:
 
 
 class TestWhatIsRemembered:
+    def test_a_lookup_by_index_counts_no_marker_and_nothing_aborted(self, stage: Stage) -> None:
+        client = started(stage)
+        for number, action in enumerate((COMMIT, ABORT)):
+            txn = new(stage, client)
+            add_topics(stage, client, txn)
+            client.say(message(number, **within(txn)))
+            stage.turn()
+            end(stage, client, txn, action)
+        client.say(message(2))
+        stage.turn()
+        stage = stage.restarted(checkpoint=True)
+        topic = stage.topic()
+        found = []
+        for index in range(topic.visible_end):
+            position = stage.run(message_at(topic, index, stage.engine)).position
+            found.append(topic.log.at(position).span.first_index)
+        assert found == [0, 4, 4, 4, 4]
+
     def test_an_opening_looks_at_the_entries_since_the_last_checkpoint(self, stage: Stage) -> None:
         client = started(stage)
         txn = new(stage, client)
