@@ -15,6 +15,7 @@ from typing import Any
 from compat.broker_process import BrokerProcess
 from compat.history import Acked, History, Place, Seen
 from compat.load import LOOK_S, RECEIVER_QUEUE, Worker, key_of
+from stage.acksets import is_pending
 
 from milepost.positions.ackset import AckSet
 from milepost.positions.ids import Position
@@ -134,7 +135,7 @@ class RawConsumer(Worker):
         shown = AckSet.from_message_words(delivery.ack_set, size)
         places = []
         for batch_index, message in enumerate(messages):
-            if shown.is_pending(batch_index):
+            if is_pending(shown, batch_index):
                 places.append((*position, batch_index))
                 self._note(link, places[-1], message.payload, last_index - size + 1 + batch_index)
         link.take_permits(len(places))

@@ -22,6 +22,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from stage.acksets import is_clean
 
 from crash.checker import History, LogState, State, check, check_lookups, read_log
 from crash.kill_worker import CURSOR, FRAME, OPAQUE, OPAQUE_FACT, OPTIONS, decode_cursor
@@ -302,7 +303,7 @@ def test_nothing_that_was_answered_is_lost_when_the_process_is_killed(
         run.receive(0.2)
         judge.hear(run.stop())
     store, lock = open_store(root, SystemClock(), **OPTIONS)
-    assert store.report.is_clean, store.report
+    assert is_clean(store.report), store.report
     abandon(store, lock)
     judge.judge(lookups=True)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import google_crc32c
 import pytest
+from stage.acksets import pending_runs
 
 from crash import test_damage
 from crash.campaign import judge
@@ -367,7 +368,7 @@ def ack_set_flipped_when_read(patch: Patch) -> None:
 
 def ack_set_flipped_when_used(patch: Patch) -> None:
     """What is pending is acked."""
-    patch.setattr(AckSet, "acked_runs", AckSet.pending_runs)
+    patch.setattr(AckSet, "acked_runs", pending_runs)
 
 
 PLANTS: dict[Plant, str] = {

@@ -8,6 +8,8 @@ import struct
 import zlib
 from collections.abc import Hashable, Sequence
 
+from stage.acksets import pending_runs
+
 from fuzz import seeds
 from fuzz.harness import Target
 from milepost.errors import InvalidInput, ProtocolError
@@ -18,7 +20,6 @@ from milepost.wire.commands import FROM_BROKER, FROM_CLIENT, decode_command, enc
 from milepost.wire.events import Command, Fault, Sends
 from milepost.wire.metadata import (
     chunk_info,
-    entry_time,
     is_batch,
     message_count,
     split_entry,
@@ -123,7 +124,7 @@ def _acks(data: bytes) -> Hashable:
 
 
 def _use(ack_set: AckSet) -> None:
-    pending, acked = ack_set.pending_runs(), ack_set.acked_runs()
+    pending, acked = pending_runs(ack_set), ack_set.acked_runs()
     assert sum(end - first for first, end in [*pending, *acked]) == ack_set.size
     assert AckSet.from_ack_words(ack_set.to_ack_words(), ack_set.size) == ack_set
 
@@ -142,7 +143,6 @@ def _entry(data: bytes) -> Hashable:
     parts = split_entry(data)
     metadata = parts.metadata
     sticky_key(metadata)
-    entry_time(parts.broker, metadata)
     chunk = chunk_info(metadata)
     if parts.is_intact and is_batch(metadata) and not metadata.compression:
         count = message_count(metadata)

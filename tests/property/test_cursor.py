@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from stage.acksets import acks_left, is_pending
 
 from milepost.cursor import facts, snapshot
 from milepost.cursor.cursor import Cursor
@@ -310,14 +311,14 @@ class CursorMachine(RuleBasedStateMachine):
         highest = max(twin.redeliveries[index] for index in members)
         assert cursor.redelivery_count(span) == highest
         for found, expected in (
-            (cursor.ack_set(span), backlog),
+            (acks_left(cursor, span), backlog),
             (cursor.ready_set(span), ready),
         ):
             if found is None:
                 assert set(members) <= expected
             else:
                 assert not found.is_full
-                shown = {index for index in members if found.is_pending(index - span.first_index)}
+                shown = {index for index in members if is_pending(found, index - span.first_index)}
                 assert shown == expected & set(members)
 
     @rule(first=index_numbers)

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
+from stage.acksets import is_pending, pending_runs
 
 from milepost.positions.ackset import AckSet
 from milepost.testing.strategies import ack_sets
@@ -14,7 +15,7 @@ Twin = frozenset[int]
 
 
 def twin(pending: AckSet) -> Twin:
-    return frozenset(i for i in range(pending.size) if pending.is_pending(i))
+    return frozenset(i for i in range(pending.size) if is_pending(pending, i))
 
 
 def twin_of_words(words: list[int], size: int) -> Twin:
@@ -56,7 +57,7 @@ def test_runs_are_the_set_and_as_few_as_can_be(pending: AckSet, first_index: int
     still = sorted(i + first_index for i in twin(pending))
     done = sorted(set(range(first_index, first_index + pending.size)) - set(still))
     for runs, expected in (
-        (pending.pending_runs(first_index), still),
+        (pending_runs(pending, first_index), still),
         (pending.acked_runs(first_index), done),
     ):
         assert members(runs) == expected

@@ -24,11 +24,6 @@ def test_a_span_is_the_list_of_its_indexes(span: Span) -> None:
     assert span.end_index not in span
 
 
-@given(spans())
-def test_the_last_index_and_the_count_are_enough(span: Span) -> None:
-    assert Span.from_last(span.last_index, span.count) == span
-
-
 @given(st.integers(-(2**65), 2**65), st.integers(-(2**65), 2**65))
 def test_a_span_is_made_exactly_when_its_bounds_are(first_index: int, count: int) -> None:
     possible = first_index >= 0 and count >= 1 and first_index + count <= INDEX_MAX

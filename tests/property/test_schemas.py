@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from milepost.errors import IncompatibleSchema, InvalidSchema
 from milepost.schemas import avro
-from milepost.schemas.avro_reading import can_read
+from milepost.schemas.avro_reading import why_not
 from milepost.schemas.avro_schema import identity, parse
 from milepost.schemas.compatibility import Strategy, check_compatible
 from milepost.schemas.types import SchemaInfo, SchemaType
@@ -87,7 +87,7 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
 def test_what_may_be_read_is_read(data: st.DataObject) -> None:
     writer = data.draw(records())
     reader = data.draw(st.just(writer) | records())
-    if not can_read(parse(json.dumps(reader)), parse(json.dumps(writer))):
+    if why_not(parse(json.dumps(reader)), parse(json.dumps(writer))) is not None:
         event("refused")
         return
     event("same" if reader == writer else "allowed")

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from stage.acksets import is_clean
 
 from milepost.errors import IndexNotFound, LedgerNotFound, PersistenceError
 from milepost.positions.ids import Position
@@ -114,7 +115,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.close()
         (self.image,) = images
         self.start()
-        assert self.store.report.is_clean
+        assert is_clean(self.store.report)
         self.open()
 
     @rule(outcome=st.sampled_from(["kept", "dropped"]))

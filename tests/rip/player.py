@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stage.acksets import is_pending
 from stage.stage import Stage
 from stage.talk import ask, error_of, subscribe_command
 
@@ -173,4 +174,4 @@ def indexes_shown(delivery: Delivery) -> list[int]:
     """Which messages of its entry a client is shown, by their place in it."""
     count = message_count(split_entry(delivery.entry).metadata)
     pending = AckSet.from_message_words(delivery.ack_set, count)
-    return [number for number in range(count) if pending.is_pending(number)]
+    return [number for number in range(count) if is_pending(pending, number)]

@@ -11,10 +11,10 @@ from random import Random
 
 import pytest
 from stage.frames import message
+from stage.overview import overview
 from stage.stage import Stage
 from stage.talk import SHARED
 
-from milepost.broker.monitoring.overview import overview
 from milepost.broker.operations.broadcast_members import forget
 from milepost.broker.operations.reset import Reset, Target, reset
 from milepost.broker.subscription.broadcast import BroadcastGroup

@@ -10,10 +10,10 @@ from random import Random
 from typing import Any
 
 import pytest
+from stage.overview import overview
 from stage.stage import Stage
 from stage.talk import SHARED
 
-from milepost.broker.monitoring.overview import overview
 from milepost.broker.monitoring.progress import Progress, progress_of
 from milepost.broker.monitoring.verdicts import Verdict
 from milepost.broker.operations.topic_lifecycle import delete_topic

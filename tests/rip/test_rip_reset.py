@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from stage.frames import batch, message
+from stage.overview import overview
 from stage.stage import TOPIC, Stage
 from stage.talk import SHARED
 
-from milepost.broker.monitoring.overview import overview
 from milepost.broker.operations.reset import Move, Reset, Target, reset
 from milepost.broker.subscription.subscription import Subscription
 from milepost.cursor.cursor import Cursor

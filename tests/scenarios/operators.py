@@ -18,6 +18,7 @@ from collections.abc import Coroutine, Iterator
 from random import Random
 from typing import Any, NamedTuple
 
+from stage.acksets import pending_runs
 from stage.frames import PRODUCER, batch, chunk, marker, message
 from stage.stage import TOPIC, Stage
 from stage.talk import (
@@ -373,7 +374,7 @@ def _left(part: Subscription) -> set[int]:
 def _shown(topic: Topic, delivery: Delivery) -> list[int]:
     first, end, _ = topic.lookup(delivery.ledger_id, delivery.entry_id)
     pending = AckSet.from_message_words(delivery.ack_set, end - first)
-    return [index for run in pending.pending_runs(first) for index in range(*run)]
+    return [index for run in pending_runs(pending, first) for index in range(*run)]
 
 
 def _what_nobody_acks(topic: Topic) -> tuple[set[int], set[int]]:

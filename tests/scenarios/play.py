@@ -30,6 +30,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from stage import frames
+from stage.acksets import is_pending
 from stage.stage import TOPIC, Stage
 
 from milepost.broker.subscription.subscription import Subscription
@@ -369,7 +370,7 @@ def _shown(delivery: Delivery) -> str:
     if delivery.ack_set:
         count = message_count(split_entry(delivery.entry).metadata)
         pending = AckSet.from_message_words(delivery.ack_set, count)
-        shown = [str(number) for number in range(count) if pending.is_pending(number)]
+        shown = [str(number) for number in range(count) if is_pending(pending, number)]
         text += f"[{','.join(shown)}]"
     if delivery.redelivery_count:
         text += f"*{delivery.redelivery_count}"

@@ -10,6 +10,7 @@ from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.batches import split_batch
 from milepost.wire.events import Delivery, Receipt, WireId
 from milepost.wire.metadata import is_batch, message_count, split_entry
+from stage.acksets import is_pending
 
 
 def shown(delivery: Delivery) -> list[str]:
@@ -22,7 +23,7 @@ def shown(delivery: Delivery) -> list[str]:
     return [
         message.payload.decode()
         for number, message in enumerate(split_batch(parts.payload, count))
-        if pending.is_pending(number)
+        if is_pending(pending, number)
     ]
 
 

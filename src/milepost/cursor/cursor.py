@@ -463,15 +463,6 @@ class Cursor:
             return None
         return AckSet(self._ready.bits(first, end), span.count)
 
-    def ack_set(self, span: Span) -> AckSet | None:
-        """Which messages of an entry are still to be acked; None when all of them are."""
-        first, end = span.first_index, span.end_index
-        bits = 0
-        for indexes in self._backlog_sets():
-            bits |= indexes.bits(first, end)
-        ack_set = AckSet(bits, span.count)
-        return None if ack_set.is_full else ack_set
-
     def is_acked(self, span: Span) -> bool:
         """Whether the whole entry is done with."""
         first, end = span.first_index, span.end_index

@@ -13,8 +13,8 @@ so that a missing word means *acked*. What *no words at all* means depends on th
     MESSAGE, SEEK   nothing of the entry is acked yet      from_message_words, to_message_words
 
     >>> pending = AckSet.full(5).without(0).without(1)
-    >>> pending.to_ack_words(), pending.acked_runs(), pending.pending_runs(first_index=100)
-    ([28], [(0, 2)], [(102, 105)])
+    >>> pending.to_ack_words(), pending.acked_runs(first_index=100)
+    ([28], [(100, 102)])
     >>> (pending & AckSet.from_ack_words([-5], 5)).acked_runs()        # bits past 4 mean nothing
     [(0, 3)]
 """
@@ -98,10 +98,6 @@ class AckSet:
     def acked_count(self) -> int:
         return self.size - self.bits.bit_count()
 
-    def is_pending(self, batch_index: int) -> bool:
-        """Whether one message is still to be acked."""
-        return bool(self.bits >> self._checked(batch_index) & 1)
-
     def without(self, batch_index: int) -> AckSet:
         """The set after one message is acked."""
         return AckSet(self.bits & ~(1 << self._checked(batch_index)), self.size)
@@ -125,10 +121,6 @@ class AckSet:
     def first_pending(self) -> int | None:
         """The lowest batch index that is still to be acked; None if none is."""
         return (self.bits & -self.bits).bit_length() - 1 if self.bits else None
-
-    def pending_runs(self, first_index: int = 0) -> list[tuple[int, int]]:
-        """What is still to be acked, as ascending half-open runs counted from `first_index`."""
-        return _runs(self.bits, first_index)
 
     def acked_runs(self, first_index: int = 0) -> list[tuple[int, int]]:
         """What is acked, as ascending half-open runs counted from `first_index`."""

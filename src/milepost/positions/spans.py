@@ -4,7 +4,7 @@ An entry is one message, one chunk or one batch; its messages have consecutive i
 which, and does the arithmetic between an index and a place in the batch, so that no caller repeats it
 with an off-by-one. It knows no entry, no position and no state of a message.
 
-    >>> span = Span.from_last(last_index=14, count=5)      # what broker entry metadata says
+    >>> span = Span(first_index=10, count=5)
     >>> span.first_index, span.end_index, span.index_of(2), 15 in span
     (10, 15, 12, False)
 """
@@ -38,11 +38,6 @@ class Span(_Fields):
         if not 0 <= first_index <= INDEX_MAX - count < INDEX_MAX:
             raise InvalidRange(f"no entry holds {count} messages from index {first_index}")
         return tuple.__new__(cls, (first_index, count))
-
-    @classmethod
-    def from_last(cls, last_index: int, count: int) -> Span:
-        """From the index that broker entry metadata carries: that of the entry's *last* message."""
-        return cls(last_index - count + 1, count)
 
     @property
     def end_index(self) -> int:

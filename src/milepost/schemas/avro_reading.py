@@ -6,10 +6,11 @@ an enum may lose symbols, because what is missing shows only when it is read; a 
 writer has not must have a default that fits its type.
 
     >>> from milepost.schemas.avro_schema import parse
-    >>> can_read(reader=parse('"long"'), writer=parse('"int"'))
-    True
+    >>> why_not(reader=parse('"long"'), writer=parse('"int"'))      # None: it can
+    >>> why_not(reader=parse('"int"'), writer=parse('"long"'))
+    'long cannot be read as int'
 
-`why_not` says where and why it cannot. Aliases are the reader's: a writer's record, enum, fixed or field
+Aliases are the reader's: a writer's record, enum, fixed or field
 that carries one of them is taken for the reader's.
 """
 
@@ -32,10 +33,6 @@ _PROMOTIONS: Final = {
 
 # Pairs of schemas that one comparison may look at.
 STEPS_MAX: Final = 200_000
-
-
-def can_read(reader: Node, writer: Node) -> bool:
-    return why_not(reader, writer) is None
 
 
 def why_not(reader: Node, writer: Node) -> str | None:

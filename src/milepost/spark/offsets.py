@@ -9,11 +9,11 @@ reads of one partition. All ranges are half-open: what lies between is in exactl
     {'a': 45, 'b': 15}
     >>> slices({"a": 0, "b": 10}, end, partitions_min=4)[:2]
     [Slice(topic='a', first_index=0, end_index=11), Slice(topic='a', first_index=11, end_index=22)]
-    >>> to_json({"b": 1, "a": 2})
-    '{"a":2,"b":1}'
+    >>> canonical({"b": 1, "a": 2})
+    {'a': 2, 'b': 1}
 
 Spark compares offsets as text: the same offsets must always be the same text, or it runs empty batches
-for ever. `to_json` is the one form, `canonical` the dict that Spark's own encoder turns into it.
+for ever. `canonical` is the dict that Spark's own encoder turns into that text.
 """
 
 from __future__ import annotations
@@ -49,10 +49,6 @@ class Slice:
 def canonical(offsets: Mapping[str, int]) -> Offsets:
     """The same offsets in the one order that they are ever written in."""
     return {topic: int(offsets[topic]) for topic in sorted(offsets)}
-
-
-def to_json(offsets: Mapping[str, int]) -> str:
-    return json.dumps(canonical(offsets), separators=(",", ":"), ensure_ascii=False)
 
 
 def from_json(text: str) -> Offsets:

@@ -62,11 +62,6 @@ class RecoveryReport:
     """Torn tail: written, never acknowledged, gone."""
     damages: list[Damage] = field(default_factory=list)
 
-    @property
-    def is_clean(self) -> bool:
-        """Was there nothing to do: did the last run end with a checkpoint?"""
-        return not (self.records or self.cut_bytes or self.damages)
-
 
 @dataclass
 class Recovered:

@@ -146,13 +146,6 @@ def chunk_info(metadata: pb.MessageMetadata) -> ChunkInfo | None:
     )
 
 
-def entry_time(broker: BrokerEntry | None, metadata: pb.MessageMetadata) -> int:
-    """Milliseconds that seek by time and expiry go by: the broker's, else the producer's."""
-    if broker is not None and broker.timestamp is not None:
-        return broker.timestamp
-    return signed64(metadata.publish_time)
-
-
 def sticky_key(metadata: pb.MessageMetadata) -> bytes:
     """What Key_Shared routes by: ordering key, else key, else producer name and sequence id.
 

@@ -62,7 +62,7 @@ def test_a_message_with_nothing_left_has_no_words() -> None:
 
 
 def test_missing_words_mean_acked() -> None:
-    assert AckSet.from_ack_words([-1], 200).pending_runs() == [(0, 64)]
+    assert AckSet.from_ack_words([-1], 200).acked_runs() == [(64, 200)]
 
 
 @pytest.mark.parametrize("words", [[-1], [31, -1, -1], [-1] * 100_000])
@@ -85,15 +85,13 @@ def test_sets_of_two_batches_do_not_merge() -> None:
 
 def test_acking_twice_is_acking_once() -> None:
     assert acked(5, 2, 2) == acked(5, 2)
-    assert not acked(5, 2).is_pending(2)
-    assert acked(5, 2).is_pending(3)
+    assert acked(5, 2).acked_runs() == [(2, 3)]
 
 
 @pytest.mark.parametrize("batch_index", [-1, 5])
 def test_a_place_outside_the_batch_is_refused(batch_index: int) -> None:
-    for question in (AckSet.full(5).without, AckSet.full(5).is_pending):
-        with pytest.raises(InvalidAckSet, match=f"batch index {batch_index} in a batch of 5"):
-            question(batch_index)
+    with pytest.raises(InvalidAckSet, match=f"batch index {batch_index} in a batch of 5"):
+        AckSet.full(5).without(batch_index)
 
 
 def test_everything_below_a_place_is_acked_at_once() -> None:
@@ -108,13 +106,11 @@ def test_everything_below_a_place_is_acked_at_once() -> None:
 def test_counts_and_runs_tell_the_same_story() -> None:
     pending = acked(10, 0, 1, 4, 9)
     assert (pending.pending_count, pending.acked_count) == (6, 4)
-    assert pending.pending_runs() == [(2, 4), (5, 9)]
     assert pending.acked_runs() == [(0, 2), (4, 5), (9, 10)]
 
 
 def test_runs_count_from_where_the_caller_says() -> None:
     assert acked(5, 0, 1).acked_runs(first_index=100) == [(100, 102)]
-    assert acked(5, 0, 1).pending_runs(first_index=100) == [(102, 105)]
 
 
 def test_full_and_empty_have_one_run_or_none() -> None:
@@ -122,8 +118,7 @@ def test_full_and_empty_have_one_run_or_none() -> None:
         full, empty = AckSet.full(size), AckSet.empty(size)
         assert (full.is_full, full.is_empty, full.pending_count) == (True, False, size)
         assert (empty.is_full, empty.is_empty, empty.pending_count) == (False, True, 0)
-        assert (full.pending_runs(), full.acked_runs()) == ([(0, size)], [])
-        assert (empty.pending_runs(), empty.acked_runs()) == ([], [(0, size)])
+        assert (full.acked_runs(), empty.acked_runs()) == ([], [(0, size)])
 
 
 @pytest.mark.parametrize("size", [0, -1, BATCH_SIZE_MAX + 1, 2**62])

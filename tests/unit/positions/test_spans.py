@@ -18,13 +18,6 @@ def test_a_span_is_half_open() -> None:
     assert str(span) == "[10, 15)"
 
 
-def test_the_broker_entry_index_is_that_of_the_last_message() -> None:
-    # Trap 2: the first of three entries, a batch of 3, carries index 2.
-    assert Span.from_last(2, 3) == Span(0, 3)
-    assert Span.from_last(3, 1) == Span(3, 1)
-    assert Span.from_last(7, 4) == Span(4, 4)
-
-
 def test_a_place_in_the_batch_has_an_index() -> None:
     span = Span(10, 5)
     assert [span.index_of(place) for place in range(5)] == [10, 11, 12, 13, 14]
@@ -43,11 +36,6 @@ def test_a_place_outside_the_batch_has_no_index(batch_index: int) -> None:
 def test_spans_of_no_entry_are_refused(first_index: int, count: int) -> None:
     with pytest.raises(InvalidRange, match=f"{count} messages from index {first_index}"):
         Span(first_index, count)
-
-
-def test_more_messages_than_indexes_so_far_are_refused() -> None:
-    with pytest.raises(InvalidRange):
-        Span.from_last(last_index=1, count=3)
 
 
 def test_the_last_span_of_all_ends_at_the_limit() -> None:

@@ -43,7 +43,6 @@ MAY: dict[str, set[Operation]] = {
         Operation.CONSUME,
         Operation.LOOK_UP,
         Operation.LIST_TOPICS,
-        Operation.CONSUME_NAMESPACE,
     },
     "of-topic": {Operation.PRODUCE, Operation.CONSUME, Operation.LOOK_UP},
     "zed": set(),  # the admin of another tenant

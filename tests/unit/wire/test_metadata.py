@@ -11,7 +11,6 @@ from milepost.wire.metadata import (
     chunk_info,
     encode_broker_entry,
     entry_metadata,
-    entry_time,
     is_batch,
     is_marker,
     message_count,
@@ -112,13 +111,6 @@ def test_chunks() -> None:
     chunked = metadata(uuid="p-7", num_chunks_from_msg=3, total_chunk_msg_size=300, chunk_id=2)
     assert chunk_info(chunked) == ("p-7", 2, 3, 300)
     assert chunk_info(metadata(uuid="p-7")) is None
-
-
-def test_the_time_of_an_entry_is_the_brokers_if_it_has_one() -> None:
-    assert entry_time(BrokerEntry(5, 0), metadata()) == 5
-    assert entry_time(BrokerEntry(0, 0), metadata()) == 0
-    assert entry_time(BrokerEntry(None, 0), metadata()) == 1000
-    assert entry_time(None, metadata()) == 1000
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,6 @@ class Operation(Enum):
         (Action.CONSUME, Action.PRODUCE),
         "to produce or consume in the namespace",
     )
-    CONSUME_NAMESPACE = (Scope.NAMESPACE, (Action.CONSUME,), "to consume in the namespace")
     FUNCTIONS = (Scope.NAMESPACE, (Action.FUNCTIONS,), "functions in the namespace")
     SOURCES = (Scope.NAMESPACE, (Action.SOURCES,), "sources in the namespace")
     SINKS = (Scope.NAMESPACE, (Action.SINKS,), "sinks in the namespace")

@@ -22,8 +22,8 @@ of its scan: what came later must not go first when the slot becomes free meanwh
     >>> slot = assignment.slot_of(b"k2")
     >>> assignment.delivered(assignment.choose(slot), slot, 10, 11)
     >>> _ = assignment.join(2, "b")
-    >>> assignment.owner_of(slot), assignment.choose(slot), assignment.draining()
-    (2, None, [Draining(slot=55295, holder=1, entry_count=1)])
+    >>> assignment.owner_of(slot), assignment.choose(slot)      # it waits for what the other holds
+    (2, None)
     >>> assignment.settled([(10, 11)]), assignment.choose(slot)
     ([55295], 2)
 """
@@ -32,19 +32,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from milepost.broker.dispatch.key_slots import Moved, RangeSlots, RingSlots
 from milepost.broker.dispatch.split_slots import SplitSlots
 from milepost.positions.ranges import IndexRanges, Range
-
-
-class Draining(NamedTuple):
-    """A slot whose owner waits for what its holder has."""
-
-    slot: int
-    holder: int
-    entry_count: int
 
 
 class _Hold:
@@ -191,14 +182,6 @@ class KeySharedAssignment:
         self._wanted.clear()
 
     # ── views ─────────────────────────────────────────────────────────────────────────────────
-
-    def draining(self) -> list[Draining]:
-        """The slots that are with another than their owner."""
-        return [
-            Draining(slot, hold.holder, hold.entry_count)
-            for slot, hold in self._holds.items()
-            if hold.holder != self._slots.owner_of(slot)
-        ]
 
     def check(self) -> None:
         """Assert every `Invariant:` above."""

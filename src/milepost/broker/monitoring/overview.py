@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from functools import partial
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from milepost.broker.limits.time_slices import TimeSlices
@@ -26,15 +25,6 @@ if TYPE_CHECKING:
     from milepost.positions.names import TopicName
 
 Trouble = tuple[int, int, str, int, str, str]
-
-
-async def overview(
-    broker: Broker, names: Iterable[TopicName], subscription: str | None = None
-) -> list[Progress]:
-    """Of these topics, all subscriptions or those of one name; in order of trouble, then of name."""
-    lines = [(trouble(line), line) async for line in survey(broker, names, subscription)]
-    lines.sort(key=itemgetter(0))
-    return [line for _, line in lines]
 
 
 async def survey(

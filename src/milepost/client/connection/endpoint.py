@@ -23,8 +23,6 @@ from typing import TYPE_CHECKING, Any, Final
 from milepost.errors import InvalidInput, InvalidSetting, MissingFile
 
 if TYPE_CHECKING:
-    import ssl
-
     from milepost.admin import Admin, Credentials, Tls
     from milepost.client.client import Client
     from milepost.client.connection.auth import Authentication
@@ -132,10 +130,6 @@ class Endpoint:
             certificate_path=self.tls_certificate,
             private_key_path=self.tls_key or self.tls_certificate,
         )
-
-    def tls_context(self) -> ssl.SSLContext | None:
-        """A context for one socket to the binary port; None where it speaks no TLS."""
-        return self.tls_options().context(self.authentication()) if self.is_tls else None
 
     def credentials(self) -> Credentials:
         """Who asks the HTTP port."""

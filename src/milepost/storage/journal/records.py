@@ -51,8 +51,6 @@ LEDGER_BODY = Struct("<QQQ")
 # Of each part of FACTS and STEP: its kind and owner, and how many bytes follow.
 _PART = Struct("<HQI")
 
-BODY_SIZE_MAX = 2**30
-
 
 class Record(NamedTuple):
     kind: int

@@ -48,9 +48,6 @@ _COPY_SIZE_MAX = 4096
 _new_entry = cast("Callable[[type[Entry], tuple[object, ...]], Entry]", tuple.__new__)
 _new_block = cast("Callable[[type[Block], tuple[object, ...]], Block]", tuple.__new__)
 
-PAYLOAD_SIZE_MAX = 2**31 - 1
-BESIDE_SIZE_MAX = 2**16 - 1
-
 
 class NewEntry(NamedTuple):
     """What a producer wants stored: not numbered yet."""

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from typing import Final
 
-VARINT_SIZE_MAX: Final = 10
 _MASK_64: Final = (1 << 64) - 1
 
 # Seven bits as a byte: the last one of a varint, or one that more follow.

@@ -47,7 +47,6 @@ ALLOWED = {
     Operation.ADMINISTER_NAMESPACE: {"root", "boss"},
     Operation.ADMINISTER_TOPIC: {"root", "boss"},
     Operation.LIST_TOPICS: {"root", "boss", "writer", "reader"},
-    Operation.CONSUME_NAMESPACE: {"root", "boss", "reader"},
     Operation.FUNCTIONS: {"root", "boss", "machine"},
     Operation.SOURCES: {"root", "boss", "machine"},
     Operation.SINKS: {"root", "boss", "machine"},

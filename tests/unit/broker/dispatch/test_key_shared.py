@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from milepost.broker.dispatch.key_shared import Draining, KeySharedAssignment
+from milepost.broker.dispatch.key_shared import KeySharedAssignment
 from milepost.errors import ConsumerAssignError
 from milepost.positions.ranges import IndexRanges
 
@@ -28,7 +28,6 @@ def test_a_slot_goes_to_its_owner(assignment: KeySharedAssignment) -> None:
     assert assignment.choose(5) == 1
     assignment.delivered(1, 5, 0, 1)
     assert assignment.choose(5) == 1
-    assert assignment.draining() == []
     assignment.check()
 
 
@@ -43,7 +42,6 @@ def test_a_moved_slot_waits_until_all_of_it_is_settled(assignment: KeySharedAssi
     assignment.delivered(1, slot, 7, 8)
     assignment.join(2, "b")
     assert assignment.choose(slot) is None
-    assert assignment.draining() == [Draining(slot, 1, 2)]
     assert assignment.settled([(7, 8)]) == []
     assert assignment.choose(slot) is None
     assert assignment.settled([(0, 1)]) == [slot]
@@ -162,7 +160,7 @@ def test_a_release_keeps_what_is_still_inflight(assignment: KeySharedAssignment)
     assert assignment.choose(slot) is None
     assert assignment.released(1, IndexRanges([(11, 12)])) == []
     assignment.check()
-    assert assignment.draining() == [Draining(slot, 1, 1)]
+    assert assignment.choose(slot) is None
     assert assignment.released(2, IndexRanges()) == []
     assert assignment.released(1, IndexRanges()) == [slot]
     assert assignment.choose(slot) == 2
@@ -189,7 +187,7 @@ def test_without_order_nothing_drains() -> None:
     assignment.join(2, "b")
     assert assignment.choose(slot) == 2
     assert assignment.settled([(0, 1)]) == []
-    assert assignment.draining() == []
+    assert assignment.choose(slot) == 2
 
 
 def test_sticky_consumers_get_the_ranges_they_name() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from stage.frames import message, sends
+from stage.overview import overview
 from stage.stage import Stage
 from stage.talk import ack_command, wire_id
 
 from broker.subscription.test_broadcast import join, publish
 from milepost.broker.limits.time_slices import TimeSlices
-from milepost.broker.monitoring.overview import overview
 from milepost.positions.names import TopicName
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from stage.frames import message
 from stage.http import Request, call
+from stage.overview import overview
 from stage.stage import Stage
 
 from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.monitoring import stats
-from milepost.broker.monitoring.overview import overview
 from milepost.broker.monitoring.topic_walk import listed, walk_topics
 from milepost.broker.topic.topic import Topic
 from milepost.positions.names import TopicName

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stage.acksets import pending_runs
 from stage.frames import batch, marker, message
 from stage.stage import Stage
 
@@ -94,7 +95,7 @@ class Twin:
 
     def indexes(self, position: tuple[int, int], pending: AckSet | None = None) -> set[int]:
         first, count = self.entries[position]
-        runs = [(first, first + count)] if pending is None else pending.pending_runs(first)
+        runs = [(first, first + count)] if pending is None else pending_runs(pending, first)
         return {index for low, high in runs for index in range(low, high)}
 
     def gave(self, consumer: Consumer, delivery: Delivery, *, twice: bool) -> None:

@@ -110,17 +110,16 @@ def test_who_asks_is_told_to_the_binary_port(tmp_path: Path) -> None:
 def test_certificates_reach_a_socket_and_the_http_port(tmp_path: Path) -> None:
     files = tmp_path / "ca.pem"
     files.write_bytes(Authority("Test authority").pem)
-    assert Endpoint(url="pulsar://h:9").tls_context() is None
     endpoint = Endpoint(url="pulsar+ssl://h:9", tls_trust_certs=str(files))
-    context = endpoint.tls_context()
-    assert context is not None
+    context = endpoint.tls_options().context(endpoint.authentication())
     assert context.check_hostname
     assert [one["issuer"] for one in context.get_ca_certs()] == [
         one["subject"] for one in context.get_ca_certs()
     ]
     assert endpoint.tls().trust_certs == str(files)
+    lacking = Endpoint(url="pulsar+ssl://h:9", tls_trust_certs="missing")
     with pytest.raises(InvalidInput, match="missing"):
-        Endpoint(url="pulsar+ssl://h:9", tls_trust_certs="missing").tls_context()
+        lacking.tls_options().context(lacking.authentication())
 
 
 def test_it_goes_to_another_process_and_shows_no_secret() -> None:

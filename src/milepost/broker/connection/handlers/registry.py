@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from milepost.broker.auth.operations import Operation, Scope
+from milepost.broker.auth.operations import Operation
 
 if TYPE_CHECKING:
     from milepost.broker.connection.session import Session
@@ -38,10 +38,6 @@ class Handler(NamedTuple):
 HANDLERS: dict[int, Handler] = {}
 EVENT_HANDLERS: dict[int, Handler] = {}
 """Of the commands that come as events: for the list of the protocol, not for calling them."""
-
-
-# The field of a command that names what an operation is done to.
-NAMED_BY = {Scope.NAMESPACE: "namespace", Scope.TOPIC: "topic"}
 
 
 def handles(kind: int, *, needs: Operation) -> Callable[[F], F]:

@@ -6,10 +6,13 @@ import inspect
 
 import pytest
 
-from milepost.broker.auth.operations import Operation
-from milepost.broker.connection.handlers.registry import HANDLERS, NAMED_BY, handles
+from milepost.broker.auth.operations import Operation, Scope
+from milepost.broker.connection.handlers.registry import HANDLERS, handles
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.commands import FROM_CLIENT, Kind, kind_name
+
+# The field of a command that names what an operation is done to.
+NAMED_BY = {Scope.NAMESPACE: "namespace", Scope.TOPIC: "topic"}
 
 
 def test_every_handler_is_of_a_clients_command_and_says_what_it_honours() -> None:
