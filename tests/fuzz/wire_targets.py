@@ -6,7 +6,7 @@ import random
 import re
 import struct
 import zlib
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from stage.acksets import pending_runs
 
@@ -49,7 +49,7 @@ def _hear(protocol: ServerProtocol | ClientProtocol, parts: Sequence[bytes]) -> 
     """Everything that comes of the bytes, each send by itself; the end of it in one word."""
     heard: list[object] = []
     for part in parts:
-        for event in protocol.receive(part):
+        for event in _events(protocol, part):
             if isinstance(event, Sends):
                 assert event.sends
                 heard += [(event.producer_id, send) for send in event.sends]
@@ -62,6 +62,13 @@ def _hear(protocol: ServerProtocol | ClientProtocol, parts: Sequence[bytes]) -> 
                     protocol.accept()
     heard.append(b"".join(protocol.data_to_send()))
     return heard
+
+
+def _events(protocol: ServerProtocol | ClientProtocol, part: bytes) -> Iterator[object]:
+    """What a part means, all of it: a server hears the requests of one read a few at a time."""
+    yield from protocol.receive(part)
+    while isinstance(protocol, ServerProtocol) and protocol.has_more:
+        yield from protocol.receive(b"")
 
 
 def _kinds(heard: list[object]) -> Hashable:
