@@ -10,6 +10,7 @@ Here: frames, commands and handshakes that are none.
 
 from __future__ import annotations
 
+import socket
 import struct
 import time
 from typing import Any
@@ -289,3 +290,22 @@ def test_strangers_who_keep_coming_leave_nothing_behind(own_broker: Any) -> None
     for _ in range(20):
         crowd()
     assert peak_size(broker) - size < 32 * MIB
+
+
+# -- HTTP --------------------------------------------------------------------------------------------------
+
+
+def test_a_client_that_leaves_in_the_middle_of_many_requests_is_no_error(
+    broker: BrokerProcess,
+) -> None:
+    """What was asked behind the request that was being answered wrote into a closed connection, and a
+    traceback into the log."""
+    path = "/admin/v2/brokers/health"  # which waits for the disk
+    head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{broker.http_port}\r\n\r\n".encode()
+    for _ in range(5):
+        line = socket.create_connection(("127.0.0.1", broker.http_port), ANSWER_S)
+        line.sendall(head * 300)
+        assert line.recv(1)
+        line.close()
+    assert broker.rest("GET", path)[0] == 200
+    assert broker.complaints() == ""

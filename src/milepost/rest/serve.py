@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from milepost import __version__
 from milepost.broker.auth.certificates import Certificate
@@ -65,6 +66,7 @@ class _Protocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._cycles: deque[RequestResponseCycle] = deque()
         host = str((transport.get_extra_info("peername") or ("?",))[0])
         refusal = self.broker.connections.enter(host)
         if refusal is not None:
@@ -75,6 +77,12 @@ class _Protocol(HttpToolsProtocol):
         self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        # Uvicorn tells the newest request alone that its client is gone. One before it would answer all
+        # the same, into a closed connection, and so would each that waits behind it.
+        self.pipeline.clear()
+        for cycle in self._cycles:
+            cycle.disconnected = True
+            cycle.message_event.set()
         super().connection_lost(exc)
         self._expected()
         if self._host is not None:
@@ -117,6 +125,10 @@ class _Protocol(HttpToolsProtocol):
         self._is_answered = self._answers_at_once()
         if not self._is_answered:
             super().on_headers_complete()
+            while self._cycles and self._cycles[0].response_complete:
+                self._cycles.popleft()
+            if self.cycle is not None:  # else it asked for another protocol
+                self._cycles.append(self.cycle)
 
     def on_message_complete(self) -> None:
         self._is_in_head, self._head_size = True, 0
