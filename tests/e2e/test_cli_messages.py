@@ -208,3 +208,28 @@ def test_a_first_line_that_is_refused_makes_no_topic(
     assert topic not in sh("topics", "list", "public/default")
     sh("produce", topic, "-J", given=b'{"data": "x"}\n')
     assert sh("consume", topic, "-e") == "x\n"
+
+
+def test_explain_says_which_chunk_of_which_message_an_index_is(sh: Shell) -> None:
+    sh("produce", "pieces", "-m", "before")
+    sh("produce", "pieces", "-c", "-f", "-", given=bytes(6 << 20))
+    for index in (1, 2):
+        rows = json.loads(sh("explain", str(index), "pieces", "-o", "json"))
+        facts = {row["what"]: row["value"] for row in rows}
+        assert facts["chunk"] == f"{index} of 2"
+        assert facts["its message"].startswith("has the index 2, that of its last chunk; its chunks")
+    rows = json.loads(sh("explain", "0", "pieces", "-o", "json"))
+    assert not {"chunk", "its message"} & {row["what"] for row in rows}
+
+
+def test_peek_shows_the_partition_that_an_index_is_of(sh: Shell) -> None:
+    sh("topics", "create-partitioned-topic", "peeked", "-p", "2")
+    for number in range(2):
+        sh("produce", f"peeked-partition-{number}", "-m", f"of {number}")
+    header, *rows = sh("peek", "peeked").splitlines()
+    assert header.split() == ["PARTITION", "INDEX", "ID", "KEY", "DATA"]
+    assert [(row.split()[0], row.split()[1], row[-4:]) for row in rows] == [
+        ("0", "0", "of 0"),
+        ("1", "0", "of 1"),
+    ]
+    assert sh("peek", "peeked-partition-1").split()[0] == "INDEX"

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 # Of a payload a table shows so many bytes; `-o json`, `-o csv` and `milepost consume` print all.
 BRIEF_BYTES = 1000
+# Entries that are looked through for the end of a chunked message: others may lie between its chunks.
+LOOKS_MAX = 1000
 
 
 @click.command(cls=RemoteCommand)
@@ -60,17 +62,15 @@ def peek(topic: str, subscription: str | None, begin: str | None, count: int) ->
     if chosen() is not None:
         show_messages(found)
         return
+    columns = ("index", "id", "key", "data")
+    rows = [(one.index, str(one.message_id), one.key, in_brief(one.data)) for one in found]
+    if len(parts) == 1:
+        show_rows(columns, rows)
+        return
+    # Indexes are those of each partition.
+    partitions = (one.message_id.partition for one in found)
     show_rows(
-        ("index", "id", "key", "data"),
-        [
-            (
-                one.index,
-                str(one.message_id),
-                one.key,
-                in_brief(one.data),
-            )
-            for one in found
-        ],
+        ("partition", *columns), [(at, *row) for at, row in zip(partitions, rows, strict=True)]
     )
 
 
@@ -178,6 +178,20 @@ def _chunks_before(admin: Admin, topic: str, chunk: StoredMessage) -> list[Store
         before += [one for one in entry if one.chunk_uuid == chunk.chunk_uuid]
         index = entry[0].index
     return before[::-1]
+
+
+def last_chunk(admin: Admin, topic: str, chunk: StoredMessage, end: int) -> StoredMessage | None:
+    """The last chunk of the message that one is of; None if it is not there before the end, or far away."""
+    index = chunk.index
+    for _ in range(LOOKS_MAX):
+        if chunk.chunk_id == chunk.chunk_count - 1:
+            return chunk
+        if index is None or index + 1 >= end:
+            return None
+        entry = _entry_at(admin, topic, index + 1)
+        index = entry[-1].index
+        chunk = next((one for one in entry if one.chunk_uuid == chunk.chunk_uuid), chunk)
+    return None
 
 
 class Chunks:

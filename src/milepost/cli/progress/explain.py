@@ -17,7 +17,7 @@ import click
 
 from milepost.cli.connection.connection import connection
 from milepost.cli.connection.remote import RemoteCommand
-from milepost.cli.messages.peek import end_index, index_of
+from milepost.cli.messages.peek import end_index, first_chunk_id, index_of, last_chunk
 from milepost.cli.output import show_rows
 from milepost.cli.progress.places import Kind, Place, parse_place
 from milepost.errors import InvalidMessageId
@@ -77,7 +77,7 @@ def facts_of(place: Place) -> Facts:
     elif one.batch_index >= 0:
         yield "kind", "one message of a batch"
     else:
-        yield "kind", "an entry: one message, or a whole batch"
+        yield "kind", "an entry: one message, a chunk of one, or a whole batch"
     yield "ledger", one.ledger_id
     yield "entry", one.entry_id
     yield "partition", one.partition if one.partition >= 0 else "none"
@@ -113,6 +113,8 @@ def facts_in(admin: Admin, topic: str, place: Place) -> Facts:
                 yield "id", str(at)
                 if at.batch_size:
                     yield "in its batch", f"{at.batch_index + 1} of {at.batch_size}"
+                else:
+                    yield from chunk_facts(admin, topic, at, end)
                 yield "lies", f"{end - index} before the end"
     for name in admin.get_subscriptions(topic):
         try:
@@ -121,3 +123,18 @@ def facts_in(admin: Admin, topic: str, place: Place) -> Facts:
             return  # Apache Pulsar: it does not say
         where = "acked" if index < move.was else "not acked, or behind what is not"
         yield f"subscription {name}", f"{where}: the first not acked is {move.was}"
+
+
+def chunk_facts(admin: Admin, topic: str, at: MessageId, end: int) -> Facts:
+    """Of which message an entry is a chunk; nothing if it is none."""
+    chunk = admin.get_message_by_id(topic, at.ledger_id, at.entry_id)[0]
+    if chunk.chunk_count <= 1:
+        return
+    yield "chunk", f"{chunk.chunk_id + 1} of {chunk.chunk_count}"
+    last = last_chunk(admin, topic, chunk, end)
+    first = first_chunk_id(admin, topic, at)
+    if last is None or (first == at and chunk.chunk_id):
+        yield "its message", "is not whole: not all of its chunks are there"
+    else:
+        told = f"has the index {last.index}, that of its last chunk; its chunks are {first} to "
+        yield "its message", f"{told}{last.message_id}"
