@@ -217,7 +217,9 @@ def test_explain_says_which_chunk_of_which_message_an_index_is(sh: Shell) -> Non
         rows = json.loads(sh("explain", str(index), "pieces", "-o", "json"))
         facts = {row["what"]: row["value"] for row in rows}
         assert facts["chunk"] == f"{index} of 2"
-        assert facts["its message"].startswith("has the index 2, that of its last chunk; its chunks")
+        assert facts["its message"].startswith(
+            "has the index 2, that of its last chunk; its chunks"
+        )
     rows = json.loads(sh("explain", "0", "pieces", "-o", "json"))
     assert not {"chunk", "its message"} & {row["what"] for row in rows}
 

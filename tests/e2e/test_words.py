@@ -160,16 +160,17 @@ def test_what_is_missing_is_exit_5_for_every_command(desk: Desk) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "progress -n public/nothere", "progress -n nothere/x", "progress -t nothere", "progress -g nothere",
-        "perf consume nothere", "consume nothere --exit", "consume orders --from 99 --exit",
-        "peek orders --from 99", f"peek {TOPIC} -s nothere", f"seek {TOPIC} nothere --to earliest",
+        "progress -n public/unmade", "progress -n unmade/x", "progress -t unmade", "progress -g unmade",
+        "perf consume unmade", "consume unmade --exit", "consume orders --from 99 --exit",
+        "peek orders --from 99", f"peek {TOPIC} -s unmade", f"seek {TOPIC} unmade --to earliest",
         f"seek {TOPIC} {SUBSCRIPTION} --to 99:7", f"seek {TOPIC} {SUBSCRIPTION} --to 99 --dry-run",
         f"seek {TOPIC} {SUBSCRIPTION} --by -99 --dry-run", f"seek {TOPIC} {SUBSCRIPTION} --to 2020-01-01",
-        f"topics reset-cursor {TOPIC} -s {SUBSCRIPTION} -m 99:7", "context use nothere",
-        f"topics create-subscription {TOPIC} -s new -m 99:7", "topics list public/default --context nothere",
+        f"topics reset-cursor {TOPIC} -s {SUBSCRIPTION} -m 99:7", "context use unmade",
+        f"topics create-subscription {TOPIC} -s new -m 99:7", "topics list public/default --context unmade",
     ],
 )  # fmt: skip
 def test_a_part_that_is_missing_is_exit_5(desk: Desk, line: str) -> None:
+    """By names that no random line has: those before may have made what they name."""
     desk.tidy()
     ended = desk.run(line.split(), patience_s=60)
     assert (ended.code, ended.said) == (Exit.NOT_FOUND, ""), ended

@@ -144,13 +144,18 @@ def test_a_start_at_the_end_without_a_pin_is_refused(
 
 
 def backlog(broker: Any, topic: str, subscription: str) -> int:
+    return int(progress(broker, topic, subscription)["backlog"])
+
+
+def progress(broker: Any, topic: str, subscription: str) -> dict[str, Any]:
     path = topic.removeprefix("persistent://")
     status, said = broker.rest(
         "GET", f"/milepost/v1/topics/{path}/progress?subscription={subscription}"
     )
     assert status == 200, said
+    line: dict[str, Any]
     (line,) = said["subscriptions"]
-    return int(line["backlog"])
+    return line
 
 
 def test_a_query_that_ran_to_its_end_leaves_no_backlog(
@@ -170,6 +175,12 @@ def test_a_query_that_ran_to_its_end_leaves_no_backlog(
     sink.run(frame)
     assert backlog(broker, topic, "etl") == 0
     assert sink.values == publisher.values
+    # What came since is said to remain for the next run.
+    publisher.singles(2)
+    line = progress(broker, topic, "etl")
+    assert (line["backlog"], line["verdict"]) == (2, "NO_CONSUMER")
+    assert "2 ready" in line["reason"]
+    assert "its Spark query does not run" in line["reason"]
 
 
 def test_the_one_batch_of_a_query_is_written_by_the_listener(

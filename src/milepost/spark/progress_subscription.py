@@ -23,6 +23,7 @@ from milepost.spark.reading.link import Link
 from milepost.spark.reading.places import Places
 from milepost.spark.retries import patiently
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.extensions import READER, SPARK
 
 
 class _Hold:
@@ -41,6 +42,7 @@ class _Hold:
             consumer_name="spark",
             initialPosition=positions.Latest if at_end else positions.Earliest,
             force_topic_creation=False,
+            subscription_properties=[pb.KeyValue(key=READER, value=SPARK)],
         )
         try:
             self.link.ask(command)

@@ -23,6 +23,10 @@ STORED_ENTRIES: Final = "milepost.stored-entries"
 # Of a producer. Refuse it where the topic does not deduplicate, before it can send anything.
 NEEDS_DEDUPLICATION: Final = "milepost.needs-deduplication"
 
+# Of a subscription, among its properties: what it is the progress of, if that is no consumer which stays.
+READER: Final = "milepost.reader"
+SPARK: Final = "spark"
+
 _YES: Final = "true"
 
 

@@ -24,6 +24,7 @@ from milepost.positions.severity import Verdict
 from milepost.positions.spans import Span
 from milepost.storage.ledgers.entry import BATCH
 from milepost.storage.ledgers.not_in_memory import taken_together
+from milepost.wire.extensions import READER, SPARK
 
 if TYPE_CHECKING:
     from milepost.broker.dispatch.consumer import Consumer
@@ -111,6 +112,7 @@ def progress_of(subscription: Subscription, now_ms: int, *, member: str = "") ->
         waiting=[name for name in subscription.resets.waiting if name in connected],
         hole=hole,
         refusal=topic.log.refusal,
+        of_spark=subscription.properties.get(READER) == SPARK,
     )
     return Progress(
         topic=str(topic.name),

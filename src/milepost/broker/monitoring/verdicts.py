@@ -70,9 +70,10 @@ def judge(
     waiting: Sequence[str] = (),
     hole: Hole | None = None,
     refusal: str | None = None,
+    of_spark: bool = False,
 ) -> Judged:
     """`waiting`: connected consumers that have not obeyed the last reset; `refusal`: why the topic
-    takes no messages."""
+    takes no messages; `of_spark`: it is the progress of a Spark query, which comes and goes."""
     if refusal is not None:
         return Judged(Verdict.DAMAGED, f"the topic takes no messages: {refusal}")
     ready, inflight, delayed, _ = counts
@@ -85,7 +86,8 @@ def judge(
             return Judged(Verdict.CAUGHT_UP, f"{delayed} delayed, none of them due")
         return Judged(Verdict.CAUGHT_UP, "everything is acked")
     if not consumers:
-        return Judged(Verdict.NO_CONSUMER, f"{ready} ready, and no consumer is connected")
+        remains = "; its Spark query does not run, and reads them when it does" if of_spark else ""
+        return Judged(Verdict.NO_CONSUMER, f"{ready} ready, and no consumer is connected{remains}")
     watched = f"in the last {recent.seconds:.0f} s"
     if hole is not None and recent.messages_acked and not recent.has_moved:
         return Judged(

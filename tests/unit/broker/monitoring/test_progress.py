@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from stage.frames import batch, message
+import pytest
+from stage.frames import batch, chunk, message
 from stage.stage import Stage
 
-from milepost.broker.dispatch.dispatchers import SHARED
+from milepost.broker.dispatch.dispatchers import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
 from milepost.broker.monitoring.progress import id_text, progress_of, sample
 from milepost.broker.monitoring.verdicts import Verdict
 from milepost.broker.subscription.subscription import Subscription
@@ -99,3 +100,54 @@ def test_an_index_has_one_id(stage: Stage) -> None:
         "1:1:-1:4",
         "1:2:-1",
     ]
+
+
+@pytest.mark.parametrize("sub_type", [EXCLUSIVE, SHARED, FAILOVER, KEY_SHARED])
+def test_the_four_add_up_in_indexes_whatever_becomes_of_chunks(stage: Stage, sub_type: int) -> None:
+    """A message has one index, a chunked message one for each chunk: begun, whole, delivered, given back,
+    acked, sought behind, given up by its producer, and after a restart."""
+    topic = stage.topic()
+    subscription = stage.subscription(topic)
+    one, other = stage.producer(topic, "p"), stage.producer(topic, "q")
+
+    def counted() -> tuple[int, int, int]:
+        found = progress_of(subscription, stage.clock.wall_ms())
+        assert found.acked + found.inflight + found.ready + found.delayed == found.end - found.first
+        assert found.end - found.first == topic.log.end_index - topic.log.first_index
+        assert found.backlog == found.inflight + found.ready + found.delayed
+        return found.acked, found.inflight, found.ready
+
+    assert counted() == (0, 0, 0)
+    stage.publish(one, chunk(0, 0, 3), chunk(0, 1, 3))
+    assert counted() == (0, 0, 2)
+    consumer = stage.consumer(subscription, sub_type, permits=100)
+    assert counted() == (0, 0, 2)  # begun: nothing of it goes out
+    stage.publish(other, message(5, producer="q"))
+    stage.publish(one, chunk(0, 2, 3))
+    assert counted() == (0, 4, 0)
+    subscription.redeliver(consumer, [], -1)
+    stage.flow(consumer, 100)
+    assert counted() == (0, 4, 0)
+    ids = [WireId(*topic.log.locate(index).position) for index in range(4)]
+    whole = ids[3]._replace(first_chunk=ids[0][:2])
+    stage.ack(consumer, whole, *(ids[:2] if sub_type in (SHARED, KEY_SHARED) else ()))
+    acked, inflight, ready = counted()
+    assert acked + inflight + ready == 4
+    stage.ack(consumer, *ids)
+    assert counted() == (4, 0, 0)
+    subscription.remove_consumer(consumer)
+    stage.seek(subscription, 2)  # between its chunks
+    acked, inflight, ready = counted()
+    assert acked + ready == 4
+    stage.publish(one, chunk(9, 0, 2))
+    stage.publish(one, chunk(10, 0, 2, uuid="again"))
+    counted()
+    stage.consumer(subscription, sub_type, permits=100)
+    counted()
+    subscription.skip(topic.log.end_index)
+    stage.turn()
+    assert counted() == (topic.log.end_index, 0, 0)
+    stage = stage.restarted()
+    topic = stage.topic()
+    subscription = topic.subscriptions["s"]
+    assert counted() == (topic.log.end_index, 0, 0)

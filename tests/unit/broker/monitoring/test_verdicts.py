@@ -32,6 +32,7 @@ def counts(ready: int = 0, inflight: int = 0, delayed: int = 0, acked: int = 0) 
         ("CAUGHT_UP", "everything is acked", (counts(), [EAGER], recent()), {}),
         ("CAUGHT_UP", "4 delayed", (counts(delayed=4), [], NOTHING_KNOWN), {}),
         ("NO_CONSUMER", "7 ready", (counts(7), [], recent(came=9)), {}),
+        ("NO_CONSUMER", "its Spark query", (counts(7), [], recent(came=9)), {"of_spark": True}),
         ("CONSUMING", "too short", (counts(7), [EAGER], NOTHING_KNOWN), {}),
         ("CONSUMING", "2.0/s acked, 1.0/s", (counts(7, 3), [BUSY], recent(came=10, acked=20)), {}),
         ("SLOW", "1.0/s acked, 2.0/s", (counts(7, 3), [BUSY], recent(came=20, acked=10)), {}),
