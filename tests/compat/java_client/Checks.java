@@ -47,6 +47,7 @@ public final class Checks {
         new Schemas(checks).run();
         new Administration(checks).run();
         new Upstream(checks).run();
+        new Transactions(checks).run();
         checks.client.close();
         checks.admin.close();
         System.exit(0); // threads that the libraries leave behind are not waited for

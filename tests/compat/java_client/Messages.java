@@ -56,7 +56,6 @@ final class Messages {
         checks.check("deduplication", this::deduplication);
         checks.check("table_view", this::tableView);
         checks.check("read_compacted", this::readCompacted);
-        checks.check("transactions_are_refused", this::transactions);
     }
 
     private void type(SubscriptionType type) throws Exception {
@@ -399,9 +398,4 @@ final class Messages {
         }
     }
 
-    /** There are none: a client that wants them is told so when it is made, and does not wait. */
-    private void transactions() throws Exception {
-        Checks.refused(PulsarClientException.class,
-                () -> PulsarClient.builder().serviceUrl(checks.url).enableTransaction(true).build().close());
-    }
 }
