@@ -16,12 +16,12 @@ from typing import Any, TypeVar, cast
 from milepost.errors import PersistenceError
 from milepost.storage.catalog.catalog import TopicRow
 from milepost.storage.checkpoint import Checkpoint
-from milepost.storage.engine import _CatalogCall
+from milepost.storage.engine import StorageEngine, _CatalogCall, note_loss
 from milepost.storage.files import Files
 from milepost.storage.ledgers.entry import Entry
 from milepost.storage.ledgers.ledger import ReadPlan
 from milepost.storage.ledgers.log import Log
-from milepost.storage.ledgers.loss import Loss
+from milepost.storage.ledgers.loss import Loss, Shortage
 from milepost.storage.ledgers.paging import LoopDisk, LoopFiles
 from milepost.storage.store import Store
 
@@ -84,9 +84,13 @@ class HandEngine(LoopDisk):
         await done
 
     async def read(self, plan: ReadPlan) -> list[Entry]:
-        if plan.data is None:
+        if plan.data is not None:
+            return plan.perform(self._files)
+        try:
             return await self.perform(plan.perform)
-        return plan.perform(self._files)
+        except Shortage as shortage:
+            await note_loss(cast("StorageEngine", self), plan.ledger, shortage)
+            raise
 
     @property
     def loop_files(self) -> LoopFiles:

@@ -18,7 +18,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from milepost.clock import Clock
-from milepost.errors import PersistenceError
+from milepost.errors import CorruptData, PersistenceError
 from milepost.storage import interface
 from milepost.storage.catalog.catalog import Catalog, TopicRow
 from milepost.storage.catalog.sqlite_catalog import FILE as CATALOG_FILE
@@ -28,9 +28,9 @@ from milepost.storage.files import Files, RealFiles
 from milepost.storage.journal.committer import Committer, told
 from milepost.storage.journal.loop_commit import Shortcut
 from milepost.storage.ledgers.entry import Entry
-from milepost.storage.ledgers.ledger import ReadPlan
+from milepost.storage.ledgers.ledger import Ledger, ReadPlan
 from milepost.storage.ledgers.log import Log
-from milepost.storage.ledgers.loss import Loss
+from milepost.storage.ledgers.loss import Loss, Shortage
 from milepost.storage.ledgers.paging import LoopDisk, LoopFiles
 from milepost.storage.lock import DirectoryLock
 from milepost.storage.store import Store
@@ -224,7 +224,11 @@ class StorageEngine(LoopDisk):
         """Perform a read; at once if the bytes are in memory."""
         if plan.data is not None:
             return plan.perform(self._files)
-        return await self.perform(plan.perform)
+        try:
+            return await self.perform(plan.perform)
+        except Shortage as shortage:
+            await self._undisturbed(note_loss(self, plan.ledger, shortage))
+            raise
 
     @property
     def loop_files(self) -> LoopFiles:
@@ -402,6 +406,29 @@ class StorageEngine(LoopDisk):
             self.store.catalog.close()
             if self._lock is not None:
                 self._lock.release()
+
+
+async def note_loss(engine: StorageEngine, ledger: Ledger, shortage: Shortage) -> None:
+    """A read met a file that has lost bytes: remember what is gone, so that the topic takes no messages
+    until an operator accepts it."""
+    store = engine.store
+    if store.is_known_short(ledger):
+        return
+    # What the catalog knows of it, for a thread of its own: the loop goes on with its rows.
+    row, now_ms = ledger.stored, store.clock.wall_ms()
+    try:
+        loss = await engine.perform(
+            lambda files: Ledger(row).loss(shortage.found, shortage.reason, now_ms, files)
+        )
+    except (CorruptData, OSError) as error:  # it cannot be told from where on
+        reason = f"{shortage.reason}; {error}"
+        loss = Loss(row.ledger_id, row.first_index, row.end_index, reason, now_ms)
+    if store.is_known_short(ledger):
+        return  # another read met it too
+    await engine.catalog(
+        lambda catalog: catalog.put_loss(row.topic_id, loss),
+        lambda _: None if store.is_known_short(ledger) else store.lost(row.topic_id, loss),
+    )
 
 
 class _CatalogCall:

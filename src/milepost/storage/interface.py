@@ -190,6 +190,15 @@ class Store(Protocol):
         """The log of a topic; always the same object while the store is open."""
         ...
 
+    def is_known_short(self, ledger: Ledger) -> bool: ...
+    def lost(self, topic_id: int, loss: Loss) -> None:
+        """The catalog remembers a loss that was found while the broker ran."""
+        ...
+
+    def log_to_delete(self, topic: TopicRow, rows: Sequence[LedgerRow]) -> Log:
+        """The log of a topic that is to be deleted, though it may not be one that can be opened."""
+        ...
+
     def open_state(
         self, state_id: int, take_snapshot: Callable[[], bytes], stored: Snapshot | None = None
     ) -> Snapshot:

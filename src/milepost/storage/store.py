@@ -201,6 +201,16 @@ class Store:
             if ledger.ledger_id in short:
                 self._dirty_ledgers[ledger.ledger_id] = ledger
 
+    def is_known_short(self, ledger: Ledger) -> bool:
+        """Is it known already that the ledger has lost something, or does that not matter any more?"""
+        return ledger.is_gone or ledger.ledger_id in self._short_ledgers(ledger.topic_id)
+
+    def lost(self, topic_id: int, loss: Loss) -> None:
+        """The catalog remembers a loss that was found while the broker ran."""
+        self.losses.setdefault(topic_id, []).append(loss)
+        if (log := self._logs.get(topic_id)) is not None:
+            self._tell_losses(log)
+
     def losses_accepted(self, topic_id: int) -> None:
         """The catalog has forgotten what the topic lost."""
         self.losses.pop(topic_id, None)
@@ -243,9 +253,14 @@ class Store:
         for ledger in ledgers:
             self._dirty_ledgers.pop(ledger.ledger_id, None)
 
+    def log_to_delete(self, topic: TopicRow, rows: Sequence[LedgerRow]) -> Log:
+        """The topic's log, to be deleted: what cannot be opened can still go."""
+        log = self._logs.get(topic.topic_id)
+        return log or Log(topic.topic_id, topic.name, [Ledger(row) for row in rows], self)
+
     def delete(self, topic: TopicRow) -> None:
-        """Delete a topic with its ledgers and states. Blocks."""
-        log = self.log(topic)
+        """Delete a topic with its ledgers and states, damaged or not. Blocks."""
+        log = self.log_to_delete(topic, self.catalog.ledgers(topic.topic_id))
         states = [state.state_id for state in self.catalog.states(topic.topic_id)]
         self.catalog.delete_topic(topic.topic_id, self.journal.last_sequence, log.ledger_ids)
         self.deleted(log, states)
@@ -255,6 +270,7 @@ class Store:
         """The catalog has forgotten the topic and these states of it."""
         self._logs.pop(log.topic_id, None)
         self.losses.pop(log.topic_id, None)
+        self._damaged_topics.pop(log.topic_id, None)
         log.is_deleted = True
         for ledger in log.ledgers:
             ledger.is_gone = True
@@ -275,6 +291,7 @@ class Store:
 
     def forget_state(self, state_id: int) -> None:
         """The catalog has forgotten it."""
+        self.damaged_states.pop(state_id, None)
         self._open_states.pop(state_id, None)
         self._unfounded.discard(state_id)
         self._dirty_states.discard(state_id)

@@ -9,6 +9,7 @@ short slices and rests between them, so that producers hardly notice.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from milepost.broker.limits.time_slices import TimeSlices
@@ -76,9 +77,7 @@ async def _compact(broker: Broker, topic: Topic) -> int:
             for entry in entries
             if entry.flags & LAST_CHUNK
         }
-        for _ in compactor.take_entries(
-            entries, lambda entry, found=chunks: found[entry.last_index]
-        ):  # type: ignore[misc]
+        for _ in compactor.take_entries(entries, partial(_found, chunks)):
             if slices.is_over:
                 await slices.rest()
     kept = IndexRanges()
@@ -88,6 +87,10 @@ async def _compact(broker: Broker, topic: Topic) -> int:
             await slices.rest()
     await _keep(broker, topic, Compacted(horizon, kept))
     return compactor.messages
+
+
+def _found(chunks: dict[int, list[Range]], last: Entry) -> list[Range]:
+    return chunks[last.last_index]
 
 
 async def _chunk_ranges(broker: Broker, topic: Topic, last: Entry) -> list[Range]:

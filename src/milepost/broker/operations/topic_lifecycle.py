@@ -11,6 +11,7 @@ open it before that.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,6 +24,7 @@ from milepost.broker.topic.producer import Producer
 from milepost.broker.topic.topic import Topic
 from milepost.errors import (
     AlreadyExists,
+    CorruptData,
     MilepostError,
     PersistenceError,
     PreconditionFailed,
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
 
 
 LedgerLoss = _LedgerLoss
+
+
+logger = logging.getLogger(__name__)
 
 
 class Loss(NamedTuple):
@@ -265,6 +270,33 @@ async def delete_topic(broker: Broker, topic: Topic, *, force: bool) -> None:
             await broker.schemas.forget(topic.name)
 
 
+async def delete_damaged(broker: Broker, name: TopicName, reason: CorruptData) -> Loss:
+    """Delete a topic that cannot be opened, with everything in it; what is lost with it, as far as the
+    catalog knows."""
+    row = broker.directory.row(name)
+    if row is None:
+        raise TopicNotFound(f"topic {name} does not exist") from reason
+    ledgers, states = await broker.engine.catalog(
+        lambda catalog: (catalog.ledgers(row.topic_id), catalog.states(row.topic_id))
+    )
+    if broker.directory.row(name) is not row:
+        raise ServiceNotReady(f"{name} was changed meanwhile") from reason
+    logger.warning("%s cannot be opened and is deleted: %s", name, reason)
+    await _forget_rules(broker, name)
+    await broker.engine.delete_topic(row, broker.store.log_to_delete(row, ledgers))
+    broker.directory.forget_topic(name)
+    await _forget_rules(broker, name)
+    if name.partition < 0:
+        await broker.schemas.forget(name)
+    kept = [one for one in ledgers if one.entries]
+    return Loss(
+        sum(one.end_index - one.first_index for one in kept),
+        sum(one.size_bytes for one in kept),
+        len(kept),
+        sum(one.kind == documents.CURSOR_STATE for one in states),
+    )
+
+
 async def _forget_rules(broker: Broker, name: TopicName) -> None:
     """Forget what was granted on a topic and set for it."""
     await broker.access_control.forget_topic(name)
@@ -281,18 +313,26 @@ async def delete_partitioned(broker: Broker, name: TopicName, *, force: bool) ->
         raise TopicNotFound(f"partitioned topic {name} does not exist")
     with broker.directory.deleting(name):
         topics = []
+        damaged: list[tuple[TopicName, CorruptData]] = []
         for number in range(partitions):
             partition = name.partition_name(number)
             found = broker.topics.get(str(partition))
             # One that a client is opening has no row yet, and would outlive the rest.
             is_opening = str(partition) in broker.opening
             if found is not None or is_opening or broker.directory.row(partition) is not None:
-                topics.append(found or await broker.topic(partition, create=False))
+                try:
+                    topics.append(found or await broker.topic(partition, create=False))
+                except CorruptData as error:
+                    if not force:
+                        raise
+                    damaged.append((partition, error))
         if not force:
             for topic in topics:
                 check_unused(topic)
         for topic in topics:
             await delete_topic(broker, topic, force=force)
+        for partition, reason in damaged:
+            await delete_damaged(broker, partition, reason)
         await _forget_rules(broker, name)
         await broker.directory.delete_partitioned(name)
         await _forget_rules(broker, name)

@@ -12,7 +12,7 @@ from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
 from milepost.broker.operations import partition_growth, topic_lifecycle
 from milepost.broker.operations.transactions import is_coordinator_topic
-from milepost.errors import AlreadyExists
+from milepost.errors import AlreadyExists, CorruptData, PreconditionFailed
 from milepost.positions.names import TopicName
 from milepost.rest import audit
 from milepost.rest.name_lists import name_list
@@ -146,7 +146,14 @@ async def delete_topic(
         raise AlreadyExists(f"{name} is partitioned; delete its partitions")
     if not name.is_persistent and str(name) not in broker.topics:
         return no_content()
-    topic = broker.topics.get(str(name)) or await open_topic(request, name)
+    try:
+        topic = broker.topics.get(str(name)) or await open_topic(request, name)
+    except CorruptData as error:
+        if dry_run or not force:
+            raise PreconditionFailed(f"{error}; it can be deleted with force only") from error
+        loss = await topic_lifecycle.delete_damaged(broker, name, error)
+        audit.note(request, "delete-topic", name, damage=str(error), **loss._asdict())
+        return no_content()
     loss = topic_lifecycle.loss_of(topic, topic.log.end_index, subscriptions=True)
     if dry_run:
         return WouldLose.of([loss]).response()

@@ -457,7 +457,14 @@ class ReadPlan(NamedTuple):
             else:
                 if self._are_mine(entries):
                     return entries
-        return self._salvage(data, path)
+        return self._salvage(data, path, files)
+
+    def _check_length(self, path: str, files: Files, entry: str) -> None:
+        """Raise `Shortage` if the file has fewer bytes than were synced to it."""
+        expected = self.ledger.stored.size_bytes
+        found = files.size(path) if files.exists(path) else 0
+        if found < expected and not self.ledger.is_gone:
+            raise Shortage(path, found, expected, entry)
 
     def _are_mine(self, entries: list[Entry]) -> bool:
         wanted = self.first_entry_id
@@ -470,7 +477,7 @@ class ReadPlan(NamedTuple):
             and entries[-1].last_index == self.last_indexes[-1] + self.ledger.first_index
         )
 
-    def _salvage(self, data: bytes, path: str) -> list[Entry]:
+    def _salvage(self, data: bytes, path: str, files: Files) -> list[Entry]:
         """Entry by entry, up to the first that is not intact."""
         good: list[Entry] = []
         ends = [*self.offsets[1:], self.end]
@@ -485,6 +492,7 @@ class ReadPlan(NamedTuple):
                 if good:
                     return good
                 last_index = self.ledger.first_index + self.last_indexes[n]
+                self._check_length(path, files, f"{where} (last index {last_index})")
                 raise CorruptData(f"{where} (last index {last_index}) is damaged")
             good += one
         return good

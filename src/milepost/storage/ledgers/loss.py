@@ -35,6 +35,8 @@ class Loss(NamedTuple):
 class Shortage(CorruptData):
     """A file holds fewer bytes than were synced to it."""
 
-    def __init__(self, path: str, found: int, expected: int) -> None:
-        super().__init__(f"{path}: {found} bytes are left of the {expected} that were synced")
+    def __init__(self, path: str, found: int, expected: int, entry: str = "") -> None:
+        """`entry` says which one was asked for, and cannot be had."""
+        self.reason = f"{path}: {found} bytes are left of the {expected} that were synced"
+        super().__init__(f"{entry} is damaged: {self.reason}" if entry else self.reason)
         self.found = found

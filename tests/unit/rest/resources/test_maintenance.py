@@ -119,6 +119,40 @@ def cut_ledger(stage: Stage, size: int) -> None:
     stage.files.damage(path, stage.files.contents()[path][:size])
 
 
+@pytest.mark.parametrize("left", ["some", "nothing"])
+def test_a_ledger_that_is_cut_while_the_broker_runs_is_told_when_it_is_read(
+    make_stage: Callable[..., Stage], left: str
+) -> None:
+    """The topic takes no messages until it is accepted, and says why; the others are served."""
+    stage = make_stage(tail_size=0, ledger_entries_max=3)
+    topic, other = stage.topic(), stage.topic("persistent://public/default/other")
+    subscription = stage.subscription(topic)
+    producer = stage.producer(topic)
+    for number in range(5):
+        stage.publish(producer, message(number))
+    stage.checkpoint()
+    assert topic.log.ledgers[0].sealed
+    cut_ledger(stage, topic.log.ledgers[0].size_bytes - 1 if left == "some" else 0)
+    web = Web(stage)
+    assert web("GET t/losses").json == []
+    consumer = stage.consumer(subscription, permits=10)
+    first_lost = 2 if left == "some" else 0
+    assert got(consumer) == [str(number) for number in (*range(first_lost), 3, 4)]
+    (lost,) = web("GET t/losses").json
+    assert (lost["ledgerId"], lost["firstIndex"], lost["endIndex"]) == (1, first_lost, 3)
+    assert "are left of the" in web("GET t/stats").json["refusal"]
+    health = web("GET /admin/v2/brokers/health")
+    assert (health.status, "are left of the" in health.json["reason"]) == (503, True)
+    assert produce(stage, stage.client()).error == pb.NotAllowedError
+    stage.publish(stage.producer(other), message(0))
+    assert other.log.end_index == 1
+    assert web("POST t/acceptLoss").json == [lost]
+    assert web("GET /admin/v2/brokers/health").status == 200
+    assert web("GET t/losses").json == []
+    again = Web(stage.restarted())
+    assert again("GET t/losses").json == []
+
+
 def test_what_is_lost_is_told_until_it_is_accepted(web: Web) -> None:
     """Through restarts and housekeeping, in every place where an operator looks."""
     stage = web.stage

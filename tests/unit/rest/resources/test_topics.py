@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from stage.frames import message
 from stage.http import Web
+from stage.stage import Stage
 
 from rest.conftest import Ask, Request
 
@@ -175,3 +176,28 @@ def test_what_is_in_use_is_deleted_by_force_only(web: Web) -> None:
     assert again.log.end_index == 0
     assert again.row.topic_id != topic.row.topic_id
     assert Web(stage.restarted())("GET t/subscriptions").json == []
+
+
+@pytest.mark.parametrize("damage", ["log", "state"])
+def test_a_topic_that_cannot_be_opened_can_be_deleted_by_force(stage: Stage, damage: str) -> None:
+    """Its reason is said first. Nothing of it is left for a topic of the same name, also after a restart."""
+    topic = stage.topic()
+    subscription = stage.subscription(topic)
+    stage.publish(stage.producer(topic), *map(message, range(3)))
+    topic_id, state_id = topic.row.topic_id, subscription.state_id
+    stage = stage.restarted(checkpoint=True)
+    if damage == "log":
+        stage.store._damaged_topics[topic_id] = "its journal is damaged"
+    else:
+        stage.store.damaged_states[state_id] = "its journal is damaged"
+    path = "/admin/v2/persistent/public/default/t"
+    web = Web(stage)
+    refused = web(f"DELETE {path}")
+    assert refused.status == 412
+    assert "its journal is damaged; it can be deleted with force only" in refused.reason
+    assert web(f"DELETE {path}?force=true").status == 204
+    assert web(f"DELETE {path}?force=true").status == 404
+    for again in (stage, stage.restarted(checkpoint=True)):
+        assert (again.store.damages(), again.store.damaged_states) == ({}, {})
+    assert again.topic().log.end_index == 0
+    assert not again.topic().subscriptions
