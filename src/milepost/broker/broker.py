@@ -173,7 +173,7 @@ class Broker:
             self.unexpected("task", error)
 
     def unexpected(self, place: str, error: BaseException) -> None:
-        """An error that no code foresaw has cost nothing beside the step that met it."""
+        """Count and log an error that no code foresaw. Only the step that met it has failed."""
         self.counters.unexpected_errors[place] += 1
         logger.error("contained, in %s: %s: %s", place, type(error).__name__, error, exc_info=error)
 
@@ -214,7 +214,7 @@ class Broker:
 
     def _drop_idle(self, now: float) -> None:
         for idle in non_persistent.idle(self.topics.values()):
-            idle.is_closed = True  # for who is on its way to it
+            idle.is_closed = True  # a client that is on its way to it must not join it
             del self.topics[str(idle.name)]
         for subscription, until in list(self._orphans.items()):
             if subscription.consumers or now >= until:
@@ -285,12 +285,12 @@ class Broker:
             try:
                 topic = await self._open(name, create)
             except BaseException as error:
-                # Other callers that wait are not cut short because this one was.
+                # The callers that wait are not cancelled because this one was.
                 was_cut = not isinstance(error, Exception)
                 opening.set_exception(
                     ServiceNotReady(f"{name} was not opened") if was_cut else error
                 )
-                opening.exception()  # seen: perhaps no other caller waits
+                opening.exception()  # so that asyncio does not warn if no other caller waits
                 raise
             else:
                 self.topics[str(name)] = topic
@@ -322,7 +322,7 @@ class Broker:
                 raise TopicNotFound(f"topic {name} does not exist")
             row = await self.directory.create_topic(name, self.first_doc())
         while True:
-            # What was read is only good if no checkpoint was recorded meanwhile.
+            # If a checkpoint was recorded in the meantime, what was read may be old: read again.
             checkpoints = self.store.checkpoints
             ledgers, states = await self.engine.catalog(
                 lambda catalog: fetch_topic(catalog, row.topic_id)
@@ -452,7 +452,7 @@ class Broker:
         state_ids = [part.state_id for part in journals if part.state_id is not None]
 
         def delete(catalog: Catalog) -> None:
-            # A member may be on its way: without its group it would belong to none.
+            # A member may be joining just now: its state is deleted too.
             late = broadcast_members.states_of(catalog, topic, subscription.name)
             for state_id in {*state_ids, *late}:
                 catalog.delete_state(state_id, sequence)
@@ -491,8 +491,8 @@ class Broker:
     def close_consumer(self, consumer: Consumer) -> None:
         """End a consumer from this side; its client subscribes again."""
         self.remove_consumer(consumer)
-        # With the address the client comes back at once, without it after a pause. Where there are
-        # several, which one it can reach is known from its lookups alone.
+        # With the address the client comes back at once, without it after a pause. Where the broker has
+        # several addresses, only a lookup says which of them the client can reach.
         is_one = not self.settings.advertised_listeners
         urls = (self.lookup_url(), self.lookup_url_tls()) if is_one else ("", "")
         frame = replies.close_consumer(consumer.consumer_id, replies.UNSOLICITED, *urls)

@@ -138,7 +138,7 @@ def live_setting(key: str) -> tuple[Setting, Alias | None]:
                 return setting, alias
         if setting.live and setting.name == key:
             return setting, None
-    raise PreconditionFailed(f"{key[:80]!a} is no setting that may change while the broker runs")
+    raise PreconditionFailed(f"{key[:80]!a} is not a setting that can change while the broker runs")
 
 
 def runtime(settings: Settings) -> dict[str, str]:

@@ -58,11 +58,11 @@ async def open_states(
                 compaction_run.restore(topic, stored)
             elif state.kind == dedup_state.KIND:
                 dedup = (state, stored)
-        for state, stored in members:  # behind their groups
+        for state, stored in members:  # after their groups, which they join
             open_member(broker, topic, state, stored)
         for subscription in topic.subscriptions.values():
             if isinstance(subscription, BroadcastGroup):
-                # An ack may have been refused by the disk, and the group's move behind it not.
+                # The disk may have refused a member's ack and taken the group's move behind it.
                 subscription.settle()
         if topic.transactions is not None:
             transactions.pend_again(topic)
@@ -107,8 +107,8 @@ def open_cursor(
     cursor.extend(max(cursor.end, topic.visible_end))
     cursor.trim(topic.log.first_index)
     if made is None:
-        # Most deliveries are no facts: what is not acked may have been with a consumer of the process
-        # before. A seek makes all of it stale, so that no ack from back then undoes it.
+        # Most deliveries are not journaled: an earlier process may have delivered what is not acked. A
+        # seek makes all of it stale, so that no ack from that time undoes the seek.
         cursor.unsure_end = cursor.end
     cell.append(cursor)
     return cursor

@@ -42,7 +42,7 @@ def test_partitions(stage: Stage) -> None:
 @pytest.mark.parametrize("key", ["nonsense", "clusterName", "port"])
 def test_what_may_not_change_is_refused(stage: Stage, key: str) -> None:
     for change in (stage.broker.dynamic.set(key, "1"), stage.broker.dynamic.remove(key)):
-        with pytest.raises(PreconditionFailed, match=f"'{key}' is no setting that may change"):
+        with pytest.raises(PreconditionFailed, match=f"'{key}' is not a setting that can change"):
             stage.run(change)
 
 

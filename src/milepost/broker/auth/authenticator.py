@@ -63,7 +63,7 @@ class Authenticator:
     password_file: WatchedFile | None = None
     takes_certificates: bool = False
 
-    # Who a client is that shows nothing, or nothing that is configured; empty: it is refused.
+    # The role of a client that shows no credentials, or none that are configured. Empty: it is refused.
     anonymous_role: str = ""
 
     # Are tokens and passwords refused on a connection that others could read?

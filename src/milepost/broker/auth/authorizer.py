@@ -64,7 +64,7 @@ class Authorizer:
 
     superusers: frozenset[str] = frozenset()
 
-    # Roles that speak for others. Invariant: such a role never acts for itself.
+    # Proxy roles: they speak for other roles. Invariant: a proxy role never acts for itself.
     proxies: frozenset[str] = frozenset()
 
     # Does `*` in a granted role stand for many?

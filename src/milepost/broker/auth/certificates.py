@@ -36,7 +36,7 @@ def role_of(certificate: Certificate) -> str:
         if kind == "commonName"
     ]
     if len(names) != 1:
-        # Of two, it is unknown which one the authority has looked at.
+        # With two names, it is unknown which of them the authority has verified.
         raise NotAuthenticated(
             "certificate_without_role",
             f"the client certificate has {len(names)} common names, expected one",

@@ -89,7 +89,7 @@ def path_of(reference: str) -> Path | None:
     if reference.startswith(_FILE):
         return Path(unquote(urlsplit(reference).path or reference.removeprefix(_FILE)))
     path = Path(reference)
-    # A path may look like base64, and a key made of a path that is not there could be guessed.
+    # A path may look like base64. A key made from the text of a missing path could be guessed.
     is_path = path.is_absolute() or path.exists() or _base64(reference) is None
     return path if is_path else None
 

@@ -44,7 +44,7 @@ class Grants:
     # Topic's full name → role → what it may do there. Invariant: no topic is without roles.
     topics: Mapping[str, Roles] = field(default_factory=dict)
 
-    # Subscription → the roles that may use it. Invariant: none is without roles: then anyone may.
+    # Subscription → the roles that may use it. Invariant: no list is empty; a missing one lets any role.
     subscriptions: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     mode: SubscriptionMode = SubscriptionMode.NONE

@@ -42,7 +42,7 @@ class PasswordTable:
         self._hashes = hashes
         self._key = secrets.token_bytes(32)
         self._remembered: OrderedDict[bytes, None] = OrderedDict()
-        # Compared with when a user is unknown, so that it takes as long as a wrong password.
+        # An unknown user is compared with this hash: that takes as long as a wrong password.
         self._anyone = next(iter(hashes.values()), "")
 
     def __repr__(self) -> str:

@@ -81,7 +81,7 @@ class Security:
             admins_of=lambda tenant: (),
             on_tls_failure=lambda error: None,
         )
-        # Also while authentication is off: a key that cannot be used is better known before.
+        # Also while authentication is off: an operator should hear of a bad key before turning it on.
         made._token_key()
         return made.warnings
 
@@ -239,7 +239,7 @@ class Security:
                     raise InvalidSetting(f"{name}: {error}") from None
         if not self.authenticator.methods and not settings.anonymous_role:
             raise InvalidSetting(
-                "authentication is on, and nothing is set up to prove a role by: set token_secret_key, "
+                "authentication is on, and no way to prove a role is set up: set token_secret_key, "
                 "token_public_key, basic_auth_file, or TLS with tls_trust_certs_file"
             )
         if settings.anonymous_role and settings.anonymous_role in superusers:

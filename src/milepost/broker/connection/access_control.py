@@ -71,7 +71,7 @@ class AccessControl:
         if now >= self._next_reload:
             self._next_reload = now + self._broker.settings.security_files_check_s
             if tokens.METHOD in self.security.reload():
-                # A key is changed because tokens of the old one are not to be believed any more.
+                # An operator changes a key so that tokens of the old one are no longer believed.
                 now_ms = self._broker.clock.wall_ms()
                 for session in self._broker.sessions:
                     session.credentials.doubt(tokens.METHOD, now_ms)
@@ -148,7 +148,7 @@ class AccessControl:
                 logger.info("%s: role %s may no longer consume %s", session, identity, name)
                 self._broker.close_consumer(consumer)
         for watcher_id, watched in self._broker.watchers.of(session):
-            # Nothing tells a client that its watcher has ended; it hears of no more topics.
+            # The protocol cannot tell a client that its watcher has ended: it just hears of no more topics.
             target = Target.of_namespace(NamespaceName.parse(watched))
             if namespace in (None, target.namespace) and not authorizer.may(
                 identity, Operation.LIST_TOPICS, target

@@ -31,7 +31,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._session: Session | None = None
         self._host = ""
-        # Where to write past the transport while it has nothing left; -1: TLS.
+        # The socket, to write to it directly while the transport's buffer is empty; -1 with TLS.
         self._fd = -1
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

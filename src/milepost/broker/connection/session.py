@@ -80,7 +80,7 @@ class Session:
         self.certificate = certificate
         self.is_confidential = is_confidential
         self.credentials = broker.access_control.security.credentials()
-        # Why everything that the client asks is refused; None as long as it is known, or need not be.
+        # Why every request is refused. None: the client has proved its role, or need not.
         self.refusal: MilepostError | None = None
         self.protocol = ServerProtocol(
             server_version=broker.server_version,
@@ -101,7 +101,7 @@ class Session:
         self._transport = transport
         self._loop = asyncio.get_running_loop()
         self._flush_scheduled = False
-        # What was written and is not the transport's yet.
+        # Bytes that were written and are not handed to the transport yet.
         self._unflushed_size = 0
         self._unflushed_size_max = broker.settings.write_buffer_size
         self.closed_producers: dict[int, None] = {}
@@ -113,7 +113,7 @@ class Session:
         self._pending_publishes_max = broker.settings.max_pending_publish_requests_per_connection
         self._is_reading = True
         self._holds = 0
-        # Requests that are being answered; when they are too many nothing is read until half of them are.
+        # Requests that have no answer yet. If they are too many, the socket is not read until half have one.
         self._commands = 0
         self._is_crowded = False
         # Events that wait for the disk, the first of them for what is being brought; None: none do. Bytes
@@ -233,7 +233,7 @@ class Session:
         """Go on with the event that had to wait, and with what came behind it."""
         events, self._unheard = self._unheard, None
         if events is None:
-            return  # the broker stops, and has not waited
+            return  # the broker is stopping, and `hear_all` has heard them
         self._hear(events[:1], waits=waits, failure=failure)
         if self._unheard is None:
             self._brought = 0
@@ -366,13 +366,13 @@ class Session:
                 self._is_crowded = False
                 self.release()
                 self._put_on()
-        # A right that was revoked while something was opened by it must not outlive that.
+        # If the right was revoked while this command opened something, what it opened is closed.
         self.broker.access_control.look_again(self, rights)
 
     def _failed(self, command: Command, error: Exception) -> None:
         if isinstance(error, OSError):  # of the disk
             error = PersistenceError(str(error))
-        elif not isinstance(error, MilepostError):  # our mistake, and no reason to be silent
+        elif not isinstance(error, MilepostError):  # a bug of ours: log it, and answer the client
             logger.exception("%s: %s failed", self, type(command.message).__name__)
             error = MilepostError(f"internal error: {type(error).__name__}")
         self.refuse(command, error)
@@ -416,8 +416,8 @@ class Session:
         self.protocol.writelines(buffers)
         self._unflushed_size += sum(map(len, buffers))
         if self._unflushed_size >= self._unflushed_size_max:
-            # Many subscriptions may have something for it in this turn: each has to know when it is too
-            # much, and the transport says so.
+            # Many subscriptions may write to this client in one turn. Only the transport knows when it is
+            # too much, and the next subscription must see that.
             self.flush()
         elif not self._flush_scheduled:
             self._flush_scheduled = True

@@ -77,10 +77,12 @@ class Directory:
         return roles
 
     def check_partition(self, name: TopicName) -> None:
-        """Refuse the name of a whole partitioned topic, and of a partition that it has not."""
+        """Refuse the name of a whole partitioned topic, and of a partition that it does not have."""
         if name.partition < 0:
             if str(name) in self._partitioned:
-                raise NotAllowed(f"{name} is partitioned; its partitions are topics of their own")
+                raise NotAllowed(
+                    f"{name} is a partitioned topic; name one of its partitions ({name}-partition-0)"
+                )
             return
         partitions = self.partitions(name.base)
         if partitions is not None and name.partition >= partitions:
@@ -305,7 +307,7 @@ class Directory:
 
         def undo() -> None:
             self._being_grown[key] -= 1
-            self._being_grown += Counter()  # forgets what is at nothing
+            self._being_grown += Counter()  # drops counts of zero
 
         self._being_grown[key] += 1
         await self._change(store, grown, undo)

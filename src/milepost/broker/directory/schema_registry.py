@@ -78,7 +78,7 @@ class SchemaRegistry:
         # Names with a live version.
         self._names: set[str] = set()
         self._histories: OrderedDict[str, History] = OrderedDict()
-        # Grows with every change; a history that was read before one is not kept.
+        # Grows with every change. A history that was read before a change is not kept.
         self._changes = 0
         self._policies_of = policies_of
 
@@ -245,7 +245,7 @@ class SchemaRegistry:
                 await self.register(topic.name, info, may_update=rules.may_update)
                 return
             if info.type is SchemaType.NONE:
-                return  # bytes are what such a topic holds
+                return  # a topic without a schema holds bytes
         history = await self.history(topic.name)
         await self._judge(info, lambda: history.check_consumer(info, rules.strategy))
 

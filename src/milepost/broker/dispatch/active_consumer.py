@@ -77,7 +77,7 @@ def _on_ring(eligible: Sequence[C], hashed: int) -> C:
         at = bisect_left(points, hashed)
         wraps = at == len(points)
         distance = (wraps, points[0 if wraps else at])
-        # Where two have the same point it is the later one's.
+        # If two consumers have the same point, the later one gets it.
         if best is None or distance <= best_distance:
             best, best_distance = consumer, distance
     assert best is not None

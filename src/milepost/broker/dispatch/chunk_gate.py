@@ -169,7 +169,7 @@ class ChunkGate:
         message.indexes.append(index)
         self._messages[index] = message
         if len(message.indexes) > 1 and message.indexes[-2] > index:
-            message.indexes.sort()  # one that had to wait for its time
+            message.indexes.sort()  # a delayed chunk comes out of order
         if not message.is_whole:
             cursor.withhold(index, index + 1)
             self._parts.add(index, index + 1)
@@ -192,7 +192,7 @@ class ChunkGate:
             if others and any(self._cursor.is_acked(Span(one, 1)) for one in others):
                 return Met(given_up=self.end(message))
             if others:
-                return Met()  # its consumer has not given all of it back
+                return Met()  # a consumer still holds some of its chunks
             message.is_begun = False
             for first, end in joined(message.indexes[:-1]):
                 self._cursor.withhold(first, end)
@@ -247,7 +247,7 @@ class ChunkGate:
             for first_index in self._each(self._firsts, first, end, left):
                 given_up += self._give_up(first_index)
                 left -= 1
-        # What was left by an ack of very many.
+        # What is left of an ack of very many ranges.
         if left and self._lasts:
             behind = self._cursor.mark_delete_index + 1
             for last_index in self._each(self._lasts, 0, behind, left):

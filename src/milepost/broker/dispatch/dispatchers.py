@@ -184,7 +184,7 @@ class Failover(SingleActive):
         super().add(consumer)
         before = self.active
         self._elect()
-        if self.active is before:  # those who were there know; the newcomer does not
+        if self.active is before:  # the others know that; the new consumer does not
             self.subscription.tell_active(consumer, False)
 
     def remove(self, consumer: Consumer) -> None:

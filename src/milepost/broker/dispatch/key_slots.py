@@ -79,7 +79,7 @@ class RingSlots:
     # Slots that are points, in order.  Invariant: the keys of `_claims`.
     _points: list[int]
 
-    # Whose each point is.  Invariant: the first claim to the point at the same place.
+    # The owner of each point.  Invariant: the first claim to the point at the same place.
     _owners: list[int]
 
     # Who has a point at a slot, in order of coming: the others inherit it.

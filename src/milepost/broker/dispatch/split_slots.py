@@ -34,7 +34,7 @@ class SplitSlots:
     # Invariant: the last is SLOT_COUNT, if there are any.
     _lasts: list[int]
 
-    # Whose each range is.  Invariant: a consumer has exactly one.
+    # The owner of each range.  Invariant: a consumer has exactly one.
     _owners: list[int]
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class SplitSlots:
         if not self._owners:
             self._lasts, self._owners = [SLOT_COUNT], [holder]
             return [Moved(FIRST_SLOT, SLOT_COUNT, None, holder)]
-        # Of several that are as wide, the lowest.
+        # Of several ranges of the same width, the lowest.
         at = max(range(len(self._lasts)), key=lambda at: (self._width(at), -at))
         width = self._width(at)
         if width < 2:

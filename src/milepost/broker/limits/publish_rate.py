@@ -4,7 +4,7 @@ What they have sent is stored all the same and gets its receipts; what they will
 sockets. Nothing is refused and nothing is lost.
 
     throttle.published(peer, 100, 25_000)     # too much: the peer is held
-    throttle.end()                            # the policy is gone: everybody is read again
+    throttle.end()                            # the policy is gone: all connections are read again
 """
 
 from __future__ import annotations

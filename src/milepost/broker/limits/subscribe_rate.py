@@ -22,7 +22,7 @@ class SubscribeGate:
     def __init__(self, rate: Rate, now: Callable[[], float]) -> None:
         self.rate = rate
         self._now = now
-        # Who came → since when, and how often, in the order of coming.
+        # Consumer → when its period began, and how often it came since; the oldest first.
         # Invariant: at most `CONSUMERS_MAX`, none twice.
         self._seen: dict[Hashable, tuple[float, int]] = {}
 

@@ -85,7 +85,7 @@ class Throttle:
             room = int(self._messages.tokens)
         if self._bytes is not None:
             tokens = self._bytes.tokens
-            # A message larger than the rate passes too, when nothing is owed.
+            # A message larger than the rate passes too, if there is no debt.
             fitting = max(int(tokens / self._mean_size), 1) if tokens > 0 else 0
             room = min(room, fitting)
         return max(room, 0)

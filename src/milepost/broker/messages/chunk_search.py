@@ -96,7 +96,7 @@ async def recall(log: Log, end_index: int, chunked: ChunkedMessages, disk: Disk)
             )
             for one in await disk.perform(lambda files, plan=plan: _chunks(plan, files)):  # type: ignore[misc]
                 if one[1] < end_index:
-                    found.pop(one[0].uuid, None)  # the newest comes last
+                    found.pop(one[0].uuid, None)  # so that the newest is last in the dict
                     found[one[0].uuid] = one
         index = stretch.end_index
     for chunk, index, beside in found.values():

@@ -56,7 +56,7 @@ class Compactor:
     def __init__(self, before: Compacted | None = None) -> None:
         self._before = before or Compacted(0, IndexRanges())
         # The last index of each key's last message. Invariant: plain numbers, which the collector does
-        # not look at; it would stop everybody for milliseconds, to look at a pair for each key.
+        # not look at; it would stop the broker for milliseconds, to look at a pair for each key.
         self._last: list[dict[bytes, int]] = [{} for _ in range(SHARDS)]
         # All indexes of the messages that are chunked, by the last. Invariant: each is some key's last.
         self._chunks: dict[int, Sequence[Range]] = {}

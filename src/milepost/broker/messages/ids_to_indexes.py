@@ -65,10 +65,10 @@ def acked_ranges(
         first, end, flags = topic.lookup(ledger_id, entry_id)
     except NotFound:
         if topic.has_trimmed(ledger_id):
-            return []  # done with, as everything is that is not retained
+            return []  # trimmed, and so it counts as acked
         raise
     if words:
-        # Without acks at batch index level a part of a batch is not acked, as upstream has it then.
+        # Where acks at batch index level are off, an ack of a part of a batch acks nothing, as upstream.
         if not batch_index_ack:
             return []
         if window is not None:

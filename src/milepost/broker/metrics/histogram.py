@@ -30,7 +30,7 @@ class Histogram:
     def __init__(self, bounds: Sequence[float]) -> None:
         """A value is counted by the first bound that it is not above; one above all, by none."""
         self._bounds = bounds
-        # A topic counts into these by itself, where a message passes.
+        # A topic counts into these directly, on the way of a message.
         self.running = [0] * (len(bounds) + 1)
         self.running_total = 0.0
         self.counts = tuple(self.running)
@@ -49,7 +49,7 @@ class Histogram:
 
     def add_all(self, values: Sequence[float]) -> None:
         low = bisect_left(self._bounds, min(values))
-        if low == bisect_left(self._bounds, max(values)):  # as it mostly is
+        if low == bisect_left(self._bounds, max(values)):  # mostly all values are in one bucket
             self.running[low] += len(values)
         else:
             for value in values:

@@ -99,7 +99,7 @@ def progress_of(subscription: Subscription, now_ms: int, *, member: str = "") ->
     counts = cursor.counts()
     mark = cursor.mark_delete_index
     backlog = counts.ready + counts.inflight + counts.delayed
-    # Mostly all behind the mark is to be done: then there is no need to look for holes.
+    # Mostly nothing behind the mark-delete index is acked: then there are no holes to look for.
     holes, oldest = _holes(cursor) if backlog != cursor.end - mark - 1 else (0, None)
     hole = None if oldest is None else _hole(subscription, oldest, now_ms)
     recent = subscription.samples.recent()

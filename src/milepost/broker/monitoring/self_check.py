@@ -79,7 +79,7 @@ class SelfCheck:
             raise PersistenceError(broker.engine.failure)
         if broker.engine.checkpoint_failure is not None and broker.memory.is_short:
             raise PersistenceError(
-                "no producer is heard: memory is full of what cannot be stored: "
+                "producers are paused: memory is full of messages that cannot be stored: "
                 f"{broker.engine.checkpoint_failure}"
             )
         topic = await broker.topic(TOPIC)

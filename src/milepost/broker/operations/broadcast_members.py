@@ -76,7 +76,7 @@ async def join(
     try:
         state = await broker.engine.catalog(create)
     except AlreadyExists:
-        if name in group.members:  # the other one of two at once was first
+        if name in group.members:  # another client joined under this name at the same time
             return group.members[name]
         raise
     group.topic.check_open()
@@ -134,7 +134,7 @@ async def forget(broker: Broker, member: MemberSubscription) -> None:
         broker.close_consumer(consumer)
     if group.members.get(member.member) is not member or state_id is None:
         return
-    group.settle()  # or, if it is the last one, the minimum would be older than it was
+    group.settle()  # else the group would fall back to an older minimum, if this is its last member
     member.flush_acks()
     del group.members[member.member]
     member.dispatcher = member.journal = None
@@ -156,7 +156,7 @@ def tick(broker: Broker, group: BroadcastGroup) -> None:
     group.settle()
     after_ms = int(broker.settings.broadcast_member_expiry_s * 1000)
     for member in group.members.values():
-        # Cut off, or what was to be stored was not; or a good part of its time has passed.
+        # A crash or a failed store left an old note; or a good part of the time until expiry has passed.
         away_ms = member.away_ms or 0
         if member.is_noted is not bool(member.consumers) or (
             away_ms - member.noted_away_ms >= max(after_ms // NOTED_PARTS, 1000)

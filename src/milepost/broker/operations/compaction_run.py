@@ -54,7 +54,7 @@ async def run(broker: Broker, topic: Topic) -> None:
     runs, began = topic.compactions, broker.clock.monotonic()
     try:
         looked_at = await _compact(broker, topic)
-    except Exception as error:  # whatever it is, the topic goes on as it was
+    except Exception as error:  # the topic goes on with its last compaction
         logger.warning("compaction of %s: %s", topic.name, error)
         runs.status, runs.last_error = "ERROR", str(error)
         runs.failed_ms = broker.clock.wall_ms()

@@ -57,7 +57,7 @@ class Housekeeping:
         self._forgetting = False
         # Topics that no client uses, and since when that has been seen.
         self._unused: dict[Topic, float] = {}
-        # The same of subscriptions, with what had gone through them then.
+        # The same for subscriptions, with their counts at that time.
         self._idle: dict[Subscription, tuple[tuple[int, ...], float]] = {}
 
     def start(self) -> None:
@@ -147,7 +147,7 @@ class Housekeeping:
         if past.policy == EVICT:
             self._skip(topic, backlog_quota.evicted_index(topic, past, now_ms), expires=False)
         elif topic.producers:
-            # They come back, and are told why they may not publish.
+            # The clients connect again, and are told then why they may not publish.
             self._broker.counters.quota_closes += len(topic.producers)
             topic_lifecycle.put_out_producers(self._broker, topic)
 
@@ -190,7 +190,7 @@ class Housekeeping:
         threshold = topic.policies.compaction_threshold
         horizon = 0 if topic.compacted is None else topic.compacted.horizon
         if threshold and topic.log.size_from(horizon) > threshold:
-            # One that is under way goes on, and this is asked again.
+            # A compaction that is under way goes on; the next round asks again.
             with suppress(MilepostError):
                 compaction_run.start(self._broker, topic)
 

@@ -45,7 +45,7 @@ class PolicyEnforcement:
         self._broker = broker
         self.book = PolicyBook(broker.engine.catalog, broker.settings, on_change=self._changed)
         self.groups = ResourceGroups(broker.engine.catalog, broker.clock.monotonic, self._held)
-        # Topics whose deduplication is being switched, and who hears that it was.
+        # Topics whose deduplication is being switched, and the future that callers wait for.
         self._switching: dict[Topic, asyncio.Future[None]] = {}
 
     async def _changed(self, level: Level, name: str) -> None:
@@ -172,4 +172,4 @@ class PolicyEnforcement:
             done.set_result(None)
         finally:
             del self._switching[topic]
-            done.cancel()  # nothing, unless this was cut short
+            done.cancel()  # has an effect only if this task was cancelled

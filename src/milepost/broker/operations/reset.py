@@ -115,7 +115,7 @@ class Reset:
     def __post_init__(self) -> None:
         if self.create and self.expected is not None:
             raise InvalidInput(
-                "a reset that may create, with the position expected of what is there"
+                "a reset with both create and expected: what does not exist has no position"
             )
 
     def __str__(self) -> str:
@@ -387,7 +387,7 @@ async def reset(
     known = [topic.subscriptions.get(subscription) for topic in topics]
     if not reset.create:
         _check_there(topics, known, subscription)
-    # What is not there is judged as if it were, at the beginning: an error leaves nothing behind.
+    # A subscription that is to be made is judged as if it stood at the beginning: an error makes none.
     judged = [
         one or _newcomer(broker, topic, subscription)
         for topic, one in zip(topics, known, strict=True)
@@ -406,7 +406,7 @@ async def reset(
         found = _check_there(topics, known, subscription)
         there = [one for one in found if one not in made]
         moved = await broker.engine.look(lambda: decide(there, reset))
-        # Nothing has paused since it was decided: it still holds.
+        # Nothing was awaited since the decision: it still holds.
         done = perform(broker, there, moved, asked=str(reset), by=by)
     except BaseException:
         for one in made:
@@ -550,7 +550,5 @@ def obeyed(broker: Broker, consumer: Consumer) -> None:
 
 
 async def _save_quietly(broker: Broker, subscription: Subscription) -> None:
-    with suppress(
-        MilepostError
-    ):  # who has obeyed is for people to read; it is in memory all the same
+    with suppress(MilepostError):  # the list of who obeyed is for people to read, and memory has it
         await documents.save(broker.engine, [subscription])

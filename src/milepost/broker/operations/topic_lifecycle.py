@@ -111,7 +111,7 @@ async def close_topic(broker: Broker, topic: Topic) -> None:
     """
     async with _closed(broker, topic):
         if _goes_on(topic):
-            # Closed it is in any case: a disk that refuses a new ledger now is asked again later.
+            # The topic is closed in any case. A disk that refuses a new ledger now is asked again later.
             with suppress(PersistenceError):
                 await _roll(topic)
 
@@ -153,7 +153,7 @@ async def _closed(broker: Broker, topic: Topic) -> AsyncIterator[None]:
         yield
     finally:
         del broker.opening[name]
-        # Clients that waited come back, and find what there is then.
+        # Clients that waited ask again, and get the topic as it is then.
         gate.set_exception(ServiceNotReady(f"{name} was being closed"))
         gate.exception()
 
@@ -257,7 +257,7 @@ async def delete_topic(broker: Broker, topic: Topic, *, force: bool) -> None:
     """With everything in it."""
     if not force:
         check_unused(topic)
-    # Nothing pauses until it is closed: who comes from now on finds another topic, or this one.
+    # Nothing is awaited until it is closed: a client that comes finds this topic, or the next one.
     async with _closed(broker, topic):
         # First, so that whatever happens no later topic of that name inherits them.
         await _forget_rules(broker, topic.name)
@@ -412,7 +412,7 @@ def trimmable_index(topic: Topic) -> int:
         one.cursor.mark_delete_index + 1 for one in topic.subscriptions.values() if one.is_durable
     ]
     compacted = topic.compacted
-    if compacted is not None:  # what it kept lies where it always lay
+    if compacted is not None:  # messages that it keeps are read from their old ledgers
         kept = compacted.kept.first
         needed.append(compacted.horizon if kept is None else kept)
     # Messages of open transactions have not been seen by a consumer yet.

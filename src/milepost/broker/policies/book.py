@@ -126,7 +126,7 @@ class PolicyBook:
         def gone(_: bool) -> None:
             known.pop(name, None)
 
-        # Asked for even if none is known: one may be on its way to the catalog.
+        # Also if memory knows of none: one may be on its way to the catalog.
         await self._change(lambda catalog: catalog.delete_doc(folder, name), gone)
 
     async def clear(self, level: Level, name: str) -> None:
@@ -175,7 +175,7 @@ class PolicyBook:
 
 
 def check_clusters(names: Sequence[str], here: str) -> None:
-    """Refuse none at all, and those that are not there: there is one cluster."""
+    """Raise if the list is empty or names a cluster that does not exist: there is one."""
     if not names:
         raise PreconditionFailed("no cluster is named")
     unknown = [name for name in names if name != here]

@@ -37,7 +37,7 @@ KEPT: tuple[Policy, ...] = (
                 "bookkeeperEnsemble": (Whole(1, 5, 1), 1),
                 "bookkeeperWriteQuorum": (Whole(1, 5, 1), 1),
                 "bookkeeperAckQuorum": (Whole(1, 5, 1), 1),
-                # Less than none asks for the broker's own.
+                # A negative number asks for the broker's default.
                 "managedLedgerMaxMarkDeleteRate": (Real(-1, 1e9), 0.0),
             }
         ),

@@ -37,7 +37,7 @@ def parse(text: str) -> Listeners:
         parts = urlsplit(url)
         try:
             is_whole = bool(name and parts.hostname and parts.port) and not parts.path.strip("/")
-        except ValueError:  # a port that is none
+        except ValueError:  # not a port number
             is_whole = False
         if not is_whole or parts.scheme not in SCHEMES:
             raise InvalidSetting(

@@ -496,7 +496,7 @@ class Settings(SecuritySettings, PolicySettings):
             return known[listener].get(scheme, "")
         if not listener or listener == self.internal_listener_name:
             return self.url(scheme, port)
-        # The C++ client knows a listener that is not there by these words, and else tries for ever.
+        # The C++ client gives up on these words alone; on others it tries for ever.
         raise UnknownListener(f"the broker do not have {listener[:80]} listener")
 
 

@@ -47,7 +47,7 @@ class AckJournal:
         self._ranges: list[Range] = []
         self._answers: list[Callable[[MilepostError | None], None]] = []
         self._is_scheduled = False
-        # Facts of acks, and answers that wait for them, on their way.
+        # Flushes whose fact is not on disk yet.
         self._waiting = 0
         self.is_behind = journal.is_unfounded(state_id)
         """The disk refused something that is true in memory, and nothing later is durable yet."""

@@ -108,7 +108,7 @@ class MemberSubscription(Subscription):
     def ack(
         self, consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], None]
     ) -> None:
-        self.keep_up()  # an id may be acked that was never delivered here
+        self.keep_up()  # a client may ack an id that this member has not been sent
         super().ack(consumer, ack, done)
 
     def keep_up(self) -> None:
@@ -144,7 +144,7 @@ class BroadcastGroup(Subscription):
         self.now_ms = now_ms  # by a clock that does not jump
         self.members: dict[str, MemberSubscription] = {}
         self._is_scheduled = False
-        # All of it is being moved: where its members are on the way says nothing.
+        # The whole group is being moved: the minimum over its members means nothing until that is done.
         self._is_moving = False
 
     def __repr__(self) -> str:
@@ -209,7 +209,7 @@ class BroadcastGroup(Subscription):
             member.keep_up()
 
     def trim(self, first_index: int) -> None:
-        self.catch_up()  # what is dropped is done for those too who have not heard of it
+        self.catch_up()  # trimmed messages are acked also for members that did not know of them
         super().trim(first_index)
         for member in self.members.values():
             member.trim(first_index)

@@ -63,13 +63,13 @@ def release_due(subscription: Subscription, now_ms: int) -> None:
     if cursor.due(now_ms, RELEASED_MAX):
         subscription.rescan()
     next_due_ms = cursor.next_due_ms
-    # Whatever was closed meanwhile has no dispatcher, and no timer keeps it in memory.
+    # A subscription that was closed has no dispatcher; a timer would keep it in memory.
     if next_due_ms is not None and subscription.dispatcher is not None:
         subscription.delay_timer.wake_at(next_due_ms)
 
 
 def obey(subscription: Subscription) -> None:
-    """Nothing waits where nothing is delayed, be it by policy or by the subscription's type."""
+    """Release what waits, if the policy or the type of the subscription delays nothing any more."""
     dispatcher = subscription.dispatcher
     is_off = subscription.topic.policies.delays is None
     if (is_off or (dispatcher is not None and not dispatcher.delays)) and (

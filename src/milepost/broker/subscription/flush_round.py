@@ -60,7 +60,7 @@ class FlushRound:
             work()
         finally:
             if is_scheduled:
-                self._go()  # what is left, the round on its way will find
+                self._go()  # the round that is scheduled does the rest
             else:
                 self._run()
 
@@ -69,7 +69,7 @@ class FlushRound:
         self._loop.call_soon(self._run)
 
     def _run(self) -> None:
-        # Due while it goes: what is asked for meanwhile is part of it, or of the next one.
+        # Due while it runs: what is asked for meanwhile is part of it, or of the next round.
         try:
             self._go()
         finally:

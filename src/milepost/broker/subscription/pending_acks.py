@@ -41,7 +41,7 @@ def pend(consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], No
         done(NotAllowed(f"subscription {subscription.name} of {topic.name} is not durable"))
         return
     if consumer.owes_echo is not None:
-        done(None)  # sent before it knew that the cursor was moved
+        done(None)  # the client sent it before it knew that the cursor was moved
         return
     transactions = topic.transactions
     if transactions is None:

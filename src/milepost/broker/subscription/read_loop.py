@@ -64,7 +64,7 @@ class ReadLoop:
         self._loop = loop
         self._is_scheduled = False
         self._is_reading = False
-        # What was offered last and no consumer could take: offered again when something changes.
+        # The range that was offered last, and that no consumer could take. `wake` clears it.
         self._in_vain: Range | None = None
         # Below this index entries are read one by one, though the consumer takes runs.
         self._runs_from = 0
@@ -142,7 +142,7 @@ class ReadLoop:
                     self._skip(index, error)
                     continue
                 reading.reads.keep(log, entries)
-            # Before the offer: what changes meanwhile says so itself.
+            # Set before the offer: a change during the offer wakes the loop, which clears it.
             self._in_vain = demand
             is_enough = subscription.offer(entries, subscription.cursor.epoch, at_once=True)
             if self._is_resting:

@@ -102,7 +102,7 @@ class SharedReads:
             if one.log is log and one.first <= first < one.end:
                 if found := await self._join(one, first, end):
                     return found
-                break  # what hinders the other read may not hinder this one
+                break  # the other read failed; this one may succeed
         task = asyncio.get_running_loop().create_task(self._disk.read(plan))
         last_index = plan.ledger.first_index + plan.last_indexes[-1]
         under_way = _UnderWay(log, first, last_index + 1, task)

@@ -106,7 +106,7 @@ class Subscription:
         self.throttles: Sequence[Throttle] = ()
         """How fast messages may go out: its own and its topic's. Empty: as fast as they can."""
 
-        # Where to look for ready indexes: behind those that no consumer may have just now.
+        # Where to look for ready indexes. Nothing below can go to a consumer just now.
         self._scan_index = 0
         # Messages that are asked for in one go: few while entries have to be dealt with one by one.
         self._demand_max = NO_LIMIT
@@ -422,7 +422,7 @@ class Subscription:
         self.handovers.begin(Handover(message, consumer, restarts=restarts))
         self.dispatcher.delivered(consumer, last, ranges)
         self._took(consumer, Delivered(len(message.indexes), ranges, stale))
-        self.read_loop.wake()  # for its chunks, which may be those that were just read
+        self.read_loop.wake()  # to send its chunks, which may be the entries that were just read
 
     def _took(self, consumer: Consumer, went: Delivered) -> None:
         """A consumer owns a chunked message now, whatever becomes of its frames."""
@@ -466,7 +466,7 @@ class Subscription:
         self._count_sent(consumer, 1, len(entry.payload), 1)
         consumer.peer.write(frames)
         if handover.is_done:
-            self.rescan()  # it may have what it was passed over for
+            self.rescan()  # its consumer can take other entries again
 
     def shows_index(self, consumer: Consumer) -> bool:
         return consumer.peer.wants_broker_entry and self.limits.expose_broker_entry
@@ -493,7 +493,7 @@ class Subscription:
         dispatched; a chunk that is part of no message; what an operator skips."""
         for first, end in ranges:
             self.cursor.call_back(first, end)
-            # To no consumer. Without a delivery the ack could be taken for one from before a seek.
+            # Delivered to no consumer: an ack without a delivery could be taken for one from before a seek.
             self.cursor.admit(first, end)
             self.cursor.deliver(first, end, _NO_CONSUMER)
         if ranges:
@@ -592,7 +592,7 @@ class Subscription:
         holder = consumer.holder
         by_index = self.limits.batch_index_ack
         if consumer.owes_echo is not None:
-            pass  # sent before it knew that the cursor was moved
+            pass  # the client sent it before it knew that the cursor was moved
         elif ack.is_cumulative:
             dispatcher = self.dispatcher
             if dispatcher is not None and dispatcher.takes_cumulative and len(ack.ids) == 1:

@@ -129,9 +129,9 @@ class Topic:
         """Where the log ended then: entries below may have been delivered by an earlier process."""
         # Of a new topic there is nothing to recall.
         self.chunked.is_recalled = log.end_index == log.first_index
-        # Where the messages begin of which a chunk was asked for.
+        # Position of a chunk → first index of its message, for chunks that were asked for.
         self._first_chunks: OrderedDict[Position, int] = OrderedDict()
-        # The last failures of the journal that chunks, and sequence ids, were told of.
+        # The last refusal of the journal that `chunked`, and `dedup`, were told of.
         self._chunks_refused = self._ids_refused = -1
         self.messages_in = 0
         self.bytes_in = 0
@@ -268,7 +268,7 @@ class Topic:
                 )
             )
             return
-        # What came in a batch is no chunk, whatever it says; to the clients neither.
+        # A batch is no chunk, whatever its metadata says; clients see it the same way.
         chunk = None if traits.is_batch else traits.chunk
         fault = self._fault_of(send)
         if fault is None and chunk is not None:
@@ -316,13 +316,15 @@ class Topic:
             except MilepostError as error:
                 return error
         size_max = policies.max_message_size
-        # As upstream: chunks are the broker's business, whose own maximum they obey.
+        # As upstream: the broker's own maximum holds for chunks, not the topic's.
         if size_max and len(send.entry) > size_max and traits.chunk is None:
             return NotAllowed(
                 f"a message of {len(send.entry)} bytes; {self.name} takes {size_max} at most"
             )
         if policies.encryption_required and not entry_metadata(send.entry).encryption_keys:
-            return EncryptionRequired(f"a message that is not encrypted; {self.name} takes no such")
+            return EncryptionRequired(
+                f"a message that is not encrypted; {self.name} requires encryption"
+            )
         delays, time_ms = policies.delays, traits.deliver_at_time
         if time_ms is not None and delays is not None and delays.max_ms:
             delay_ms = time_ms - send.publish_time
@@ -389,7 +391,7 @@ class Topic:
             # One connection may get both: as upstream, the receipt ahead of the message.
             self._stored(publication, block)
         else:
-            # A consumer waits for the message, while the producer is only told.
+            # Messages go out first: a consumer waits for them, while the producer only hears of its success.
             self._afterwards(partial(self._stored, publication, block))
 
     @property

@@ -60,7 +60,7 @@ def test_everything_is_off_at_first() -> None:
     ("settings", "why"),
     [
         ({"authorization": True}, "authentication is off"),
-        ({"authentication": True}, "nothing is set up"),
+        ({"authentication": True}, "no way to prove a role is set up"),
         ({"token_secret_key": "data:;base64,c2hvcnQ="}, "secret key of 5 bytes"),
         ({"token_secret_key": "data:;base64,?"}, "token_secret_key"),
         ({"token_secret_key": "/no/such/file"}, "token_secret_key: /no/such/file: cannot be read"),

@@ -39,7 +39,7 @@ def test_a_limit_that_is_not_here_is_refused_by_name(web: Web) -> None:
 
 def test_refusals(web: Web) -> None:
     fixed = web(f"POST {CONFIG}/clusterName/x")
-    assert (fixed.status, "'clusterName' is no setting" in fixed.reason) == (412, True)
+    assert (fixed.status, "'clusterName' is not a setting" in fixed.reason) == (412, True)
     assert web(f"DELETE {CONFIG}/nosuch").status == 412
     wrong = web(f"POST {CONFIG}/maxProducersPerTopic/many")
     assert (wrong.status, "'many'" in wrong.reason) == (400, True)

@@ -71,7 +71,7 @@ async def _renew(session: Session, command: pb.CommandAuthResponse) -> None:
         shown = _presented(session, known.method, command.response.auth_data)
         identity = await security.authenticator.authenticate(shown)
         if known.original_role:
-            # The answer comes from behind the proxy, whose own credentials it knows nothing of.
+            # The client behind the proxy answers, and knows nothing of the proxy's own credentials.
             identity = known._replace(
                 original_role=identity.role, expires_at_ms=identity.expires_at_ms
             )

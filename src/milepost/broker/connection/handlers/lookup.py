@@ -30,7 +30,7 @@ async def partitioned_metadata(
     may_create = command.metadata_auto_creation_enabled
     count = await session.broker.partitions_of(name, create=may_create)
     if not may_create and not count and not session.broker.exists(name):
-        # By this the Java client tells which names its retry and dead letter topics have.
+        # From this the Java client knows the names of its retry and dead letter topics.
         raise TopicNotFound(f"topic {name} does not exist")
     session.write((replies.partitions(command.request_id, count),))
 

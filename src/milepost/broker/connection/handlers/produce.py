@@ -170,7 +170,7 @@ async def _settle(session: Session, made: Producer) -> None:
         return
     await session.broker.engine.flush()
     if not dedup.is_settled(made.name):
-        # The journal works, and has disowned what it could not answer for.
+        # The journal works again. Sends whose outcome was unknown are refused now, and may come again.
         dedup.disowned(made.name)
 
 

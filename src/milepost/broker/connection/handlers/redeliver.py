@@ -27,7 +27,7 @@ def redeliver(session: Session, command: pb.CommandRedeliverUnacknowledgedMessag
     if consumer is not None:
         ids = [WireId(signed64(m.ledgerId), signed64(m.entryId)) for m in command.message_ids]
         if session.protocol.part or session.protocol.has_more:
-            # In parts: what went out again between two of them is not what the second one means.
+            # Obeyed in parts: a message that went out again between two parts is not meant by the second.
             if not session.protocol.part:
                 session.named.clear()
             ids = [one for one in dict.fromkeys(ids) if one not in session.named]
@@ -40,6 +40,6 @@ def redeliver(session: Session, command: pb.CommandRedeliverUnacknowledgedMessag
         try:
             consumer.subscription.redeliver(consumer, ids, epoch)
         except NotInMemory:
-            session.named.difference_update(ids)  # it will come again
+            session.named.difference_update(ids)  # the session calls again with the same part
             raise
     return None

@@ -50,7 +50,7 @@ def seek(session: Session, command: pb.CommandSeek) -> Work:
     if consumer.follows and _is_echo(command, consumer.epoch):
         if signed64(command.consumer_epoch) == consumer.owes_echo:
             consumer.owes_echo = None
-        if signed64(command.consumer_epoch) == consumer.epoch:  # else a later one is on its way
+        if signed64(command.consumer_epoch) == consumer.epoch:  # else a later epoch is on its way
             obeyed(session.broker, consumer)
         session.write((replies.success(command.request_id),))
         return None

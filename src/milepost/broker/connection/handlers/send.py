@@ -36,18 +36,20 @@ def send(session: Session, event: Sends) -> None:
     - A wrong checksum is `ChecksumError` for that message alone; entries without a checksum are taken.
     - Metadata that no client could read, or that contradicts itself or its payload, is
       `NotAllowedError`. So is, with deduplication, metadata that names another producer.
-    - A SEND for a producer that was closed is dropped. For one that never was, or that waits to have the
-      topic alone, the connection is closed.
+    - A SEND for a producer that was closed is dropped. For one that never was, or that still
+      waits for exclusive access, the connection is closed.
     """
     producer = session.producers.get(event.producer_id)
     if producer is None:
         if event.producer_id not in session.closed_producers:
             session.broker.counters.frames_refused["unknown_producer"] += 1
-            session.fail(f"SEND for producer {event.producer_id}, which this connection has not")
+            session.fail(
+                f"SEND for producer {event.producer_id}, which is not open on this connection"
+            )
         return
     if producer.waiting_request_id is not None:
         session.broker.counters.frames_refused["producer_not_ready"] += 1
-        session.fail(f"SEND for {producer}, which waits to have the topic alone")
+        session.fail(f"SEND for {producer}, which still waits for exclusive access")
         return
     session.pending_publishes += len(event.sends)
     topic = producer.topic
@@ -56,7 +58,7 @@ def send(session: Session, event: Sends) -> None:
     except NotInMemory:
         session.pending_publishes -= len(event.sends)
         raise
-    except UNREADABLE as error:  # the chunks that these continue
+    except UNREADABLE as error:  # earlier chunks of these messages cannot be read
         session.pending_publishes -= len(event.sends)
         session.fail(f"SEND for {producer}: {error}")
         return

@@ -99,7 +99,7 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
             await settled.wait()
             topic.check_open()
             if _is_there(topic, subscription):
-                break  # else another consumer has unsubscribed it meanwhile
+                break  # else another consumer has unsubscribed in the meantime, and it is made again
         if session.opening.get(key) is not command:
             _abandon(session, subscription)
             return
@@ -133,7 +133,7 @@ def _welcome(session: Session, command: pb.CommandSubscribe, consumer: Consumer)
     session.write((replies.success(command.request_id, cursor_epoch=epoch),))
     if command.HasField("cursor_epoch") and signed64(command.cursor_epoch) < epoch:
         consumer.subscription.tell_moved(consumer)
-    else:  # it has dropped what it had; others do that when they hear SUCCESS
+    else:  # this client has emptied its queue; others do that when they hear SUCCESS
         obeyed(session.broker, consumer)
 
 
@@ -199,7 +199,7 @@ async def _plain(
     if not command.durable or not topic.name.is_persistent:
         start = await broker.engine.look(lambda: _reader_start(session, topic, command))
         if (found := topic.subscriptions.get(name)) is not None:
-            return found  # another one was first meanwhile
+            return found  # another consumer has made it in the meantime
         reader = broker.create_reader(topic, name, start)
         if asks(command, EVERY_CHUNK):
             reader.gate = OpenGate(reader.cursor)
