@@ -202,6 +202,10 @@ class Driver:
         self.kill()
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def is_running(self) -> bool:
         return self._process.poll() is None
 

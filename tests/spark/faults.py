@@ -80,7 +80,16 @@ class FaultyWriter(DataSourceStreamArrowWriter):
             send(target, name, messages, *more)
             sends += 1
 
+        def send_in_transaction(publisher: Any, messages: list[Any]) -> None:
+            nonlocal sends
+            half = (len(messages) + 1) // 2
+            publisher.send(messages[:half])
+            fail()
+            publisher.send(messages[half:])
+            sends += 1
+
         self._inner._send_once = counted
+        self._inner._send = send_in_transaction
         written = self._inner.write(mixed(iterator) if self._is_mixed else iterator)
         fail()
         return written

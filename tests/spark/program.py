@@ -74,6 +74,18 @@ def copy(
     return {"rows": sum(one["numInputRows"] for one in query.recentProgress)}
 
 
+def split(
+    spark: SparkSession, read: dict[str, Any], write: dict[str, Any], topics: list[str]
+) -> dict[str, Any]:
+    """Every message to all of these topics, behind a shuffle."""
+    frame = spark.readStream.format("milepost").options(**read).load()
+    names = ", ".join(f"'{name}'" for name in topics)
+    rows = frame.selectExpr("value", f"explode(array({names})) AS topic").repartition(3)
+    query = rows.writeStream.format("milepost").options(**write).trigger(availableNow=True).start()
+    query.awaitTermination()
+    return {"rows": sum(one["numInputRows"] for one in query.recentProgress)}
+
+
 def lake(spark: SparkSession, directory: str, kind: str, **options: Any) -> dict[str, Any]:
     given = read_options(options)
     done = archive(spark, given, Path(directory), kind=kind, files_min=2)
@@ -112,7 +124,7 @@ def whole_way(spark: SparkSession, directory: str, rows: int, **options: Any) ->
     }
 
 
-JOBS = {"count": count, "copy": copy, "lake": lake, "whole_way": whole_way}
+JOBS = {"count": count, "copy": copy, "split": split, "lake": lake, "whole_way": whole_way}
 
 
 def main() -> None:

@@ -78,8 +78,8 @@ def test_examples_run(
 
     before = {one.id for one in spark.streams.active}
     names: dict[str, Any] = {"spark": spark}
-    read, by_schema, copied, totals, written = examples(usual, tmp_path)
-    for example in (read, by_schema, copied, totals):
+    read, by_schema, copied, totals, routed, written = examples(usual, tmp_path)
+    for example in (read, by_schema, copied, totals, routed):
         exec(example, names)  # our own page
     assert names["events"].count() == 3
     assert [tuple(row) for row in names["orders"].collect()] == [(0, 1, "screws")]
@@ -92,6 +92,9 @@ def test_examples_run(
     assert values_of(usual.url, "persistent://public/default/copies") == [b"0", b"1", b"2"]
     # The window of the first two is over when the third has come.
     assert values_of(usual.url, "persistent://public/default/totals") == [b"2"]
+
+    for topic in ("invoices", "audit"):
+        assert values_of(usual.url, f"persistent://public/default/{topic}") == [b"0", b"1", b"2"]
 
     exec(written, names)
     consumer = messages.subscribe(

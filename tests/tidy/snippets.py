@@ -56,6 +56,7 @@ RUN: Final = {
         "orders = (": "tests/spark/test_page.py",
         "stream = spark.readStream": "tests/spark/test_page.py",
         "from pyspark.sql.functions import window": "tests/spark/test_page.py",
+        "routed = stream.selectExpr": "tests/spark/test_page.py",
         "orders = spark.createDataFrame": "tests/spark/test_page.py",
         "milepost pipeline archive": "tests/spark/test_page.py",
     },

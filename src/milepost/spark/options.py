@@ -36,6 +36,8 @@ T = TypeVar("T")
 SERVICE_URL_DEFAULT: Final = "pulsar://localhost:6650"
 # How long one answer may take before the task fails, and Spark tries again.
 TIMEOUT_S: Final = 30.0
+# How long the transactions of a batch may be open: from the first row of a task to the driver's commit.
+TRANSACTION_TIMEOUT_S: Final = 600.0
 
 Kind = Literal["earliest", "latest", "index", "timestamp", "message_id", "subscription"]
 
@@ -124,7 +126,8 @@ class WriteOptions:
 
     connection: Endpoint
     """How the broker is reached, and who asks."""
-    topic: str
+    topic: str = ""
+    """Empty: each row says it, in its column `topic`."""
     delivery: str = "atLeastOnce"
     unique_key: str | None = None
     """The column that exactly once goes by; None: the source's topic and index."""
@@ -135,6 +138,9 @@ class WriteOptions:
     encode: str = "raw"
     target_schema: str | None = None
     """As JSON: registered on connect; None: the topic's own."""
+    transactional: bool = False
+    """A batch counts as a whole, and once."""
+    transaction_timeout_s: float = TRANSACTION_TIMEOUT_S
 
 
 # -- values ----------------------------------------------------------------------------------------
@@ -360,6 +366,10 @@ WRITE: Final = {
     **_CONNECTION,
     "topic": Option("topic", topic_name, "where to write"),
     "delivery": Option("delivery", _choice("atLeastOnce", "exactlyOnce"), "what a retry may do"),
+    "transactional": Option("transactional", _flag, "whether a batch counts as a whole, and once"),
+    "transactionTimeout": Option(
+        "transaction_timeout_s", _duration, "how long a batch may take, in transactions"
+    ),
     "uniqueKey": Option("unique_key", _text, "the column that exactly once goes by"),
     "producerPrefix": Option("producer_prefix", _text, "names the producers of a batch write"),
     "compression": Option(
@@ -393,8 +403,12 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
 def write_options(given: Mapping[str, str]) -> WriteOptions:
     """The options of a write."""
     values = _parsed(given, WRITE)
-    if "topic" not in values:
+    if values.get("transactional"):
+        _check_transactional(values)
+    elif "topic" not in values:
         raise InvalidOption("option topic says where to write, and is missing")
+    elif "transaction_timeout_s" in values:
+        raise InvalidOption("option transactionTimeout needs transactional=true")
     if "unique_key" in values and values.get("delivery") != "exactlyOnce":
         raise InvalidOption(
             "option uniqueKey is what delivery=exactlyOnce goes by, which is not asked for"
@@ -402,6 +416,20 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     if "target_schema" in values and values.setdefault("encode", "schema") == "raw":
         raise InvalidOption("option targetSchema says how values are encoded; encode is raw")
     return WriteOptions(_connection(values), **values)
+
+
+def _check_transactional(values: Mapping[str, Any]) -> None:
+    for field, name in (("delivery", "delivery"), ("unique_key", "uniqueKey")):
+        if field in values:
+            raise InvalidOption(
+                f"options transactional and {name} each say how a batch is written once: give one"
+            )
+    if "topic" not in values and (values.get("encode") == "schema" or "target_schema" in values):
+        raise InvalidOption(
+            "option encode=schema goes by the schema of one topic, so option topic must name it"
+        )
+    if values.get("transaction_timeout_s", 1) <= 0:
+        raise InvalidOption("option transactionTimeout is 0; allowed is a time above it")
 
 
 def _connection(values: dict[str, Any]) -> Endpoint:

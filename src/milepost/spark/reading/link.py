@@ -111,6 +111,12 @@ class Link:
         peer = self.connection.protocol.peer
         return peer is not None and peer.finds_indexes
 
+    @property
+    def ends_together(self) -> bool:
+        """Whether the broker knows series of transactions, and ends several as one step."""
+        peer = self.connection.protocol.peer
+        return peer is not None and peer.ends_together
+
     def close(self) -> None:
         if self._is_closed:
             return

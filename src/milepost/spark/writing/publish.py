@@ -22,6 +22,7 @@ from milepost.client.connection.refusals import refusal
 from milepost.client.schemas import schema_message
 from milepost.clock import SystemClock
 from milepost.errors import ConnectError, MilepostError, Timeout
+from milepost.positions import TxnId, unsigned64
 from milepost.schemas.types import SchemaInfo
 from milepost.spark.reading.link import Link
 from milepost.wire import SingleMessage, join_batch
@@ -65,14 +66,17 @@ class Publisher:
         batch_messages_max: int = 1_000,
         schema: SchemaInfo | None = None,
         needs_deduplication: bool = False,
+        txn_id: TxnId | None = None,
     ) -> None:
         """`schema` is registered, or found among the topic's; messages say which version of it they are.
         `needs_deduplication`: `NotAllowed` where the topic does not deduplicate, if the broker is
-        Milepost (target_topic.py asks others)."""
+        Milepost (target_topic.py asks others). `txn_id`: of the transaction that messages belong to, to which
+        the topic must have been added before the first is sent."""
         self.topic = topic
         self._connection = connection
         self._compression = COMPRESSIONS[compression]
         self._batch_messages_max = batch_messages_max
+        self._txn_id = txn_id
         self._clock = SystemClock()
         self._link = Link.open(connection, topic)
         self._producer_id = self._link.next_id()
@@ -86,6 +90,7 @@ class Publisher:
             topic=topic,
             producer_id=self._producer_id,
             user_provided_producer_name=name is not None,
+            txn_enabled=txn_id is not None,
         )
         if name is not None:
             command.producer_name = name
@@ -120,7 +125,10 @@ class Publisher:
             if error is None:
                 self.flush()
         finally:
-            self._link.close()
+            self.close()
+
+    def close(self) -> None:
+        self._link.close()
 
     def send(self, messages: Iterable[Outgoing]) -> int:
         """Send messages, whose numbers must grow; those that the broker has are left out. How many
@@ -196,6 +204,9 @@ class Publisher:
     def _stamp(self, metadata: pb.MessageMetadata) -> None:
         if self._schema_version:
             metadata.schema_version = self._schema_version
+        if self._txn_id is not None:
+            metadata.txnid_least_bits = unsigned64(self._txn_id.least)
+            metadata.txnid_most_bits = unsigned64(self._txn_id.most)
 
     def _packed(self, metadata: pb.MessageMetadata, payload: bytes) -> bytes:
         if self._compression == pb.NONE or not payload:
@@ -210,6 +221,7 @@ class Publisher:
             metadata.sequence_id,
             metadata.SerializeToString(),
             payload,
+            txn_id=self._txn_id,
             **more,
         )
         self._unanswered += 1

@@ -9,6 +9,9 @@ each message by what the row says, so that the broker knows a repetition:
 - by a unique key that the user declares, also behind a shuffle (keyed.py). The producer is named by the query
   and the bucket of the key.
 
+With `transactional` all of a batch counts or nothing, and once, on any number of topics: rows need no number,
+because the batch has one (batch_transactions.py).
+
 Spark does not promise the same rows to a task that is tried again behind a shuffle (SPARK-28650), so nothing
 is numbered by a row's place in its task: it would drop other rows silently. Rows that come out of order, and
 a block or bucket that came from two tasks, fail the query with what to do about it.
@@ -18,7 +21,8 @@ Values are bytes or text as they are, or what the target's schema makes of colum
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -33,7 +37,17 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from milepost.errors import InvalidOption, NotAllowed, ProducerBusy, SchemaMismatch
+from milepost.clock import SystemClock
+from milepost.errors import (
+    InvalidInput,
+    InvalidOption,
+    InvalidTransactionStatus,
+    NotAllowed,
+    ProducerBusy,
+    SchemaMismatch,
+    TransactionConflict,
+)
+from milepost.positions import TxnId
 from milepost.positions.names import TopicName
 from milepost.schemas.types import SchemaInfo
 from milepost.spark.border import plainly
@@ -43,9 +57,16 @@ from milepost.spark.reading.survey import partitions_of
 from milepost.spark.retries import AWAY, patiently
 from milepost.spark.values.encoding import Encoding
 from milepost.spark.values.target_schema import find_target
+from milepost.spark.writing.batch_transactions import (
+    BatchTransaction,
+    Series,
+    abort,
+    check_coordinator,
+    commit,
+)
 from milepost.spark.writing.keyed import KEY_TYPES, buckets, check_replay, number
 from milepost.spark.writing.publish import Outgoing, Publisher
-from milepost.spark.writing.target_topic import ready_target
+from milepost.spark.writing.target_topic import check_target, ready_target
 from milepost.wire import murmur3_32
 
 # What Spark gives a task to know its query and batch by; not documented, so their absence is an error.
@@ -53,6 +74,9 @@ _QUERY_PROPERTY: Final = "sql.streaming.queryId"
 _BATCH_PROPERTY: Final = "streaming.sql.batchId"
 
 _WAY_OUT: Final = "name a uniqueKey (milepost.spark.arrange), or use delivery=atLeastOnce"
+
+# A connection that was not served for so long may be lost: brokers want signs of life.
+IDLE_MAX_S: Final = 20.0
 
 TAKEN: Final = {
     "key": ("binary", "string"),
@@ -72,6 +96,10 @@ class Written(WriterCommitMessage):
     count: int = 0
     blocks: set[tuple[str, int]] = field(default_factory=set)
     buckets: set[int] = field(default_factory=set)
+    txn_id: TxnId | None = None
+    """Of the transaction that has the messages; None without one, or without messages."""
+    is_done: bool = False
+    """The batch was committed before: nothing was written."""
 
 
 class _Writes:
@@ -79,6 +107,8 @@ class _Writes:
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._options = options
+        # Of this plan of the batch: a driver that tries it again has another.
+        self._run = uuid.uuid4().hex
         types = {one.name: one.dataType.simpleString() for one in schema.fields}
         self._target = find_target(options, schema)
         # Made by each task: encoders are closures, which do not travel.
@@ -88,6 +118,12 @@ class _Writes:
             del wanted["value"]  # by the schema
         elif "value" not in types:
             raise InvalidOption("there is no column value to be written")
+        if options.transactional and not options.topic:
+            wanted["topic"] = ("string",)
+            if "topic" not in types:
+                raise InvalidOption(
+                    "option topic is missing, and the rows have no column topic that says where to write"
+                )
         if options.unique_key is not None:
             if options.unique_key not in types:
                 raise InvalidOption(
@@ -108,6 +144,10 @@ class _Writes:
                     f"column {name} is {types[name]}, it must be {' or '.join(allowed)}"
                 )
         self._check_name()
+        if options.transactional:
+            check_coordinator(options.connection)
+            if options.topic:
+                check_target(options.connection, options.topic, schema=self._schema)
         if options.delivery == "exactlyOnce":
             # Asked when the query is planned: a refusal in a task would come behind the first rows.
             ready_target(options.connection, options.topic, schema=self._schema)
@@ -116,6 +156,8 @@ class _Writes:
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         if self._target is not None:
             self._encoding = Encoding(self._target.info)
+        if self._options.transactional:
+            return self._write_in_transaction(iterator)
         targets = partitions_of(self._options.connection, self._options.topic, make=True)
         if self._options.unique_key is not None:
             return self._write_by_key(iterator, targets, self._options.unique_key)
@@ -146,6 +188,38 @@ class _Writes:
         for one in publishers.values():
             one.__exit__(None, None, None)
         return done
+
+    def _write_in_transaction(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Rows of any topics, in a transaction that is opened for the first of them."""
+        done = Written()
+        attempt: _Attempt | None = None
+        try:
+            for batch in iterator:
+                if attempt is None and batch.num_rows:
+                    try:
+                        attempt = _Attempt(self._options, self._series(), self._schema)
+                    except TransactionConflict:
+                        done.is_done = True
+                if attempt is None:
+                    continue  # Spark wants its rows to be taken
+                by_target: dict[str, list[Outgoing]] = {}
+                for row in self._rows(batch):
+                    target, number = attempt.place(row)
+                    by_target.setdefault(target, []).append(_outgoing(row, number))
+                    done.count += 1
+                for target, messages in by_target.items():
+                    self._send(attempt.publisher(target), messages)
+            if attempt is not None:
+                attempt.finish()
+                done.txn_id = attempt.txn_id
+        except BaseException:
+            if attempt is not None:
+                attempt.give_up()
+            raise
+        return done
+
+    def _send(self, publisher: Publisher, messages: list[Outgoing]) -> None:
+        publisher.send(messages)
 
     def _write_by_index(self, iterator: Iterator[pa.RecordBatch], targets: list[str]) -> Written:
         done = Written()
@@ -265,6 +339,39 @@ class _Writes:
     def _batch_id(self) -> int:
         raise NotImplementedError
 
+    def _series(self) -> Series:
+        """What the transactions of this batch are a step of."""
+        return Series(self._query(), self._run, self._batch_id())
+
+    def _end(self, messages: list[Any]) -> None:
+        """What the driver does when every task is done."""
+        if not self._options.transactional:
+            self._check(messages)
+            return
+        txn_ids = _transactions(messages)
+        if not txn_ids:
+            return
+        if any(one.is_done for one in messages):
+            abort(self._options.connection, txn_ids)
+            return
+        try:
+            commit(self._options.connection, txn_ids)
+        except TransactionConflict:  # by a driver before this one, whose commit was on its way
+            abort(self._options.connection, txn_ids)
+        except InvalidTransactionStatus as error:
+            raise InvalidTransactionStatus(
+                f"the batch is not written: {error}. Its transactions may be open for "
+                f"{self._options.transaction_timeout_s:g} s (option transactionTimeout), and end when "
+                "another driver writes the batch"
+            ) from None
+
+    def _undo(self, messages: Sequence[Any]) -> None:
+        """What the driver does when a task has failed, or the end."""
+        if self._options.transactional:
+            txn_ids = _transactions(messages)
+            if txn_ids:
+                abort(self._options.connection, txn_ids)
+
     def _check(self, messages: list[Any]) -> None:
         seen: set[tuple[str, int]] = set()
         seen_buckets: set[int] = set()
@@ -299,10 +406,13 @@ class TopicStreamWriter(_Writes, DataSourceStreamArrowWriter):
 
     @plainly
     def commit(self, messages: list[Any], batchId: int) -> None:
-        self._check(messages)
+        self._end(messages)
 
+    @plainly
     def abort(self, messages: list[Any], batchId: int) -> None:
-        """Nothing to take back: what was published stays, and a retry knows it."""
+        """Without transactions there is nothing to take back: what was published stays, and a retry knows
+        it."""
+        self._undo(messages)
 
 
 class TopicWriter(_Writes, DataSourceArrowWriter):
@@ -322,12 +432,123 @@ class TopicWriter(_Writes, DataSourceArrowWriter):
     def _batch_id(self) -> int:
         return 0
 
+    def _series(self) -> Series:
+        name = self._options.producer_prefix
+        # Without a name to know it by, the same may be written again.
+        return Series(name or f"batch-{self._run}", self._run, None if name is None else 0)
+
     @plainly
     def commit(self, messages: list[Any]) -> None:
-        self._check(messages)
+        self._end(messages)
 
+    @plainly
     def abort(self, messages: list[Any]) -> None:
-        """Nothing to take back."""
+        self._undo(messages)
+
+
+class _Attempt:
+    """What one attempt of a task has open to write in a transaction."""
+
+    def __init__(self, options: WriteOptions, series: Series, schema: SchemaInfo | None) -> None:
+        self._options = options
+        self._schema = schema
+        self._transaction = BatchTransaction.open(
+            options.connection, series, options.transaction_timeout_s
+        )
+        # With the moment of their last use. They are served while they send: one that a task has left alone
+        # for long may have lost its connection.
+        self._publishers: dict[str, tuple[Publisher, float]] = {}
+        self._added: set[str] = set()
+        self._clock = SystemClock()
+        # Partitions by what rows call their topic.
+        self._targets: dict[str, list[str]] = {}
+        self._counts: dict[str, int] = {}
+        self._count = 0
+
+    @property
+    def txn_id(self) -> TxnId:
+        return self._transaction.txn_id
+
+    def place(self, row: Mapping[str, Any]) -> tuple[str, int]:
+        """Where a row goes, and its number there."""
+        topic = self._options.topic or row["topic"]
+        if topic is None:
+            raise NotAllowed("a row has no topic: column topic is null")
+        targets = self._targets.get(topic)
+        if targets is None:
+            targets = self._targets[topic] = partitions_of(
+                self._options.connection, _full_name(topic), make=True
+            )
+        target = _route(row, targets, self._count)
+        self._count += 1
+        number = self._counts.get(target, 0)
+        self._counts[target] = number + 1
+        return target, number
+
+    def publisher(self, target: str) -> Publisher:
+        now_s = self._clock.monotonic()
+        found, used_s = self._publishers.get(target, (None, now_s))
+        if found is not None and now_s - used_s > IDLE_MAX_S:
+            found.flush()
+            found.close()
+            found = None
+        if found is None:
+            found = self._open(target)
+        self._publishers[target] = found, now_s
+        return found
+
+    def _open(self, target: str) -> Publisher:
+        options = self._options
+
+        def attempt() -> Publisher:
+            return Publisher(
+                options.connection,
+                target,
+                compression=options.compression,
+                batch_messages_max=options.batch_messages_max,
+                schema=self._schema,
+                txn_id=self.txn_id,
+            )
+
+        made = patiently(options.connection.timeout_s, attempt)
+        if target not in self._added:
+            try:
+                self._transaction.add(target)
+            except BaseException:
+                made.close()
+                raise
+            self._added.add(target)
+        return made
+
+    def finish(self) -> None:
+        """Wait for all receipts: then the transaction may be committed."""
+        for one, _ in self._publishers.values():
+            one.flush()
+        self._close()
+
+    def give_up(self) -> None:
+        self._close()
+        self._transaction.abort()
+
+    def _close(self) -> None:
+        for one, _ in self._publishers.values():
+            one.close()
+
+
+def _full_name(text: str) -> str:
+    """Of a topic that a row names."""
+    try:
+        name = TopicName.parse(text.strip())
+    except InvalidInput as error:
+        raise NotAllowed(f"column topic: {error}") from None
+    if not name.is_persistent:
+        raise NotAllowed(f"column topic: {text} is not persistent: no transaction can write to it")
+    return name.text
+
+
+def _transactions(messages: Sequence[Any]) -> list[TxnId]:
+    """Those that tasks have handed over; of a task that failed there is no message."""
+    return [one.txn_id for one in messages if one is not None and one.txn_id is not None]
 
 
 def _property(name: str) -> str:

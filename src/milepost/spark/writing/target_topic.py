@@ -1,4 +1,4 @@
-"""Checks a topic before it is written exactly once.
+"""Checks a topic before it is written.
 
 A target that is missing is made, with deduplication, where the broker's HTTP side is known (`adminUrl`). Then
 a producer is opened on every partition: that asks for the right to publish, for the schema, for quotas, and
@@ -41,6 +41,17 @@ def ready_target(
             is_milepost = publisher.is_milepost
     if not is_milepost:
         _check_deduplication(connection, topic)
+    return found
+
+
+def check_target(
+    connection: Endpoint, topic: str, *, schema: SchemaInfo | None = None
+) -> list[str]:
+    """The partitions of a topic that may be written, by full name. It need not deduplicate."""
+    found = partitions_of(connection, topic, make=True)
+    for one in found:
+        with Publisher(connection, one, schema=schema):
+            pass
     return found
 
 
