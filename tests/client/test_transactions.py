@@ -183,9 +183,11 @@ async def published(client: Client, topic: str, count: int, **options: Any) -> N
             await one
 
 
-async def test_acks_count_with_the_commit(connect: Connect, topic: str) -> None:
+@pytest.mark.parametrize("receipts", [True, False])
+async def test_acks_count_with_the_commit(connect: Connect, topic: str, receipts: bool) -> None:
+    """Of a consumer whose other acks are not answered, those in a transaction are."""
     async with connect() as client:
-        consumer = await shared(client, topic)
+        consumer = await shared(client, topic, ack_receipt_enabled=receipts)
         await published(client, topic, 3, batching_enabled=False)
         messages = [await consumer.receive(10_000) for _ in range(3)]
         async with client.transaction() as txn:

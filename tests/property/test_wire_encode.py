@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from milepost.positions import unsigned64
+from milepost.positions import TxnId, unsigned64
 from milepost.testing.strategies import int32s, int64s
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.commands import decode_command, encode_command
@@ -140,6 +140,7 @@ def test_messages(
     num_messages=st.integers(0, 2**31 - 1),
     highest=int64s(),
     is_chunk=st.booleans(),
+    txn_id=st.none() | st.builds(TxnId, int64s(), int64s()),
 )
 def test_sends(
     producer_id: int,
@@ -149,6 +150,7 @@ def test_sends(
     num_messages: int,
     highest: int,
     is_chunk: bool,
+    txn_id: TxnId | None,
 ) -> None:
     frame = send_frame(
         producer_id,
@@ -158,6 +160,7 @@ def test_sends(
         num_messages=num_messages,
         highest_sequence_id=highest,
         is_chunk=is_chunk,
+        txn_id=txn_id,
     )
     covered = len(metadata).to_bytes(4, "big") + metadata + payload
     send = pb.CommandSend(
@@ -167,6 +170,9 @@ def test_sends(
         highest_sequence_id=unsigned64(highest) if highest else None,
         is_chunk=is_chunk or None,
     )
+    if txn_id is not None:
+        send.txnid_least_bits = unsigned64(txn_id.least)
+        send.txnid_most_bits = unsigned64(txn_id.most)
     entry = b"\x0e\x01" + crc32c(covered).to_bytes(4, "big") + covered
     library = framed(pb.BaseCommand(type=KIND.SEND, send=send), entry)
     assert b"".join(frame) == library

@@ -23,6 +23,13 @@ def test_the_numbers_are_the_official_packages() -> None:
         (errors.TopicNotFound("x"), Result.TopicNotFound),
         (errors.StaleEpoch("x"), Result.NotAllowedError),
         (errors.InvalidMessageId("x"), Result.InvalidConfiguration),
+        (errors.TransactionConflict("x"), Result.TransactionConflict),
+        (errors.TransactionNotFound("x"), Result.TransactionNotFound),
+        (errors.TransactionTimedOut("x"), Result.InvalidTxnStatusError),
+        (
+            errors.TransactionCoordinatorNotFound("x"),
+            Result.TransactionCoordinatorNotFoundError,
+        ),
         (KeyError("x"), Result.UnknownError),
     ],
 )

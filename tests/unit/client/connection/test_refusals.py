@@ -19,6 +19,10 @@ from milepost.wire import pulsar_pb2 as pb
         (25, errors.ProducerFenced),
         (22, errors.NotAllowed),
         (2, errors.PersistenceError),
+        (20, errors.TransactionCoordinatorNotFound),
+        (21, errors.InvalidTransactionStatus),
+        (23, errors.TransactionConflict),
+        (24, errors.TransactionNotFound),
     ],
 )
 def test_a_code_has_its_class(code: int, kind: type[errors.MilepostError]) -> None:
