@@ -65,11 +65,7 @@ _ROWS: tuple[tuple[type[Exception], Exit, str], ...] = (
     (errors.PersistenceError, Exit.STORAGE, "look at the disk, then start again"),
     (errors.NotAuthenticated, Exit.AUTH, "say who you are with --token or a context"),
     (errors.NotAuthorized, Exit.AUTH, "ask an administrator for the right"),
-    (
-        errors.ConnectError,
-        Exit.CONNECT,
-        "start a broker with `milepost serve`, or name another with --url or --context",
-    ),
+    (errors.ConnectError, Exit.CONNECT, ""),
     (
         errors.Timeout,
         Exit.CONNECT,
@@ -108,6 +104,8 @@ def explain(error: BaseException) -> tuple[str, Exit]:
         if isinstance(error, kind):
             what = _os_error(error) if isinstance(error, OSError) else str(error)
             what = what or "out of memory"
+            if kind is errors.ConnectError:
+                remedy = connect_step(what, "--url")
             return one_line(f"{what}; {remedy}" if remedy else what), code
     return (
         one_line(
@@ -116,6 +114,22 @@ def explain(error: BaseException) -> tuple[str, Exit]:
         ),
         Exit.FAILED,
     )
+
+
+def connect_step(said: str, flag: str) -> str:
+    """What to do about a broker that cannot be reached, by what was said of it; `flag` names it."""
+    reason = said.lower()
+    if "certificate required" in reason:
+        return "show a certificate with --tls-cert and --tls-key"
+    if "certificate" in reason:
+        return (
+            "name the authority that signed it with --tls-trust-cert-path, or the host as it does"
+        )
+    if "wrong_version_number" in reason or "closed during the tls handshake" in reason:
+        return f"that port may be one without TLS: look at {flag}"
+    if "closed before an answer" in reason:
+        return f"that port may want TLS, or be another one: look at {flag}"
+    return f"start a broker with `milepost serve`, or name another with {flag} or --context"
 
 
 def _os_error(error: OSError) -> str:

@@ -83,3 +83,24 @@ def test_kinds_of_errors_share_their_code(kind: type[errors.MilepostError]) -> N
 def test_the_readme_has_every_code() -> None:
     rows = re.findall(r"^\| ([0-9, ]+) \| ", README.read_text("utf-8"), re.MULTILINE)
     assert [int(code) for row in rows for code in row.split(",")] == list(Exit)
+
+
+@pytest.mark.parametrize(
+    ("said", "step"),
+    [
+        ("connection refused", "start a broker with `milepost serve`, or name another with --url"),
+        ("TLS: self-signed certificate in certificate chain", "--tls-trust-cert-path"),
+        ("TLS: Hostname mismatch, certificate is not valid for 'x'", "the host as it does"),
+        ("tlsv13 alert certificate required", "--tls-cert and --tls-key"),
+        ("TLS: WRONG_VERSION_NUMBER", "that port may be one without TLS: look at --url"),
+        ("the connection was closed during the TLS handshake", "one without TLS"),
+        ("the connection was closed before an answer", "may want TLS, or be another one"),
+    ],
+)
+def test_what_to_do_about_a_broker_depends_on_what_is_wrong(said: str, step: str) -> None:
+    """A broker that runs, and is not trusted or speaks something else, need not be started."""
+    line, code = explain(errors.ConnectError(said))
+    assert code is Exit.CONNECT
+    assert line.startswith(f"{said}; ")
+    assert step in line
+    assert ("milepost serve" in line) is (said == "connection refused")

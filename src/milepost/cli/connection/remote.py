@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from milepost.cli.connection.connection import connection, connection_options
-from milepost.cli.exits import CommandFailed, Exit
+from milepost.cli.exits import CommandFailed, Exit, connect_step
 from milepost.cli.output import output_option
 from milepost.client.connection.endpoint import Endpoint
 
@@ -84,7 +84,7 @@ def told(ctx: click.Context, where: Endpoint, error: Any) -> CommandFailed:
 def _next_step(code: Exit, ctx: click.Context, where: Endpoint, error: AdminError) -> str:
     topic = str(ctx.params.get("topic") or "")
     if code is Exit.CONNECT:
-        return "start a broker with `milepost serve`, or name another with --admin-url or --context"
+        return connect_step(error.reason, "--admin-url")
     if code is Exit.AUTH:
         if error.status == 401:
             known = where.token or where.token_file or where.user
