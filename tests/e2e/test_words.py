@@ -76,11 +76,12 @@ MAKES = {
     "tenants create", "subscriptions create", "schemas upload", "resourcegroups create", "context add",
     "non-persistent create", "non-persistent create-partitioned-topic", "produce", "perf produce",
 }  # fmt: skip
-# Where a name would lie, whether a schema could be registered, and which namespaces bear a label, is known
-# without the object.
+# Where a name would lie, whether a schema could be registered, which namespaces bear a label, and that
+# transactions have no ledgers, is known without the object.
 NEEDS_NOTHING = {
     "topics lookup", "topics bundle-range", "non-persistent lookup", "schemas compatibility", "explain",
     "config show", "namespaces get-anti-affinity-namespaces",
+    "transactions buffer-snapshot-internal-stats", "transactions pending-ack-internal-stats",
 }  # fmt: skip
 # What some commands need beside what click requires, by the last words of their names.
 MORE = {

@@ -27,6 +27,7 @@ schemas        calls about the schemas of topics
 subscriptions  calls about subscriptions: create, delete, skip, expire, reset
 tenants        calls about tenants and clusters
 topics         calls about topics: create, delete, partitions, stats, lookup
+transactions   calls about transactions: which are open, whose, on what topics; their abort
 transport      HTTP: kept connections, credentials, TLS, redirects, timeouts
 """
 

@@ -18,6 +18,7 @@ from milepost.admin import (
     subscriptions,
     tenants,
     topics,
+    transactions,
 )
 from milepost.admin.face import call
 
@@ -165,3 +166,19 @@ class Calls:
     delete_resource_group = call(placement.delete_resource_group)
     get_broker_metrics = call(placement.get_broker_metrics)
     get_load_report = call(placement.get_load_report)
+
+    # Transactions.
+    list_coordinators = call(transactions.list_coordinators)
+    get_coordinator_stats = call(transactions.get_coordinator_stats)
+    get_coordinator_internal_stats = call(transactions.get_coordinator_internal_stats)
+    get_slow_transactions = call(transactions.get_slow_transactions)
+    get_transaction_metadata = call(transactions.get_transaction_metadata)
+    get_transaction_in_buffer_stats = call(transactions.get_transaction_in_buffer_stats)
+    get_transaction_in_pending_ack_stats = call(transactions.get_transaction_in_pending_ack_stats)
+    get_transaction_buffer_stats = call(transactions.get_transaction_buffer_stats)
+    get_transaction_buffer_internal_stats = call(transactions.get_transaction_buffer_internal_stats)
+    get_pending_ack_stats = call(transactions.get_pending_ack_stats)
+    get_pending_ack_internal_stats = call(transactions.get_pending_ack_internal_stats)
+    get_position_stats_in_pending_ack = call(transactions.get_position_stats_in_pending_ack)
+    abort_transaction = call(transactions.abort_transaction)
+    scale_transaction_coordinators = call(transactions.scale_transaction_coordinators)

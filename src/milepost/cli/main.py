@@ -48,6 +48,9 @@ COMMANDS = {
         "Non-persistent topics.",
         is_hidden=True,
     ),
+    "transactions": Lazy(
+        "milepost.cli.admin.transactions:transactions", "Which are open, and whose; abort one."
+    ),
     "brokers": Lazy(
         "milepost.cli.admin.brokers:brokers", "The broker's health, version and settings."
     ),

@@ -1,9 +1,9 @@
 """Routes of Apache Pulsar that Milepost does not have, each with the reason it answers.
 
-Where upstream can do without something too (functions, packages, transactions), the answer is the status that
-it gives then; clients and tools know it. What is about machinery that one broker has not (other clusters,
-bookies, a balance of load) is 405. `docs/rest.md` has this table, and a test goes through every route of
-Apache Pulsar 4.2.4 and finds it served, or here.
+Where upstream can do without something too (functions, packages), the answer is the status that it gives
+then; clients and tools know it. What is about machinery that one broker has not (other clusters, bookies, a
+balance of load) is 405. `docs/rest.md` has this table, and a test goes through every route of Apache Pulsar
+4.2.4 and finds it served, or here.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ router = APIRouter(tags=["not here"], dependencies=[needs(Operation.IDENTIFIED)]
 ALL: Final = "GET PUT POST DELETE"
 CLUSTER: Final = "/admin/v2/clusters/{cluster}"
 STATS: Final = "/admin/v2/broker-stats"
+TRANSACTIONS: Final = "/admin/v3/transactions"
 
 _FUNCTIONS: Final = (
     "there is no functions worker: run functions beside the broker, as clients of it"
@@ -29,6 +30,8 @@ _FUNCTIONS: Final = (
 _ONE_CLUSTER: Final = "there is one cluster, which this broker is"
 _ONE_BROKER: Final = "there is one broker, so nothing is shared out among brokers"
 _NO_BOOKIES: Final = "there are no bookies: this broker stores what it has"
+_NO_TXN_LEDGER: Final = "transactions have no ledgers of their own: the journal has their facts"
+_ONE_COORDINATOR: Final = "there is one transaction coordinator, as there is one broker"
 _NO_JVM: Final = "there is no Java process to look into; /metrics has what is known of this one"
 
 
@@ -52,7 +55,10 @@ TABLE: Final = (
     Row(
         ALL, "/admin/v3/packages/", 503, "there is no store of packages, as there are no functions"
     ),
-    Row("GET POST", "/admin/v3/transactions/", 503, "there is no transaction coordinator"),
+    Row("GET", f"{TRANSACTIONS}/coordinatorInternalStats/", 405, _NO_TXN_LEDGER),
+    Row("GET", f"{TRANSACTIONS}/pendingAckInternalStats/", 405, _NO_TXN_LEDGER),
+    Row("GET", f"{TRANSACTIONS}/transactionBufferInternalStats/", 405, _NO_TXN_LEDGER),
+    Row("POST", f"{TRANSACTIONS}/transactionCoordinator/replicas", 405, _ONE_COORDINATOR),
     Row("POST DELETE", CLUSTER, 405, _ONE_CLUSTER),
     Row("GET POST", f"{CLUSTER}/migrate", 405, _ONE_CLUSTER),
     Row("POST", f"{CLUSTER}/peers", 405, _ONE_CLUSTER),

@@ -54,6 +54,7 @@ from milepost.rest.resources import (
     tenants,
     topic_permissions,
     topics,
+    transactions,
 )
 from milepost.rest.route_access import check_routes
 from milepost.rest.shortcut import Shortcut
@@ -93,6 +94,7 @@ RESOURCES = (
     json_metrics,
     brokers,
     collector,
+    transactions,
     absent,
 )
 

@@ -23,6 +23,8 @@ S = f"{T}/subscription/billing"
 N = "/admin/v2/namespaces/acme/shop"
 ID = {"ledgerId": 3, "entryId": 7, "partitionIndex": -1, "batchIndex": 2}
 AT = MessageId(3, 7, -1, 2)
+X = "/admin/v3/transactions"
+ORDERS = "acme/shop/orders"
 NO_FORCE = "force=false"
 STATS = "getPreciseBacklog=false&subscriptionBacklogSize=true&getEarliestTimeInBacklog=false"
 
@@ -178,6 +180,27 @@ ROWS: list[tuple[str, tuple[Any, ...], dict[str, Any], str, Any]] = [
     ("delete_resource_group", ("g",), {}, "DELETE /admin/v2/resourcegroups/g", None),
     ("get_broker_metrics", (), {}, "GET /admin/v2/broker-stats/metrics", None),
     ("get_load_report", (), {}, "GET /admin/v2/broker-stats/load-report", None),
+    ("get_coordinator_stats", (), {}, f"GET {X}/coordinatorStats", None),
+    ("get_coordinator_internal_stats", (0,), {},
+     f"GET {X}/coordinatorInternalStats/0?metadata=false", None),
+    ("get_slow_transactions", (5000, 0), {}, f"GET {X}/slowTransactions/5000?coordinatorId=0", None),
+    ("get_transaction_metadata", (0, 17), {}, f"GET {X}/transactionMetadata/0/17", None),
+    ("get_transaction_in_buffer_stats", (0, 17, TOPIC), {},
+     f"GET {X}/transactionInBufferStats/{ORDERS}/0/17", None),
+    ("get_transaction_in_pending_ack_stats", (0, 17, TOPIC, "s"), {},
+     f"GET {X}/transactionInPendingAckStats/{ORDERS}/s/0/17", None),
+    ("get_transaction_buffer_stats", (TOPIC,), {},
+     f"GET {X}/transactionBufferStats/{ORDERS}?lowWaterMarks=false&segmentStats=false", None),
+    ("get_transaction_buffer_internal_stats", (TOPIC,), {},
+     f"GET {X}/transactionBufferInternalStats/{ORDERS}?metadata=false", None),
+    ("get_pending_ack_stats", (TOPIC, "s"), {},
+     f"GET {X}/pendingAckStats/{ORDERS}/s?lowWaterMarks=false", None),
+    ("get_pending_ack_internal_stats", (TOPIC, "s"), {},
+     f"GET {X}/pendingAckInternalStats/{ORDERS}/s?metadata=false", None),
+    ("get_position_stats_in_pending_ack", (TOPIC, "s", 1, 2, 3), {},
+     f"GET {X}/positionStatsInPendingAck/{ORDERS}/s/1/2?batchIndex=3", None),
+    ("abort_transaction", (0, 17), {}, f"POST {X}/abortTransaction/0/17", None),
+    ("scale_transaction_coordinators", (4,), {}, f"POST {X}/transactionCoordinator/replicas", 4),
 ]  # fmt: skip
 
 
@@ -209,7 +232,7 @@ ELSEWHERE = {
     "peek_entry", "reset_subscription", "get_resets",
     "get_schema", "get_all_schemas", "create_schema", "delete_schema", "get_schema_compatibility",
     "get_schema_version",
-    "list_topics_in_bundle", "get_namespaces_of_group", "list_resource_groups",
+    "list_topics_in_bundle", "get_namespaces_of_group", "list_resource_groups", "list_coordinators",
 }  # fmt: skip
 
 

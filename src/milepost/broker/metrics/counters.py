@@ -58,6 +58,7 @@ class Counters:
     transactions_timed_out: int = _count(
         "Transactions that were aborted because their time was over."
     )
+    transaction_facts: int = _count("Facts of the transaction coordinator that were journaled.")
 
     unexpected_errors: Reasons = _by_reason(
         "Errors that no code foresaw, by where they were contained: each is a bug worth reporting."

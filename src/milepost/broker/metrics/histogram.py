@@ -19,6 +19,11 @@ from collections.abc import Sequence
 WRITE_TIMES_MS = (0.5, 1, 5, 10, 20, 50, 100, 200, 1000)
 WRITE_TIME_NAMES = ("0_5", "1", "5", "10", "20", "50", "100", "200", "1000")
 
+# The same of transactions, from opened to ended.
+TRANSACTION_TIMES_MS = (
+    10, 20, 50, 100, 500, 1000, 5000, 15_000, 30_000, 60_000, 300_000, 1_500_000, 3_000_000,
+)  # fmt: skip
+
 _KIB = 1024
 ENTRY_SIZES = (128, 512, _KIB, 2 * _KIB, 4 * _KIB, 16 * _KIB, 100 * _KIB, _KIB * _KIB)
 ENTRY_SIZE_NAMES = ("128", "512", "1_kb", "2_kb", "4_kb", "16_kb", "100_kb", "1_mb")

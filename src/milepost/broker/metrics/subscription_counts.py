@@ -34,6 +34,8 @@ class SubscriptionCounts:
         "messages_out",
         "messages_redelivered",
         "settled_ms",
+        "transactions_aborted",
+        "transactions_committed",
     )
 
     def __init__(self) -> None:
@@ -47,6 +49,9 @@ class SubscriptionCounts:
         """Messages that an operator had expired."""
         self.dropped = 0
         """Messages of a topic that is not persistent, for which its consumers were too slow."""
+        self.transactions_committed = 0
+        self.transactions_aborted = 0
+        """Transactions that had acked something when they ended."""
         self.hidden = 0
         """Aborted messages and markers that it came to."""
         self.flowed_ms = 0

@@ -140,9 +140,9 @@ def slowest(topic: Topic) -> tuple[Subscription, int] | None:
         for name, one in topic.subscriptions.items()
         if one.is_durable and one.cursor.backlog
     ]
-    if not found:
+    index, name = min(found, default=(topic.visible_end, ""))
+    if index >= topic.visible_end:
         return None
-    index, name = min(found)
     return topic.subscriptions[name], index
 
 

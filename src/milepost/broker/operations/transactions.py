@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from milepost.broker.metrics.histogram import TRANSACTION_TIMES_MS, Histogram
+from milepost.broker.metrics.rates import PERIOD_S
 from milepost.broker.subscription import pending_acks
 from milepost.broker.transactions.coordinator import Coordinator, Outcome, Transaction
 from milepost.broker.transactions.series import Series
@@ -82,10 +84,16 @@ class Transactions:
         self._making: asyncio.Future[None] | None = None
         # Ends that are on their way: one that is asked for again waits for the same.
         self._ends: dict[TxnId, _End] = {}
+        self.times = Histogram(TRANSACTION_TIMES_MS)
+        """From opened to ended."""
+        self._roll_due = 0.0
+        self.recovered_ms = (0, 0)
+        """When it began to read what the process before left, and when it had."""
 
     async def load(self) -> None:
         """Know the transactions of the process before."""
         broker = self._broker
+        began_ms = broker.clock.wall_ms()
 
         def find(catalog: Catalog) -> tuple[StateRow, Snapshot] | None:
             for row in catalog.states(NO_TOPIC):
@@ -96,6 +104,7 @@ class Transactions:
         found = await broker.engine.catalog(find)
         if found is not None:
             self._open(*found)
+        self.recovered_ms = (began_ms, broker.clock.wall_ms())
 
     def _open(self, row: StateRow, stored: Snapshot) -> None:
         store, clock = self._broker.store, self._broker.clock
@@ -239,9 +248,15 @@ class Transactions:
                 undo()
             done(error)
 
+        self._broker.counters.transaction_facts += 1
         self._broker.store.fact(self._state_id, fact, durable)
 
     # -- ending ------------------------------------------------------------------------------------
+
+    def ending_as(self, txn_id: TxnId) -> Outcome | None:
+        """How one will have ended whose end is on its way."""
+        end = self._ends.get(txn_id)
+        return None if end is None else end.outcome
 
     def end(self, txn_id: TxnId, outcome: Outcome, done: Done, also: Sequence[TxnId] = ()) -> None:
         """Commit or abort; `done` is called when that is durable. The same end again is answered the
@@ -410,7 +425,10 @@ class Transactions:
             attempt("transactions", partial(part.make_true, end.outcome))
         for part in parts:
             attempt("transactions", part.topic.show)
-        counters = self._broker.counters
+        counters, now_ms = self._broker.counters, self._broker.clock.wall_ms()
+        counters.transaction_facts += len(end.txns)
+        for txn in end.txns:
+            self.times.add(max(now_ms - txn.opened_ms, 0))
         if end.outcome is Outcome.COMMIT:
             counters.transactions_committed += len(end.txns)
         else:
@@ -428,6 +446,9 @@ class Transactions:
 
     def tick(self, now_s: float) -> None:
         """Abort what is overdue, and end what the disk may have half heard of."""
+        if now_s >= self._roll_due:
+            self._roll_due = now_s + PERIOD_S
+            self.times.roll()
         for txn in self.coordinator.overdue(now_s):
             if txn.is_ending:  # with one before it
                 continue
@@ -502,6 +523,10 @@ class _Part:
 
     def make_true(self, outcome: Outcome) -> None:
         self._transactions.ended(self._txn_id, outcome, marker=self._marker)
+        if outcome is Outcome.COMMIT:
+            self._transactions.committed += 1
+        else:
+            self._transactions.aborted += 1
         for part, acks in self._pending:
             pending_acks.end(part, acks, commit=outcome is Outcome.COMMIT)
 

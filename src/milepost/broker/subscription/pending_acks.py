@@ -76,6 +76,10 @@ def pend(consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], No
 def end(subscription: Subscription, pending: PendingAcks, *, commit: bool) -> None:
     """The transaction has ended, durably: its acks count, or its messages are ready again."""
     cursor, dispatcher = subscription.cursor, subscription.dispatcher
+    if commit:
+        subscription.counts.transactions_committed += 1
+    else:
+        subscription.counts.transactions_aborted += 1
     if pending.epoch != cursor.epoch:
         return  # the cursor was moved meanwhile
     ranges = list(cursor.pended_within(list(pending.ranges)))

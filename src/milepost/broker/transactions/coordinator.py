@@ -123,6 +123,11 @@ class Coordinator:
             raise InvalidTransactionStatus(f"transaction {txn_id} is ending")
         return txn
 
+    @property
+    def last_given(self) -> int:
+        """The second half of the last id that was given; 0 before the first."""
+        return self._next - 1
+
     def is_open(self, txn_id: TxnId) -> bool:
         """Is it open, though its end may be on its way?"""
         return txn_id.most == COORDINATOR_ID and txn_id.least in self.open

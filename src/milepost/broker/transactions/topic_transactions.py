@@ -51,6 +51,9 @@ class TopicTransactions:
         """Messages of aborted transactions, and markers."""
         self.scanned_end = 0
         """Up to here every entry was asked for its transaction."""
+        self.committed = 0
+        self.aborted = 0
+        """Transactions that ended here, since the topic was opened."""
         # Messages of open transactions. Invariant: the first that came in is the first in the log.
         self._messages: dict[TxnId, IndexRanges] = {}
         # Transactions of which a message is stored, or on its way.
@@ -77,6 +80,10 @@ class TopicTransactions:
 
     def open_messages(self) -> Iterator[tuple[TxnId, IndexRanges]]:
         yield from self._messages.items()
+
+    def messages_of(self, txn_id: TxnId) -> IndexRanges | None:
+        """What an open transaction has written."""
+        return self._messages.get(txn_id)
 
     def known(self) -> set[TxnId]:
         """All that have not ended here."""

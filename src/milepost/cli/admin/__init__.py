@@ -18,4 +18,5 @@ topic_placement      `milepost topics`: replication and offloading; `milepost no
 topic_subscriptions  `milepost topics`: create, delete, skip, expire and reset subscriptions
 topics               `milepost topics`: list, create, delete, partitions, stats, lookup, unload, compact
 topics_group         the table of all commands of `milepost topics`
+transactions         `milepost transactions`: which are open, whose, on what topics; their abort
 """

@@ -25,6 +25,9 @@ TABLE = {
         "Non-persistent topics.",
         is_hidden=True,
     ),
+    "transactions": Lazy(
+        "milepost.cli.admin.transactions:transactions", "Which are open, and whose; abort one."
+    ),
     "brokers": Lazy(
         "milepost.cli.admin.brokers:brokers", "The broker's health, version and settings."
     ),

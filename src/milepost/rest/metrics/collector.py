@@ -22,6 +22,7 @@ from prometheus_client.registry import Collector
 from milepost import __version__
 from milepost.broker.auth.operations import Operation
 from milepost.broker.limits.time_slices import TimeSlices
+from milepost.broker.metrics.histogram import TRANSACTION_TIMES_MS
 from milepost.broker.monitoring.progress import progress_of_all
 from milepost.broker.monitoring.self_check import room_at
 from milepost.broker.monitoring.topic_walk import listed, walk_topics
@@ -181,6 +182,7 @@ class BrokerCollector(Collector):
         version.add_metric([cluster, __version__, ""], 1)
         yield version
         yield from self._broker_bytes(cluster)
+        yield from self._transactions(cluster)
         namespaces = Counter(str(topic.name.namespace) for topic in broker.topics.values())
         family = GaugeMetricFamily(
             "pulsar_topics_count", "Topics that are open.", labels=NAMESPACE_LABELS
@@ -228,6 +230,29 @@ class BrokerCollector(Collector):
                 room.size_bytes,
             )
         return rows
+
+    def _transactions(self, cluster: str) -> Iterator[Metric]:
+        """The coordinator's, by upstream's names: gauges there, whatever they are called."""
+        service, counters = self._broker.transactions, self._broker.counters
+        rows = {
+            "active_count": ("Transactions that are open.", len(service.coordinator.open)),
+            "created_total": ("Transactions opened.", counters.transactions_opened),
+            "committed_total": ("Transactions committed.", counters.transactions_committed),
+            "aborted_total": ("Transactions aborted.", counters.transactions_aborted),
+            "timeout_total": ("Transactions that timed out.", counters.transactions_timed_out),
+            "append_log_total": ("Facts of the coordinator.", counters.transaction_facts),
+        }
+        doc = "Transactions that ended within so many milliseconds, in the last minute."
+        bounds = [*map(str, TRANSACTION_TIMES_MS), "overflow"]
+        for bound, count in zip(bounds, service.times.counts, strict=True):
+            rows[f"execution_latency_le_{bound}"] = (doc, count)
+        labels = [cluster, str(service.coordinator.number)]
+        for name, (what, value) in rows.items():
+            family = GaugeMetricFamily(
+                f"pulsar_txn_{name}", what, labels=["cluster", "coordinator_id"]
+            )
+            family.add_metric(labels, value)
+            yield family
 
     def _broker_bytes(self, cluster: str) -> Iterator[Metric]:
         counters = self._broker.counters

@@ -169,6 +169,26 @@ TOPIC_ROWS = (
     ),
     TopicRow("milepost_topic_first_index", "The first index kept.", lambda t: t.log.first_index),
     TopicRow("milepost_topic_end_index", "One past the last index.", lambda t: t.log.end_index),
+    TopicRow(
+        "milepost_topic_visible_end_index",
+        "One past the last index that consumers may see: less while a transaction holds back.",
+        lambda t: t.visible_end,
+    ),
+    TopicRow(
+        "pulsar_txn_tb_active_total",
+        "Transactions that have messages in it and have not ended.",
+        lambda t: 0 if t.transactions is None else len(list(t.transactions.open_messages())),
+    ),
+    TopicRow(
+        "pulsar_txn_tb_committed_total",
+        "Transactions committed in it, since it was opened.",
+        lambda t: 0 if t.transactions is None else t.transactions.committed,
+    ),
+    TopicRow(
+        "pulsar_txn_tb_aborted_total",
+        "Transactions aborted in it, since it was opened.",
+        lambda t: 0 if t.transactions is None else t.transactions.aborted,
+    ),
 )
 
 SUBSCRIPTION_ROWS = (
@@ -266,6 +286,21 @@ SUBSCRIPTION_ROWS = (
         "pulsar_subscription_total_msg_expired",
         "Messages that an operator had expired.",
         lambda s: s.counts.expired,
+    ),
+    SubscriptionRow(
+        "milepost_subscription_pending_in_transactions",
+        "Acked by transactions that have not ended.",
+        lambda s: s.pending_in_transactions,
+    ),
+    SubscriptionRow(
+        "pulsar_txn_tp_committed_count",
+        "Transactions committed that had acked something.",
+        lambda s: s.counts.transactions_committed,
+    ),
+    SubscriptionRow(
+        "pulsar_txn_tp_aborted_count",
+        "Transactions aborted that had acked something.",
+        lambda s: s.counts.transactions_aborted,
     ),
     SubscriptionRow("milepost_seek_epoch", "Seeks of the cursor.", lambda s: s.cursor.epoch),
 )

@@ -30,4 +30,5 @@ subscriptions      lists, creates, deletes, skips and expires subscriptions; the
 tenants            lists, creates, changes and deletes tenants
 topic_permissions  grants of roles on topics
 topics             lists, creates and deletes topics; partitions, properties
+transactions       transactions as an operator sees them: which are open, whose, on what; their abort
 """

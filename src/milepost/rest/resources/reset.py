@@ -31,7 +31,7 @@ Index = Annotated[int, Field(strict=True, ge=0, le=INDEX_MAX)]
 Time = Annotated[int, Field(strict=True, ge=0, le=2**53)]
 
 
-def _topic(tenant: str, namespace: str, topic: str) -> TopicName:
+async def _topic(tenant: str, namespace: str, topic: str) -> TopicName:
     return TopicName.parse(f"persistent://{tenant}/{namespace}/{topic}")
 
 

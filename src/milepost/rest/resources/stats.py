@@ -124,6 +124,7 @@ async def topic_stats(broker: Broker, topic: Topic, asked: Asked) -> TopicStats:
     standing = await broker.engine.look(lambda: stats.topic_standing(topic))
     oldest_ms = standing.oldest_ms
     producers = list(topic.producers.values())
+    transactions = topic.transactions
     waiting = sum(one.waiting_request_id is not None for one in producers)
     return TopicStats(
         msgRateIn=rate_in,
@@ -144,6 +145,9 @@ async def topic_stats(broker: Broker, topic: Topic, asked: Asked) -> TopicStats:
         ),
         oldestBacklogMessageSubscriptionName=standing.slowest,
         earliestMsgPublishTimeInBacklogs=oldest_ms if asked.earliest else 0,
+        ongoingTxnCount=0 if transactions is None else len(transactions.known()),
+        abortedTxnCount=0 if transactions is None else transactions.aborted,
+        committedTxnCount=0 if transactions is None else transactions.committed,
         publishers=[publisher_stats(one) for one in producers] if asked.publishers else [],
         waitingPublishers=waiting,
         subscriptions=subscriptions,

@@ -1,0 +1,231 @@
+"""Transactions over HTTP: who has which open, on what, and the abort by an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from stage.frames import batch, message
+from stage.http import Answer, Web
+from stage.stage import TOPIC, Stage
+from stage.talk import SHARED, ack_command, error_of, produce, request, subscribe, wire_id
+
+from milepost.positions import TxnId
+from milepost.wire import pulsar_pb2 as pb
+
+BASE = "/admin/v3/transactions"
+HERE = "public/default/t"
+
+
+def bits(txn: TxnId) -> dict[str, int]:
+    return {"txnid_least_bits": txn.least, "txnid_most_bits": txn.most}
+
+
+class Open:
+    """A transaction that has written two entries and acked one message of the same topic."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage, self.web = stage, Web(stage)
+        self.client = client = stage.client()
+        produce(stage, client)
+        subscribe(stage, client, "s", SHARED, permits=100)
+        client.say(message(0), batch(1, 2))
+        stage.turn()
+        reply = request(stage, client, pb.CommandNewTxn(txn_ttl_millis=60_000))
+        self.txn = TxnId(reply.txnid_most_bits, reply.txnid_least_bits)
+        for command in (
+            pb.CommandAddPartitionToTxn(partitions=[TOPIC], **bits(self.txn)),
+            pb.CommandAddSubscriptionToTxn(
+                subscription=[pb.Subscription(topic=TOPIC, subscription="s")], **bits(self.txn)
+            ),
+        ):
+            assert not error_of(request(stage, client, command))
+        client.say(message(2, **bits(self.txn)), batch(3, 3, **bits(self.txn)))
+        ack = ack_command(wire_id(1, 0), **bits(self.txn))
+        assert not error_of(request(stage, client, ack))
+        stage.turn()
+
+    def get(self, target: str) -> Answer:
+        return self.web(f"GET {BASE}/{target}")
+
+    def end(self, action: Any) -> None:
+        command = pb.CommandEndTxn(txn_action=action, **bits(self.txn))
+        assert not error_of(request(self.stage, self.client, command))
+
+
+@pytest.fixture
+def opened(stage: Stage) -> Open:
+    return Open(stage)
+
+
+def test_a_transaction_says_whose_it_is_and_what_it_has_done(opened: Open) -> None:
+    least = opened.txn.least
+    answer = opened.get(f"transactionMetadata/0/{least}")
+    assert answer.status == 200
+    found = answer.json
+    assert found.pop("openTimestamp") == opened.stage.clock.wall_ms()
+    assert found == {
+        "txnId": f"(0,{least})",
+        "status": "OPEN",
+        "timeoutAt": 60_000,
+        "producedPartitions": {TOPIC: {"startPosition": "1:2", "aborted": False, "messages": 4}},
+        "ackedPartitions": {TOPIC: {"s": {"messages": 1}}},
+    }
+
+
+def test_its_owner_is_the_role_that_opened_it(opened: Open) -> None:
+    opened.stage.broker.transactions.coordinator.open[opened.txn.least].owner = "billing"
+    found = opened.get(f"transactionMetadata/0/{opened.txn.least}").json
+    assert found["owner"] == "billing"
+
+
+def test_what_a_restart_leaves_open_is_shown(opened: Open) -> None:
+    restarted = opened.stage.restarted()
+    found = Web(restarted)(f"GET {BASE}/transactionMetadata/0/{opened.txn.least}").json
+    assert found["producedPartitions"][TOPIC]["startPosition"] == "1:2"
+    assert found["ackedPartitions"] == {TOPIC: {"s": {"messages": 1}}}
+
+
+def test_slow_ones_are_those_that_are_open_for_long(opened: Open) -> None:
+    opened.stage.clock.advance(5)
+    name = f"(0,{opened.txn.least})"
+    assert list(opened.get("slowTransactions/4000").json) == [name]
+    assert opened.get("slowTransactions/5000").json == {}
+    assert list(opened.get("slowTransactions/1?coordinatorId=0").json) == [name]
+
+
+def test_the_coordinator(opened: Open) -> None:
+    least = opened.txn.least
+    (coordinator,) = opened.get("coordinators").json
+    assert coordinator["id"] == 0
+    assert coordinator["brokerServiceUrl"].startswith("pulsar://")
+    stats = opened.get("coordinatorStats").json["0"]
+    assert stats == opened.get("coordinatorStats?coordinatorId=0").json
+    assert (stats["leastSigBits"], stats["lowWaterMark"]) == (least, least - 1)
+    assert (stats["ongoingTxnSize"], stats["state"]) == (1, "Ready")
+    assert 0 < stats["recoverStartTime"] <= stats["recoverEndTime"]
+    opened.end(pb.COMMIT)
+    stats = opened.get("coordinatorStats?coordinatorId=0").json
+    assert (stats["lowWaterMark"], stats["ongoingTxnSize"]) == (least, 0)
+
+
+def test_a_topic_says_up_to_where_consumers_get_messages(opened: Open) -> None:
+    found = opened.get(f"transactionBufferStats/{HERE}?lowWaterMarks=true&segmentStats=true").json
+    assert (found["state"], found["maxReadPosition"]) == ("Ready", "1:1")
+    assert (found["ongoingTxnSize"], found["totalAbortedTransactions"]) == (1, 0)
+    assert found["lowWaterMarks"] == {}
+    opened.end(pb.ABORT)
+    found = opened.get(f"transactionBufferStats/{HERE}").json
+    assert (found["maxReadPosition"], found["ongoingTxnSize"]) == ("1:4", 0)
+    assert found["totalAbortedTransactions"] == 1
+    stats = opened.web("GET t/stats").json
+    assert [stats[f"{name}TxnCount"] for name in ("ongoing", "committed", "aborted")] == [0, 0, 1]
+
+
+def test_what_one_transaction_has_done_to_a_topic_and_a_subscription(opened: Open) -> None:
+    least = opened.txn.least
+    of_topic = f"transactionInBufferStats/{HERE}"
+    of_subscription = f"transactionInPendingAckStats/{HERE}/s"
+    assert opened.get(f"{of_topic}/0/{least}").json["startPosition"] == "1:2"
+    assert opened.get(f"{of_subscription}/0/{least}").json == {"messages": 1}
+    assert opened.get(f"{of_topic}/0/999").json == {"aborted": False}
+    assert opened.get(f"{of_subscription}/0/999").json == {}
+    assert opened.get(f"pendingAckStats/{HERE}/s").json["ongoingTxnSize"] == 1
+    opened.end(pb.ABORT)
+    assert opened.get(f"{of_topic}/0/{least}").json == {"aborted": True}
+    assert opened.get(f"pendingAckStats/{HERE}/s").json["ongoingTxnSize"] == 0
+
+
+def test_the_state_of_one_position(opened: Open) -> None:
+    def state(position: str) -> str:
+        return str(opened.get(f"positionStatsInPendingAck/{HERE}/s/{position}").json["state"])
+
+    assert state("1/0") == "PendingAck"
+    assert state("1/1") == state("1/1?batchIndex=1") == "NotInPendingAck"
+    assert state("1/1?batchIndex=2") == state("9/9") == "InvalidPosition"
+    opened.end(pb.COMMIT)
+    assert state("1/0") == "MarkDelete"
+
+
+def test_an_operator_aborts_it(opened: Open) -> None:
+    line = f"POST {BASE}/abortTransaction/0/{opened.txn.least}"
+    assert opened.web(line).status == 204
+    assert opened.stage.topic().visible_end == opened.stage.topic().log.end_index
+    assert opened.web(line).status == 204  # it is aborted
+    assert opened.get(f"transactionMetadata/0/{opened.txn.least}").status == 404
+
+
+def test_what_was_committed_is_not_aborted(opened: Open) -> None:
+    opened.end(pb.COMMIT)
+    answer = opened.web(f"POST {BASE}/abortTransaction/0/{opened.txn.least}")
+    assert answer.status == 409
+    assert "committed" in answer.reason
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "word"),
+    [
+        ("POST abortTransaction/0/999", 404, "(0,999)"),
+        ("POST abortTransaction/7/1", 404, "coordinator 7"),
+        ("GET transactionMetadata/0/999", 404, "(0,999)"),
+        ("GET transactionMetadata/7/1", 404, "coordinator 7"),
+        ("GET transactionMetadata/0/x", 400, "leastSigBits"),
+        ("GET transactionMetadata/0/9223372036854775808", 400, "leastSigBits"),
+        ("GET coordinatorStats?coordinatorId=3", 404, "coordinator 3"),
+        ("GET slowTransactions/-1", 400, "timeout"),
+        ("GET slowTransactions/1?coordinatorId=3", 404, "coordinator 3"),
+        ("GET transactionBufferStats/public/default/none", 404, "none"),
+        (f"GET pendingAckStats/{HERE}/none", 404, "none"),
+        ("GET coordinatorInternalStats/0", 405, "journal"),
+        (f"GET pendingAckInternalStats/{HERE}/s", 405, "journal"),
+        ("POST transactionCoordinator/replicas", 405, "one transaction coordinator"),
+    ],
+)
+def test_bad_requests_name_what_is_wrong(opened: Open, line: str, status: int, word: str) -> None:
+    method, _, target = line.partition(" ")
+    answer = opened.web(f"{method} {BASE}/{target}")
+    assert answer.status == status, answer
+    assert word in answer.reason
+
+
+def test_everything_is_503_where_transactions_are_switched_off(
+    make_stage: Callable[..., Stage],
+) -> None:
+    web = Web(make_stage(transaction_coordinator_enabled=False))
+    assert web(f"GET {BASE}/coordinatorStats").status == 503
+    assert web(f"POST {BASE}/abortTransaction/0/1").status == 503
+
+
+def test_the_metrics_of_transactions_have_upstreams_names(opened: Open) -> None:
+    def values() -> dict[str, float]:
+        lines = opened.web("GET /metrics").body.decode().splitlines()
+        return {
+            line.partition("{")[0]: float(line.rpartition(" ")[2])
+            for line in lines
+            if line.startswith(
+                ("pulsar_txn_", "milepost_topic_visible", "milepost_subscription_pen")
+            )
+        }
+
+    found = values()
+    assert found["pulsar_txn_active_count"] == found["pulsar_txn_created_total"] == 1
+    assert found["pulsar_txn_append_log_total"] == 3  # opened, a topic, a subscription
+    assert found["pulsar_txn_tb_active_total"] == 1
+    assert found["milepost_topic_visible_end_index"] == 3
+    assert found["milepost_subscription_pending_in_transactions"] == 1
+    opened.stage.tick()
+    opened.stage.clock.advance(0.3)
+    opened.end(pb.COMMIT)
+    opened.stage.tick(61)
+    found = values()
+    assert found["pulsar_txn_active_count"] == found["pulsar_txn_aborted_total"] == 0
+    assert found["pulsar_txn_timeout_total"] == found["pulsar_txn_tb_aborted_total"] == 0
+    assert found["pulsar_txn_committed_total"] == found["pulsar_txn_tb_committed_total"] == 1
+    assert found["pulsar_txn_tp_committed_count"] == 1
+    assert found["milepost_topic_visible_end_index"] == 8
+    latencies = {name: n for name, n in found.items() if "execution_latency" in name}
+    assert {name for name, count in latencies.items() if count} == {
+        "pulsar_txn_execution_latency_le_5000"
+    }
+    assert len(latencies) == 14
