@@ -3,13 +3,12 @@
 `table.py` is the list; the routes, the commands and the documentation are made from it. What holds for a
 topic is computed once a change (`effective.py`) and handed to it.
 
-book       the policies that namespaces and topics have set, in memory and in the catalog
-document   the policies of a namespace as one JSON document, in upstream's names
-effective  the policies that hold for one topic: its own, its namespace's, or the default
-elsewhere  policies for geo-replication, offloading and Java filters, which Milepost does not have
-kept       policies that are stored and shown, and have no effect in Milepost
-policy     one policy: its name, JSON type, levels and default (class Policy)
-reference  makes docs/policies.md from the table
-shapes     the JSON types of policies, and their checks
-table      the table of policies: begin here to add one
+accepted_only  policies that are accepted, stored and shown, and have no effect in Milepost
+book           the policies that namespaces and topics have set, in memory and in the catalog
+document       the policies of a namespace as one JSON document, in upstream's names
+effective      the policies that hold for one topic: its own, its namespace's, or the default
+policy         one policy: its name, JSON type, levels and default (class Policy)
+reference      makes docs/policies.md from the table
+shapes         the JSON types of policies, and their checks
+table          the table of policies: begin here to add one
 """

@@ -1,6 +1,6 @@
 """The table of policies: begin here to add one.
 
-Those on which nothing in this broker depends are declared in `kept.py` and `elsewhere.py`.
+Those that have no effect in this broker are declared in `accepted_only.py`.
 
 Nothing else lists them: REST routes, commands, checks, effective values and `docs/policies.md` are made from
 this table. What differs in upstream from one policy to the next (the verb that sets it, what is answered
@@ -9,8 +9,12 @@ while nothing is set, whether it can be removed) is said in its route and nowher
 
 from __future__ import annotations
 
-from milepost.broker.policies.elsewhere import ELSEWHERE
-from milepost.broker.policies.kept import DISPATCH_RATE, KEPT, dispatch_rate
+from milepost.broker.policies.accepted_only import (
+    DISPATCH_RATE,
+    NOT_BUILT,
+    SINGLE_PROCESS,
+    dispatch_rate,
+)
 from milepost.broker.policies.policy import Policy, Route
 from milepost.broker.policies.shapes import (
     INT_MAX,
@@ -418,8 +422,8 @@ TABLE: tuple[Policy, ...] = (
         namespace=Route(path="inactiveTopicPolicies"),
         topic=Route(path="inactiveTopicPolicies"),
     ),
-    *KEPT,
-    *ELSEWHERE,
+    *SINGLE_PROCESS,
+    *NOT_BUILT,
 )
 
 POLICIES: dict[str, Policy] = {policy.name: policy for policy in TABLE}

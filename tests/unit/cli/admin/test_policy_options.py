@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from milepost.broker.policies.elsewhere import SparseRecord
+from milepost.broker.policies.accepted_only import SparseRecord
 from milepost.broker.policies.policy import Level
 from milepost.broker.policies.shapes import Record
 from milepost.broker.policies.table import POLICIES, TABLE

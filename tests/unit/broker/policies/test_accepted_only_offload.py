@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from milepost.broker.policies.elsewhere import DRIVERS, OFFLOAD
+from milepost.broker.policies.accepted_only import DRIVERS, OFFLOAD
 from milepost.broker.policies.table import POLICIES
 from milepost.errors import InvalidPolicy, PolicyOutOfRange
 

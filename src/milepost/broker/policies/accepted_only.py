@@ -1,8 +1,12 @@
-"""Policies for geo-replication, offloading and Java filters, which Milepost does not have.
+"""Policies that are accepted, stored and shown, and have no effect in Milepost.
 
-They are taken, checked and answered as upstream does where that machinery is missing too, so that scripts and
-tools that set everything run to their end; nothing acts on them. What upstream refuses then, is refused: a
-filter that is not installed, a cluster that is not there. Rows of the one table (`table.py`).
+Rows of the one table (`table.py`), of two kinds:
+
+- `SINGLE_PROCESS`: about something that a single process does not have, such as copies of an entry, another
+  cluster, or a cursor that may lose its acks.
+- `NOT_BUILT`: for geo-replication, offloading and Java filters. They are checked and answered as upstream
+  does where that machinery is missing too, so that scripts that set everything run to their end. What
+  upstream refuses then is refused: a filter that is not installed, a cluster that does not exist.
 """
 
 from __future__ import annotations
@@ -16,7 +20,9 @@ from milepost.broker.policies.shapes import (
     Choice,
     Json,
     Names,
+    Real,
     Record,
+    Switch,
     Text,
     Whole,
 )
@@ -25,6 +31,78 @@ from milepost.errors import PolicyOutOfRange
 DRIVERS: Final = ("S3", "aws-s3", "google-cloud-storage", "filesystem", "azureblob", "aliyun-oss")
 _TEXT: Final = Text(length_max=2048)
 _COUNT: Final = Whole(-1, LONG_MAX)
+
+
+def dispatch_rate(messages: int = 0, size: int = 0) -> dict[str, Json]:
+    return {
+        "dispatchThrottlingRateInMsg": messages,
+        "dispatchThrottlingRateInByte": size,
+        "relativeToPublishRate": False,
+        "ratePeriodInSecond": 1,
+    }
+
+
+DISPATCH_RATE = Record(
+    {
+        "dispatchThrottlingRateInMsg": (Whole(-1, INT_MAX), -1),
+        "dispatchThrottlingRateInByte": (Whole(-1, LONG_MAX), -1),
+        "relativeToPublishRate": (Switch(False), False),
+        "ratePeriodInSecond": (Whole(1, INT_MAX, 1), 1),
+    }
+)
+
+
+SINGLE_PROCESS: tuple[Policy, ...] = (
+    Policy(
+        name="persistence",
+        doc="Copies of each entry, which BookKeeper would make; one process keeps one.",
+        shape=Record(
+            {
+                "bookkeeperEnsemble": (Whole(1, 5, 1), 1),
+                "bookkeeperWriteQuorum": (Whole(1, 5, 1), 1),
+                "bookkeeperAckQuorum": (Whole(1, 5, 1), 1),
+                # A negative number asks for the broker's default.
+                "managedLedgerMaxMarkDeleteRate": (Real(-1, 1e9), 0.0),
+            }
+        ),
+        default=lambda settings: {
+            "bookkeeperEnsemble": 1,
+            "bookkeeperWriteQuorum": 1,
+            "bookkeeperAckQuorum": 1,
+            "managedLedgerMaxMarkDeleteRate": 0.0,
+        },
+        namespace=Route(path="persistence"),
+        topic=Route(path="persistence"),
+        acts=False,
+    ),
+    Policy(
+        name="deduplication_snapshot_interval",
+        doc="Entries between two snapshots of sequence ids; checkpoints make them here.",
+        shape=Whole(0, INT_MAX),
+        default=lambda settings: None,
+        namespace=Route(path="deduplicationSnapshotInterval", removable=False),
+        topic=Route(path="deduplicationSnapshotInterval"),
+        acts=False,
+    ),
+    Policy(
+        name="replicator_dispatch_rate",
+        doc="Messages and bytes in a period to another cluster; there is none.",
+        shape=DISPATCH_RATE,
+        default=lambda settings: dispatch_rate(),
+        namespace=Route(path="replicatorDispatchRate"),
+        topic=Route(path="replicatorDispatchRate"),
+        acts=False,
+    ),
+    Policy(
+        name="dispatcher_pause",
+        doc="Whether dispatch stops while acks cannot be stored; every answered ack is, here.",
+        shape=Switch(),
+        default=lambda settings: False,
+        namespace=Route(path="dispatcherPauseOnAckStatePersistent", unset=False, bare=True),
+        topic=Route(path="dispatcherPauseOnAckStatePersistent", unset=False, bare=True),
+        acts=False,
+    ),
+)
 
 
 class SparseRecord(Record):
@@ -86,7 +164,7 @@ OFFLOAD: Final = SparseRecord(
 )
 
 
-ELSEWHERE: tuple[Policy, ...] = (
+NOT_BUILT: tuple[Policy, ...] = (
     Policy(
         name="replication_clusters",
         doc="The clusters that have copies of a topic: there is one.",
