@@ -172,7 +172,7 @@ class Transactions:
         """Messages may be sent to these topics in the transaction when `done` is called. They are
         ready (`is_usable`)."""
         txn = self.coordinator.find(txn_id)
-        self._check_size(txn, len(names))
+        self._check_size(txn, len(set(map(str, names)) - txn.topics))
         added, fact = self.coordinator.add_topics(txn, map(str, names))
         self._fact(fact, done, lambda: txn.topics.difference_update(added))
 
@@ -185,10 +185,9 @@ class Transactions:
             topic = self._broker.topics.get(str(name))
             if topic is None or subscription not in topic.subscriptions:
                 raise SubscriptionNotFound(f"{name} has no subscription {subscription}")
-        self._check_size(txn, len(pairs))
-        added, fact = self.coordinator.add_subscriptions(
-            txn, [(str(name), subscription) for name, subscription in pairs]
-        )
+        asked = {(str(name), subscription) for name, subscription in pairs}
+        self._check_size(txn, len(asked - txn.subscriptions))
+        added, fact = self.coordinator.add_subscriptions(txn, asked)
         self._fact(fact, done, lambda: txn.subscriptions.difference_update(added))
 
     def _check_size(self, txn: Transaction, added: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from stage.frames import batch, message
 from stage.stage import TOPIC, Stage
 from stage.talk import (
+    FAILOVER,
+    KEY_SHARED,
     SHARED,
     ack_command,
     answer,
@@ -18,6 +21,7 @@ from stage.talk import (
     produce,
     request,
     seek_command,
+    subscribe,
     wire_id,
 )
 from unit.broker.operations.test_transactions import (
@@ -36,7 +40,10 @@ from unit.broker.operations.test_transactions import (
 )
 
 from milepost.broker.messages.lookup_by_index import message_at
-from milepost.broker.operations import topic_lifecycle
+from milepost.broker.operations import compaction_run, topic_lifecycle
+from milepost.broker.policies.effective import EVICT
+from milepost.broker.policies.policy import Level
+from milepost.broker.policies.table import POLICIES
 from milepost.broker.transactions.topic_transactions import TopicTransactions
 from milepost.positions import TxnId
 from milepost.testing.peer import Loopback
@@ -354,6 +361,223 @@ class TestWhatIsRemembered:
                 topic.transactions.hidden.first >= topic.log.first_index
             )
             assert topic.transactions.hidden.count <= 4
+
+
+class TestInCompany:
+    """What else happens to topics and subscriptions while a transaction is open."""
+
+    def _policy(self, stage: Stage, name: str, value: Any) -> None:
+        stage.run(stage.broker.policies.book.set(Level.TOPIC, TOPIC, POLICIES[name], value))
+        stage.turn()
+
+    def _keep_house(self, stage: Stage) -> None:
+        house = stage.broker.housekeeping
+        for work in (house.expire, house.check_quotas, house.trim):
+            stage.loop.do(work)
+            stage.turn()
+
+    @pytest.mark.parametrize("policy", ["message_ttl", "quota"])
+    @pytest.mark.parametrize("action", [COMMIT, ABORT])
+    def test_expiry_and_eviction(self, stage: Stage, policy: str, action: Any) -> None:
+        client = started(stage, sub_type=SHARED)
+        client.say(*[message(number, b"x" * 100) for number in range(3)])
+        stage.turn()
+        txn = new(stage, client)
+        add_topics(stage, client, txn)
+        add_subscription(stage, client, txn)
+        ack_in(stage, client, txn, wire_id(1, 1))
+        client.say(message(3, **within(txn)), message(4))
+        stage.turn()
+        client.take()
+        stage.clock.advance(10)
+        if policy == "message_ttl":
+            self._policy(stage, "message_ttl", 5)
+        else:
+            self._policy(stage, "backlog_quota_size", {"limitSize": 10, "policy": EVICT})
+        self._keep_house(stage)
+        assert counts(stage) == (0, 0, 0, 3)
+        assert stage.topic().visible_end == 3
+        self._policy(stage, "message_ttl", 0)
+        for _ in range(2):
+            stage = stage.restarted()
+            assert stage.topic().subscriptions["s"].cursor.end == 3  # nothing that was not visible
+        client = started(stage, sub_type=SHARED)
+        assert not error_of(end(stage, client, txn, action))
+        assert bodies(client) == (["3", "4"] if action == COMMIT else ["4"])
+
+    def test_compaction(self, stage: Stage) -> None:
+        client = started(stage)
+        kept, dropped, late = new(stage, client), new(stage, client), new(stage, client)
+        for txn in (kept, dropped, late):
+            add_topics(stage, client, txn)
+        client.say(
+            message(0, b"old", partition_key="k"),
+            message(1, b"kept", partition_key="k", **within(kept)),
+            message(2, b"dropped", partition_key="k", **within(dropped)),
+        )
+        end(stage, client, kept)
+        end(stage, client, dropped, ABORT)
+        client.say(message(3, b"late", partition_key="k", **within(late)))
+        stage.turn()
+        stage.run(compaction_run.run(stage.broker, stage.topic()))
+        reader = stage.client()
+        fields = {"read_compacted": True, "initialPosition": pb.CommandSubscribe.Earliest}
+        subscribe(stage, reader, "r", permits=10, durable=False, **fields)
+        assert bodies(reader) == ["kept"]
+        assert not error_of(end(stage, client, late))
+        assert bodies(reader) == ["late"]
+
+    def test_a_subscription_that_is_made_again_starts_anew(self, stage: Stage) -> None:
+        client = started(stage, sub_type=SHARED)
+        client.say(message(0), message(1))
+        stage.turn()
+        client.take()
+        txn = new(stage, client)
+        add_subscription(stage, client, txn)
+        ack_in(stage, client, txn, wire_id(1, 0))
+        subscription = stage.topic().subscriptions["s"]
+        stage.run(stage.broker.delete_subscription(subscription))
+        client = stage.client()
+        earliest = pb.CommandSubscribe.Earliest
+        subscribe(stage, client, "s", SHARED, permits=10, initialPosition=earliest)
+        assert bodies(client) == ["0", "1"]
+        assert not error_of(ack_in(stage, client, txn, wire_id(1, 1)))
+        assert not error_of(end(stage, client, txn))
+        assert counts(stage) == (0, 1, 0, 1)
+        stage = stage.restarted()
+        assert counts(stage) == (1, 0, 0, 1)
+
+    @pytest.mark.parametrize("sub_type", [FAILOVER, KEY_SHARED, SHARED])
+    def test_a_hand_over_leaves_what_is_pending(self, stage: Stage, sub_type: Any) -> None:
+        client = started(stage, sub_type=sub_type)
+        client.say(*[message(number, partition_key=f"k{number}") for number in range(4)])
+        stage.turn()
+        client.take()
+        txn = new(stage, client)
+        add_subscription(stage, client, txn)
+        assert not error_of(ack_in(stage, client, txn, wire_id(1, 1)))
+        other = stage.client()
+        subscribe(stage, other, "s", sub_type, permits=10)
+        client.hang_up()
+        stage.turn()
+        assert bodies(other) == ["0", "2", "3"]
+        assert not error_of(end(stage, other, txn, ABORT))
+        assert bodies(other) == ["1"]
+
+    def test_a_negative_ack_leaves_what_is_pending(self, stage: Stage) -> None:
+        client = started(stage, sub_type=SHARED)
+        client.say(message(0), message(1))
+        stage.turn()
+        client.take()
+        txn = new(stage, client)
+        add_subscription(stage, client, txn)
+        ack_in(stage, client, txn, wire_id(1, 0))
+        redeliver = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=0)
+        redeliver.message_ids.extend([wire_id(1, 0), wire_id(1, 1)])
+        client.say(redeliver)
+        stage.turn()
+        assert bodies(client) == ["1"]
+        assert not error_of(end(stage, client, txn))
+        assert counts(stage).acked == 1
+
+    def test_single_and_cumulative_acks_of_one_transaction(self, stage: Stage) -> None:
+        client = started(stage)
+        client.say(*[message(number) for number in range(5)])
+        stage.turn()
+        client.take()
+        one, two = new(stage, client), new(stage, client)
+        add_subscription(stage, client, one)
+        add_subscription(stage, client, two)
+        assert not error_of(ack_in(stage, client, one, wire_id(1, 1)))
+        assert not error_of(ack_in(stage, client, one, wire_id(1, 2), cumulative=True))
+        refused = ack_in(stage, client, two, wire_id(1, 3), cumulative=True)
+        assert error_of(refused) == "TransactionConflict"
+        assert not error_of(ack_in(stage, client, two, wire_id(1, 4)))
+        assert not error_of(end(stage, client, one, ABORT))
+        assert not error_of(end(stage, client, two))
+        assert counts(stage).acked == 1 + 0
+
+    def test_its_own_messages_can_be_acked_after_the_end_alone(self, stage: Stage) -> None:
+        client = started(stage, sub_type=SHARED)
+        txn = new(stage, client)
+        add_topics(stage, client, txn)
+        add_subscription(stage, client, txn)
+        client.say(message(0, **within(txn)))
+        stage.turn()
+        client.take()
+        assert error_of(ack_in(stage, client, txn, wire_id(1, 0)))
+        assert not error_of(end(stage, client, txn))
+        assert bodies(client) == ["0"]
+        assert not error_of(request(stage, client, ack_command(wire_id(1, 0))))
+        assert counts(stage).acked == 2
+
+    def test_deduplication_counts_what_a_transaction_sent(self, stage: Stage) -> None:
+        self_policy = POLICIES["deduplication"]
+        stage.topic()
+        stage.run(stage.broker.policies.book.set(Level.TOPIC, TOPIC, self_policy, True))
+        stage.turn()
+        client = started(stage)
+        txn = new(stage, client)
+        add_topics(stage, client, txn)
+        for _ in range(2):  # the second is the first, sent again
+            client.say(message(5, **within(txn)))
+            stage.turn()
+        stage = stage.restarted()
+        client = started(stage)
+        client.say(message(5, **within(txn)))
+        assert not error_of(end(stage, client, txn))
+        assert bodies(client) == ["5"]
+
+    def test_a_broadcast_group(self, stage: Stage) -> None:
+        client = stage.client()
+        produce(stage, client)
+        for member in range(2):
+            words = {"milepost.mode": "broadcast", "milepost.member": f"m{member}"}
+            metadata = [pb.KeyValue(key=key, value=value) for key, value in words.items()]
+            subscribe(stage, client, "g", SHARED, member, metadata=metadata, permits=10)
+        txn = new(stage, client)
+        add_topics(stage, client, txn)
+        client.say(message(0, **within(txn)), message(1))
+        stage.turn()
+        assert bodies(client) == []
+        assert not error_of(end(stage, client, txn, ABORT))
+        assert set(bodies(client)) == {"1"}
+
+
+class TestManyAtOnce:
+    def test_open_transactions_are_small(self) -> None:
+        """A thousand, at a tenth of what ten thousand may have."""
+        with Stage() as stage:
+            client = stage.client()
+            new(stage, client)
+            tracemalloc.start()
+            try:
+                for _ in range(10):
+                    for _ in range(100):
+                        ask(client, pb.CommandNewTxn(txn_ttl_millis=60_000))
+                    stage.turn()
+                    client.take()
+                size, _ = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+            assert len(stage.broker.transactions.coordinator.open) == 1001
+            assert size < 64 * 1024 * 1024 / 10
+            stage.checkpoint()
+            stage = stage.restarted()
+            assert len(stage.broker.transactions.coordinator.open) == 1001
+
+    def test_a_transaction_has_so_many_parts_and_no_more(self) -> None:
+        with Stage(transaction_parts_max=3) as stage:
+            client = started(stage)
+            names = [f"persistent://public/default/many-{number}" for number in range(4)]
+            for name in names:
+                stage.topic(name)
+            txn = new(stage, client)
+            assert error_of(add_topics(stage, client, txn, *names)) == "TooManyRequests"
+            assert not error_of(add_topics(stage, client, txn, *names[:3]))
+            assert not error_of(add_topics(stage, client, txn, names[0]))  # it has it
+            assert error_of(add_subscription(stage, client, txn)) == "TooManyRequests"
+            assert not error_of(end(stage, client, txn))
 
 
 def _added(txn: TxnId, *topics: str) -> pb.CommandAddPartitionToTxn:
