@@ -207,7 +207,7 @@ def test_an_ack_for_nobody(broker: BrokerProcess) -> None:
         assert not line.heard
 
 
-def test_an_ack_in_a_transaction(broker: BrokerProcess, topic: str) -> None:
+def test_an_ack_in_a_transaction_that_is_not_open(broker: BrokerProcess, topic: str) -> None:
     """It must not be taken for one outside of it."""
     with Line(broker.port) as line:
         subscribed(line, topic)
@@ -215,7 +215,7 @@ def test_an_ack_in_a_transaction(broker: BrokerProcess, topic: str) -> None:
         ack = acking([id_data(ledger, 0)])
         ack.txnid_least_bits = ack.txnid_most_bits = 1
         line.say(ack)
-        assert line.hear(pb.CommandAckResponse).error == pb.NotAllowedError
+        assert line.hear(pb.CommandAckResponse).error == pb.TransactionNotFound
         assert backlog(line) == 1
 
 
