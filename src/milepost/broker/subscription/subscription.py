@@ -94,7 +94,7 @@ class Subscription:
         self.journal: AckJournal | None = None
         """What makes its progress durable; None for a reader's."""
         if journal is not None and state_id is not None:
-            self.journal = AckJournal(journal, state_id, self._flush_soon)
+            self.journal = AckJournal(journal, state_id, partial(host.soon, self.flush_acks))
         self.gate = ChunkGate(cursor)
         """Which chunks may go."""
         self.handovers = Handovers()
@@ -640,9 +640,6 @@ class Subscription:
             if self.topic.is_terminated:
                 self.read_loop.wake()  # the read loop tells consumers when nothing is left
 
-    def _flush_soon(self) -> None:
-        self.host.soon(self.flush_acks)
-
     def let_go(self, acked: Acked) -> None:
         """Consumers do not hold these messages any more."""
         if not acked.taken:
@@ -798,6 +795,6 @@ class Subscription:
             self.pass_over(list(transactions.hidden.within(first_index, self.cursor.end)))
 
     def trim(self, first_index: int) -> None:
-        if first_index > self.cursor.end:  # of an open transaction, and gone with it
-            self.cursor.extend(first_index)
+        # What was never visible belongs to an open transaction, and is gone with it.
+        self.cursor.extend(max(first_index, self.cursor.end))
         self._note(self.cursor.trim(first_index))
