@@ -1,6 +1,7 @@
 """Dispatch: which consumer gets the next entry, and as which frames. Decisions, no effects.
 
 active_consumer  chooses the active consumer of a Failover subscription
+chunk_acks       what acks, skips and give-backs mean for chunked messages: all chunks of one, or none
 chunk_gate       holds back the chunks of messages that are not complete
 chunk_handover   sends all chunks of a message to the consumer that was chosen for it, without a break
 chunk_restart    the frame that makes a client drop a chunked message of which it has a part

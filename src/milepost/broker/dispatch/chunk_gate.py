@@ -95,6 +95,7 @@ class ChunkGate:
         "_messages",
         "_parts",
         "_unfinished",
+        "_unreadable",
     )
 
     # First index → unfinished message; the one without a new chunk for longest first.
@@ -115,6 +116,9 @@ class ChunkGate:
     # All other chunks of messages that are known: a cumulative ack passes them until it comes to the last.
     _parts: IndexRanges
 
+    # Entries that could not be read.
+    _unreadable: IndexRanges
+
     # Cumulative acks have come so far.  Invariant: what is in the backlog below is in `_parts`.
     _acked_end: int
 
@@ -126,6 +130,7 @@ class ChunkGate:
         self._messages = {}
         self._lasts = IndexRanges()
         self._parts = IndexRanges()
+        self._unreadable = IndexRanges()
         self._acked_end = 0
 
     @property
@@ -139,6 +144,8 @@ class ChunkGate:
         """A chunk was read from the log and is next. To be told of every one."""
         index = entry.last_index
         cursor = self._cursor
+        if self._unreadable:
+            self._unreadable.discard(index, index + 1)
         if not cursor.is_ready(index):
             return Met()  # it was acked, or given to a consumer, since it was read
         known = self._messages.get(index)
@@ -280,6 +287,13 @@ class ChunkGate:
         self._acked_end = end
         return ranges
 
+    @property
+    def unsure_from(self) -> int | None:
+        """From here on a message that is unfinished may end, of which only its beginning was met; what
+        cumulative acks covered was looked at. None if no message is unfinished."""
+        first = self._firsts.first
+        return None if first is None else max(first, self._acked_end)
+
     def expired(self, now_ms: int) -> list[int]:
         """Give up messages that got nothing new for so long, some at a time; their chunks. To be asked
         only when their producers could have come all that time."""
@@ -288,11 +302,22 @@ class ChunkGate:
             first_index, message = next(iter(self._unfinished.items()))
             if now_ms - message.newest_ms < PATIENCE_MS:
                 break
+            if self._unreadable.next_index(first_index) is not None:
+                # What cannot be read may be the chunk that it lacks: acked, it would be lost without a word.
+                message.newest_ms = now_ms
+                self._unfinished.move_to_end(first_index)
+                continue
             given_up += self._give_up(first_index)
         return given_up
 
+    def cannot_read(self, index: int) -> None:
+        """An entry is damaged. A message that began before it and lacks a chunk is not given up: the chunk
+        may be there."""
+        self._unreadable.add(index, index + 1)
+
     def clear(self) -> None:
         """The cursor was moved: everything is met anew."""
+        self._unreadable.clear()
         self._unfinished.clear()
         self._firsts.clear()
         self._by_uuid.clear()

@@ -9,6 +9,7 @@ client that waits for the other half gives up after a minute. A batch is treated
     begin       permits and limits are looked at; all chunks inflight with the owner
     each chunk  one permit, which the client gives back for every chunk but the last; may go below zero
     cut short   the consumer left, sought, gave everything back: the message is ready again, whole
+    called off  it was acked, skipped or expired before the first chunk went out: it is not sent
 
 A consumer gets nothing else while a handover to it goes on, so it has one at most.
 """
@@ -114,6 +115,10 @@ class Handovers:
             handover.consumer.handover = None
         else:
             self._by_index[handover.next_index] = handover
+
+    def not_begun(self) -> list[Handover]:
+        """Those of which no chunk was sent yet."""
+        return [one for one in self._by_index.values() if one.is_first]
 
     def drop(self, handover: Handover) -> None:
         """It is cut short."""

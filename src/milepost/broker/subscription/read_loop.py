@@ -215,6 +215,7 @@ class ReadLoop:
 
     def _skip(self, index: int, error: Exception) -> None:
         """Log that an entry cannot be read, and pass it over, so that consumers get the entries behind it."""
-        if not isinstance(error, NotFound):  # else it was trimmed while it was looked for
+        is_gone = isinstance(error, NotFound)  # trimmed while it was looked for
+        if not is_gone:
             logger.error("%s: %s", self._subscription, error)
-        self._subscription.pass_over_unreadable(index)
+        self._subscription.pass_over_unreadable(index, is_gone=is_gone)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from milepost.broker.dispatch import chunk_acks
 from milepost.broker.dispatch.chunk_gate import ChunkedMessage, ChunkGate
 from milepost.broker.dispatch.chunk_handover import CHUNKS_AT_ONCE, Handover, Handovers
 from milepost.broker.dispatch.chunk_restart import needs_restart, restart_frame
@@ -514,9 +515,11 @@ class Subscription:
         self.counts.messages_acked -= acked.count
         return acked.count
 
-    def pass_over_unreadable(self, index: int) -> None:
-        """The entry with this index is damaged or gone: it stays unacked, and is not tried again
-        until something changes."""
+    def pass_over_unreadable(self, index: int, *, is_gone: bool = False) -> None:
+        """The entry with this index is damaged, or was trimmed (`is_gone`): it stays unacked, and is not
+        tried again until something changes."""
+        if not is_gone:
+            self.gate.cannot_read(index)
         handover = self.handovers.at(index)
         if handover is not None:
             self._cut_short(handover)
@@ -623,7 +626,11 @@ class Subscription:
         return self._held.acked(ranges)
 
     def _ack_up_to(self, end: int, holder: int) -> Acked:
+        # First: where those lie may have to be read, and then this is heard again.
+        unmet = chunk_acks.unmet_chunks(self, end)
         ranges = self.gate.ack_ranges(end)
+        if ranges is not None:
+            ranges += unmet
         if ranges is None or end > self.cursor.end or self.cursor.is_stale(end - 1):
             return self.cursor.ack_up_to(end, holder)
         return self.cursor.skip_ranges(ranges, holder)
@@ -637,6 +644,10 @@ class Subscription:
                 self.journal.note(acked.ranges)
             if given_up := self.gate.settled(acked.ranges):
                 self.pass_over(joined(given_up))
+            for rest in chunk_acks.call_off(self) if self.handovers else ():
+                self._note(rest)
+                self.counts.messages_acked -= rest.count
+                self.rescan()  # its owner has room again
             if self.topic.is_terminated:
                 self.read_loop.wake()  # the read loop tells consumers when nothing is left
 
@@ -668,7 +679,9 @@ class Subscription:
             consumer.epoch = max(consumer.epoch, epoch)
         if ids and self.dispatcher.releases_by_id:
             # What another consumer has by now stays there, and so does its key.
-            asked = self._whole_messages(ids_to_indexes.released_ranges(self.topic, ids), consumer)
+            asked = chunk_acks.whole_messages(
+                self, ids_to_indexes.released_ranges(self.topic, ids), consumer
+            )
             held = self.cursor.inflight_within(consumer.holder, IndexRanges(asked))
             if consumer.held is not None:
                 # On their way: the consumer does not have them yet and cannot give them back.
@@ -685,20 +698,6 @@ class Subscription:
         self.unacked += consumer.unacked
         self._unblock()
         self.rescan()
-
-    def _whole_messages(self, asked: Sequence[Range], consumer: Consumer) -> list[Range]:
-        """The same ranges, and all chunks of the messages that they have chunks of. Official clients
-        name the last chunk only, or those that they have; without the others it is nothing. A message
-        that waits for the disk is on its way: the client means an older delivery, and nothing stops."""
-        ranges = list(asked)
-        going = consumer.handover if consumer.held is None else None
-        for first, end in asked:
-            if end - first == 1 and (message := self.gate.message_of(first)) is not None:
-                ranges += message.ranges
-                if going is not None and going.message is message:
-                    self.handovers.drop(going)
-                    going = None
-        return ranges
 
     # -- seek --------------------------------------------------------------------------------------
 

@@ -71,6 +71,10 @@ CREATED_MS = "created_ms"
 
 _DUPLICATE = (-1, -1)
 
+# How far the ends of chunked messages are looked for that a cumulative ack covers, in entries, and at a time.
+ENDS_ENTRIES_MAX = 10_000
+STRETCH_ENTRIES = 128
+
 
 class Topic:
     def __init__(
@@ -543,6 +547,22 @@ class Topic:
     def chunk_ranges(self, ledger_id: int, entry_id: int) -> list[Range]:
         """The same as ranges."""
         return joined(self.chunk_indexes(ledger_id, entry_id))
+
+    def ends_of_chunked(self, first: int, end: int) -> list[tuple[int, int, int]]:
+        """Index, ledger and entry of the last chunks in `[first, end)`; of so many entries at most."""
+        found: list[tuple[int, int, int]] = []
+        index, left = max(first, self.log.first_index), ENDS_ENTRIES_MAX
+        while index < end and left > 0:
+            stretch = self.log.stretch(index, min(left, STRETCH_ENTRIES))
+            if stretch is None:
+                break
+            for at, flags in enumerate(stretch.flags):
+                last_index = stretch.base_index + stretch.last_indexes[at]
+                if flags & LAST_CHUNK and last_index < end:
+                    found.append((last_index, stretch.ledger_id, stretch.first_entry_id + at))
+            left -= stretch.entries
+            index = stretch.end_index
+        return found
 
     def first_chunk_index(self, ledger_id: int, entry_id: int) -> int:
         """Where the chunked message begins whose chunk lies there."""

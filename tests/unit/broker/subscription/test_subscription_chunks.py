@@ -10,7 +10,7 @@ from stage.frames import chunk, marker, message, sends
 from stage.heard import answers, deliveries, got, id_of
 from stage.stage import Stage
 
-from milepost.broker.dispatch.consumer import NO_EPOCH
+from milepost.broker.dispatch.consumer import NO_EPOCH, Consumer
 from milepost.broker.dispatch.dispatchers import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
 from milepost.broker.dispatch.key_shared import KeySharedAssignment
 from milepost.broker.subscription.shared_reads import SharedReads
@@ -385,6 +385,88 @@ def test_a_chunk_that_cannot_be_read_any_more_ends_the_handover(make_stage: Make
     assert got(consumer) == ["2"]
     assert consumer.handover is None
     assert consumer.unacked == 1
+
+
+class Deaf(RecordingPeer):
+    """A client that does not read from the moment a chunked message begins."""
+
+    consumer: Consumer | None = None
+
+    @property
+    def is_writable(self) -> bool:
+        return self.consumer is None or self.consumer.handover is None
+
+    @is_writable.setter
+    def is_writable(self, value: bool) -> None:
+        """It is as it is."""
+
+
+@pytest.mark.parametrize("how", ["skip all", "skip a part", "ack"])
+def test_a_message_that_is_done_before_its_first_chunk_went_out_is_not_sent(
+    stage: Stage, topic: Topic, how: str
+) -> None:
+    subscription = stage.subscription(topic)
+    peer = Deaf()
+    consumer = peer.consumer = stage.consumer(subscription, SHARED, peer=peer, permits=10)
+    stage.publish(stage.producer(topic), *(chunk(1, number, 3) for number in range(3)), message(2))
+    assert consumer.handover is not None
+    assert (got(consumer), consumer.unacked) == ([], 3)
+    if how == "ack":
+        stage.ack(consumer, at(topic, 2))
+    else:
+        assert subscription.skip(3 if how == "skip all" else 2) == (3 if how == "skip all" else 2)
+    stage.turn()
+    assert consumer.handover is None
+    assert got(consumer) == ["2"]
+    assert (consumer.unacked, subscription.unacked) == (1, 1)
+    assert subscription.cursor.mark_delete_index == 2
+    peer.consumer = None
+    stage.publish(stage.producer(topic, "q"), *(chunk(5, number, 2) for number in range(2)))
+    assert got(consumer) == ["5/0", "5/1"]
+
+
+def test_of_a_message_with_a_chunk_that_cannot_be_read_the_rest_is_not_acked(
+    make_stage: MakeStage,
+) -> None:
+    """It is shown as backlog, also after the hour in which a producer could have gone on."""
+    stage = make_stage(tail_size=0)
+    topic = stage.topic()
+    stage.subscription(topic)
+    stage.publish(stage.producer(topic), *(chunk(1, number, 3) for number in range(3)), message(2))
+    stage = stage.restarted(checkpoint=True)
+    path = ledger_path(1)
+    stage.files.damage(path, stage.files.contents()[path].replace(b"1/1", b"???"))
+    topic = stage.topic()
+    consumer = stage.consumer(topic.subscriptions["s"], permits=100)
+    assert got(consumer) == ["2"]
+    stage.ack(consumer, at(topic, 3))
+    stage.clock.advance(3 * 3600)
+    for _ in range(3):
+        stage.tick(10)
+        stage.clock.advance(3600)
+    assert list(consumer.subscription.cursor.backlog_ranges()) == [(0, 3)]
+
+
+@pytest.mark.parametrize("cold", [False, True])
+def test_a_cumulative_ack_behind_an_end_that_was_not_met_acks_the_whole_message(
+    make_stage: MakeStage, cold: bool
+) -> None:
+    """The consumer has the message from before a restart. Its beginning was met again, its end was not."""
+    stage = make_stage(tail_size=0)
+    topic = stage.topic()
+    subscription = stage.subscription(topic)
+    producer = stage.producer(topic)
+    frames = [chunk(1, 0, 2), message(2), chunk(1, 1, 2), message(3)]
+    for frame in frames:
+        stage.publish(producer, frame)
+    stage = stage.restarted(checkpoint=cold)
+    topic = stage.topic()
+    subscription = topic.subscriptions["s"]
+    stage.broker.read_entries_max = 1
+    consumer = stage.consumer(subscription, permits=1)
+    assert got(consumer) == ["2"]
+    stage.ack(consumer, at(topic, 3), cumulative=True)
+    assert subscription.cursor.backlog == 0
 
 
 # -- how many may be unfinished ------------------------------------------------------------------------

@@ -1,0 +1,67 @@
+"""What acks, skips and give-backs mean for chunked messages: all chunks of a message, or none.
+
+Clients name a chunked message by its last chunk, or by the chunks that they have; a cumulative ack names
+what lies behind it. Here that becomes ranges of whole messages. Changes nothing but handovers that are
+called off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from milepost.positions.ranges import Range
+from milepost.positions.spans import Span
+from milepost.storage.ledgers.not_in_memory import taken_together
+
+if TYPE_CHECKING:
+    from milepost.broker.dispatch.consumer import Consumer
+    from milepost.broker.subscription.subscription import Subscription
+    from milepost.cursor.outcomes import Acked
+
+
+def unmet_chunks(subscription: Subscription, end: int) -> list[Range]:
+    """The chunks of messages that end below an index, and whose end was not met yet: those that were met
+    wait for it."""
+    gate, topic = subscription.gate, subscription.topic
+    first = gate.unsure_from
+    if first is None or first >= end:
+        return []
+    found = taken_together(
+        partial(topic.chunk_ranges, ledger_id, entry_id)
+        for index, ledger_id, entry_id in topic.ends_of_chunked(
+            first, min(end, subscription.cursor.end)
+        )
+        if gate.message_of(index) is None
+    )
+    return [one for ranges in found for one in ranges]
+
+
+def call_off(subscription: Subscription) -> list[Acked]:
+    """Do not send messages whose beginning was acked before a chunk of them went out; acks the rest."""
+    rests: list[Acked] = []
+    cursor, handovers = subscription.cursor, subscription.handovers
+    for handover in handovers.not_begun():
+        if cursor.is_acked(Span(handover.next_index, 1)):
+            handovers.drop(handover)
+            subscription.gate.end(handover.message)
+            rests.append(cursor.skip_ranges(handover.message.ranges, handover.consumer.holder))
+    return rests
+
+
+def whole_messages(
+    subscription: Subscription, asked: Sequence[Range], consumer: Consumer
+) -> list[Range]:
+    """The same ranges, and all chunks of the messages that they have chunks of. Official clients
+    name the last chunk only, or those that they have; without the others it is nothing. A message
+    that waits for the disk is on its way: the client means an older delivery, and nothing stops."""
+    ranges = list(asked)
+    going = consumer.handover if consumer.held is None else None
+    for first, end in asked:
+        if end - first == 1 and (message := subscription.gate.message_of(first)) is not None:
+            ranges += message.ranges
+            if going is not None and going.message is message:
+                subscription.handovers.drop(going)
+                going = None
+    return ranges
