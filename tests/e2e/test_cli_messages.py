@@ -235,3 +235,19 @@ def test_peek_shows_the_partition_that_an_index_is_of(sh: Shell) -> None:
         ("1", "0", "of 1"),
     ]
     assert sh("peek", "peeked-partition-1").split()[0] == "INDEX"
+
+
+def test_the_end_of_a_topic_is_where_it_was_when_all_of_it_has_expired(sh: Shell) -> None:
+    sh("produce", "expired", "-m", "one", "-m", "two")
+    sh("topics", "truncate", "expired")
+    rows = json.loads(sh("explain", "0", "expired", "-o", "json"))
+    facts = {row["what"]: row["value"] for row in rows}
+    assert facts["end of the topic"] == 2
+    assert facts["lies"] == "before the first message that is kept: it has expired"
+    rows = json.loads(sh("explain", "latest", "expired", "-o", "json"))
+    assert {"what": "index", "value": 2} in rows
+    for place in ("0", "earliest", "-1", "latest"):
+        assert sh("peek", "expired", "--from", place).splitlines()[1:] == []
+        assert sh("consume", "expired", "--from", place, "-e") == ""
+    sh("produce", "expired", "-m", "three")
+    assert sh("consume", "expired", "--from", "0", "-e", "-f", "%i %v") == "2 three"

@@ -130,6 +130,8 @@ def messages_from(admin: Admin, topic: str, place: Place) -> Iterator[StoredMess
     first, chunks = index, Chunks()
     while index < end:
         entry = _entry_at(admin, topic, index)
+        if not entry:
+            return
         for one in entry:
             if one.chunk_id and not chunks.knows(one):
                 for before in _chunks_before(admin, topic, one):
@@ -143,13 +145,17 @@ def messages_from(admin: Admin, topic: str, place: Place) -> Iterator[StoredMess
 
 
 def _entry_at(admin: Admin, topic: str, index: int) -> list[StoredMessage]:
-    """The messages of the entry with an index; of the first that is kept, if that has expired."""
-    from milepost.admin import Missing
+    """The messages of the entry with an index; of the first that is kept, if that has expired; none if
+    all have."""
+    from milepost.admin import Missing, PreconditionFailed
 
     while True:
         at = admin.get_message_id_by_index(topic, index)
         if at.entry_id < 0:
-            return admin.examine_message(topic, "earliest", 1)
+            try:
+                return admin.examine_message(topic, "earliest", 1)
+            except (Missing, PreconditionFailed):  # the topic is empty
+                return []
         try:
             return admin.get_message_by_id(topic, at.ledger_id, at.entry_id)
         except Missing:  # retention took it in this moment, and then it has expired
@@ -173,7 +179,7 @@ def _chunks_before(admin: Admin, topic: str, chunk: StoredMessage) -> list[Store
     while index and len(before) < chunk.chunk_id:
         index -= 1
         entry = _entry_at(admin, topic, index)
-        if entry[-1].index is None or entry[-1].index < index:
+        if not entry or entry[-1].index is None or entry[-1].index < index:
             break  # it has expired
         before += [one for one in entry if one.chunk_uuid == chunk.chunk_uuid]
         index = entry[0].index
@@ -189,6 +195,8 @@ def last_chunk(admin: Admin, topic: str, chunk: StoredMessage, end: int) -> Stor
         if index is None or index + 1 >= end:
             return None
         entry = _entry_at(admin, topic, index + 1)
+        if not entry:
+            return None
         index = entry[-1].index
         chunk = next((one for one in entry if one.chunk_uuid == chunk.chunk_uuid), chunk)
     return None
@@ -273,7 +281,8 @@ def end_index(admin: Admin, topic: str) -> int:
 
     last = admin.get_last_message_id(topic)
     if last.entry_id < 0:
-        return 0
+        # Nothing is there; what was may have expired. Apache Pulsar does not say.
+        return int(admin.get_stats(topic).get("endIndex", 0))
     try:
         return admin.get_index_by_message_id(topic, last) + 1
     except Missing as refusal:
