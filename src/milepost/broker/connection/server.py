@@ -73,10 +73,15 @@ class Connection(asyncio.Protocol):
                 self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._session is not None:
+        session, self._session = self._session, None
+        if session is not None:
             self._server.forget(self)
-            self._session.lost()
-            self._session = None
+            broker = self._server.broker
+            try:
+                session.lost()
+            except Exception as error:
+                broker.unexpected("connection", error)
+                broker.sessions.discard(session)
 
     def pause_writing(self) -> None:
         if self._session is not None:
