@@ -12,6 +12,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -41,6 +42,7 @@ from milepost.wire.batches import split_batch
 from milepost.wire.events import Delivery
 from milepost.wire.metadata import split_entry
 
+DOCS = Path(__file__).parents[2] / "docs" / "transactions.md"
 HOUR_MS = 3_600_000
 
 
@@ -519,3 +521,12 @@ def test_what_is_never_shown_is_no_part_of_the_pace(held: Scene) -> None:
     held.end("one", pb.ABORT)
     sample(subscription, 10_000)
     assert subscription.samples.recent().messages_in == 1  # the one behind the transaction
+
+
+def test_the_table_of_the_docs_has_these_rows_and_columns() -> None:
+    lines = [line for line in DOCS.read_text().splitlines() if line.startswith("|")]
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    at = next(number for number, cells in enumerate(table) if cells[0] == "who looks")
+    assert table[at][1:] == list(COLUMNS)
+    rows = {cells[0] for cells in table[at + 2 : at + 2 + len(ROWS)]}
+    assert rows == {row.name for row in ROWS}

@@ -65,6 +65,10 @@ RUN: Final = {
         "import milepost": "tests/client/test_testing_page.py",
         "import asyncio": "tests/client/test_testing_page.py",
     },
+    "docs/transactions.md": {
+        "import milepost as pulsar": "tests/client/test_transactions_page.py",
+        "milepost transactions": "tests/client/test_transactions_page.py",
+    },
 }
 
 SHOWN: Final = {
@@ -93,6 +97,11 @@ SHOWN: Final = {
     },
     "docs/schemas.md": {"GET    /admin/v2/schemas": "routes, of which docs/rest.md is made"},
     "docs/spark.md": {"pip install": "needs a package index"},
+    "docs/transactions.md": {
+        "PulsarClient client": "needs Java and Maven; tests/compat/java_client has such programs",
+        "client, _ := pulsar.NewClient": "needs Go; tests/compat/go_client has such programs",
+        "CAUGHT_UP: ": "a line of an answer",
+    },
 }
 
 

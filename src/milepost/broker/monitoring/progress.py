@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from milepost.broker.messages.lookup_by_index import UNREADABLE, came_ms
 from milepost.broker.metrics.samples import Sample
-from milepost.broker.monitoring.verdicts import Asking, Hole, judge
-from milepost.cursor.cursor import Cursor
+from milepost.broker.monitoring.verdicts import Asking, HeldBack, Hole, judge
+from milepost.broker.subscription import pending_acks
+from milepost.cursor.cursor import TRANSACTIONS, Cursor
 from milepost.positions.ids import MessageId
 from milepost.positions.ranges import Range
 from milepost.positions.severity import Verdict
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from milepost.broker.dispatch.consumer import Consumer
     from milepost.broker.subscription.subscription import Subscription
     from milepost.broker.topic.topic import Topic
+    from milepost.positions.transactions import TxnId
 
 # Holes are counted up to here: who has more has one worth looking at first.
 HOLES_MAX = 10_000
@@ -73,6 +75,10 @@ class Progress(NamedTuple):
     """Invariant: the four are `end − first`."""
     backlog: int
     """What is not acked."""
+    pending: int
+    """Of what is inflight, how much transactions have acked that have not ended."""
+    held_back_by: HeldBack | None
+    """The open transaction that keeps what lies behind the end from being seen."""
     holes: int
     """Ranges that are not acked though something behind them is."""
     hole: Hole | None
@@ -105,6 +111,7 @@ def progress_of(subscription: Subscription, now_ms: int, *, member: str = "") ->
     recent = subscription.samples.recent()
     consumers = tuple(_consumer(consumer) for consumer in subscription.consumers)
     connected = {consumer.subscription.label_of(consumer) for consumer in subscription.consumers}
+    pending, held_back = pending_acks.count_of(subscription), _held_back(topic, now_ms)
     judged = judge(
         counts,
         [_asking(consumer) for consumer in subscription.consumers],
@@ -113,6 +120,9 @@ def progress_of(subscription: Subscription, now_ms: int, *, member: str = "") ->
         hole=hole,
         refusal=topic.log.refusal,
         of_spark=subscription.properties.get(READER) == SPARK,
+        pending=pending,
+        pending_in=_pending_in(subscription, now_ms) if pending else "",
+        held_back=held_back,
     )
     return Progress(
         topic=str(topic.name),
@@ -129,6 +139,8 @@ def progress_of(subscription: Subscription, now_ms: int, *, member: str = "") ->
         delayed=counts.delayed,
         acked=counts.acked,
         backlog=backlog,
+        pending=pending,
+        held_back_by=held_back,
         holes=holes,
         hole=hole,
         behind_ms=_age_ms(topic, mark + 1, now_ms) if backlog else 0,
@@ -202,7 +214,10 @@ def _hole(subscription: Subscription, oldest: Range, now_ms: int) -> Hole:
     topic, cursor = subscription.topic, subscription.cursor
     index, end = oldest
     holder = cursor.holder_of(index)
-    names = [consumer.name for consumer in subscription.consumers if consumer.holder == holder]
+    if holder == TRANSACTIONS:
+        names = [_pending_in(subscription, now_ms, index)]
+    else:
+        names = [one.name for one in subscription.consumers if one.holder == holder]
     released = cursor.redelivery_count(Span(index, 1))
     return Hole(
         index,
@@ -224,6 +239,35 @@ def id_text(topic: Topic, index: int) -> str:
         return ""
     batch_index = index - span.first_index if flags & BATCH else -1
     return str(MessageId(*position, topic.name.partition, batch_index))
+
+
+def _held_back(topic: Topic, now_ms: int) -> HeldBack | None:
+    txn_id = None if topic.transactions is None else topic.transactions.holds_back()
+    if txn_id is None:
+        return None
+    return _transaction(topic, txn_id, now_ms)
+
+
+def _transaction(topic: Topic, txn_id: TxnId, now_ms: int) -> HeldBack:
+    coordinator = topic.coordinator
+    txn = None if coordinator is None else coordinator.open.get(txn_id.least)
+    messages = topic.log.end_index - topic.visible_end
+    if txn is None:
+        return HeldBack(str(txn_id), "", 0, 0, messages, ())
+    open_ms = max(now_ms - txn.opened_ms, 0)
+    topics = tuple(txn.all_topics())
+    return HeldBack(str(txn_id), txn.owner or "", txn.opened_ms, open_ms, messages, topics)
+
+
+def _pending_in(subscription: Subscription, now_ms: int, index: int | None = None) -> str:
+    """The transaction that has acked an index and has not ended; without one, the oldest of all."""
+    topic, state_id = subscription.topic, subscription.state_id
+    assert topic.transactions is not None, f"{subscription} has acks of transactions"
+    assert state_id is not None, f"{subscription} has acks of transactions"
+    for txn_id, acks in topic.transactions.pending(state_id).items():
+        if index is None or index in acks.ranges:
+            return str(_transaction(topic, txn_id, now_ms))
+    return "a transaction"
 
 
 def _age_ms(topic: Topic, index: int, now_ms: int) -> int:

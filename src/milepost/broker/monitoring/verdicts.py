@@ -55,6 +55,25 @@ class Hole(NamedTuple):
     """How often it was delivered, as far as that is counted."""
 
 
+class HeldBack(NamedTuple):
+    """The open transaction whose first message is the first that consumers cannot see yet."""
+
+    transaction: str
+    """`(0,17)`"""
+    owner: str
+    """The role that opened it; empty where clients are not asked who they are."""
+    opened_ms: int
+    open_ms: int
+    """For how long it has been open."""
+    messages: int
+    """Indexes that cannot be seen because of it, its own messages included."""
+    topics: tuple[str, ...]
+    """All that it writes to or acks of."""
+
+    def __str__(self) -> str:
+        return f"transaction {self.transaction}{_of(self.owner)}, open for {_age(self.open_ms)}"
+
+
 class Judged(NamedTuple):
     verdict: Verdict
     reason: str
@@ -71,19 +90,29 @@ def judge(
     hole: Hole | None = None,
     refusal: str | None = None,
     of_spark: bool = False,
+    pending: int = 0,
+    pending_in: str = "",
+    held_back: HeldBack | None = None,
 ) -> Judged:
     """`waiting`: connected consumers that have not obeyed the last reset; `refusal`: why the topic
-    takes no messages; `of_spark`: it is the progress of a Spark query, which comes and goes."""
+    takes no messages; `of_spark`: it is the progress of a Spark query, which comes and goes. `pending`: of
+    what is inflight, how much transactions have acked that have not ended; `pending_in`: which."""
     if refusal is not None:
         return Judged(Verdict.DAMAGED, f"the topic takes no messages: {refusal}")
     ready, inflight, delayed, _ = counts
+    inflight -= pending  # with no consumer: its transaction decides
     if waiting:
         return Judged(
             Verdict.RESET_PENDING, f"the last reset is not obeyed yet by {_names(waiting)}"
         )
     if not ready + inflight:
-        if delayed:
-            return Judged(Verdict.CAUGHT_UP, f"{delayed} delayed, none of them due")
+        left = [f"{delayed} delayed, none of them due"] if delayed else []
+        if pending:
+            left.append(f"{pending} acked in {pending_in}, which has not ended")
+        if held_back is not None:
+            left.append(f"{held_back.messages} behind the end wait for {held_back}")
+        if left:
+            return Judged(Verdict.CAUGHT_UP, "; ".join(left))
         return Judged(Verdict.CAUGHT_UP, "everything is acked")
     if not consumers:
         remains = "; its Spark query does not run, and reads them when it does" if of_spark else ""
@@ -139,3 +168,20 @@ def _names(names: Sequence[str]) -> str:
     """A few names, and how many more."""
     shown = ", ".join(names[:3])
     return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+
+
+def _of(owner: str) -> str:
+    return f" of role {owner}" if owner else ""
+
+
+def _age(milliseconds: int) -> str:
+    """A duration in words.
+
+    >>> [_age(ms) for ms in (900, 90_000, 200_000, 7_300_000)]
+    ['0 s', '90 s', '3 min', '2 h']
+    """
+    seconds = milliseconds // 1000
+    for unit, size in (("s", 1), ("min", 60)):
+        if seconds < 120 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds // 3600} h"

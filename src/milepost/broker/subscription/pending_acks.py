@@ -73,6 +73,11 @@ def pend(consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], No
     journal.beside(transactions.state_id, fact, done)
 
 
+def count_of(subscription: Subscription) -> int:
+    """How many messages transactions have acked that have not ended."""
+    return subscription.cursor.inflight_count_of(TRANSACTIONS)
+
+
 def end(subscription: Subscription, pending: PendingAcks, *, commit: bool) -> None:
     """The transaction has ended, durably: its acks count, or its messages are ready again."""
     cursor, dispatcher = subscription.cursor, subscription.dispatcher

@@ -37,7 +37,7 @@ from milepost.broker.subscription.held_deliveries import HeldDeliveries
 from milepost.broker.subscription.host import Host
 from milepost.broker.subscription.pending_seeks import PendingSeeks
 from milepost.broker.subscription.reset_history import ResetHistory
-from milepost.cursor.cursor import TRANSACTIONS, Cursor
+from milepost.cursor.cursor import Cursor
 from milepost.cursor.outcomes import Acked, Delivered
 from milepost.errors import ConsumerBusy, MilepostError, StaleEpoch
 from milepost.positions.ranges import IndexRanges, Range, joined
@@ -127,11 +127,6 @@ class Subscription:
     @property
     def is_durable(self) -> bool:
         return self.state_id is not None
-
-    @property
-    def pending_in_transactions(self) -> int:
-        """How many messages transactions have acked that have not ended."""
-        return self.cursor.inflight_count_of(TRANSACTIONS)
 
     # -- the catalog's document --------------------------------------------------------------------
 

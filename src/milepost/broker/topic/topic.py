@@ -105,7 +105,7 @@ class Topic:
         self.dedup_state_id: int | None = None
         self.transactions: TopicTransactions | None = None
         """What transactions have done to it; None while none ever did."""
-        self._coordinator = coordinator
+        self.coordinator = coordinator
         self.producers: dict[str, Producer] = {}
         self.subscriptions: dict[str, Subscription] = {}
         self.being_made: set[str] = set()
@@ -339,9 +339,9 @@ class Topic:
         return None
 
     def _check_transaction(self, txn_id: TxnId) -> None:
-        if self._coordinator is None:
+        if self.coordinator is None:
             raise NotAllowed(f"{self.name} takes no messages of transactions")
-        self._coordinator.check_send(txn_id, self.row.name)
+        self.coordinator.check_send(txn_id, self.row.name)
         if self.transactions is None:
             raise InvalidTransactionStatus(
                 f"{self.name} was deleted and made again since it was added to transaction {txn_id}"

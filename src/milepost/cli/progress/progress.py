@@ -96,7 +96,8 @@ def group_rows(lines: Sequence[Line]) -> list[tuple[object, ...]]:
         found = list(parts)
         sums = {column: sum(line[column] for line in found) for column in SUMS}
         verdict = worst(line["verdict"] for line in found)
-        reason = next(line["reason"] for line in found if line["verdict"] == verdict)
+        told = [line for line in found if line["verdict"] == verdict]
+        reason = next((line for line in told if _waits(line)), told[0])["reason"]
         rows.append(
             (
                 name,
@@ -152,7 +153,7 @@ def totals(lines: Sequence[Line]) -> list[str]:
         f"{sums['delayed']} delayed; {sums['rate_acked']:.1f} acked a second. {WHAT_IS_COUNTED}"
     ]
     # What is well needs no words.
-    told = [line for line in whole if line["verdict"] != "CAUGHT_UP"]
+    told = [line for line in whole if line["verdict"] != "CAUGHT_UP" or _waits(line)]
     if not told:
         found.append(f"{whole[0]['verdict']}: {whole[0]['reason']}")
     for line in sorted(told, key=_severity, reverse=True)[:3]:
@@ -185,6 +186,11 @@ def _name(line: Line) -> tuple[str, str]:
     if line["partition"] >= 0:
         topic = topic.removesuffix(f"-partition-{line['partition']}")
     return topic, str(line["subscription"])
+
+
+def _waits(line: Line) -> bool:
+    """Does it wait for a transaction? Brokers that know of none do not say."""
+    return bool(line.get("held_back_by") or line.get("pending"))
 
 
 def _severity(line: Line) -> int:

@@ -15,6 +15,7 @@ from milepost.broker.messages.lookup_by_index import came_ms
 from milepost.broker.metrics.histogram import ENTRY_SIZE_NAMES, WRITE_TIME_NAMES, Histogram
 from milepost.broker.monitoring.progress import Progress
 from milepost.broker.monitoring.stats import backlog_size, slowest
+from milepost.broker.subscription import pending_acks
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.topic import Topic
 
@@ -290,7 +291,7 @@ SUBSCRIPTION_ROWS = (
     SubscriptionRow(
         "milepost_subscription_pending_in_transactions",
         "Acked by transactions that have not ended.",
-        lambda s: s.pending_in_transactions,
+        pending_acks.count_of,
     ),
     SubscriptionRow(
         "pulsar_txn_tp_committed_count",

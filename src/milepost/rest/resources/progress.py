@@ -22,7 +22,7 @@ from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
 from milepost.broker.monitoring.overview import survey, trouble
 from milepost.broker.monitoring.progress import ConsumerProgress, Progress
-from milepost.broker.monitoring.verdicts import Hole
+from milepost.broker.monitoring.verdicts import HeldBack, Hole
 from milepost.errors import TopicNotFound
 from milepost.positions.names import TopicName
 from milepost.rest.models import model_of
@@ -39,8 +39,14 @@ OneSubscription = Annotated[str | None, Query(max_length=1024)]
 
 # Only to be described: what is answered is written by hand.
 HoleModel = model_of(Hole)
+HeldBackModel = model_of(HeldBack)
 ConsumerModel = model_of(ConsumerProgress)
-ProgressModel = model_of(Progress, hole=HoleModel | None, consumers=list[ConsumerModel])  # type: ignore[valid-type]
+ProgressModel = model_of(
+    Progress,
+    hole=HoleModel | None,
+    held_back_by=HeldBackModel | None,
+    consumers=list[ConsumerModel],  # type: ignore[valid-type]
+)
 
 
 class ProgressAnswer(BaseModel):
@@ -100,5 +106,7 @@ def _json(line: Progress) -> str:
     fields = line._asdict()
     if line.hole is not None:
         fields["hole"] = line.hole._asdict()
+    if line.held_back_by is not None:
+        fields["held_back_by"] = line.held_back_by._asdict()
     fields["consumers"] = [consumer._asdict() for consumer in line.consumers]
     return _encoder.encode(fields)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,9 @@ from stage.http import Answer, Web
 from stage.stage import TOPIC, Stage
 from stage.talk import SHARED, ack_command, error_of, produce, request, subscribe, wire_id
 
+from milepost.broker.monitoring.progress import progress_of
 from milepost.positions import TxnId
+from milepost.rest.resources import progress as resources_progress
 from milepost.wire import pulsar_pb2 as pb
 
 BASE = "/admin/v3/transactions"
@@ -229,3 +232,45 @@ def test_the_metrics_of_transactions_have_upstreams_names(opened: Open) -> None:
         "pulsar_txn_execution_latency_le_5000"
     }
     assert len(latencies) == 14
+
+
+# -- progress ----------------------------------------------------------------------------------------
+
+
+def progress(opened: Open) -> Any:
+    now_ms = opened.stage.clock.wall_ms()
+    return progress_of(opened.stage.topic().subscriptions["s"], now_ms)
+
+
+def test_progress_says_which_transaction_holds_a_topic_back(opened: Open) -> None:
+    opened.stage.broker.transactions.coordinator.open[opened.txn.least].owner = "billing"
+    acks = [wire_id(1, 1)]
+    assert not error_of(request(opened.stage, opened.client, ack_command(*acks)))
+    opened.stage.clock.advance(200)
+    line = progress(opened)
+    assert (line.backlog, line.inflight, line.pending) == (1, 1, 1)
+    held = line.held_back_by
+    assert held is not None
+    assert (held.transaction, held.owner, held.messages) == (str(opened.txn), "billing", 4)
+    assert (held.open_ms, held.topics) == (200_000, (TOPIC,))
+    assert line.verdict == "CAUGHT_UP"  # nothing is left to do for its consumer
+    who = f"transaction {opened.txn} of role billing, open for 3 min"
+    assert line.reason == (
+        f"1 acked in {who}, which has not ended; 4 behind the end wait for {who}"
+    )
+    line_of_abort = f"POST {BASE}/abortTransaction/0/{opened.txn.least}"
+    assert opened.web(line_of_abort).status == 204
+    line = progress(opened)
+    assert (line.pending, line.held_back_by) == (0, None)
+
+
+def test_a_pending_ack_is_held_by_its_transaction_and_by_no_consumer(opened: Open) -> None:
+    request(opened.stage, opened.client, ack_command(wire_id(1, 1)))
+    hole = progress(opened).hole
+    assert hole is not None
+    assert hole.holder == f"transaction {opened.txn}, open for 0 s"
+
+
+def test_progress_over_http_has_it(opened: Open) -> None:
+    answer = resources_progress._json(progress(opened))
+    assert json.loads(answer)["held_back_by"]["transaction"] == str(opened.txn)
