@@ -34,6 +34,7 @@ from milepost.wire.events import Receipt
 SUBSCRIPTION = "s"
 TIMEOUT_S = 50
 NOWHERE = (-1, -1)
+RARELY = st.sampled_from([False, False, False, True])
 
 
 @dataclass
@@ -91,6 +92,11 @@ class Transactions(RuleBasedStateMachine):
         self._sequence_id = 0
         self.client: Any = None
         self._connect()
+        # Something to ack, and transactions to do it in, from the first step on.
+        for count in (1, 3, 1, 3, 1, 1):
+            self.send(0, True, count)
+        for _ in range(2):
+            self.begin()
 
     def teardown(self) -> None:
         self.stage.close()
@@ -106,6 +112,10 @@ class Transactions(RuleBasedStateMachine):
         self.client.say(pb.CommandFlow(consumer_id=0, messagePermits=1000))
         self.stage.turn()
         self.client.take()
+
+    def _is_ready(self, entry: Entry) -> bool:
+        gone = self.model.acked | self.model.hidden()
+        return entry.first < self.model.visible_end and entry.first not in gone
 
     def _open(self) -> list[TxnId]:
         return [txn for txn, outcome in self.model.outcomes.items() if outcome is None]
@@ -147,9 +157,11 @@ class Transactions(RuleBasedStateMachine):
         self.model.entries.append(Entry(self.model.end, count, place, txn))
 
     @precondition(lambda self: any(not entry.is_marker for entry in self.model.entries))
-    @rule(which=st.integers(0, 99), number=st.integers(0, 9), is_plain=st.booleans())
-    def ack(self, which: int, number: int, is_plain: bool) -> None:
+    @rule(which=st.integers(0, 99), number=st.integers(0, 9), is_plain=RARELY, anywhere=RARELY)
+    def ack(self, which: int, number: int, is_plain: bool, anywhere: bool) -> None:
         messages = [entry for entry in self.model.entries if not entry.is_marker]
+        if not anywhere:
+            messages = [one for one in messages if self._is_ready(one)] or messages
         entry = messages[which % len(messages)]
         self._ack(entry, range(entry.count), None if is_plain else self._some(number))
 
@@ -227,7 +239,7 @@ class Transactions(RuleBasedStateMachine):
     def checkpoint(self) -> None:
         self.stage.checkpoint()
 
-    @rule(seconds=st.sampled_from([1.0, 20.0, 49.0]))
+    @rule(seconds=st.sampled_from([1.0, 1.0, 1.0, 20.0, 49.0]))
     def wait(self, seconds: float) -> None:
         self.stage.tick(seconds)
         now = self.stage.clock.monotonic()
