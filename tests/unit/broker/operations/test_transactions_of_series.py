@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from typing import Any
 
@@ -211,6 +212,21 @@ class TestSteps:
         coordinator = stage.broker.transactions.coordinator
         assert not coordinator.open
         assert error_of(end(stage, work.client, loser)) == "InvalidTxnStatus"
+
+    def test_a_loser_that_the_disk_keeps_open_cannot_be_committed(
+        self, stage: Stage, work: Work
+    ) -> None:
+        winner, loser = new(stage, work.client), new(stage, work.client)
+        work.write(loser, 0)
+        work.write(winner, 0)
+        stage.files.faults.fail("sync", 2, error=errno.ENOSPC)  # the first is of the commit
+        assert not error_of(end(stage, work.client, winner))
+        assert [txn.txn_id for txn in stage.broker.transactions.coordinator.open.values()] == [
+            loser
+        ]
+        assert error_of(end(stage, work.client, loser)) == "TransactionConflict"
+        assert not error_of(end(stage, work.client, loser, action=ABORT))
+        assert heard(work) == 1
 
     def test_a_run_that_another_followed_is_refused(self, stage: Stage, work: Work) -> None:
         new(stage, work.client, "one")
