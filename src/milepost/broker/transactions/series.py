@@ -59,7 +59,9 @@ class SeriesTable:
     def __init__(self) -> None:
         self.last: dict[Key, Step] = {}
         """The last step of each series, the one first that was not heard of for longest."""
-        # The open transactions of each run, the newest run last. Invariant: none without any transaction.
+        # The open transactions of each run, the newest run last; no series without any. A run that has none
+        # any more stays until its series has none, so that it is refused; a restart forgets it, and then the
+        # step alone decides.
         self._runs: dict[Key, dict[str, dict[int, None]]] = {}
 
     def check(self, owner: str, series: Series, now_ms: int) -> None:

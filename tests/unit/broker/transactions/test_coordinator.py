@@ -30,7 +30,11 @@ def known(coordinator: Coordinator) -> Any:
         coordinator._ended,
         coordinator._next,
         coordinator.series.last,
-        coordinator.series._runs,
+        # A run without open transactions is remembered by the process alone, to refuse it sooner.
+        {
+            key: {run: open_ for run, open_ in runs.items() if open_}
+            for key, runs in coordinator.series._runs.items()
+        },
     )
 
 
