@@ -125,16 +125,6 @@ FROM_BROKER: Final = frozenset(
 )
 """What a client hears."""
 
-BETWEEN_BROKERS: Final = frozenset(
-    (
-        Kind.END_TXN_ON_PARTITION,
-        Kind.END_TXN_ON_PARTITION_RESPONSE,
-        Kind.END_TXN_ON_SUBSCRIPTION,
-        Kind.END_TXN_ON_SUBSCRIPTION_RESPONSE,
-    )
-)
-"""What one broker says to another. There is one broker: it takes them from no peer."""
-
 
 class UnknownValue(ProtocolError):
     """A whole command with an enum value of the future in it; the handler that can answer refuses it."""

@@ -9,7 +9,8 @@ same. Only consumers of the highest priority (the lowest number) are eligible, i
 
 Ring and order are upstream's, number by number: both choose alike.
 
-    >>> consumers = [Candidate("b"), Candidate("a"), Candidate("spare", priority=1)]
+    >>> from types import SimpleNamespace as Consumer
+    >>> consumers = [Consumer(name=name, priority=at) for name, at in (("b", 0), ("a", 0), ("spare", 1))]
     >>> [choose_active(consumers, partition).name for partition in range(4)]
     ['a', 'b', 'a', 'b']
 """
@@ -19,7 +20,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from milepost.wire.murmur import murmur3_32
 
@@ -39,13 +40,6 @@ class Eligible(Protocol):
     def priority(self) -> int:
         """Lower numbers go first."""
         ...
-
-
-class Candidate(NamedTuple):
-    """The least that can be chosen."""
-
-    name: str
-    priority: int = 0
 
 
 C = TypeVar("C", bound=Eligible)

@@ -11,35 +11,20 @@ memory, or an ack that is sent again would be answered and yet be forgotten by a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from milepost.cursor import facts
 from milepost.errors import MilepostError, PersistenceError
 from milepost.positions.ranges import Range
 
+if TYPE_CHECKING:
+    from milepost.storage.interface import Store
+
 Done = Callable[[PersistenceError | None], None]
 
 
-class Journaling(Protocol):
-    """What a durable subscription needs of the storage."""
-
-    def fact(self, state_id: int, fact: bytes, done: Done) -> int:
-        """The first fact behind a refused one takes the whole state with it."""
-        ...
-
-    def fact_to_come(self, state_id: int, fact: bytes, done: Done) -> int:
-        """A fact that becomes true of its state when `done` is called."""
-        ...
-
-    def barrier(self, done: Done) -> None: ...
-
-    def is_unfounded(self, state_id: int) -> bool:
-        """May the state hold what the journal refused, in memory and nowhere else?"""
-        ...
-
-
 class AckJournal:
-    def __init__(self, journal: Journaling, state_id: int, schedule: Callable[[], None]) -> None:
+    def __init__(self, journal: Store, state_id: int, schedule: Callable[[], None]) -> None:
         """`schedule` asks for `Subscription.flush_acks` in the next turn of the loop."""
         self.state_id = state_id
         self._schedule = schedule

@@ -32,7 +32,7 @@ from milepost.broker.metrics.samples import Samples
 from milepost.broker.metrics.subscription_counts import SubscriptionCounts
 from milepost.broker.peer import Buffer
 from milepost.broker.subscription import delayed, notices
-from milepost.broker.subscription.ack_journal import AckJournal, Done, Journaling
+from milepost.broker.subscription.ack_journal import AckJournal, Done
 from milepost.broker.subscription.held_deliveries import HeldDeliveries
 from milepost.broker.subscription.host import Host
 from milepost.broker.subscription.pending_seeks import PendingSeeks
@@ -47,12 +47,12 @@ from milepost.wire.events import Ack, WireId
 
 if TYPE_CHECKING:
     from milepost.broker.topic.topic import Topic
+    from milepost.storage.interface import Store
 
 # Entries that are dealt with one by one in one go: some ten microseconds each. Then others have a turn.
 SINGLES_MAX = 64
 
-# Chunks that are met in one go and have to wait for others. Then the read loop rests: a subscription that
-# comes to very many unfinished messages goes through them slowly.
+# Chunks that are met in one go and have to wait for others. Then the read loop rests.
 HELD_MAX = 16
 
 # Keys of its document in the catalog.
@@ -72,12 +72,11 @@ class Subscription:
         host: Host,
         limits: SubscriptionLimits,
         state_id: int | None,
-        journal: Journaling | None,
+        journal: Store | None,
         properties: dict[str, str] | None = None,
         resets: ResetHistory | None = None,
     ) -> None:
-        """`host` gives it a read loop and a timer. `state_id` None: not durable, gone with its last
-        consumer."""
+        """`state_id` None: not durable, gone with its last consumer."""
         self.topic = topic
         self.name = name
         self.cursor = cursor
@@ -216,8 +215,7 @@ class Subscription:
             self.handovers.drop(consumer.handover)
 
     def tell_active(self, consumer: Consumer, is_active: bool) -> None:
-        """Tell a consumer of a Failover subscription whether it is the active one. Not before the SUCCESS
-        of its SUBSCRIBE has left: until then the client does not know the consumer."""
+        """Tell a Failover consumer whether it is the active one, behind the SUCCESS of its SUBSCRIBE."""
         self.host.soon(partial(notices.tell_active, consumer, is_active))
 
     def rescan(self) -> None:
@@ -490,8 +488,7 @@ class Subscription:
             throttle.took(messages, size)
 
     def pass_over(self, ranges: Sequence[Range]) -> None:
-        """What no consumer is to get is done. A marker, which is stored and indexed and never
-        dispatched; a chunk that is part of no message; what an operator skips."""
+        """Ack what no consumer is to get: a marker, a chunk of no message, what an operator skips."""
         for first, end in ranges:
             self.cursor.call_back(first, end)
             # Delivered to no consumer: an ack without a delivery could be taken for one from before a seek.
@@ -546,8 +543,7 @@ class Subscription:
         )
 
     def _within_look_ahead(self, ready: Range) -> Range | None:
-        """The part of the next ready indexes that may be looked at. When enough messages were passed
-        over, nothing behind them is: consumers that have room wait with those that have none."""
+        """The part of the next ready indexes that may be looked at: none behind too many passed over."""
         cursor = self.cursor
         if cursor.aside_count < self.limits.look_ahead(len(self.consumers)):
             return ready

@@ -157,9 +157,6 @@ class Inbox:
         freed, self._freed = self._freed, 0
         return freed
 
-    def free(self, count: int) -> None:
-        self._freed += count
-
     # -- out -----------------------------------------------------------------------------------------
 
     def pop(self) -> Message | None:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import count
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from milepost.broker.dispatch.active_consumer import POINTS_PER_CONSUMER, Candidate, choose_active
+from milepost.broker.dispatch.active_consumer import POINTS_PER_CONSUMER, choose_active
 from milepost.wire.murmur import murmur3_32
+
+
+class Candidate(NamedTuple):
+    """The least that can be chosen."""
+
+    name: str
+    priority: int = 0
+
 
 TOPICS = [f"persistent://public/default/t{number}" for number in range(500)]
 
