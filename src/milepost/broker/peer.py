@@ -25,6 +25,11 @@ class Peer(Protocol):
     def client_version(self) -> str: ...
 
     @property
+    def role(self) -> str | None:
+        """The role that its client proved to have; None where clients are not asked."""
+        ...
+
+    @property
     def wants_broker_entry(self) -> bool:
         """Does it read broker entry metadata (PIP-90), and may it?"""
         ...

@@ -85,6 +85,7 @@ class RecordingPeer(_Record):
         self.address = address
         self.client_version = client_version
         self.wants_broker_entry = wants_broker_entry
+        self.role: str | None = None
         self._as_told = WirePeer(client_version, PROTOCOL_VERSION, wants_broker_entry)
         self.is_writable = True
         """Set it to be slow; its read loop must be woken by hand then."""

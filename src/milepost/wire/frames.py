@@ -128,13 +128,16 @@ class Unfinished:
         self._gathered += data
         self._needed = max(self._needed, 1)
 
-    def keep(self, data: bytes, at: int) -> None:
-        """Keep what begins at `at`, a frame that is not complete."""
+    def keep(self, data: bytes, at: int, *, is_unread: bool = False) -> None:
+        """Keep what begins at `at`: a frame that is not complete, or what was not looked at yet
+        (`is_unread`), of which nothing is known."""
         assert not self._gathered, "kept bytes were not taken"
         have = len(data) - at
         if have == 0:
             return
-        if have < 4:
+        if is_unread:
+            self._needed = 1
+        elif have < 4:
             self._needed = 4
         elif have < HEADER_SIZE:
             self._needed = HEADER_SIZE

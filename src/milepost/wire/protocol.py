@@ -260,7 +260,8 @@ class ServerProtocol(Connection):
                 self.write(error(UNSOLICITED, code, str(failure)))
             events.append(self._fail(failure))
         else:
-            self._unfinished.keep(data, at)
+            # A size that was not looked at may be one that is refused: it is not waited for.
+            self._unfinished.keep(data, at, is_unread=self.has_more)
         if at:
             self.heard = True
         return events

@@ -148,6 +148,11 @@ class Session:
         return peer.software if peer is not None else "unknown"
 
     @property
+    def role(self) -> str | None:
+        identity = self.credentials.identity
+        return None if identity is None else identity.original_role or identity.role
+
+    @property
     def wants_broker_entry(self) -> bool:
         peer = self.protocol.peer
         return peer is not None and peer.reads_broker_entry

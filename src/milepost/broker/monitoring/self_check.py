@@ -137,6 +137,7 @@ class _Probe:
 
     address = "healthcheck"
     client_version = "healthcheck"
+    role = None
     wants_broker_entry = False
     is_writable = True
     unwritable_since = 0.0

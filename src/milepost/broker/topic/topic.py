@@ -274,7 +274,7 @@ class Topic:
             return
         # A batch is no chunk, whatever its metadata says; clients see it the same way.
         chunk = None if traits.is_batch else traits.chunk
-        fault = self._fault_of(send)
+        fault = self._fault_of(send, producer)
         if fault is None and chunk is not None:
             fault = self.chunked.refusal(chunk, producer.name, self.chunk_limits)
         if fault is not None:
@@ -311,12 +311,12 @@ class Topic:
         publication.answers.append(send)
         publication.size_bytes += len(send.entry)
 
-    def _fault_of(self, send: Send) -> MilepostError | None:
+    def _fault_of(self, send: Send, producer: Producer) -> MilepostError | None:
         """What the topic's policies, or its transaction, have against a send."""
         traits, policies = send.traits, self.policies
         if traits.transaction is not None:
             try:
-                self._check_transaction(traits.transaction)
+                self._check_transaction(traits.transaction, producer.peer.role)
             except MilepostError as error:
                 return error
         size_max = policies.max_message_size
@@ -338,10 +338,10 @@ class Topic:
                 )
         return None
 
-    def _check_transaction(self, txn_id: TxnId) -> None:
+    def _check_transaction(self, txn_id: TxnId, role: str | None) -> None:
         if self.coordinator is None:
             raise NotAllowed(f"{self.name} takes no messages of transactions")
-        self.coordinator.check_send(txn_id, self.row.name)
+        self.coordinator.check_send(txn_id, self.row.name, role)
         if self.transactions is None:
             raise InvalidTransactionStatus(
                 f"{self.name} was deleted and made again since it was added to transaction {txn_id}"

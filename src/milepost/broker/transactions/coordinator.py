@@ -132,16 +132,23 @@ class Coordinator:
         """Is it open, though its end may be on its way?"""
         return txn_id.most == COORDINATOR_ID and txn_id.least in self.open
 
-    def check_send(self, txn_id: TxnId, topic: str) -> None:
-        """May a message of the transaction be stored in a topic?"""
-        if topic not in self.find(txn_id).topics:
+    def owned(self, txn_id: TxnId, role: str | None) -> Transaction:
+        """The open transaction of a role: another role's is not there for it."""
+        txn = self.find(txn_id)
+        if txn.owner != role:
+            raise TransactionNotFound(f"transaction {txn_id} is not this client's")
+        return txn
+
+    def check_send(self, txn_id: TxnId, topic: str, role: str | None) -> None:
+        """May a role store a message of the transaction in a topic?"""
+        if topic not in self.owned(txn_id, role).topics:
             raise InvalidTransactionStatus(
                 f"{topic} was not added to transaction {txn_id} before a message was sent"
             )
 
-    def check_ack(self, txn_id: TxnId, topic: str, subscription: str) -> None:
-        """May the transaction ack something?"""
-        if (topic, subscription) not in self.find(txn_id).subscriptions:
+    def check_ack(self, txn_id: TxnId, topic: str, subscription: str, role: str | None) -> None:
+        """May a role ack something in the transaction?"""
+        if (topic, subscription) not in self.owned(txn_id, role).subscriptions:
             raise InvalidTransactionStatus(
                 f"subscription {subscription} of {topic} was not added to transaction {txn_id} "
                 "before an ack was sent"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from stage.frames import batch, chunk, message
+from stage.security import SECURED, shown
 from stage.stage import TOPIC, Stage
 from stage.talk import (
     SHARED,
@@ -23,6 +24,7 @@ from stage.talk import (
     wire_id,
 )
 
+from milepost.broker.auth.operations import Action
 from milepost.broker.operations.topic_lifecycle import (
     close_topic,
     delete_topic,
@@ -30,6 +32,7 @@ from milepost.broker.operations.topic_lifecycle import (
     truncate,
 )
 from milepost.positions import TxnId
+from milepost.positions.names import NamespaceName
 from milepost.testing.peer import Loopback
 from milepost.wire import pulsar_pb2 as pb
 
@@ -583,3 +586,32 @@ class TestBesideOthers:
         stage.run(delete_topic(stage.broker, stage.topic(OTHER), force=True))
         assert not error_of(end(stage, client, txn))
         assert bodies(client) == ["0"]
+
+
+def test_a_transaction_is_for_its_own_role_alone() -> None:
+    with Stage(**SECURED) as stage:
+        root, both = stage.client(**shown("root")), {Action.PRODUCE, Action.CONSUME}
+        stage.topic()
+        namespace = NamespaceName.parse("public/default")
+        stage.run(
+            stage.broker.access_control.grants.edit(
+                namespace, lambda grants: grants.with_namespace_role("other", both)
+            )
+        )
+        produce(stage, root)
+        subscribe(stage, root, sub_type=SHARED, permits=10)
+        txn = new(stage, root)
+        add_topics(stage, root, txn)
+        add_subscription(stage, root, txn)
+        client = stage.client(**shown("other"))
+        produce(stage, client, name="q")
+        subscribe(stage, client, sub_type=SHARED, permits=10)
+        client.take()
+        assert error_of(add_topics(stage, client, txn)) == "TransactionNotFound"
+        assert error_of(end(stage, client, txn, ABORT)) == "TransactionNotFound"
+        assert error_of(ack_in(stage, client, txn, wire_id(1, 0))) == "TransactionNotFound"
+        client.say(message(0, producer="q", **within(txn)))
+        stage.turn()
+        (refused,) = client.take()
+        assert error_of(refused) == "TransactionNotFound"
+        assert not error_of(end(stage, root, txn))

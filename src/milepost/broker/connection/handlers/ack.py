@@ -72,7 +72,7 @@ def ack(session: Session, event: Ack) -> None:
         topic = subscription.topic
         try:
             session.broker.transactions.coordinator.check_ack(
-                event.transaction, topic.row.name, subscription.name
+                event.transaction, topic.row.name, subscription.name, session.role
             )
         except MilepostError as error:
             done(error)

@@ -54,7 +54,7 @@ def new_transaction(session: Session, command: pb.CommandNewTxn) -> Work:
     def obey() -> None:
         txn_id = service.new(
             timeout_ms=signed64(command.txn_ttl_millis),
-            owner=_role(session),
+            owner=session.role,
             series=_series(command),
             done=lambda error: _answer(
                 session, command, error, lambda: replies.new_transaction(command.request_id, txn_id)
@@ -173,7 +173,7 @@ def _owned(
 
 def _check_owner(session: Session, txn_id: TxnId) -> None:
     txn = session.broker.transactions.coordinator.open.get(txn_id.least)
-    if txn is not None and txn.owner != _role(session):
+    if txn is not None and txn.owner != session.role:
         raise TransactionNotFound(f"transaction {txn_id} is not this client's")
 
 
@@ -189,8 +189,3 @@ def _check(session: Session, operation: Operation, name: TopicName, subscription
     if guard.security.authorizer.is_enabled:
         target = Target.of_topic(name, subscription)
         guard.check(session.credentials.identity, operation, target)
-
-
-def _role(session: Session) -> str | None:
-    identity = session.credentials.identity
-    return None if identity is None else identity.original_role or identity.role
