@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Coroutine, Iterator
+from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
@@ -185,7 +186,7 @@ class Operators:
             return
         delivery = self.random.choice(client.deliveries)
         ledger_id, entry_id = delivery.ledger_id, delivery.entry_id
-        first, end, flags = topic.lookup(ledger_id, entry_id)
+        first, end, flags = self.stage.here(partial(topic.lookup, ledger_id, entry_id))
         if flags & CHUNK and not flags & LAST_CHUNK:
             return  # a client acks the message
         indexes = set(range(first, end))
@@ -300,13 +301,13 @@ class Operators:
         log = topic.log
         received: defaultdict[str, dict[int, int]] = defaultdict(dict)
         for position, sequence_id in self.receipts.items():
-            (entry,) = log.read(position, entries_max=1)
+            (entry,) = self.stage.here(partial(log.read, position, entries_max=1))
             metadata = split_entry(bytes(entry.payload)).metadata
             assert metadata.sequence_id == sequence_id, f"{position} is not {sequence_id}"
             info = chunk_info(metadata)
             if info is not None:
                 received[info.uuid][info.chunk_id] = entry.last_index
-        free, halves = _what_nobody_acks(topic)
+        free, halves = self.stage.here(lambda: _what_nobody_acks(topic))
         for uuid, indexes in received.items():
             if len(indexes) == 3:
                 assert not halves & set(indexes.values()), f"{uuid}: a receipt for each chunk"
@@ -327,7 +328,7 @@ class Operators:
                 Level.TOPIC, TOPIC, POLICIES["max_unacked_per_consumer"], None
             )
         )
-        _, halves = _what_nobody_acks(topic)
+        _, halves = stage.here(lambda: _what_nobody_acks(topic))
         for who, part in [*_parts(topic)]:
             client = stage.client()
             subscribe(
@@ -343,7 +344,7 @@ class Operators:
                 index
                 for delivery in client.take_all(Delivery)
                 if delivery.ledger_id >= 0
-                for index in _shown(topic, delivery)
+                for index in stage.here(partial(_shown, topic, delivery))
             }
             missed = _left(part) - shown - halves
             assert not missed, f"{who} never got {sorted(missed)}"

@@ -35,6 +35,7 @@ def test_a_peer_is_no_more_than_that() -> None:
     assert names == {
         "address",
         "client_version",
+        "role",
         "wants_broker_entry",
         "is_writable",
         "unwritable_since",
