@@ -84,7 +84,7 @@ def test_frames_written_down() -> None:
     assert isinstance(connect.message, pb.CommandConnect)
     assert connect.message.auth_method_name == "none"
     protocol.accept()
-    assert b"".join(protocol.data_to_send()).hex().startswith("000000210000001d08031a19")
+    assert b"".join(protocol.data_to_send()).hex().startswith("000000240000002008031a1c")
 
     covered = bytes.fromhex(COVERED)
     checksum = slow_checksum(covered)
