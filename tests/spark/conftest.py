@@ -9,14 +9,15 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pulsar
 import pytest
 from compat.broker_process import BrokerProcess
-from pyspark.sql import DataFrameReader, SparkSession
-from pyspark.sql.streaming import DataStreamReader
+from pyspark.sql import DataFrameReader, DataFrameWriter, SparkSession
+from pyspark.sql.streaming import DataStreamReader, DataStreamWriter
 
 import milepost.spark
 from milepost.client.connection.endpoint import Endpoint
@@ -67,8 +68,33 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     session.sparkContext.setLogLevel("ERROR")
     milepost.spark.register(session)
-    yield session
+    with _looked_up_in(session):
+        yield session
     session.stop()
+
+
+@contextmanager
+def _looked_up_in(session: SparkSession) -> Iterator[None]:
+    """Spark looks data sources of Python up in the active session of the thread that serves the call, and
+    a thread that py4j has begun anew has none: make it this one before every look."""
+    of_java = type(session)._get_j_spark_session_class(session._jvm)
+    patch = pytest.MonkeyPatch()
+
+    def looking_up(of: Callable[..., Any]) -> Callable[..., Any]:
+        def call(self: Any, *args: Any, **more: Any) -> Any:
+            of_java.setActiveSession(session._jsparkSession)
+            return of(self, *args, **more)
+
+        return call
+
+    patch.setattr(DataStreamWriter, "start", looking_up(DataStreamWriter.start))
+    patch.setattr(DataStreamReader, "load", looking_up(DataStreamReader.load))
+    patch.setattr(DataFrameWriter, "save", looking_up(DataFrameWriter.save))
+    patch.setattr(DataFrameReader, "load", looking_up(DataFrameReader.load))
+    try:
+        yield
+    finally:
+        patch.undo()
 
 
 @pytest.fixture(scope="session")

@@ -41,6 +41,7 @@ from pyspark.sql.streaming import DataStreamReader
 import pyspark_milepost
 from milepost.client.connection.endpoint import Endpoint
 from milepost.spark.offsets import Slice
+from milepost.spark.options import WriteOptions
 from milepost.spark.reading.fetch import fetch
 from milepost.spark.source import MilepostSource, TopicStreamReader
 from milepost.spark.values.columns import COLUMNS, arrow_schema
@@ -100,15 +101,16 @@ def test_continuous_processing_is_refused(
 
 def test_an_abort_takes_nothing_back() -> None:
     """Spark calls it behind a commit that failed, also when everything was published."""
-    writer = object.__new__(sink.TopicStreamWriter)
-    # It has no connection, no options and no name of a topic: there is nothing that it could undo.
-    assert vars(writer) == {}
+    writer, of_frames = object.__new__(sink.TopicStreamWriter), object.__new__(sink.TopicWriter)
+    # It has no connection and no name of a topic: without transactions there is nothing to undo.
+    writer._options = of_frames._options = WriteOptions(Endpoint(url="pulsar://127.0.0.1:1"))
     writer.abort([sink.Written(3, {("t", 0)}), None], 7)
-    object.__new__(sink.TopicWriter).abort([None])
+    of_frames.abort([None])
 
 
 def test_a_block_of_two_tasks_fails_the_query() -> None:
     writer = object.__new__(sink.TopicStreamWriter)
+    writer._options = WriteOptions(Endpoint(url="pulsar://127.0.0.1:1"))
     one = sink.Written(3, {("t", 0), ("t", 1)})
     writer.commit([one, sink.Written(2, {("t", 2)})], 7)
     with pytest.raises(
