@@ -365,7 +365,7 @@ async def one_round(
     # Handlers that wait for the disk find their session gone; what came whole before that is still
     # obeyed, a few requests at a time and with rests.
     for _ in range(2000):
-        await asyncio.sleep(REST_S if running.sessions else 0)
+        await asyncio.sleep(REST_S if running.sessions else 0)  # sleep: as a session rests
         if not running._tasks and not running.sessions:
             break
         await running.engine.flush()
