@@ -286,6 +286,7 @@ def test_the_default_mode_is_refused(spark: SparkSession, broker: Any, topic: st
 
 def test_buckets_of_two_tasks_fail_the_commit() -> None:
     writer = object.__new__(sink.TopicStreamWriter)
+    writer._options = WriteOptions(Endpoint(url="pulsar://127.0.0.1:1"))
     writer.commit([sink.Written(3, buckets={1, 2}), sink.Written(2, buckets={3})], 7)
     with pytest.raises(sink.NotAllowed, match="bucket 2 of the keys came from two tasks"):
         writer.commit([sink.Written(3, buckets={1, 2}), sink.Written(2, buckets={2, 3})], 7)
