@@ -41,7 +41,9 @@ SETTLE_S = 60.0
 # A transaction that a killed client left open ends within its time; a broker may need its time to start.
 HELD_BACK_MAX_S = 45.0
 
-SETTINGS = {"ledger_entries_max": 150, "journal_size_max": 1024 * 1024}
+# A producer resends what it has no receipt for when the broker is killed: in the same transaction, which
+# therefore needs deduplication to hold each message once.
+SETTINGS = {"ledger_entries_max": 150, "journal_size_max": 1024 * 1024, "deduplication": True}
 
 Transfer = tuple[int, int]
 """A coin and its hop."""

@@ -291,6 +291,7 @@ def check(running: Broker) -> None:
 
 def check_gone(running: Broker) -> None:
     assert not running.sessions
+    assert not len(running.watchers)
     for topic in running.topics.values():
         assert not topic.producers, topic.producers
         for subscription in topic.subscriptions.values():

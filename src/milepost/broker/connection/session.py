@@ -90,8 +90,7 @@ class Session:
         self.consumers: dict[int, Consumer] = {}
         self.opening: dict[tuple[str, int], Message] = {}
         """Producers and consumers that are being made, by kind and id, with the command that asked
-        for it. The code that makes one finds another command here, or none, if it was closed in
-        the meantime or the connection is gone."""
+        for it."""
         self.is_writable = True
         self.unwritable_since = 0.0
         self.is_closed = False
@@ -455,6 +454,11 @@ class Session:
         return self._transport.unsent_size()
 
     # -- producers and consumers -------------------------------------------------------------------
+
+    def is_opening(self, key: tuple[str, int], command: Message) -> bool:
+        """Is what this command asked for still wanted? Not if it was closed meanwhile, or another command
+        opens it, or the connection is gone; that may be before the command's work begins."""
+        return self.opening.get(key) is command and not self.is_closed
 
     def forget_producer(self, producer: Producer) -> None:
         if self.producers.get(producer.producer_id) is producer:

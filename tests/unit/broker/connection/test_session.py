@@ -549,3 +549,21 @@ def test_a_client_that_is_gone_with_answers_unread_leaves_nothing_behind(
     stage.turn()
     assert client.session not in stage.broker.sessions
     assert not stage.topic().subscriptions["s"].consumers
+
+
+def test_what_a_client_asked_to_open_just_before_it_went_is_not_left_open(stage: Stage) -> None:
+    """Its last requests are heard in a turn in which the connection has gone already."""
+    client = stage.client()
+    at_once = protocol.HEARD_MAX // protocol.COMMAND_WEIGHT
+    client.say(
+        *_lookups(1, at_once),
+        pb.CommandProducer(topic=TOPIC, producer_id=1, request_id=5001, producer_name="p"),
+        pb.CommandSubscribe(
+            topic=TOPIC, subscription="s", subType=SHARED, consumer_id=1, request_id=5002
+        ),
+    )
+    client.hang_up()
+    stage.turn()
+    assert client.session not in stage.broker.sessions
+    assert not stage.topic().producers
+    assert not stage.topic().subscriptions["s"].consumers

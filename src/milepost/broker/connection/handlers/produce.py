@@ -79,8 +79,8 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
         made = _make(session, command, topic, producer_id, schema_version)
         _make_way(session, made)
         await _settle(session, made)
-        if session.opening.get(key) is not command:
-            return  # closed meanwhile, or the connection is gone
+        if not session.is_opening(key, command):
+            return
         _make_way(session, made)  # another producer may have come meanwhile
         topic.check_published_to()
         _check_encryption(topic, command)

@@ -100,7 +100,7 @@ async def subscribe(session: Session, command: pb.CommandSubscribe) -> None:
             topic.check_open()
             if _is_there(topic, subscription):
                 break  # else another consumer has unsubscribed in the meantime, and it is made again
-        if session.opening.get(key) is not command:
+        if not session.is_opening(key, command):
             _abandon(session, subscription)
             return
         keys = command.keySharedMeta

@@ -26,6 +26,8 @@ async def watch_topic_list(session: Session, command: pb.CommandWatchTopicList) 
         command.topics_pattern, length_max=broker.settings.subscription_pattern_length_max
     )
     names = await broker.topics_of_namespace(command.namespace)
+    if session.is_closed:
+        return
     watcher_id = signed64(command.watcher_id)
     matching = broker.watchers.add(session, watcher_id, command.namespace, pattern, names)
     digest = topics_hash(matching)
