@@ -44,7 +44,7 @@ format: $(READY) ## rewrite the sources in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-check: $(READY) ## format, lint, types, tidy, unit, property, scenarios, proposals: under two minutes
+check: $(READY) ## format, lint, types, tidy, unit, property, scenarios, proposals: a few minutes
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
