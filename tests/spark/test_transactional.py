@@ -7,8 +7,10 @@ Spark does it, so the moments are exact. `test_transactional_kills.py` kills rea
 from __future__ import annotations
 
 import pickle
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,6 @@ from milepost.spark.source import MilepostSource
 from milepost.spark.writing.sink import TopicWriter
 from spark.conftest import values_of
 from spark.faults import Faults, FaultySource
-from spark.test_stream import wait_until
 
 Reading = Callable[..., DataFrameReader]
 Streaming = Callable[..., DataStreamReader]
@@ -101,6 +102,74 @@ def test_a_batch_that_is_aborted_leaves_nothing(broker: Any, topic: str) -> None
     batch = writer(broker)
     batch.commit([batch.write(rows((a, "3"), (b, "3")))])
     assert found(broker, a, b) == [[b"3"], [b"3"]]
+
+
+@pytest.mark.parametrize("prefix", [None, "named"])
+@pytest.mark.parametrize("ending", ["commit", "nothing to commit", "abort", "all tasks failed"])
+def test_the_driver_ends_what_killed_tasks_have_open(
+    broker: Any, topic: str, ending: str, prefix: str | None
+) -> None:
+    """Spark kills a task that has written, so no process but the broker knows its transaction."""
+    a, b = two(topic)
+    batch = writer(broker, **({} if prefix is None else {"producerPrefix": f"{prefix}-{topic}"}))
+    batch.write(rows((a, "killed"), (b, "killed")))
+    if ending == "commit":
+        batch.commit([batch.write(rows((a, "1")))])
+    elif ending == "nothing to commit":
+        batch.commit([batch.write(rows())])
+    elif ending == "abort":
+        batch.abort([batch.write(rows((a, "2"))), None])
+    else:
+        batch.abort([None])
+    other = writer(broker)
+    other.commit([other.write(rows((a, "3"), (b, "3")))])
+    assert found(broker, a, b) == [[b"1"] * (ending == "commit") + [b"3"], [b"3"]]
+
+
+def test_the_process_that_aborts_a_batch_of_a_stream_knows_its_run_by_a_task(
+    broker: Any, topic: str
+) -> None:
+    """Spark makes a writer of its own to end a batch of a stream, and tells it what tasks handed over."""
+    a, b = two(topic)
+    batch = writer(broker)
+    batch.write(rows((a, "killed")))
+    told = batch.write(rows((b, "told")))
+    given = {"serviceUrl": broker.url, "transactional": "true", "timeout": "10s"}
+    MilepostSource(given).streamWriter(SCHEMA, overwrite=False).abort([None, told], 7)
+    other = writer(broker)
+    other.commit([other.write(rows((a, "1"), (b, "1")))])
+    assert found(broker, a, b) == [[b"1"], [b"1"]]
+
+
+@pytest.mark.parametrize("ending", ["commit", "abort"])
+def test_an_attempt_that_is_slower_than_the_driver_writes_no_more(
+    broker: Any, topic: str, ending: str
+) -> None:
+    """A speculative attempt is in the middle of its rows when the driver ends the batch, another has not
+    begun."""
+    a, b = two(topic)
+    batch = writer(broker)
+    has_begun, has_ended = threading.Event(), threading.Event()
+
+    def slow() -> Iterable[pa.RecordBatch]:
+        yield from rows((a, "slow"))
+        has_begun.set()
+        assert has_ended.wait(PATIENCE_S)
+        yield from rows((b, "slow"))
+
+    with ThreadPoolExecutor(1) as pool:
+        loser = pool.submit(batch.write, slow())
+        assert has_begun.wait(PATIENCE_S)
+        winner = batch.write(rows((a, "1"), (b, "1")))
+        batch.commit([winner]) if ending == "commit" else batch.abort([winner, None])
+        has_ended.set()
+        with pytest.raises(InvalidTransactionStatus, match="it was aborted"):
+            loser.result()
+    with pytest.raises(ProducerFenced, match="is over: it has ended"):
+        batch.write(rows((a, "late")))
+    other = writer(broker)
+    other.commit([other.write(rows((a, "2"), (b, "2")))])
+    assert found(broker, a, b) == [[b"1"] * (ending == "commit") + [b"2"]] * 2
 
 
 def test_a_batch_under_one_name_is_written_once(broker: Any, topic: str) -> None:
@@ -256,9 +325,9 @@ def test_a_stream_to_two_topics_writes_each_batch_once(
 def test_a_frame_is_written_whole_or_not_at_all(
     spark: SparkSession, reading: Reading, broker: Any, topic: str
 ) -> None:
-    def write(frame: DataFrame, timeout: str = "10m") -> None:
+    def write(frame: DataFrame) -> None:
         frame.write.format("milepost").options(
-            serviceUrl=broker.url, topic=topic, transactional="true", transactionTimeout=timeout
+            serviceUrl=broker.url, topic=topic, transactional="true"
         ).mode("append").save()
 
     frame = spark.range(0, 40, 1, 4).selectExpr("id", "CAST(id AS STRING) AS value")
@@ -266,11 +335,8 @@ def test_a_frame_is_written_whole_or_not_at_all(
         "IF(id = 39, CAST(raise_error('a row that cannot be') AS STRING), value) AS value"
     )
     with pytest.raises(PySparkException, match="a row that cannot be"):
-        write(bad, timeout="3s")
+        write(bad)
     assert reading().load().count() == 0
-    write(frame)
-    # A task that Spark killed has told no one of its transaction: until its time is over it holds back what
-    # is behind it.
-    wait_until(lambda: reading().load().count() == 40)
+    write(frame)  # held back by no task that Spark has killed
     found = [bytes(row.value) for row in reading().load().collect()]
     assert Counter(found) == Counter(b"%d" % number for number in range(40))

@@ -22,7 +22,7 @@ from milepost.broker.metrics.histogram import TRANSACTION_TIMES_MS, Histogram
 from milepost.broker.metrics.rates import PERIOD_S
 from milepost.broker.subscription import pending_acks
 from milepost.broker.transactions.coordinator import Coordinator, Outcome, Transaction
-from milepost.broker.transactions.series import Series
+from milepost.broker.transactions.series import Series, check_names
 from milepost.broker.transactions.topic_transactions import (
     NO_MARKER,
     PendingAcks,
@@ -274,6 +274,27 @@ class Transactions:
         else:
             raise self.coordinator.contradiction(txn_ids[0], end.outcome)
 
+    def end_run(self, owner: str | None, series: Series, done: Done) -> None:
+        """Abort what a run of a series has open, as one step; `done` is called when that is durable. The
+        run opens no more: a worker that was not waited for must not hold topics back. What it is
+        committing is left alone."""
+        check_names(series)
+        self.coordinator.series.end_run(owner or "", series)
+        ends: list[_End] = []
+        left: list[TxnId] = []
+        for least in self.coordinator.series.of_run(owner or "", series):
+            txn = self.coordinator.open[least]
+            end = self._ends.get(txn.txn_id)
+            if end is None and txn.decided is not Outcome.COMMIT:
+                left.append(txn.txn_id)
+            elif end is not None and end.outcome is Outcome.ABORT and end not in ends:
+                ends.append(end)
+        heard = _when_all(len(ends) + bool(left), done)
+        for end in ends:
+            end.waiting.append(heard)
+        if left:
+            self.end(left[0], Outcome.ABORT, heard, left[1:])
+
     def _still_open(self, txn_ids: Sequence[TxnId], outcome: Outcome) -> list[TxnId]:
         """Those that have not ended like this already."""
         left = []
@@ -438,6 +459,8 @@ class Transactions:
         series = winner.series
         if series is None:
             return
+        if series.step is None:  # else the number of the step refuses workers that come late
+            self.coordinator.series.end_run(winner.owner or "", series)
         for txn in self.coordinator.of_series(winner.owner, series):
             assert txn.series is not None
             if series.step is None or (txn.series.step or 0) <= series.step:
@@ -535,6 +558,24 @@ def _parts(txn: Transaction, topics: list[Topic]) -> Iterator[_Part]:
     for topic in topics:
         if topic.transactions is not None and topic.row.name in names:
             yield _Part(topic, topic.transactions, txn.txn_id)
+
+
+def _when_all(count: int, done: Done) -> Done:
+    """Call `done` when so many answers are there, with the first error among them; at once for none."""
+    failures: list[MilepostError] = []
+    missing = count
+
+    def heard(error: MilepostError | None) -> None:
+        nonlocal missing
+        if error is not None:
+            failures.append(error)
+        missing -= 1
+        if not missing:
+            done(failures[0] if failures else None)
+
+    if not count:
+        done(None)
+    return heard
 
 
 def _ignore(error: PersistenceError | None) -> None:

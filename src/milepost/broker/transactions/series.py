@@ -3,7 +3,8 @@
 A step may be done by several transactions, of several clients, that end together. A worker that died is
 followed by a new *run* of the series, which tries the step again: its first transaction ends what earlier
 runs have open, and an earlier run that is still about is refused. Which run commits a step first decides; the
-step is refused to all others from then on. A series belongs to the role that opened its transactions.
+step is refused to all others from then on. A run that was given up, or has committed work without a number,
+is over: a worker of it that comes late is refused. A series belongs to the role that opened its transactions.
 
     >>> table = SeriesTable()
     >>> table.opened("", Series("q", "run 1", 7), 1); table.opened("", Series("q", "run 2", 7), 2)
@@ -31,6 +32,8 @@ from milepost.errors import (
 # Series whose last step is remembered. One that did nothing for so long may be forgotten for a new one.
 SERIES_MAX: Final = 10_000
 KEPT_MS: Final = 30 * 24 * 3600 * 1000
+# Runs that are known to be over. A worker that comes late is late by seconds.
+RUNS_OVER_MAX: Final = 1000
 # Bytes of a name.
 NAME_SIZE_MAX: Final = 512
 
@@ -63,16 +66,15 @@ class SeriesTable:
         # any more stays until its series has none, so that it is refused; a restart forgets it, and then the
         # step alone decides.
         self._runs: dict[Key, dict[str, dict[int, None]]] = {}
+        # Role, name and run, oldest first. A restart forgets them; then time-outs end what late workers open.
+        self._over: dict[tuple[str, str, str], None] = {}
 
     def check(self, owner: str, series: Series, now_ms: int) -> None:
         """May a transaction of it be opened?"""
-        for what, text in (("name", series.name), ("run", series.run)):
-            if not text or len(text.encode()) > NAME_SIZE_MAX:
-                raise InvalidInput(
-                    f"the {what} of a series has {len(text.encode())} bytes; allowed are 1 to "
-                    f"{NAME_SIZE_MAX}"
-                )
+        check_names(series)
         self.check_step(owner, series)
+        if (owner, series.name, series.run) in self._over:
+            raise ProducerFenced(f"run {series.run} of series {series.name} is over: it has ended")
         runs = self._runs.get((owner, series.name), {})
         if series.run in runs and series.run != next(reversed(runs)):
             raise ProducerFenced(
@@ -127,6 +129,12 @@ class SeriesTable:
         if committed_ms is not None and series.step is not None:
             self.remember(key, Step(series.step, committed_ms))
 
+    def end_run(self, owner: str, series: Series) -> None:
+        """Let the run open no more transactions."""
+        self._over[owner, series.name, series.run] = None
+        if len(self._over) > RUNS_OVER_MAX:
+            del self._over[next(iter(self._over))]
+
     def remember(self, key: Key, step: Step) -> None:
         self.last.pop(key, None)
         self.last[key] = step
@@ -135,3 +143,13 @@ class SeriesTable:
 
     def __iter__(self) -> Iterator[tuple[Key, Step]]:
         return iter(self.last.items())
+
+
+def check_names(series: Series) -> None:
+    """Raise if a name is empty or too long."""
+    for what, text in (("name", series.name), ("run", series.run)):
+        if not text or len(text.encode()) > NAME_SIZE_MAX:
+            raise InvalidInput(
+                f"the {what} of a series has {len(text.encode())} bytes; allowed are 1 to "
+                f"{NAME_SIZE_MAX}"
+            )

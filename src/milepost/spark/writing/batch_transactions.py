@@ -2,8 +2,10 @@
 
 Every attempt of a task that has rows writes in a transaction of its own, and tells the driver which. Of all
 attempts Spark hands over one for each task; the driver commits those as one step of the broker. Attempts that
-lost, or died, are never committed: they are aborted with that commit, with the first transaction of the next
-run, or when their time is over.
+lost, or died, are never committed, and hold back what is behind them in their topics. The driver's commit
+aborts them, and so does its abort: the broker knows all transactions of the run, those too of which no task
+has told. A task that comes later than the driver's end is refused. Where no driver is left, they are aborted
+with the first transaction of the next run, or when their time is over.
 
 The transactions of a batch are a step of a series, which is named by the query; the step has the number of
 the batch. The broker commits a step once, whatever drivers and executors try it again, and tells a later
@@ -12,6 +14,7 @@ attempt that it is done.
     txn = BatchTransaction.open(connection, Series("query", "run", 7), timeout_s=600)
     txn.add("persistent://public/default/t")         # before the first message goes there
     commit(connection, [txn.txn_id, …])              # the driver
+    abort_run(connection, Series("query", "run", 7)) # or: of all tasks
 """
 
 from __future__ import annotations
@@ -61,7 +64,7 @@ class BatchTransaction:
         command = pb.CommandNewTxn(
             txn_ttl_millis=round(timeout_s * 1000),
             tc_id=COORDINATOR,
-            series=pb.TxnSeries(name=series.name, run=series.run, step=series.step),
+            series=_txn_series(series),
         )
         answer = _ask(connection, command)
         txn_id = TxnId(signed64(answer.txnid_most_bits), signed64(answer.txnid_least_bits))
@@ -77,7 +80,9 @@ class BatchTransaction:
         _ask(self._connection, command)
 
     def abort(self) -> None:
-        abort(self._connection, [self.txn_id])
+        """Take back what it has written."""
+        command = _end([self.txn_id], pb.TxnAction.ABORT)
+        _tell(self._connection, command, f"transaction {self.txn_id} is")
 
 
 def check_coordinator(connection: Endpoint) -> None:
@@ -91,16 +96,27 @@ def commit(connection: Endpoint, txn_ids: Sequence[TxnId]) -> None:
     _ask(connection, _end(txn_ids, pb.TxnAction.COMMIT))
 
 
-def abort(connection: Endpoint, txn_ids: Sequence[TxnId]) -> None:
-    """Take back what they have written. What has ended already, or cannot be told now, is left alone: the
-    broker aborts it when the batch is tried again, or when its time is over."""
+def abort_run(connection: Endpoint, series: Series) -> None:
+    """Take back what the run has written, and let it write no more. What has ended stays as it is."""
+    command = pb.CommandEndTxn(
+        txnid_most_bits=COORDINATOR,
+        txn_action=pb.TxnAction.ABORT,
+        series=_txn_series(series),
+    )
+    _tell(connection, command, f"transactions of {series.name} are")
+
+
+def _tell(connection: Endpoint, command: pb.CommandEndTxn, what: str) -> None:
+    """Ask once for an abort. What cannot be told now the broker aborts when the batch is tried again, or
+    when its time is over."""
     try:
-        with _coordinator(connection) as link:
-            for txn_id in txn_ids:
-                with suppress(InvalidTransactionStatus, TransactionNotFound):
-                    link.ask(_end([txn_id], pb.TxnAction.ABORT))
+        with (
+            _coordinator(connection) as link,
+            suppress(InvalidTransactionStatus, TransactionNotFound),  # it has ended
+        ):
+            link.ask(command)
     except MilepostError as error:
-        logger.warning("%d transactions are left to the broker to abort: %s", len(txn_ids), error)
+        logger.warning("%s left to the broker to abort: %s", what, error)
 
 
 def _ask(connection: Endpoint, command: Any) -> Any:
@@ -128,6 +144,10 @@ def _coordinator(connection: Endpoint) -> Link:
         link.close()
         raise
     return link
+
+
+def _txn_series(series: Series) -> pb.TxnSeries:
+    return pb.TxnSeries(name=series.name, run=series.run, step=series.step)
 
 
 def _end(txn_ids: Sequence[TxnId], action: pb.TxnAction) -> pb.CommandEndTxn:

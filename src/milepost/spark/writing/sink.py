@@ -60,7 +60,7 @@ from milepost.spark.values.target_schema import find_target
 from milepost.spark.writing.batch_transactions import (
     BatchTransaction,
     Series,
-    abort,
+    abort_run,
     check_coordinator,
     commit,
 )
@@ -98,6 +98,8 @@ class Written(WriterCommitMessage):
     buckets: set[int] = field(default_factory=set)
     txn_id: TxnId | None = None
     """Of the transaction that has the messages; None without one, or without messages."""
+    series: Series | None = None
+    """Of that transaction. The process that ends a stream's batch knows the query by it alone."""
     is_done: bool = False
     """The batch was committed before: nothing was written."""
 
@@ -196,8 +198,9 @@ class _Writes:
         try:
             for batch in iterator:
                 if attempt is None and batch.num_rows:
+                    done.series = self._series()
                     try:
-                        attempt = _Attempt(self._options, self._series(), self._schema)
+                        attempt = _Attempt(self._options, done.series, self._schema)
                     except TransactionConflict:
                         done.is_done = True
                 if attempt is None:
@@ -348,16 +351,14 @@ class _Writes:
         if not self._options.transactional:
             self._check(messages)
             return
-        txn_ids = _transactions(messages)
-        if not txn_ids:
-            return
-        if any(one.is_done for one in messages):
-            abort(self._options.connection, txn_ids)
+        txn_ids = [one.txn_id for one in messages if one.txn_id is not None]
+        if not txn_ids or any(one.is_done for one in messages):
+            self._undo(messages)  # attempts that Spark does not count may have written
             return
         try:
             commit(self._options.connection, txn_ids)
         except TransactionConflict:  # by a driver before this one, whose commit was on its way
-            abort(self._options.connection, txn_ids)
+            self._undo(messages)
         except InvalidTransactionStatus as error:
             raise InvalidTransactionStatus(
                 f"the batch is not written: {error}. Its transactions may be open for "
@@ -367,10 +368,14 @@ class _Writes:
 
     def _undo(self, messages: Sequence[Any]) -> None:
         """What the driver does when a task has failed, or the end."""
-        if self._options.transactional:
-            txn_ids = _transactions(messages)
-            if txn_ids:
-                abort(self._options.connection, txn_ids)
+        series = self._ended_series(messages)
+        if self._options.transactional and series is not None:
+            abort_run(self._options.connection, series)
+
+    def _ended_series(self, messages: Sequence[Any]) -> Series | None:
+        """What this batch is a step of, where the driver ends it; None if no task has told."""
+        found = (one.series for one in messages if one is not None and one.series is not None)
+        return next(found, None)
 
     def _check(self, messages: list[Any]) -> None:
         seen: set[tuple[str, int]] = set()
@@ -436,6 +441,9 @@ class TopicWriter(_Writes, DataSourceArrowWriter):
         name = self._options.producer_prefix
         # Without a name to know it by, the same may be written again.
         return Series(name or f"batch-{self._run}", self._run, None if name is None else 0)
+
+    def _ended_series(self, messages: Sequence[Any]) -> Series:
+        return self._series()  # it is ended by the writer whose copies the tasks have
 
     @plainly
     def commit(self, messages: list[Any]) -> None:
@@ -544,11 +552,6 @@ def _full_name(text: str) -> str:
     if not name.is_persistent:
         raise NotAllowed(f"column topic: {text} is not persistent: no transaction can write to it")
     return name.text
-
-
-def _transactions(messages: Sequence[Any]) -> list[TxnId]:
-    """Those that tasks have handed over; of a task that failed there is no message."""
-    return [one.txn_id for one in messages if one is not None and one.txn_id is not None]
 
 
 def _property(name: str) -> str:

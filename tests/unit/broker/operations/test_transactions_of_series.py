@@ -18,6 +18,8 @@ from unit.broker.operations.test_transactions import (
     within,
 )
 
+from milepost.broker.transactions.series import RUNS_OVER_MAX, Series, SeriesTable
+from milepost.errors import ProducerFenced
 from milepost.positions import TxnId
 from milepost.testing.peer import Loopback
 from milepost.wire import pulsar_pb2 as pb
@@ -236,13 +238,17 @@ class TestSteps:
         assert "run one of series q is over" in text_of(reply)
 
     def test_without_a_number_nothing_is_remembered(self, stage: Stage, work: Work) -> None:
-        for _ in range(2):
-            one = new(stage, work.client, step=None)
-            new(stage, work.client, step=None)
+        for run in ("one", "two"):
+            one = new(stage, work.client, run, step=None)
+            new(stage, work.client, run, step=None)
             assert not error_of(end(stage, work.client, one))
         coordinator = stage.broker.transactions.coordinator
         assert not coordinator.open
         assert not coordinator.series.last
+        # … but that the run is over: no worker that comes late may hold its topics back.
+        reply = ask_new(stage, work.client, "two", step=None)
+        assert error_of(reply) == "ProducerFenced"
+        assert "run two of series q is over: it has ended" in text_of(reply)
 
     def test_the_parts_of_a_step_are_limited_together(self, work: Work) -> None:
         with Stage(transaction_parts_max=2) as stage:
@@ -260,6 +266,105 @@ class TestSteps:
     def test_bad_names(self, stage: Stage, work: Work, name: str, run: str, said: str) -> None:
         assert said in text_of(ask_new(stage, work.client, run, name=name))
         assert not stage.broker.transactions.coordinator.open
+
+
+def end_run(stage: Stage, client: Loopback, run: str, action: Any = ABORT, name: str = "q") -> Any:
+    command = pb.CommandEndTxn(txn_action=action, series=pb.TxnSeries(name=name, run=run))
+    return request(stage, client, command)
+
+
+class TestRuns:
+    @pytest.mark.parametrize("step", [None, 3])
+    def test_an_end_of_a_run_ends_all_that_it_has_open(
+        self, stage: Stage, work: Work, step: int | None
+    ) -> None:
+        one, two = (new(stage, work.client, "one", step) for _ in range(2))
+        work.write(one, 0, 1)
+        work.write(two, 1)
+        other = new(stage, work.client, "one", name="another query")
+        records = stage.store.journal.last_sequence
+        stage.engine.holds_journal = True
+        series = pb.TxnSeries(name="q", run="one")
+        work.client.say(pb.CommandEndTxn(request_id=99, txn_action=ABORT, series=series))
+        stage.turn()
+        assert stage.store.journal.last_sequence == records + 1, "one record for all"
+        stage.engine.holds_journal = False
+        stage.turn()
+        assert [error_of(reply) for reply in answered(work.client)] == [""]
+        coordinator = stage.broker.transactions.coordinator
+        assert list(coordinator.open) == [other.least]
+        for topic in (TOPIC, OTHER):
+            assert stage.topic(topic).visible_end == stage.topic(topic).log.end_index
+        assert error_of(end(stage, work.client, one)) == "InvalidTxnStatus"
+        assert error_of(ask_new(stage, work.client, "one", step)) == "ProducerFenced"
+        assert not error_of(end_run(stage, work.client, "one")), "asked for again"
+        assert not error_of(ask_new(stage, work.client, "two", step))
+
+    def test_an_end_of_an_earlier_run_leaves_the_later_alone(
+        self, stage: Stage, work: Work
+    ) -> None:
+        new(stage, work.client, "one")
+        two = new(stage, work.client, "two")
+        work.write(two, 0)
+        assert not error_of(end_run(stage, work.client, "one"))
+        assert not error_of(end(stage, work.client, two))
+        assert heard(work) == 1
+
+    @pytest.mark.parametrize("action", [COMMIT, ABORT])
+    def test_ends_that_are_on_their_way_are_waited_for_or_left_alone(
+        self, stage: Stage, work: Work, action: Any
+    ) -> None:
+        one, two = new(stage, work.client), new(stage, work.client)
+        work.write(one, 0)
+        work.write(two, 1)
+        stage.engine.holds_journal = True
+        work.client.say(
+            pb.CommandEndTxn(request_id=98, txnid_least_bits=one.least, txn_action=action)
+        )
+        series = pb.TxnSeries(name="q", run="r")
+        work.client.say(pb.CommandEndTxn(request_id=99, txn_action=ABORT, series=series))
+        stage.turn()
+        assert not answered(work.client), "neither is durable"
+        stage.engine.holds_journal = False
+        stage.turn()
+        assert not any(error_of(reply) for reply in answered(work.client))
+        stage.turn()
+        assert not stage.broker.transactions.coordinator.open
+        outcomes = stage.broker.transactions.coordinator.outcome_of
+        assert [outcomes(txn) for txn in (one, two)] == [action, ABORT]
+
+    def test_the_disk_refuses_the_end_of_a_run(self, stage: Stage, work: Work) -> None:
+        one = new(stage, work.client)
+        work.write(one, 0)
+        stage.files.faults.fail("sync", 1, error=errno.ENOSPC)
+        assert error_of(end_run(stage, work.client, "r")) == "PersistenceError"
+        assert not error_of(end_run(stage, work.client, "r"))
+        assert not stage.broker.transactions.coordinator.open
+
+    def test_a_run_of_another_role_is_not_there(self, stage: Stage, work: Work) -> None:
+        """A series belongs to the role that opened its transactions."""
+        coordinator = stage.broker.transactions.coordinator
+        new(stage, work.client)
+        stage.broker.transactions.end_run("someone else", Series("q", "r", 1), lambda error: None)
+        assert len(coordinator.open) == 1
+        assert not error_of(ask_new(stage, work.client))
+
+    def test_bad_ends_of_runs(self, stage: Stage, work: Work) -> None:
+        assert "can be aborted, not committed" in text_of(
+            end_run(stage, work.client, "r", action=COMMIT)
+        )
+        assert "the run of a series has 0" in text_of(end_run(stage, work.client, ""))
+        assert not error_of(end_run(stage, work.client, "never was"))
+
+    def test_runs_that_are_over_are_remembered_for_a_while(self) -> None:
+        table = SeriesTable()
+        runs = [Series("q", f"run {number}", None) for number in range(RUNS_OVER_MAX + 1)]
+        for run in runs:
+            table.end_run("", run)
+        table.check("", runs[0], now_ms=0)
+        for run in (runs[1], runs[-1]):
+            with pytest.raises(ProducerFenced):
+                table.check("", run, now_ms=0)
 
 
 def answered(client: Loopback) -> list[Any]:

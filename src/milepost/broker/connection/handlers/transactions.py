@@ -46,8 +46,8 @@ def new_transaction(session: Session, command: pb.CommandNewTxn) -> Work:
     of the broker included. More than `max_active_transactions_per_coordinator` at once are
     `TooManyRequests`. With Milepost's own field `series` it is part of a numbered step, which is committed
     once: a step that was committed is `TransactionConflict`, an earlier one `NotAllowedError`, a run of the
-    series that another has followed `ProducerFenced`. The first transaction of a new run aborts those that
-    earlier runs have open."""
+    series that is over, or that another has followed, `ProducerFenced`. The first transaction of a
+    new run aborts those that earlier runs have open."""
     service = session.broker.transactions
     service.check_coordinator(signed64(command.tc_id))
 
@@ -119,9 +119,12 @@ def end_transaction(session: Session, command: pb.CommandEndTxn) -> Work:
     client that lost its connection before the answer; on a connection that has told it, it is
     `TransactionNotFound`, as upstream has it. The other end is `InvalidTxnStatus`. Those that Milepost's own
     field `also_txnid_least_bits` names end with it, in the same step. A commit of a step of a series aborts
-    what else the series has open; errors as of NEW_TXN."""
+    what else the series has open; errors as of NEW_TXN. With Milepost's own field `series` it aborts what a
+    run of a series has open, and the run is over."""
     if not command.HasField("txn_action"):
         raise InvalidInput("END_TXN without an action; commit or abort")
+    if command.HasField("series"):
+        return _end_run(session, command)
     txn_id, outcome = _owned(session, command), Outcome(command.txn_action)
     told = session.told_ends
     if told.get(txn_id) is outcome:
@@ -140,6 +143,25 @@ def end_transaction(session: Session, command: pb.CommandEndTxn) -> Work:
     for one in also:
         _check_owner(session, one)
     session.broker.transactions.end(txn_id, outcome, done, also)
+    return None
+
+
+def _end_run(session: Session, command: pb.CommandEndTxn) -> Work:
+    """What was opened by tasks that told no driver of it is known by its series alone."""
+    series = _series(command)
+    assert series is not None
+    if command.txn_action != pb.ABORT:
+        raise InvalidInput(f"series {series.name}: a run can be aborted, not committed")
+    service = session.broker.transactions
+    service.check_coordinator(signed64(command.txnid_most_bits))
+    no_one = TxnId(service.coordinator.number, 0)
+
+    def done(error: MilepostError | None) -> None:
+        _answer(
+            session, command, error, lambda: replies.transaction_ended(command.request_id, no_one)
+        )
+
+    service.end_run(session.role, series, done)
     return None
 
 
@@ -177,7 +199,7 @@ def _check_owner(session: Session, txn_id: TxnId) -> None:
         raise TransactionNotFound(f"transaction {txn_id} is not this client's")
 
 
-def _series(command: pb.CommandNewTxn) -> Series | None:
+def _series(command: pb.CommandNewTxn | pb.CommandEndTxn) -> Series | None:
     if not command.HasField("series"):
         return None
     said = command.series
