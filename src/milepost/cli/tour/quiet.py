@@ -26,14 +26,16 @@ def quiet() -> Iterator[None]:
     kept = os.dup(2)
     with tempfile.TemporaryFile() as file:
         os.dup2(file.fileno(), 2)
-        is_well = False
+        has_failed = False
         try:
             yield
-            is_well = True
+        except Exception:  # a person who pressed Ctrl-C wants no traceback of what it met
+            has_failed = True
+            raise
         finally:
             sys.stderr.flush()
             os.dup2(kept, 2)
             os.close(kept)
-            if not is_well:
+            if has_failed:
                 file.seek(0)
                 os.write(2, file.read())

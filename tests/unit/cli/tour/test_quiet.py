@@ -34,6 +34,17 @@ def test_unless_it_failed(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr().err == "hello"
 
 
+def test_an_interrupt_is_no_failure(capfd: pytest.CaptureFixture[str]) -> None:
+    def interrupted() -> None:
+        with quiet():
+            greet()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert capfd.readouterr().err == ""
+
+
 def test_or_somebody_debugs(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
