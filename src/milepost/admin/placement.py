@@ -41,10 +41,12 @@ def split_bundle(
     yield Request("PUT", namespace_path(namespace, bundle, "split"), query, body)
 
 
-def get_topic_positions(namespace: str, bundle: str, topics: list[str]) -> Script[Json]:
+def get_topic_positions(
+    namespace: str, bundle: str, topics: list[str] | None = None
+) -> Script[Json]:
     """The hashes of a bundle's topics, or of those that are named."""
     target = namespace_path(namespace, bundle, "topicHashPositions")
-    return (yield get(target, topics=",".join(topics) or None)).object()
+    return (yield get(target, topics=",".join(topics or ()) or None)).object()
 
 
 def list_topics_in_bundle(namespace: str, bundle: str) -> Script[list[str]]:

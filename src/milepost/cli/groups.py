@@ -11,9 +11,21 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import click
+
+
+class Row(Protocol):
+    """A command in the table of its group."""
+
+    @property
+    def summary(self) -> str: ...
+
+    @property
+    def is_hidden(self) -> bool: ...
+
+    def command(self, name: str) -> click.Command: ...
 
 
 class Lazy(NamedTuple):
@@ -23,13 +35,23 @@ class Lazy(NamedTuple):
     summary: str
     is_hidden: bool = False
 
+    def command(self, name: str) -> click.Command:
+        module, _, attribute = self.target.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
 
-def table_of(modules: Mapping[str, Mapping[str, tuple[str | None, str]]]) -> dict[str, Lazy]:
-    """The table of a group: module → command → attribute (None: named like the command) and summary."""
+
+# The row of each command, or the summary of a function of its name in the module.
+Rows = Mapping[str, str | Row]
+
+
+def table_of(modules: Mapping[str, Rows]) -> dict[str, Row]:
+    """The table of a group, of the rows that each module has commands for."""
     return {
-        name: Lazy(f"{module}:{attribute or name.replace('-', '_')}", summary)
+        name: Lazy(f"{module}:{name.replace('-', '_')}", row) if isinstance(row, str) else row
         for module, rows in modules.items()
-        for name, (attribute, summary) in rows.items()
+        for name, row in rows.items()
     }
 
 
@@ -49,7 +71,7 @@ class Group(click.Group):
 
 
 class LazyGroup(Group):
-    def __init__(self, *args: Any, table: Mapping[str, Lazy], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, table: Mapping[str, Row], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.table = table
 
@@ -57,13 +79,8 @@ class LazyGroup(Group):
         return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        lazy = self.table.get(cmd_name)
-        if lazy is None:
-            return None
-        module, _, attribute = lazy.target.partition(":")
-        command = getattr(importlib.import_module(module), attribute)
-        assert isinstance(command, click.Command)
-        return command
+        row = self.table.get(cmd_name)
+        return None if row is None else row.command(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = [(name, one.summary) for name, one in self.table.items() if not one.is_hidden]

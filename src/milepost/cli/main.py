@@ -44,7 +44,7 @@ COMMANDS = {
         "milepost.cli.admin.resource_groups:broker_stats", "The broker's numbers.", is_hidden=True
     ),
     "non-persistent": Lazy(
-        "milepost.cli.admin.topic_placement:non_persistent",
+        "milepost.cli.admin.topics_group:non_persistent",
         "Non-persistent topics.",
         is_hidden=True,
     ),

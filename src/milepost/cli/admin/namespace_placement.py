@@ -1,25 +1,18 @@
-"""`milepost namespaces`: bundles, clusters, offloading. The words of `pulsar-admin namespaces`."""
+"""`milepost namespaces`: bundles and offloading, as far as they are more than one call."""
 
 from __future__ import annotations
 
 import click
 
-from milepost.cli.admin.namespaces import NAMESPACE
+from milepost.cli.admin.options import NAMESPACE
 from milepost.cli.connection.connection import connection
 from milepost.cli.connection.remote import RemoteCommand
-from milepost.cli.output import show_names, show_object
-from milepost.cli.quantities import DURATION, SIZE, split_names
-
-BUNDLE_NEEDED = click.option("-b", "--bundle", required=True, help="The range of hashes.")
-CLUSTERS = click.option("-c", "--clusters", multiple=True, required=True, help="a,b.")
+from milepost.cli.quantities import DURATION, SIZE
 
 STRATEGIES = (
     "AutoUpdateDisabled", "Backward", "Forward", "Full", "AlwaysCompatible", "BackwardTransitive",
     "ForwardTransitive", "FullTransitive",
 )  # fmt: skip
-
-
-# -- bundles -----------------------------------------------------------------------------------------
 
 
 @click.command(cls=RemoteCommand, help="Divide a bundle in two, or where it is said.")
@@ -48,61 +41,6 @@ def split_bundle(
         admin.split_bundle(namespace, which, way=way, unload=unload, positions=positions)
 
 
-@click.command(cls=RemoteCommand, help="The hashes of a bundle's topics.")
-@NAMESPACE
-@BUNDLE_NEEDED
-@click.option("-tl", "--topic-list", "topics", multiple=True, help="Of these only.")
-def get_topic_positions(namespace: str, bundle: str, topics: tuple[str, ...]) -> None:
-    with connection().admin() as admin:
-        show_object(admin.get_topic_positions(namespace, bundle, split_names(topics)))
-
-
-# -- clusters ----------------------------------------------------------------------------------------
-
-
-@click.command(cls=RemoteCommand, help="Say which clusters a namespace lies on.")
-@NAMESPACE
-@CLUSTERS
-def set_clusters(namespace: str, clusters: tuple[str, ...]) -> None:
-    with connection().admin() as admin:
-        admin.set_policy(namespace, "replication", split_names(clusters))
-
-
-@click.command(cls=RemoteCommand, help="The clusters that a namespace may lie on.")
-@NAMESPACE
-def get_allowed_clusters(namespace: str) -> None:
-    with connection().admin() as admin:
-        show_names(admin.get_policy(namespace, "allowedClusters"), "cluster")
-
-
-@click.command(cls=RemoteCommand, help="Say which clusters a namespace may lie on.")
-@NAMESPACE
-@CLUSTERS
-def set_allowed_clusters(namespace: str, clusters: tuple[str, ...]) -> None:
-    with connection().admin() as admin:
-        admin.set_policy(namespace, "allowedClusters", split_names(clusters))
-
-
-@click.command(cls=RemoteCommand, help="Note whether a namespace was migrated.")
-@NAMESPACE
-@click.option("--migrated", is_flag=True, help="It was.")
-def update_migration_state(namespace: str, migrated: bool) -> None:
-    with connection().admin() as admin:
-        admin.set_policy(namespace, "migration", migrated)
-
-
-@click.command(cls=RemoteCommand, help="The namespaces of an anti-affinity group.")
-@click.option("-p", "--tenant", required=True)
-@click.option("-c", "--cluster", required=True)
-@click.option("-g", "--group", required=True)
-def get_anti_affinity_namespaces(tenant: str, cluster: str, group: str) -> None:
-    with connection().admin() as admin:
-        show_names(admin.get_namespaces_of_group(tenant, cluster, group), "namespace")
-
-
-# -- offloading --------------------------------------------------------------------------------------
-
-
 @click.command(cls=RemoteCommand, help="Bytes, and seconds, at which ledgers would be offloaded.")
 @NAMESPACE
 def get_offload_threshold(namespace: str) -> None:
@@ -122,11 +60,7 @@ def set_offload_threshold(namespace: str, size: int, seconds: int) -> None:
         admin.set_policy(namespace, "offloadThresholdInSeconds", seconds)
 
 
-@click.command(
-    "get-offload-deletion-lag",
-    cls=RemoteCommand,
-    help="How long offloaded ledgers would stay on disk.",
-)
+@click.command(cls=RemoteCommand, help="How long offloaded ledgers would stay on disk.")
 @NAMESPACE
 def get_offload_deletion(namespace: str) -> None:
     with connection().admin() as admin:
@@ -140,16 +74,6 @@ def get_offload_deletion(namespace: str) -> None:
 def set_offload_deletion(namespace: str, seconds: int) -> None:
     with connection().admin() as admin:
         admin.set_policy(namespace, "offloadDeletionLagMs", seconds * 1000)
-
-
-@click.command(cls=RemoteCommand, help="Set nothing.")
-@NAMESPACE
-def clear_offload_deletion(namespace: str) -> None:
-    with connection().admin() as admin:
-        admin.remove_policy(namespace, "offloadDeletionLagMs")
-
-
-# -- older words, and rights -------------------------------------------------------------------------
 
 
 @click.command(cls=RemoteCommand, help="By which strategy schemas are judged, in older words.")
@@ -175,20 +99,3 @@ def set_schema_autoupdate_strategy(
             "schemaAutoUpdateCompatibilityStrategy",
             compatibility or "AutoUpdateDisabled",
         )
-
-
-@click.command(cls=RemoteCommand, help="What a subscription's name must begin with.")
-@NAMESPACE
-def get_subscription_auth_mode(namespace: str) -> None:
-    with connection().admin() as admin:
-        show_object(admin.get_policy(namespace, "subscriptionAuthMode"))
-
-
-@click.command(cls=RemoteCommand, help="Set it: anything (None), or the role (Prefix).")
-@NAMESPACE
-@click.option(
-    "-m", "--subscription-auth-mode", "mode", type=click.Choice(["None", "Prefix"]), required=True
-)
-def set_subscription_auth_mode(namespace: str, mode: str) -> None:
-    with connection().admin() as admin:
-        admin.set_policy(namespace, "subscriptionAuthMode", mode)

@@ -6,12 +6,13 @@ from typing import Any
 
 import click
 
+from milepost.cli.admin.calls import Ask, Call, names
 from milepost.cli.connection.connection import connection
 from milepost.cli.connection.remote import RemoteCommand
-from milepost.cli.groups import Group
-from milepost.cli.output import show_names, show_object
+from milepost.cli.groups import LazyGroup, Rows, table_of
 
 NAME = click.argument("name")
+INDENT = click.option("-i", "--indent", is_flag=True, hidden=True, expose_value=False)
 
 
 def rates(command: Any) -> Any:
@@ -25,24 +26,6 @@ def rates(command: Any) -> Any:
     return command
 
 
-@click.group(cls=Group, help="Resource groups: rates that topics of some namespaces share.")
-def resourcegroups() -> None:
-    pass
-
-
-@resourcegroups.command("list", cls=RemoteCommand, help="Names of the groups.")
-def list_groups() -> None:
-    with connection().admin() as admin:
-        show_names(admin.list_resource_groups(), "group")
-
-
-@resourcegroups.command(cls=RemoteCommand, help="The rates of a group.")
-@NAME
-def get(name: str) -> None:
-    with connection().admin() as admin:
-        show_object(admin.get_resource_group(name))
-
-
 def _put(name: str, **given: int | None) -> None:
     with connection().admin() as admin:
         admin.put_resource_group(
@@ -50,14 +33,14 @@ def _put(name: str, **given: int | None) -> None:
         )
 
 
-@resourcegroups.command(cls=RemoteCommand, help="Make a group.")
+@click.command(cls=RemoteCommand, help="Make a group.")
 @NAME
 @rates
 def create(name: str, **given: int | None) -> None:
     _put(name, **given)
 
 
-@resourcegroups.command(cls=RemoteCommand, help="Change those rates that are given.")
+@click.command(cls=RemoteCommand, help="Change those rates that are given.")
 @NAME
 @rates
 def update(name: str, **given: int | None) -> None:
@@ -66,33 +49,22 @@ def update(name: str, **given: int | None) -> None:
     _put(name, **given)
 
 
-@resourcegroups.command(cls=RemoteCommand, help="Delete a group that no namespace is in.")
-@NAME
-def delete(name: str) -> None:
-    with connection().admin() as admin:
-        admin.delete_resource_group(name)
+_GROUPS: Rows = {
+    "list": Ask("list_resource_groups", "Names of the groups.", show=names("group")),
+    "get": Ask("get_resource_group", "The rates of a group.", NAME),
+    "create": "Make a group.",
+    "update": "Change those rates that are given.",
+    "delete": Call("delete_resource_group", "Delete a group that no namespace is in.", NAME),
+}
+_STATS = {
+    "monitoring-metrics": Ask("get_broker_metrics", "By namespace.", INDENT),
+    "topics": Ask("get_broker_topics", "Of every open topic.", INDENT),
+    "load-report": Ask("get_load_report", "What there is to carry."),
+}
 
-
-@click.group("broker-stats", cls=Group, help="The broker's numbers, as JSON.")
-def broker_stats() -> None:
-    pass
-
-
-@broker_stats.command("monitoring-metrics", cls=RemoteCommand, help="By namespace.")
-@click.option("-i", "--indent", is_flag=True, hidden=True)
-def monitoring_metrics(indent: bool) -> None:
-    with connection().admin() as admin:
-        show_object(admin.get_broker_metrics())
-
-
-@broker_stats.command(cls=RemoteCommand, help="Of every open topic.")
-@click.option("-i", "--indent", is_flag=True, hidden=True)
-def topics(indent: bool) -> None:
-    with connection().admin() as admin:
-        show_object(admin.get_broker_topics())
-
-
-@broker_stats.command(cls=RemoteCommand, help="What there is to carry.")
-def load_report() -> None:
-    with connection().admin() as admin:
-        show_object(admin.get_load_report())
+resourcegroups = LazyGroup(
+    "resourcegroups",
+    table=table_of({__name__: _GROUPS}),
+    help="Resource groups: rates that topics of some namespaces share.",
+)
+broker_stats = LazyGroup("broker-stats", table=_STATS, help="The broker's numbers, as JSON.")

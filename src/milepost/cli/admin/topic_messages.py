@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from milepost.cli.admin.topic_subscriptions import SUBSCRIPTION
-from milepost.cli.admin.topics import TOPIC
+from milepost.cli.admin.options import SUBSCRIPTION, TOPIC
 from milepost.cli.connection.connection import connection
 from milepost.cli.connection.remote import RemoteCommand
 from milepost.cli.output import chosen, show_object, show_rows

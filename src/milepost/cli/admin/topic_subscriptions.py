@@ -11,22 +11,13 @@ import time
 
 import click
 
-from milepost.cli.admin.topics import DRY_RUN, FORCE, PROPERTIES, TOPIC
+from milepost.cli.admin.options import DRY_RUN, FORCE, PROPERTIES, SUBSCRIPTION, TOPIC
 from milepost.cli.connection.connection import connection
 from milepost.cli.connection.remote import RemoteCommand
-from milepost.cli.output import chosen, show_names, show_object
+from milepost.cli.output import chosen, show_object
 from milepost.cli.progress.moves import dry_run_of, dry_run_of_skip, outcome_of
 from milepost.cli.progress.places import END, Kind, Place, parse_place, position_of
 from milepost.cli.quantities import DURATION
-
-SUBSCRIPTION = click.option("-s", "--subscription", required=True, help="Its name.")
-
-
-@click.command(cls=RemoteCommand, help="Names of a topic's subscriptions.")
-@TOPIC
-def subscriptions(topic: str) -> None:
-    with connection().admin() as admin:
-        show_names(admin.get_subscriptions(topic), "subscription")
 
 
 @click.command(cls=RemoteCommand, help="Create a subscription.")
@@ -46,7 +37,7 @@ def create_subscription(
     subscription: str,
     message_id: str,
     replicated: bool,
-    properties: tuple[tuple[str, str], ...],
+    properties: dict[str, str],
 ) -> None:
     with connection().admin() as admin:
         admin.create_subscription(
@@ -54,7 +45,7 @@ def create_subscription(
             subscription,
             position_of(admin, topic, message_id, is_id=True, checked=True),
             replicated=replicated,
-            properties=dict(properties),
+            properties=properties,
         )
 
 
@@ -89,12 +80,12 @@ def get_subscription_properties(topic: str, subscription: str) -> None:
 @PROPERTIES
 @click.option("-c", "--clear", is_flag=True, help="Remove all.")
 def update_subscription_properties(
-    topic: str, subscription: str, properties: tuple[tuple[str, str], ...], clear: bool
+    topic: str, subscription: str, properties: dict[str, str], clear: bool
 ) -> None:
     if clear == bool(properties):
         raise click.UsageError("give either properties or --clear")
     with connection().admin() as admin:
-        admin.update_subscription_properties(topic, subscription, dict(properties))
+        admin.update_subscription_properties(topic, subscription, properties)
 
 
 @click.command(cls=RemoteCommand, help="Skip the next messages of a subscription; a batch is one.")

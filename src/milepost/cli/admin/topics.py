@@ -1,73 +1,27 @@
-"""`milepost topics`: list, create, delete, partitions, stats, lookup, unload, compact.
+"""`milepost topics`: what is more than one call; the table of all its commands is in `topics_group.py`.
 
 Commands, options and output are pulsar-admin's, so that a script moves over by the program's name.
-New are `-o`, `--dry-run` where something would be lost, indexes beside ids, and exit codes. Here are
-topics and their stats; subscriptions and messages are in `topic_subscriptions.py` and
-`topic_messages.py`.
+New are `-o`, `--dry-run` where something would be lost, indexes beside ids, and exit codes. Subscriptions
+and messages are in `topic_subscriptions.py` and `topic_messages.py`.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from typing import Any
 
 import click
 
+from milepost.cli.admin.options import DRY_RUN, FORCE, TOPIC, pairs
 from milepost.cli.connection.connection import connection
 from milepost.cli.connection.remote import RemoteCommand
 from milepost.cli.exits import CommandFailed, Exit
 from milepost.cli.input_files import read_text
-from milepost.cli.output import note, show_names, show_object, show_pairs, show_rows
+from milepost.cli.output import note, show_pairs, show_rows
 from milepost.cli.progress.losses import ledgers_would_go, topics_would_go
-from milepost.cli.quantities import Property
 
-TOPIC = click.argument("topic")
-PROPERTIES = click.option(
-    "-p", "--property", "properties", type=Property(), multiple=True, help="key=value; repeatable."
-)
-METADATA = click.option(
-    "-m", "--metadata", type=Property(), multiple=True, help="key=value; repeatable."
-)
-FORCE = click.option("-f", "--force", is_flag=True, help="Close whatever uses it first.")
-DELETE_SCHEMA = click.option("-d", "--deleteSchema", "delete_schema", is_flag=True, hidden=True)
-DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would happen, and change nothing.")
-
-
-def stats_options(command: Any) -> Any:
-    for option in (
-        click.option("-etb", "--get-earliest-time-in-backlog", "earliest_time", is_flag=True),
-        click.option("-sbs", "--get-subscription-backlog-size", "backlog_size", is_flag=True),
-        click.option("-gpb", "--get-precise-backlog", "precise_backlog", is_flag=True),
-    ):
-        command = option(command)
-    return command
-
-
-@click.command("list", cls=RemoteCommand, help="Names of the topics of a namespace.")
-@click.argument("namespace")
-@click.option("-td", "--topic-domain", type=click.Choice(["persistent", "non_persistent"]))
-@click.option("-ist", "--include-system-topic", "include_system", is_flag=True)
-@click.option("-b", "--bundle", hidden=True)
-@click.option("-p", "--property", "properties", type=Property(), multiple=True, hidden=True)
-def list_topics(
-    namespace: str, topic_domain: str | None, include_system: bool, bundle: str | None, **_: Any
-) -> None:
-    domain = topic_domain.replace("_", "-") if topic_domain else None
-    with connection().admin() as admin:
-        found = admin.list_topics(namespace, domain=domain, include_system=include_system)
-    show_names(found, "topic")
-
-
-@click.command(cls=RemoteCommand, help="Names of the partitioned topics of a namespace.")
-@click.argument("namespace")
-@click.option("-ist", "--include-system-topic", "include_system", is_flag=True)
-def list_partitioned_topics(namespace: str, include_system: bool) -> None:
-    with connection().admin() as admin:
-        found = admin.list_partitioned_topics(namespace, include_system=include_system)
-    show_names(found, "topic")
-
-
+METADATA = pairs("-m", "--metadata", help="key=value; repeatable.")
+DELETE_SCHEMA = click.option("-d", "--deleteSchema", is_flag=True, hidden=True, expose_value=False)
 DEDUPLICATION = click.option(
     "--deduplication", is_flag=True, help="Refuse what a producer of that name has sent before."
 )
@@ -77,9 +31,9 @@ DEDUPLICATION = click.option(
 @TOPIC
 @METADATA
 @DEDUPLICATION
-def create(topic: str, metadata: tuple[tuple[str, str], ...], deduplication: bool) -> None:
+def create(topic: str, metadata: dict[str, str], deduplication: bool) -> None:
     with connection().admin() as admin:
-        admin.create_topic(topic, dict(metadata))
+        admin.create_topic(topic, metadata)
         if deduplication:
             admin.set_topic_policy(topic, "deduplicationEnabled", True)
 
@@ -90,19 +44,12 @@ def create(topic: str, metadata: tuple[tuple[str, str], ...], deduplication: boo
 @METADATA
 @DEDUPLICATION
 def create_partitioned_topic(
-    topic: str, partitions: int, metadata: tuple[tuple[str, str], ...], deduplication: bool
+    topic: str, partitions: int, metadata: dict[str, str], deduplication: bool
 ) -> None:
     with connection().admin() as admin:
-        admin.create_partitioned_topic(topic, partitions, dict(metadata))
+        admin.create_partitioned_topic(topic, partitions, metadata)
         if deduplication:
             admin.set_topic_policy(topic, "deduplicationEnabled", True)
-
-
-@click.command(cls=RemoteCommand, help="Create partitions that a partitioned topic should have.")
-@TOPIC
-def create_missed_partitions(topic: str) -> None:
-    with connection().admin() as admin:
-        admin.create_missed_partitions(topic)
 
 
 @click.command(cls=RemoteCommand, help="Give a partitioned topic more partitions.")
@@ -112,17 +59,9 @@ def create_missed_partitions(topic: str) -> None:
 @click.option("-f", "--force", is_flag=True, hidden=True)
 def update_partitioned_topic(topic: str, partitions: int, local_only: bool, force: bool) -> None:
     with connection().admin() as admin:
-        admin.get_partitioned_topic_metadata(
-            topic
-        )  # one that is not there is a conflict, in Pulsar
+        # One that is not there is a conflict, in Pulsar.
+        admin.get_partitioned_topic_metadata(topic)
         admin.update_partitioned_topic(topic, partitions, local_only=local_only, force=force)
-
-
-@click.command(cls=RemoteCommand, help="How many partitions a topic has; 0 for none.")
-@TOPIC
-def get_partitioned_topic_metadata(topic: str) -> None:
-    with connection().admin() as admin:
-        show_object(admin.get_partitioned_topic_metadata(topic))
 
 
 @click.command(cls=RemoteCommand, help="Delete topics: one, those of a file, or by expression.")
@@ -132,9 +71,7 @@ def get_partitioned_topic_metadata(topic: str) -> None:
 @click.option("-r", "--regex", is_flag=True, help="The name is an expression.")
 @click.option("--from-file", is_flag=True, help="The name is a file's, with a topic a line.")
 @DRY_RUN
-def delete(
-    topic: str, force: bool, regex: bool, from_file: bool, dry_run: bool, delete_schema: bool
-) -> None:
+def delete(topic: str, force: bool, regex: bool, from_file: bool, dry_run: bool) -> None:
     if regex and from_file:
         raise click.UsageError("--regex and --from-file exclude each other")
     with connection().admin() as admin:
@@ -169,7 +106,7 @@ def delete(
 @FORCE
 @DELETE_SCHEMA
 @DRY_RUN
-def delete_partitioned_topic(topic: str, force: bool, dry_run: bool, delete_schema: bool) -> None:
+def delete_partitioned_topic(topic: str, force: bool, dry_run: bool) -> None:
     with connection().admin() as admin:
         if dry_run:
             topics_would_go(admin, [topic])
@@ -198,13 +135,6 @@ def accept_loss(topic: str, dry_run: bool) -> None:
     show_rows(("ledger", "first index", "end index", "reason"), rows)
 
 
-@click.command(cls=RemoteCommand, help="Close a topic here; clients come back by themselves.")
-@TOPIC
-def unload(topic: str) -> None:
-    with connection().admin() as admin:
-        admin.unload_topic(topic)
-
-
 @click.command(cls=RemoteCommand, help="Delete what retention no longer keeps.")
 @TOPIC
 @DRY_RUN
@@ -214,14 +144,6 @@ def trim_topic(topic: str, dry_run: bool) -> None:
             ledgers_would_go(admin, topic)
         else:
             admin.trim_topic(topic)
-
-
-@click.command(cls=RemoteCommand, help="Let no message follow the last.")
-@TOPIC
-def terminate(topic: str) -> None:
-    with connection().admin() as admin:
-        last = admin.terminate_topic(topic)
-    click.echo(f"Topic successfully terminated at {last}")
 
 
 @click.command(cls=RemoteCommand, help="The same for every partition.")
@@ -240,87 +162,6 @@ def partitioned_terminate(topic: str) -> None:
         click.echo(f"Topic {topic}-partition-{number} successfully terminated at {last}")
 
 
-@click.command(cls=RemoteCommand, help="Rates, sizes, producers, subscriptions, consumers.")
-@TOPIC
-@stats_options
-def stats(topic: str, precise_backlog: bool, backlog_size: bool, earliest_time: bool) -> None:
-    with connection().admin() as admin:
-        show_object(
-            admin.get_stats(topic, precise_backlog=precise_backlog, earliest_time=earliest_time)
-        )
-
-
-@click.command(cls=RemoteCommand, help="The same, of all partitions together.")
-@TOPIC
-@click.option("--per-partition", is_flag=True, help="And of each.")
-@stats_options
-def partitioned_stats(
-    topic: str, per_partition: bool, precise_backlog: bool, backlog_size: bool, earliest_time: bool
-) -> None:
-    with connection().admin() as admin:
-        show_object(
-            admin.get_partitioned_stats(
-                topic,
-                per_partition=per_partition,
-                precise_backlog=precise_backlog,
-                earliest_time=earliest_time,
-            )
-        )
-
-
-@click.command(cls=RemoteCommand, help="Ledgers and cursors.")
-@TOPIC
-@click.option("-m", "--metadata", is_flag=True, help="With the ledgers' metadata.")
-def stats_internal(topic: str, metadata: bool) -> None:
-    with connection().admin() as admin:
-        show_object(admin.get_internal_stats(topic, metadata=metadata))
-
-
-@click.command(cls=RemoteCommand, help="The same, of every partition.")
-@TOPIC
-def partitioned_stats_internal(topic: str) -> None:
-    with connection().admin() as admin:
-        show_object(admin.get_partitioned_internal_stats(topic))
-
-
-@click.command(cls=RemoteCommand, help="What the catalog says of a topic.")
-@TOPIC
-def info_internal(topic: str) -> None:
-    with connection().admin() as admin:
-        show_object(admin.get_internal_info(topic))
-
-
-@click.command(cls=RemoteCommand, help="A topic's own properties.")
-@TOPIC
-def get_properties(topic: str) -> None:
-    with connection().admin() as admin:
-        show_pairs(admin.get_topic_properties(topic))
-
-
-@click.command(cls=RemoteCommand, help="Set some properties of a topic.")
-@TOPIC
-@PROPERTIES
-def update_properties(topic: str, properties: tuple[tuple[str, str], ...]) -> None:
-    with connection().admin() as admin:
-        admin.update_topic_properties(topic, dict(properties))
-
-
-@click.command(cls=RemoteCommand, help="Remove one property of a topic.")
-@TOPIC
-@click.option("-k", "--key", required=True)
-def remove_properties(topic: str, key: str) -> None:
-    with connection().admin() as admin:
-        admin.remove_topic_property(topic, key)
-
-
-@click.command(cls=RemoteCommand, help="Which broker serves a topic.")
-@TOPIC
-def lookup(topic: str) -> None:
-    with connection().admin() as admin:
-        found = admin.lookup_topic(topic)
-    show_object(found.get("brokerUrl") or found.get("nativeUrl") or "")
-
-
 @click.command(cls=RemoteCommand, help="Which brokers serve the partitions of a topic.")
 @TOPIC
 @click.option("-s", "--sort-by-broker", is_flag=True, help="By broker, not by partition.")
@@ -337,13 +178,6 @@ def partitioned_lookup(topic: str, sort_by_broker: bool) -> None:
     for name, url in found.items():
         by_broker.setdefault(url, []).append(name)
     show_pairs({url: f"[{', '.join(names)}]" for url, names in by_broker.items()})
-
-
-@click.command(cls=RemoteCommand, help="The range of hashes that a topic's bundle has.")
-@TOPIC
-def bundle_range(topic: str) -> None:
-    with connection().admin() as admin:
-        click.echo(admin.get_bundle_range(topic))
 
 
 @click.command(cls=RemoteCommand, help="Start compaction.")

@@ -1,73 +1,164 @@
-"""The table of all commands of `milepost topics`."""
+"""The tables of all commands of `milepost topics` and `milepost non-persistent`."""
 
 from __future__ import annotations
 
-from milepost.cli.admin.policy_group import PolicyGroup
-from milepost.cli.groups import table_of
+from typing import Any
 
-_TOPICS = {
-    "list": ("list_topics", "Names of the topics of a namespace."),
-    "list-partitioned-topics": (None, "Names of the partitioned topics of a namespace."),
-    "create": (None, "Create a topic without partitions."),
-    "create-partitioned-topic": (None, "Create a topic with partitions."),
-    "create-missed-partitions": (None, "Create partitions that a topic should have."),
-    "update-partitioned-topic": (None, "Give a partitioned topic more partitions."),
-    "get-partitioned-topic-metadata": (None, "How many partitions a topic has."),
-    "delete": (None, "Delete topics: one, those of a file, or by expression."),
-    "delete-partitioned-topic": (None, "Delete a topic with all its partitions."),
-    "truncate": (None, "Move every cursor to the end and delete what is read."),
-    "accept-loss": (None, "Accept that messages are gone, so that a topic goes on."),
-    "unload": (None, "Close a topic here; clients come back by themselves."),
-    "trim-topic": (None, "Delete what retention no longer keeps."),
-    "terminate": (None, "Let no message follow the last."),
-    "partitioned-terminate": (None, "The same for every partition."),
-    "stats": (None, "Rates, sizes, producers, subscriptions, consumers."),
-    "partitioned-stats": (None, "The same, of all partitions together."),
-    "stats-internal": (None, "Ledgers and cursors."),
-    "partitioned-stats-internal": (None, "The same, of every partition."),
-    "info-internal": (None, "What the catalog says of a topic."),
-    "get-properties": (None, "A topic's own properties."),
-    "update-properties": (None, "Set some properties of a topic."),
-    "remove-properties": (None, "Remove one property of a topic."),
-    "lookup": (None, "Which broker serves a topic."),
-    "partitioned-lookup": (None, "Which brokers serve the partitions of a topic."),
-    "bundle-range": (None, "The range of hashes that a topic's bundle has."),
-    "compact": (None, "Start compaction."),
-    "compaction-status": (None, "How compaction went."),
+import click
+
+from milepost.cli.admin.calls import Ask, Call, names
+from milepost.cli.admin.options import (
+    GLOBAL,
+    KEY,
+    NAMESPACE,
+    PROPERTIES,
+    SUBSCRIPTION,
+    SYSTEM,
+    TOPIC,
+)
+from milepost.cli.admin.permissions import OF_TOPICS
+from milepost.cli.admin.policy_group import PolicyGroup
+from milepost.cli.groups import LazyGroup, Rows, table_of
+from milepost.cli.output import show_object, show_pairs
+from milepost.cli.quantities import Property
+
+_DOMAIN = click.option(
+    "-td",
+    "--topic-domain",
+    "domain",
+    type=click.Choice(["persistent", "non_persistent"]),
+    callback=lambda *of: of[2].replace("_", "-") if of[2] else None,
+)
+_OF_BUNDLE = click.option("-b", "--bundle", hidden=True, expose_value=False)
+_OF_PROPERTIES = click.option(
+    "-p", "--property", type=Property(), multiple=True, hidden=True, expose_value=False
+)
+
+
+def _stats_options(command: Any) -> Any:
+    for option in (
+        click.option("-etb", "--get-earliest-time-in-backlog", "earliest_time", is_flag=True),
+        click.option("-sbs", "--get-subscription-backlog-size", is_flag=True, expose_value=False),
+        click.option("-gpb", "--get-precise-backlog", "precise_backlog", is_flag=True),
+    ):
+        command = option(command)
+    return command
+
+
+_TOPICS: Rows = {
+    "list": Ask(
+        "list_topics",
+        "Names of the topics of a namespace.",
+        NAMESPACE,
+        _DOMAIN,
+        SYSTEM,
+        _OF_BUNDLE,
+        _OF_PROPERTIES,
+        show=names("topic"),
+    ),
+    "list-partitioned-topics": Ask(
+        "list_partitioned_topics",
+        "Names of the partitioned topics of a namespace.",
+        NAMESPACE,
+        SYSTEM,
+        show=names("topic"),
+    ),
+    "create": "Create a topic without partitions.",
+    "create-partitioned-topic": "Create a topic with partitions.",
+    "create-missed-partitions": Call(
+        "create_missed_partitions", "Create partitions that a partitioned topic should have.", TOPIC
+    ),
+    "update-partitioned-topic": "Give a partitioned topic more partitions.",
+    "get-partitioned-topic-metadata": Ask(
+        "get_partitioned_topic_metadata", "How many partitions a topic has; 0 for none.", TOPIC
+    ),
+    "delete": "Delete topics: one, those of a file, or by expression.",
+    "delete-partitioned-topic": "Delete a topic with all its partitions.",
+    "truncate": "Move every cursor to the end and delete what is read.",
+    "accept-loss": "Accept that messages are gone, so that a topic goes on.",
+    "unload": Call("unload_topic", "Close a topic here; clients come back by themselves.", TOPIC),
+    "trim-topic": "Delete what retention no longer keeps.",
+    "terminate": Ask(
+        "terminate_topic",
+        "Let no message follow the last.",
+        TOPIC,
+        show=lambda last: click.echo(f"Topic successfully terminated at {last}"),
+    ),
+    "partitioned-terminate": "The same for every partition.",
+    "stats": Ask(
+        "get_stats", "Rates, sizes, producers, subscriptions, consumers.", TOPIC, _stats_options
+    ),
+    "partitioned-stats": Ask(
+        "get_partitioned_stats",
+        "The same, of all partitions together.",
+        TOPIC,
+        click.option("--per-partition", is_flag=True, help="And of each."),
+        _stats_options,
+    ),
+    "stats-internal": Ask(
+        "get_internal_stats",
+        "Ledgers and cursors.",
+        TOPIC,
+        click.option("-m", "--metadata", is_flag=True, help="With the ledgers' metadata."),
+    ),
+    "partitioned-stats-internal": Ask(
+        "get_partitioned_internal_stats", "The same, of every partition.", TOPIC
+    ),
+    "info-internal": Ask("get_internal_info", "What the catalog says of a topic.", TOPIC),
+    "get-properties": Ask(
+        "get_topic_properties", "A topic's own properties.", TOPIC, show=show_pairs
+    ),
+    "update-properties": Call(
+        "update_topic_properties", "Set some properties of a topic.", TOPIC, PROPERTIES
+    ),
+    "remove-properties": Call(
+        "remove_topic_property", "Remove one property of a topic.", TOPIC, KEY
+    ),
+    "lookup": Ask(
+        "lookup_topic",
+        "Which broker serves a topic.",
+        TOPIC,
+        show=lambda found: show_object(found.get("brokerUrl") or found.get("nativeUrl") or ""),
+    ),
+    "partitioned-lookup": "Which brokers serve the partitions of a topic.",
+    "bundle-range": Ask(
+        "get_bundle_range", "The range of hashes that a topic's bundle has.", TOPIC, show=click.echo
+    ),
+    "compact": "Start compaction.",
+    "compaction-status": "How compaction went.",
 }
-_SUBSCRIPTIONS = {
-    "subscriptions": (None, "Names of a topic's subscriptions."),
-    "create-subscription": (None, "Create a subscription."),
-    "unsubscribe": (None, "Delete a subscription."),
-    "get-subscription-properties": (None, "The properties of a subscription."),
-    "update-subscription-properties": (None, "Replace the properties of a subscription."),
-    "skip": (None, "Skip the next messages of a subscription."),
-    "clear-backlog": (None, "Skip everything that a subscription has not acked."),
-    "expire-messages": (None, "Skip messages older than a time or a position."),
-    "expire-messages-all-subscriptions": (None, "The same for every subscription."),
-    "reset-cursor": (None, "Move a subscription to a time or a message."),
-    "analyze-backlog": (None, "Count what is in a subscription's backlog."),
+_SUBSCRIPTIONS: Rows = {
+    "subscriptions": Ask(
+        "get_subscriptions", "Names of a topic's subscriptions.", TOPIC, show=names("subscription")
+    ),
+    "create-subscription": "Create a subscription.",
+    "unsubscribe": "Delete a subscription.",
+    "get-subscription-properties": "The properties of a subscription.",
+    "update-subscription-properties": "Replace the properties of a subscription.",
+    "skip": "Skip the next messages of a subscription.",
+    "clear-backlog": "Skip everything that a subscription has not acked.",
+    "expire-messages": "Skip messages older than a time or a position.",
+    "expire-messages-all-subscriptions": "The same for every subscription.",
+    "reset-cursor": "Move a subscription to a time or a message.",
+    "analyze-backlog": "Count what is in a subscription's backlog.",
 }
-_MESSAGES = {
-    "peek-messages": (None, "The next messages of a subscription, not delivered."),
-    "examine-messages": (None, "A message by its place from the earliest or the latest."),
-    "get-message-by-id": (None, "The messages of one entry."),
-    "get-message-id": (None, "The id of the first message at a time or later."),
-    "get-message-id-by-index": (None, "The id of the message with an index."),
-    "get-index-by-message-id": (None, "The index of the message with an id."),
-    "last-message-id": (None, "The id of the last message."),
-    "get-backlog-size": (None, "Bytes from a position to the end."),
+_MESSAGES: Rows = {
+    "peek-messages": "The next messages of a subscription, not delivered.",
+    "examine-messages": "A message by its place from the earliest or the latest.",
+    "get-message-by-id": "The messages of one entry.",
+    "get-message-id": "The id of the first message at a time or later.",
+    "get-message-id-by-index": "The id of the message with an index.",
+    "get-index-by-message-id": "The index of the message with an id.",
+    "last-message-id": "The id of the last message.",
+    "get-backlog-size": "Bytes from a position to the end.",
 }
-_PLACEMENT = {
-    "get-replicated-subscription-status": (None, "Whether a subscription was to be replicated."),
-    "set-replicated-subscription-status": (None, "Say whether it is to be."),
-    "offload": (None, "Offload what lies before a position."),
-    "offload-status": (None, "How offloading went."),
-}
-_PERMISSIONS = {
-    "permissions": ("topic_permissions", "Who may do what with a topic."),
-    "grant-permission": ("grant_topic", "Let a role use a topic."),
-    "revoke-permission": ("revoke_topic", "Take a role's rights on a topic."),
+_PLACEMENT: Rows = {
+    "get-replicated-subscription-status": Ask(
+        "get_replicated_status", "Whether a subscription was to be replicated.", TOPIC, SUBSCRIPTION
+    ),
+    "set-replicated-subscription-status": "Say whether it is to be.",
+    "offload": "Offload what lies before a position.",
+    "offload-status": "How offloading went.",
 }
 
 TABLE = table_of(
@@ -76,7 +167,7 @@ TABLE = table_of(
         "milepost.cli.admin.topic_subscriptions": _SUBSCRIPTIONS,
         "milepost.cli.admin.topic_messages": _MESSAGES,
         "milepost.cli.admin.topic_placement": _PLACEMENT,
-        "milepost.cli.admin.permissions": _PERMISSIONS,
+        "milepost.cli.admin.permissions": OF_TOPICS,
     }
 )
 
@@ -90,12 +181,49 @@ topics = PolicyGroup(
 topic_policies = PolicyGroup(
     "topicPolicies",
     level="topic",
-    table=table_of(
-        {
-            "milepost.cli.admin.topic_placement": {
-                "delete": ("delete_policies", "Remove all of them.")
-            }
-        }
-    ),
+    table={
+        "delete": Call(
+            "remove_topic_policy",
+            "Remove everything that is set for a topic.",
+            TOPIC,
+            GLOBAL,
+            name="policies",
+        )
+    },
     help="Policies of topics: the words of `pulsar-admin topicPolicies`.",
+)
+
+# pulsar-admin has a group for non-persistent topics, with some commands of `topics`.
+non_persistent = LazyGroup(
+    "non-persistent",
+    table={
+        "list": Ask(
+            "list_topics",
+            "The open topics of a namespace.",
+            NAMESPACE,
+            domain="non-persistent",
+            show=names("topic"),
+        ),
+        "list-in-bundle": Ask(
+            "list_topics_in_bundle",
+            "The open topics of a bundle.",
+            NAMESPACE,
+            click.option("-b", "--bundle", required=True, help="The range of hashes."),
+            show=names("topic"),
+        ),
+        **{
+            name: TABLE[name]
+            for name in (
+                "create",
+                "create-partitioned-topic",
+                "get-partitioned-topic-metadata",
+                "lookup",
+                "stats",
+                "stats-internal",
+                "unload",
+                "delete",
+            )
+        },
+    },
+    help="Non-persistent topics, by `pulsar-admin`'s older words.",
 )

@@ -10,9 +10,10 @@ from typing import Any
 
 import click
 
+from milepost.cli.admin.calls import Ask, Call
 from milepost.cli.connection.connection import connection
 from milepost.cli.connection.remote import RemoteCommand
-from milepost.cli.groups import Group
+from milepost.cli.groups import LazyGroup, Rows, table_of
 from milepost.cli.output import chosen, show_object, show_rows
 from milepost.cli.quantities import DURATION
 
@@ -30,48 +31,20 @@ LEAST = click.option(
 )
 TOPIC = click.option("-t", "--topic", required=True, help="A topic, or one partition.")
 SUBSCRIPTION = click.option(
-    "-s",
-    "--sub-name",
-    "--subscription-name",
-    "subscription",
-    required=True,
-    help="Its name.",
+    "-s", "--sub-name", "--subscription-name", "subscription", required=True, help="Its name."
 )
 LOW_WATER_MARKS = click.option("-l", "--low-water-mark", "low_water_marks", is_flag=True)
 METADATA = click.option("-m", "--metadata", is_flag=True, hidden=True)
 
 
-@click.group(cls=Group, help="Transactions: which are open, whose they are; abort one.")
-def transactions() -> None:
-    pass
-
-
-@transactions.command("coordinators-list", cls=RemoteCommand, help="The coordinators.")
-def coordinators_list() -> None:
-    with connection().admin() as admin:
-        found: Any = admin.list_coordinators()
+def _show_coordinators(found: Any) -> None:
     if chosen() in ("table", "csv"):
         show_rows(("id", "url"), [(one["id"], one["brokerServiceUrl"]) for one in found])
     else:
         show_object(found)
 
 
-@transactions.command("coordinator-stats", cls=RemoteCommand, help="Of one, or of all.")
-@COORDINATOR
-def coordinator_stats(coordinator: int | None) -> None:
-    with connection().admin() as admin:
-        show_object(admin.get_coordinator_stats(coordinator))
-
-
-@transactions.command("coordinator-internal-stats", cls=RemoteCommand, help="Its ledgers.")
-@THE_COORDINATOR
-@METADATA
-def coordinator_internal_stats(coordinator: int, metadata: bool) -> None:
-    with connection().admin() as admin:
-        show_object(admin.get_coordinator_internal_stats(coordinator, metadata=metadata))
-
-
-@transactions.command("slow-transactions", cls=RemoteCommand, help="Those that are open for long.")
+@click.command(cls=RemoteCommand, help="Those that are open for long.")
 @COORDINATOR
 @click.option(
     "-t", "--time", "seconds", type=DURATION, required=True, help="For longer than: 10s, 5m, 1h."
@@ -101,111 +74,60 @@ def _row(txn: Any) -> tuple[object, ...]:
     )
 
 
-@transactions.command("transaction-metadata", cls=RemoteCommand, help="One that is open.")
-@MOST
-@LEAST
-def transaction_metadata(most: int, least: int) -> None:
-    with connection().admin() as admin:
-        show_object(admin.get_transaction_metadata(most, least))
+_TABLE: Rows = {
+    "coordinators-list": Ask("list_coordinators", "The coordinators.", show=_show_coordinators),
+    "coordinator-stats": Ask("get_coordinator_stats", "Of one, or of all.", COORDINATOR),
+    "coordinator-internal-stats": Ask(
+        "get_coordinator_internal_stats", "Its ledgers.", THE_COORDINATOR, METADATA
+    ),
+    "slow-transactions": "Those that are open for long.",
+    "transaction-metadata": Ask("get_transaction_metadata", "One that is open.", MOST, LEAST),
+    "transaction-in-buffer-stats": Ask(
+        "get_transaction_in_buffer_stats", "What one has written to a topic.", MOST, LEAST, TOPIC
+    ),
+    "transaction-in-pending-ack-stats": Ask(
+        "get_transaction_in_pending_ack_stats",
+        "What one has acked on a subscription.",
+        MOST,
+        LEAST,
+        TOPIC,
+        SUBSCRIPTION,
+    ),
+    "transaction-buffer-stats": Ask(
+        "get_transaction_buffer_stats",
+        "Up to where a topic can be read.",
+        TOPIC,
+        LOW_WATER_MARKS,
+        click.option("-s", "--segment-stats", "with_snapshots", is_flag=True, hidden=True),
+    ),
+    "buffer-snapshot-internal-stats": Ask(
+        "get_transaction_buffer_internal_stats", "Its ledgers.", TOPIC, METADATA
+    ),
+    "pending-ack-stats": Ask(
+        "get_pending_ack_stats", "Acks that wait for an end.", TOPIC, SUBSCRIPTION, LOW_WATER_MARKS
+    ),
+    "pending-ack-internal-stats": Ask(
+        "get_pending_ack_internal_stats", "Their ledgers.", TOPIC, SUBSCRIPTION, METADATA
+    ),
+    "position-stats-in-pending-ack": Ask(
+        "get_position_stats_in_pending_ack",
+        "Whether a message waits for an end.",
+        TOPIC,
+        SUBSCRIPTION,
+        click.option("-l", "--ledger-id", "ledger_id", type=_LONG, required=True),
+        click.option("-e", "--entry-id", "entry_id", type=_LONG, required=True),
+        click.option("-b", "--batch-index", "batch_index", type=click.IntRange(min=-1)),
+    ),
+    "abort-transaction": Call("abort_transaction", "Abort one, of any role.", MOST, LEAST),
+    "scale-transactionCoordinators": Call(
+        "scale_transaction_coordinators",
+        "Have more coordinators.",
+        click.option("-r", "--replicas", type=click.IntRange(min=1), required=True),
+    ),
+}
 
-
-@transactions.command(
-    "transaction-in-buffer-stats", cls=RemoteCommand, help="What one has written to a topic."
+transactions = LazyGroup(
+    "transactions",
+    table=table_of({__name__: _TABLE}),
+    help="Transactions: which are open, whose they are; abort one.",
 )
-@MOST
-@LEAST
-@TOPIC
-def transaction_in_buffer_stats(most: int, least: int, topic: str) -> None:
-    with connection().admin() as admin:
-        show_object(admin.get_transaction_in_buffer_stats(most, least, topic))
-
-
-@transactions.command(
-    "transaction-in-pending-ack-stats",
-    cls=RemoteCommand,
-    help="What one has acked on a subscription.",
-)
-@MOST
-@LEAST
-@TOPIC
-@SUBSCRIPTION
-def transaction_in_pending_ack_stats(most: int, least: int, topic: str, subscription: str) -> None:
-    with connection().admin() as admin:
-        show_object(admin.get_transaction_in_pending_ack_stats(most, least, topic, subscription))
-
-
-@transactions.command(
-    "transaction-buffer-stats", cls=RemoteCommand, help="Up to where a topic can be read."
-)
-@TOPIC
-@LOW_WATER_MARKS
-@click.option("-s", "--segment-stats", "with_snapshots", is_flag=True, hidden=True)
-def transaction_buffer_stats(topic: str, low_water_marks: bool, with_snapshots: bool) -> None:
-    with connection().admin() as admin:
-        found = admin.get_transaction_buffer_stats(
-            topic, low_water_marks=low_water_marks, with_snapshots=with_snapshots
-        )
-    show_object(found)
-
-
-@transactions.command("buffer-snapshot-internal-stats", cls=RemoteCommand, help="Its ledgers.")
-@TOPIC
-@METADATA
-def buffer_snapshot_internal_stats(topic: str, metadata: bool) -> None:
-    with connection().admin() as admin:
-        show_object(admin.get_transaction_buffer_internal_stats(topic, metadata=metadata))
-
-
-@transactions.command("pending-ack-stats", cls=RemoteCommand, help="Acks that wait for an end.")
-@TOPIC
-@SUBSCRIPTION
-@LOW_WATER_MARKS
-def pending_ack_stats(topic: str, subscription: str, low_water_marks: bool) -> None:
-    with connection().admin() as admin:
-        show_object(
-            admin.get_pending_ack_stats(topic, subscription, low_water_marks=low_water_marks)
-        )
-
-
-@transactions.command("pending-ack-internal-stats", cls=RemoteCommand, help="Their ledgers.")
-@TOPIC
-@SUBSCRIPTION
-@METADATA
-def pending_ack_internal_stats(topic: str, subscription: str, metadata: bool) -> None:
-    with connection().admin() as admin:
-        show_object(admin.get_pending_ack_internal_stats(topic, subscription, metadata=metadata))
-
-
-@transactions.command(
-    "position-stats-in-pending-ack", cls=RemoteCommand, help="Whether a message waits for an end."
-)
-@TOPIC
-@SUBSCRIPTION
-@click.option("-l", "--ledger-id", "ledger_id", type=_LONG, required=True)
-@click.option("-e", "--entry-id", "entry_id", type=_LONG, required=True)
-@click.option("-b", "--batch-index", "batch_index", type=click.IntRange(min=-1))
-def position_stats_in_pending_ack(
-    topic: str, subscription: str, ledger_id: int, entry_id: int, batch_index: int | None
-) -> None:
-    with connection().admin() as admin:
-        found = admin.get_position_stats_in_pending_ack(
-            topic, subscription, ledger_id, entry_id, batch_index
-        )
-    show_object(found)
-
-
-@transactions.command("abort-transaction", cls=RemoteCommand, help="Abort one, of any role.")
-@MOST
-@LEAST
-def abort_transaction(most: int, least: int) -> None:
-    with connection().admin() as admin:
-        admin.abort_transaction(most, least)
-
-
-@transactions.command(
-    "scale-transactionCoordinators", cls=RemoteCommand, help="Have more coordinators."
-)
-@click.option("-r", "--replicas", type=click.IntRange(min=1), required=True)
-def scale_coordinators(replicas: int) -> None:
-    with connection().admin() as admin:
-        admin.scale_transaction_coordinators(replicas)

@@ -37,7 +37,9 @@ class RemoteCommand(click.Command):
         super().__init__(*args, **kwargs)
         if has_output:
             self.params.append(output_option())
-        self.params += connection_options(hidden=True)
+        # Upstream's `brokers namespaces --url` is the broker that is asked about, not the one that is asked.
+        own = {word for one in self.params for word in one.opts}
+        self.params += [one for one in connection_options(hidden=True) if own.isdisjoint(one.opts)]
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
