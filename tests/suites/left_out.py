@@ -7,10 +7,6 @@ from __future__ import annotations
 
 DOCKER = "starts brokers of its own with Docker"
 NETWORK = "needs a network beyond this machine, and no broker"
-RIGHTS = (
-    "reads the metadata of another role's transaction without being a superuser; Milepost shows it to "
-    "superusers alone"
-)
 CHUNKS = "looks for half of a message inside the client; chunked messages are delivered whole or not at all"
 STRANGERS = (
     "expects a role without rights to be told that a tenant does not exist; it is told that it may not, "
@@ -41,7 +37,5 @@ GO = {
     "TestNamespaces_SetSchemaCompatibilityStrategy": WORDS,
     "TestNamespaces_SetSubscriptionExpirationTime": WORDS,
     "TestSetTopicAutoCreation": WORDS,
-    "TestTxn_RegisterTopic": RIGHTS,
-    "TestTxn_TCClient": RIGHTS,
     "TestUpdateDynamicConfigurationWithCustomURL": SETTINGS,
 }

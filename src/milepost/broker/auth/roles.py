@@ -31,6 +31,11 @@ class Identity(NamedTuple):
     # For whom a proxy speaks. Invariant: empty unless `role` is a proxy role.
     original_role: str = ""
 
+    @property
+    def speaks_as(self) -> str:
+        """The role to which belongs what it makes: behind a proxy that of the proxy's client."""
+        return self.original_role or self.role
+
     def __str__(self) -> str:
         return f"{self.original_role} (by {self.role})" if self.original_role else self.role
 

@@ -149,7 +149,7 @@ class Session:
     @property
     def role(self) -> str | None:
         identity = self.credentials.identity
-        return None if identity is None else identity.original_role or identity.role
+        return None if identity is None else identity.speaks_as
 
     @property
     def wants_broker_entry(self) -> bool:

@@ -62,6 +62,7 @@ class Transaction:
         "opened_ms",
         "owner",
         "series",
+        "spellings",
         "subscriptions",
         "timeout_ms",
         "topics",
@@ -89,6 +90,18 @@ class Transaction:
         self.company: tuple[Transaction, ...] = ()
         """Those that end together by what was decided, itself among them."""
         self.series: Series | None = None
+        self.spellings: dict[str, str] | None = None
+        """How the client writes topics that it does not name in full; forgotten with a restart."""
+
+    def spell(self, topic: str, text: str) -> None:
+        """The client calls a topic by another text than its full name."""
+        if text != topic:
+            if self.spellings is None:
+                self.spellings = {}
+            self.spellings[topic] = text
+
+    def spelling_of(self, topic: str) -> str:
+        return topic if self.spellings is None else self.spellings.get(topic, topic)
 
     @property
     def size(self) -> int:

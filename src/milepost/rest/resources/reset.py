@@ -145,5 +145,5 @@ def who(request: Request) -> str:
     """Whom the history names: the role that was judged, or where the request came from."""
     identity = identity_of(request)
     if identity is not None:
-        return identity.original_role or identity.role
+        return identity.speaks_as
     return request.client.host if request.client else "unknown"

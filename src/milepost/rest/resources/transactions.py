@@ -15,6 +15,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import BaseModel
 
+from milepost.broker.auth.authorizer import BROKER, Target
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
 from milepost.broker.subscription.subscription import Subscription
@@ -29,7 +30,7 @@ from milepost.rest import audit
 from milepost.rest.request import AskedBroker, Authoritative, open_topic, subscription_of
 from milepost.rest.resources.message_ids import LONG_MAX
 from milepost.rest.resources.reset import PersistentTopic
-from milepost.rest.route_access import needs
+from milepost.rest.route_access import identity_of, needs
 
 BASE = "/admin/v3/transactions"
 
@@ -39,11 +40,10 @@ async def _check_enabled(broker: AskedBroker) -> None:
         raise Absent(503, "transactions are switched off: transaction_coordinator_enabled")
 
 
-router = APIRouter(
-    prefix=BASE,
-    tags=["transactions"],
-    dependencies=[needs(Operation.SUPERUSER), Depends(_check_enabled)],
-)
+router = APIRouter(prefix=BASE, tags=["transactions"])
+
+_OPERATORS = [needs(Operation.SUPERUSER), Depends(_check_enabled)]
+_ROLES = [needs(Operation.IDENTIFIED), Depends(_check_enabled)]
 
 TOPIC = "{tenant}/{namespace}/{topic}"
 SUBSCRIPTION = f"{TOPIC}/{{subName}}"
@@ -155,14 +155,14 @@ LowWaterMarks = Annotated[bool, Query(alias="lowWaterMarks")]
 # -- the coordinator ---------------------------------------------------------------------------------
 
 
-@router.get("/coordinators")
+@router.get("/coordinators", dependencies=_OPERATORS)
 async def get_coordinators(broker: AskedBroker) -> list[CoordinatorInfo]:
     """There is one."""
     number = broker.transactions.coordinator.number
     return [CoordinatorInfo(id=number, brokerServiceUrl=broker.lookup_url(""))]
 
 
-@router.get("/coordinatorStats")
+@router.get("/coordinatorStats", dependencies=_OPERATORS)
 async def get_coordinator_stats(
     broker: AskedBroker, number: CoordinatorId = None
 ) -> CoordinatorStats | dict[int, CoordinatorStats]:
@@ -181,7 +181,9 @@ async def get_coordinator_stats(
     return {coordinator.number: found} if number is None else found
 
 
-@router.get("/slowTransactions/{timeout}", response_model_exclude_none=True)
+@router.get(
+    "/slowTransactions/{timeout}", response_model_exclude_none=True, dependencies=_OPERATORS
+)
 async def get_slow_transactions(
     broker: AskedBroker,
     timeout_ms: Annotated[int, Path(alias="timeout", ge=0, le=LONG_MAX)],
@@ -199,19 +201,30 @@ async def get_slow_transactions(
     return found
 
 
-@router.get(f"/transactionMetadata/{TXN_ID}", response_model_exclude_none=True)
-async def get_transaction_metadata(broker: AskedBroker, txn_id: AskedTxn) -> TransactionMetadata:
-    """One that is open; any other is 404, and so is another coordinator's."""
+@router.get(f"/transactionMetadata/{TXN_ID}", response_model_exclude_none=True, dependencies=_ROLES)
+async def get_transaction_metadata(
+    request: Request, broker: AskedBroker, txn_id: AskedTxn
+) -> TransactionMetadata:
+    """One that is open; any other is 404, and so is another coordinator's. The role that opened it may ask,
+    and so may a role that may look up every topic of it. Only superusers are told another role's name."""
     coordinator = broker.transactions.coordinator
     _check_coordinator(broker, txn_id.most)
     txn = coordinator.open.get(txn_id.least)
     if txn is None:
         raise NotFound(f"transaction {txn_id} is not open")
+    identity, access = identity_of(request), broker.access_control
+    is_own = identity is not None and txn.owner == identity.speaks_as
+    if not is_own:
+        for name in txn.all_topics():
+            access.check(identity, Operation.LOOK_UP, Target.of_topic(TopicName.parse(name)))
     await _open_all(broker, txn.all_topics())
-    return _metadata(broker, txn)
+    found = _metadata(broker, txn)
+    if not is_own and not access.security.authorizer.may(identity, Operation.SUPERUSER, BROKER):
+        found.owner = None
+    return found
 
 
-@router.post(f"/abortTransaction/{TXN_ID}", status_code=204)
+@router.post(f"/abortTransaction/{TXN_ID}", status_code=204, dependencies=_OPERATORS)
 async def abort_transaction(request: Request, broker: AskedBroker, txn_id: AskedTxn) -> None:
     """Abort one of any role; 204 when that is on disk, and again for one that was aborted. 409 for
     one that was committed, 404 for one that is not known."""
@@ -253,7 +266,7 @@ def _metadata(broker: Broker, txn: Transaction) -> TransactionMetadata:
         topic = broker.topics.get(name)
         found = None if topic is None else topic.subscriptions.get(subscription)
         one = InPendingAckStats() if found is None else _pending(found, txn.txn_id)
-        acked.setdefault(name, {})[subscription] = one
+        acked.setdefault(txn.spelling_of(name), {})[subscription] = one
     return TransactionMetadata(
         txnId=str(txn.txn_id),
         status=_STATUSES[ending],
@@ -261,7 +274,7 @@ def _metadata(broker: Broker, txn: Transaction) -> TransactionMetadata:
         timeoutAt=txn.timeout_ms,
         owner=txn.owner,
         producedPartitions={
-            name: _written(broker, broker.topics.get(name), txn.txn_id)
+            txn.spelling_of(name): _written(broker, broker.topics.get(name), txn.txn_id)
             for name in sorted(txn.topics)
         },
         ackedPartitions=acked,
@@ -271,7 +284,11 @@ def _metadata(broker: Broker, txn: Transaction) -> TransactionMetadata:
 # -- topics ------------------------------------------------------------------------------------------
 
 
-@router.get(f"/transactionInBufferStats/{TOPIC}/{TXN_ID}", response_model_exclude_none=True)
+@router.get(
+    f"/transactionInBufferStats/{TOPIC}/{TXN_ID}",
+    response_model_exclude_none=True,
+    dependencies=_OPERATORS,
+)
 async def get_transaction_in_buffer_stats(
     broker: AskedBroker, topic: AskedTopic, txn_id: AskedTxn
 ) -> InBufferStats:
@@ -279,7 +296,9 @@ async def get_transaction_in_buffer_stats(
     return _written(broker, topic, txn_id)
 
 
-@router.get(f"/transactionBufferStats/{TOPIC}", response_model_exclude_none=True)
+@router.get(
+    f"/transactionBufferStats/{TOPIC}", response_model_exclude_none=True, dependencies=_OPERATORS
+)
 async def get_transaction_buffer_stats(
     topic: AskedTopic,
     low_water_marks: LowWaterMarks = False,
@@ -311,7 +330,9 @@ def _written(broker: Broker, topic: Topic | None, txn_id: TxnId) -> InBufferStat
 
 
 @router.get(
-    f"/transactionInPendingAckStats/{SUBSCRIPTION}/{TXN_ID}", response_model_exclude_none=True
+    f"/transactionInPendingAckStats/{SUBSCRIPTION}/{TXN_ID}",
+    response_model_exclude_none=True,
+    dependencies=_OPERATORS,
 )
 async def get_transaction_in_pending_ack_stats(
     subscription: AskedSubscription, txn_id: AskedTxn
@@ -320,7 +341,9 @@ async def get_transaction_in_pending_ack_stats(
     return _pending(subscription, txn_id)
 
 
-@router.get(f"/pendingAckStats/{SUBSCRIPTION}", response_model_exclude_none=True)
+@router.get(
+    f"/pendingAckStats/{SUBSCRIPTION}", response_model_exclude_none=True, dependencies=_OPERATORS
+)
 async def get_pending_ack_stats(
     subscription: AskedSubscription, low_water_marks: LowWaterMarks = False
 ) -> PendingAckStats:
@@ -336,7 +359,9 @@ async def get_pending_ack_stats(
     )
 
 
-@router.get(f"/positionStatsInPendingAck/{SUBSCRIPTION}/{{ledgerId}}/{{entryId}}")
+@router.get(
+    f"/positionStatsInPendingAck/{SUBSCRIPTION}/{{ledgerId}}/{{entryId}}", dependencies=_OPERATORS
+)
 async def get_position_stats_in_pending_ack(
     subscription: AskedSubscription,
     ledger_id: Annotated[int, Path(alias="ledgerId", ge=-LONG_MAX, le=LONG_MAX)],

@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from stage.frames import batch, message
 from stage.http import Answer, Web
+from stage.security import SECURED, bearer, shown
 from stage.stage import TOPIC, Stage
 from stage.talk import SHARED, ack_command, error_of, produce, request, subscribe, wire_id
 
+from milepost.broker.auth.operations import Action
 from milepost.broker.monitoring.progress import progress_of
 from milepost.positions import TxnId
+from milepost.positions.names import NamespaceName, TopicName
 from milepost.rest.resources import progress as resources_progress
 from milepost.wire import pulsar_pb2 as pb
 
@@ -81,6 +84,66 @@ def test_its_owner_is_the_role_that_opened_it(opened: Open) -> None:
     opened.stage.broker.transactions.coordinator.open[opened.txn.least].owner = "billing"
     found = opened.get(f"transactionMetadata/0/{opened.txn.least}").json
     assert found["owner"] == "billing"
+
+
+@pytest.mark.parametrize(
+    ("role", "status", "owner"),
+    [
+        ("billing", 200, "billing"),
+        ("root", 200, "billing"),
+        ("reader", 200, None),
+        ("of-other", 403, None),
+        (None, 401, None),
+    ],
+)
+def test_who_may_look_at_a_transaction(role: str | None, status: int, owner: str | None) -> None:
+    """Its owner, superusers, and roles that may look up all its topics."""
+    other = "persistent://public/default/other"
+    with Stage(**SECURED) as stage:
+        grants = stage.broker.access_control.grants
+        both = {Action.PRODUCE, Action.CONSUME}
+        stage.run(
+            grants.edit(
+                NamespaceName.parse("public/default"),
+                lambda found: (
+                    found.with_namespace_role("billing", both)
+                    .with_namespace_role("reader", {Action.CONSUME})
+                    .with_topic_role(TopicName.parse(other), "of-other", both)
+                ),
+            )
+        )
+        for name in (TOPIC, other):
+            stage.topic(name)
+        client, headers = stage.client(**shown("billing")), {} if role is None else bearer(role)
+        reply = request(stage, client, pb.CommandNewTxn(txn_ttl_millis=9_000))
+        txn = TxnId(reply.txnid_most_bits, reply.txnid_least_bits)
+        command = pb.CommandAddPartitionToTxn(partitions=[TOPIC, other], **bits(txn))
+        assert not error_of(request(stage, client, command))
+        answer = Web(stage)(f"GET {BASE}/transactionMetadata/0/{txn.least}", **headers)
+        assert (answer.status, answer.json.get("owner")) == (status, owner)
+        if role == "billing":  # everything else is for superusers
+            for line in (
+                f"GET {BASE}/slowTransactions/0",
+                f"POST {BASE}/abortTransaction/0/{txn.least}",
+            ):
+                assert Web(stage)(line, **headers).status == 403
+
+
+def test_topics_are_called_as_the_client_calls_them(stage: Stage) -> None:
+    """The official Go client looks for the short name that it has added."""
+    client = stage.client()
+    subscribe(stage, client, "s", SHARED)
+    reply = request(stage, client, pb.CommandNewTxn(txn_ttl_millis=60_000))
+    txn = TxnId(reply.txnid_most_bits, reply.txnid_least_bits)
+    pair = pb.Subscription(topic="t", subscription="s")
+    for command in (
+        pb.CommandAddPartitionToTxn(partitions=["t"], **bits(txn)),
+        pb.CommandAddSubscriptionToTxn(subscription=[pair], **bits(txn)),
+    ):
+        assert not error_of(request(stage, client, command))
+    found = Web(stage)(f"GET {BASE}/transactionMetadata/0/{txn.least}").json
+    assert list(found["producedPartitions"]) == list(found["ackedPartitions"]) == ["t"]
+    assert list(stage.broker.transactions.coordinator.open[txn.least].topics) == [TOPIC]
 
 
 def test_what_a_restart_leaves_open_is_shown(opened: Open) -> None:

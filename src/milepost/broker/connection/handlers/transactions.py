@@ -5,7 +5,7 @@ An answer means that what it says is on disk. A transaction belongs to the role 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from milepost.broker.auth.authorizer import Target
@@ -83,9 +83,13 @@ def add_partition(session: Session, command: pb.CommandAddPartitionToTxn) -> Wor
             session, command, error, lambda: replies.partitions_added(command.request_id, txn_id)
         )
 
+    def obey() -> None:
+        service.add_topics(txn_id, names, done)
+        _note_spellings(session, txn_id, names, command.partitions)
+
     if not service.is_usable(names):
-        return _after(service.make_usable(names), lambda: service.add_topics(txn_id, names, done))
-    service.add_topics(txn_id, names, done)
+        return _after(service.make_usable(names), obey)
+    obey()
     return None
 
 
@@ -105,11 +109,14 @@ def add_subscription(session: Session, command: pb.CommandAddSubscriptionToTxn) 
         )
 
     names = [name for name, _ in pairs]
+
+    def obey() -> None:
+        service.add_subscriptions(txn_id, pairs, done)
+        _note_spellings(session, txn_id, names, [one.topic for one in command.subscription])
+
     if not service.is_usable(names):
-        return _after(
-            service.make_usable(names), lambda: service.add_subscriptions(txn_id, pairs, done)
-        )
-    service.add_subscriptions(txn_id, pairs, done)
+        return _after(service.make_usable(names), obey)
+    obey()
     return None
 
 
@@ -191,6 +198,15 @@ def _owned(
         raise coordinator.unknown(txn_id.most)
     _check_owner(session, txn_id)
     return txn_id
+
+
+def _note_spellings(
+    session: Session, txn_id: TxnId, names: Sequence[TopicName], texts: Sequence[str]
+) -> None:
+    """Its metadata calls a topic as the client does."""
+    txn = session.broker.transactions.coordinator.find(txn_id)
+    for name, text in zip(names, texts, strict=True):
+        txn.spell(str(name), text)
 
 
 def _check_owner(session: Session, txn_id: TxnId) -> None:
