@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -10,7 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from stage import cursor_twin
 from stage.acksets import acks_left, is_pending
+from stage.cursor_twin import CursorTwin
 
 from milepost.cursor import facts, snapshot
 from milepost.cursor.cursor import Cursor
@@ -20,7 +23,6 @@ from milepost.errors import CorruptData
 from milepost.positions import pages
 from milepost.positions.ranges import IndexRanges, Range
 from milepost.positions.spans import Span
-from milepost.testing.cursor_twin import CursorTwin
 
 # Pages of 8 and some 60 indexes: every range may cross page borders, fill a page or empty one.
 INDEX_COUNT = 60
@@ -446,3 +448,7 @@ def test_redelivery_counts_against_a_counter(steps: list[tuple[str, int, int]]) 
         assert counts.highest(first, first + length) == max(
             twin[index] for index in range(first, first + length)
         )
+
+
+def test_the_example_of_the_twin_is_true() -> None:
+    assert doctest.testmod(cursor_twin) == (0, 2)

@@ -5,7 +5,6 @@ Nothing in the product imports this package.
 broker       on a free port of this machine, with a data directory of its own, gone afterwards
 clock        a clock that a test turns by hand
 crash        every way a machine may stop in the middle of a workload, one disk each
-cursor_twin  the dumb twin of `Cursor`, a dict from index to state
 damage       bytes that change on disk by themselves
 disk         what of a trace is durable, what is still volatile, what a crash may leave
 faults       which file-system calls fail, and how
