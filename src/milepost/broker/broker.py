@@ -457,14 +457,15 @@ class Broker:
             for state_id in {*state_ids, *late}:
                 catalog.delete_state(state_id, sequence)
 
-        try:
-            await self.engine.catalog(delete)
-        except BaseException:
-            for part, journal in journals.items():
-                part.journal = journal
-            topic.subscriptions[subscription.name] = subscription
-            subscription.extend(topic.visible_end)
-            raise
+        with self.transactions.departing(topic):
+            try:
+                await self.engine.catalog(delete)
+            except BaseException:
+                for part, journal in journals.items():
+                    part.journal = journal
+                topic.subscriptions[subscription.name] = subscription
+                subscription.extend(topic.visible_end)
+                raise
         for state_id in state_ids:
             self.store.forget_state(state_id)
 

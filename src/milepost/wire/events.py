@@ -122,6 +122,8 @@ class Ack(NamedTuple):
     the last of it."""
     window: tuple[int, int] | None = None
     """The batch indexes `[first, end)` that the ack set of its one id speaks of; None: of all."""
+    is_cut: bool = False
+    """It is part of a transaction and too long: only some of its ids are here, to be refused together."""
 
 
 class Flow(NamedTuple):

@@ -281,6 +281,8 @@ class ServerProtocol(Connection):
                 self.part = self._next_part
                 self._next_part += 1
             self._take(command, 0, len(command), len(command), events)
+            if long.is_cut:
+                events[:] = [e._replace(is_cut=True) if isinstance(e, Ack) else e for e in events]
         except ProtocolError as failure:
             goes_on = False
             events.append(self._fail(failure))

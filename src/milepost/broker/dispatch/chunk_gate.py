@@ -134,6 +134,11 @@ class ChunkGate:
         self._acked_end = 0
 
     @property
+    def knows_chunks(self) -> bool:
+        """Was any chunk met that is not settled?"""
+        return bool(self._parts or self._lasts)
+
+    @property
     def unfinished_count(self) -> int:
         """Messages that wait for a chunk."""
         return len(self._unfinished)
@@ -275,16 +280,22 @@ class ChunkGate:
     def ack_ranges(self, end: int) -> list[Range] | None:
         """What a cumulative ack up to `end` covers: not the chunks of messages that end later. None
         if no chunk is known, and it covers everything."""
-        if not self._parts and not self._lasts:
+        ranges = self.ranges_up_to(end, max(self._acked_end, self._cursor.first))
+        if ranges is not None:
+            self._acked_end = max(self._acked_end, end)
+        return ranges
+
+    def ranges_up_to(self, end: int, first: int = 0) -> list[Range] | None:
+        """The same for an ack that does not count yet, from an index on."""
+        if not self.knows_chunks:
             return None
-        first = max(self._acked_end, self._cursor.first)
+        first = max(first, self._cursor.first)
         if first >= end:
             return []
         ranges = list(self._parts.gaps(first, end))
         for last_first, last_end in self._lasts.within(first, end):
             for last_index in range(last_first, last_end):
                 ranges += self._messages[last_index].ranges
-        self._acked_end = end
         return ranges
 
     @property

@@ -139,13 +139,14 @@ async def forget(broker: Broker, member: MemberSubscription) -> None:
     del group.members[member.member]
     member.dispatcher = member.journal = None
     sequence = broker.store.journal.last_sequence
-    try:
-        await broker.engine.catalog(lambda catalog: catalog.delete_state(state_id, sequence))
-    except BaseException:
-        member.journal = journal
-        group.members[member.member] = member
-        member.extend(group.cursor.end)
-        raise
+    with broker.transactions.departing(group.topic):
+        try:
+            await broker.engine.catalog(lambda catalog: catalog.delete_state(state_id, sequence))
+        except BaseException:
+            member.journal = journal
+            group.members[member.member] = member
+            member.extend(group.cursor.end)
+            raise
     broker.store.forget_state(state_id)
     if group.members:
         group.settle()

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -84,6 +85,8 @@ class Transactions:
         self._making: asyncio.Future[None] | None = None
         # Ends that are on their way: one that is asked for again waits for the same.
         self._ends: dict[TxnId, _End] = {}
+        # Deletions of subscriptions that the catalog may refuse: done when it has answered.
+        self._departures: dict[Topic, set[asyncio.Future[None]]] = {}
         self.times = Histogram(TRANSACTION_TIMES_MS)
         """From opened to ended."""
         self._roll_due = 0.0
@@ -406,6 +409,9 @@ class Transactions:
         if any(topic.is_closed for topic in topics):
             self._broker.spawn(self._open_topics(end))
             return
+        if self._departures and not self._departures.keys().isdisjoint(topics):
+            self._broker.spawn(self._submit_later(end, topics))
+            return
         outcome, store = end.outcome, self._broker.store
         parts = [part for txn in end.txns for part in _parts(txn, topics)]
 
@@ -425,6 +431,32 @@ class Transactions:
                 # Behind the others: it is answered when their answers are known.
                 heard = durable if txn is end.txns[-1] else _ignore
                 store.fact_to_come(self._state_id, fact, heard)
+
+    @contextmanager
+    def departing(self, topic: Topic) -> Iterator[None]:
+        """A subscription of the topic is being deleted; it may be back at the end of the block."""
+        answer = asyncio.get_running_loop().create_future()
+        self._departures.setdefault(topic, set()).add(answer)
+        try:
+            yield
+        finally:
+            self._departures[topic].discard(answer)
+            if not self._departures[topic]:
+                del self._departures[topic]
+            answer.set_result(None)
+
+    async def _submit_later(self, end: _End, topics: list[Topic]) -> None:
+        """Submit an end when it is known which subscriptions there are. One whose deletion the catalog
+        refuses is there again, and what the transaction has acked on it ends with it."""
+        try:
+            for topic in topics:
+                while answers := self._departures.get(topic):
+                    await asyncio.wait(answers)
+        except BaseException:
+            txn_id = end.txns[0].txn_id
+            self._answer(end, ServiceNotReady(f"transaction {txn_id} was not ended"))
+            raise
+        self._broker.store.when_unplanned(lambda: self._submit(end, topics))
 
     def _answer(self, end: _End, error: MilepostError | None) -> None:
         for txn in end.txns:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from milepost.broker.dispatch import chunk_acks
+from milepost.broker.dispatch.consumer import NO_EPOCH
 from milepost.broker.messages import ids_to_indexes
 from milepost.broker.metrics import subscription_counts
 from milepost.cursor.cursor import TRANSACTIONS
@@ -17,18 +19,24 @@ from milepost.errors import (
     InvalidTransactionStatus,
     MilepostError,
     NotAllowed,
+    TooManyRequests,
     TransactionConflict,
 )
 from milepost.positions.ranges import IndexRanges, Range, joined
 from milepost.positions.spans import Span
 from milepost.storage.ledgers.not_in_memory import NotInMemory
 from milepost.wire.events import Ack
+from milepost.wire.scanners.ack_slices import ranges_in
 
 if TYPE_CHECKING:
     from milepost.broker.dispatch.consumer import Consumer
     from milepost.broker.subscription.subscription import Subscription
     from milepost.broker.transactions.topic_transactions import PendingAcks
     from milepost.positions.transactions import TxnId
+
+
+# Ranges of one ACK, which is obeyed as a whole: about 50 ms. The wire reads no more ids than that either.
+RANGES_MAX = 10_000
 
 
 def pend(consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], None]) -> None:
@@ -53,6 +61,11 @@ def pend(consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], No
         )
         return
     try:
+        if ack.is_cut or len(ack.ids) > RANGES_MAX or _set_ranges(ack) > RANGES_MAX:
+            raise TooManyRequests(
+                f"an ack in transaction {txn_id} names more than {RANGES_MAX} ids or ranges of batch "
+                "indexes: send it as several"
+            )
         ranges = subscription.meant(_ranges(subscription, ack))
         # What the consumer holds itself is with no transaction, and not acked.
         elsewhere = [one for one in ranges if not cursor.holds(consumer.holder, *one)]
@@ -93,6 +106,8 @@ def end(subscription: Subscription, pending: PendingAcks, *, commit: bool) -> No
     if not commit:
         counts = dispatcher is not None and dispatcher.releases_by_id
         cursor.release(ranges, TRANSACTIONS, count=counts)
+        if dispatcher is not None and not counts:
+            _give_in_order(subscription, ranges[0][0])
         subscription.rescan()
         return
     acked = cursor.ack(ranges, TRANSACTIONS)
@@ -101,6 +116,19 @@ def end(subscription: Subscription, pending: PendingAcks, *, commit: bool) -> No
         subscription.pass_over(joined(given_up))
     if subscription.topic.is_terminated:
         subscription.read_loop.wake()
+
+
+def _give_in_order(subscription: Subscription, index: int) -> None:
+    """Exclusive and Failover consumers get everything in order: what they hold comes again behind what is
+    ready now at an index, if some of it lies behind that."""
+    behind = IndexRanges([(index, subscription.cursor.end)])
+    for consumer in subscription.consumers:
+        if subscription.cursor.inflight_within(consumer.holder, behind):
+            subscription.redeliver(consumer, (), NO_EPOCH)
+
+
+def _set_ranges(ack: Ack) -> int:
+    return sum(ranges_in(one.ack_set) for one in ack.ids if one.ack_set)
 
 
 def _ranges(subscription: Subscription, ack: Ack) -> Sequence[Range]:
@@ -118,7 +146,8 @@ def _ranges(subscription: Subscription, ack: Ack) -> Sequence[Range]:
 def _ranges_up_to(
     subscription: Subscription, ack: Ack, *, batch_index_ack: bool
 ) -> Sequence[Range]:
-    """What a cumulative ack covers: everything up to it that is not acked."""
+    """What a cumulative ack covers: everything up to it that is not acked, and not the chunks of messages
+    that end later."""
     cursor, dispatcher = subscription.cursor, subscription.dispatcher
     if dispatcher is None or not dispatcher.takes_cumulative or len(ack.ids) != 1:
         return ()
@@ -131,7 +160,14 @@ def _ranges_up_to(
         return ()
     if end_index <= cursor.mark_delete_index + 1:
         raise TransactionConflict(f"{subscription.name}: everything below {end_index} is acked")
-    return list(cursor.backlog_ranges().within(0, end_index))
+    backlog = cursor.backlog_ranges()
+    known = subscription.gate.ranges_up_to(end_index)
+    if known is None:
+        return list(backlog.within(0, end_index))
+    covered = IndexRanges()
+    for piece in known + chunk_acks.unmet_chunks(subscription, end_index):
+        covered.add(*piece)
+    return list(backlog & covered)
 
 
 def _check_conflict(

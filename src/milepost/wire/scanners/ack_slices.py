@@ -3,7 +3,8 @@
 An ACK that is short in bytes may mean very many ranges, and each costs. So its sets are cut: no slice means
 many more than `RANGES_MAX` ranges, which are done in about half a millisecond. A slice of one set has a
 `window`, the batch indexes that it speaks of. All slices but the last go on, as the parts of a long command
-do; the answer comes behind the last one.
+do; the answer comes behind the last one. An ACK of a transaction is obeyed as a whole or not at all, and is
+not cut.
 
     >>> ack = Ack(7, False, [WireId(3, 1, ack_set=(0x5555_5555_5555_5555,) * 20)], request_id=None)
     >>> [(len(part.ids[0].ack_set), part.window) for part in sliced(ack)]
@@ -33,6 +34,8 @@ def sliced(ack: Ack) -> list[Ack]:
     """The ACK itself, or slices of it that mean the same one after the other."""
     sets = list(map(_ack_set, ack.ids))
     if sum(map(len, sets)) * _RANGES_PER_WORD <= RANGES_MAX or ack.is_cumulative:
+        return [ack]
+    if ack.transaction is not None:
         return [ack]
     if sum(map(ranges_in, sets)) <= RANGES_MAX:
         return [ack]

@@ -9,7 +9,9 @@ consumer's epoch, which counts from the first one on.
     long = LongCommand.of(command, 0, len(command))  # None: it is not long, or not as clients write it
     part, more_follow = long.take()                  # a command of the first ids
 
-Cumulative acks name one message. What one of them means that names many, no part of it may say.
+Cumulative acks name one message. What one of them means that names many, no part of it may say. An ACK of a
+transaction is obeyed as a whole or not at all, so it has no parts. Of one that is too long only as much is
+read as its refusal needs (`is_cut`).
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ IDS_MAX: Final = 250
 PART_SIZE_MAX: Final = 16 * 1024
 # Ids that are stepped over in one look, to find where the parts begin: less than a millisecond.
 IDS_PER_LOOK: Final = 2_500
+# Parts that an ACK of a transaction may be as long as: 10,000 ids, read in about 50 ms.
+TRANSACTION_PARTS_MAX: Final = 40
 # An id with the set of the largest batch, each of its words written as long as a word can be.
 ID_SIZE_MAX: Final = BATCH_SIZE_MAX // 64 * 11 + 128
 # An id is not shorter than this: its tag and size, a ledger and an entry.
@@ -37,6 +41,7 @@ SIZE_MIN: Final = IDS_MAX * _ID_SIZE_MIN
 # Tags: field number << 3 | wire type.
 _CONSUMER_ID: Final = 1 << 3
 _ACK_TYPE: Final = 2 << 3
+_TRANSACTION: Final = (6 << 3, 7 << 3)
 
 
 class _Shape(NamedTuple):
@@ -74,6 +79,7 @@ class LongCommand:
         "_shape",
         "_start",
         "_tail_at",
+        "is_cut",
         "is_looked_through",
         "is_unusual",
     )
@@ -90,7 +96,10 @@ class LongCommand:
         self.is_looked_through = False
         """Its parts are known, or that it has none."""
         self.is_unusual = False
-        """It is not as official clients write it, or has one part only: it is to be read as a whole."""
+        """It is not as official clients write it, has one part only, or is of a transaction: it is to be
+        read as a whole."""
+        self.is_cut = False
+        """It is an ACK of a transaction that is too long: `whole` has its first ids only."""
 
     @classmethod
     def of(cls, data: bytes, at: int, end: int) -> LongCommand | None:
@@ -163,13 +172,17 @@ class LongCommand:
         data, at, end, shape, bounds = self._data, self._at, self._end, self._shape, self._bounds
         self.is_looked_through = True
         self._tail_at = at
+        is_transaction = False
         while at < end:
-            if data[at] not in shape.tail:
+            if shape.has_ack_type and data[at] in _TRANSACTION:
+                is_transaction = True
+            elif data[at] not in shape.tail:
                 self.is_unusual = True
                 return
             _, at = read_varint(data, at + 1)
-        if len(bounds) < 2 or at != end:
+        if len(bounds) < 2 or at != end or is_transaction:
             self.is_unusual = True
+            self.is_cut = at == end and is_transaction and len(bounds) > TRANSACTION_PARTS_MAX
             return
         bounds.append(self._tail_at)
         if self._is_cumulative:
@@ -177,7 +190,10 @@ class LongCommand:
         bounds.reverse()
 
     def whole(self) -> bytes:
-        return self._data[self._start : self._end]
+        if not self.is_cut:
+            return self._data[self._start : self._end]
+        body = self._data[self._head_at : self._bounds[1]] + self._data[self._tail_at : self._end]
+        return self._shape.beginning + encode_varint(len(body)) + body
 
     def take(self) -> tuple[bytes, bool]:
         """The next part, a command of its own, and whether more follow."""

@@ -87,6 +87,27 @@ def test_what_is_not_long_or_not_plain_has_no_parts(command: pb.CommandAck) -> N
 
 
 @pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("count", [29, 30, 31, 300])
+def test_of_a_transaction_that_is_too_long_only_the_first_ids_are_read(
+    monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(long_command, "TRANSACTION_PARTS_MAX", 10)
+    monkeypatch.setattr(long_command, "IDS_PER_LOOK", 3)  # it is not looked through at once
+    command = ack(count, request_id=4, txnid_least_bits=1)
+    data = encode_command(command)
+    found = LongCommand.of(data, 0, len(data))
+    assert found is not None
+    while not found.is_looked_through:
+        found.look()
+    assert found.is_unusual
+    assert found.is_cut == (count > 30)
+    whole = found.whole()
+    said = scan_ack(whole, 0, len(whole))
+    expected = read_ack(command)
+    assert said == (expected._replace(ids=expected.ids[:3]) if count > 30 else expected)
+
+
+@pytest.mark.usefixtures("short")
 def test_what_is_cut_or_something_else_has_no_parts() -> None:
     data = encode_command(ack(9, request_id=1))
     for cut in range(len(data)):

@@ -1,0 +1,254 @@
+"""Acks of transactions on one subscription: order behind an abort, chunks, length, a deletion meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from stage.frames import batch, chunk, message
+from stage.stage import Stage
+from stage.talk import (
+    EXCLUSIVE,
+    FAILOVER,
+    SHARED,
+    ack_command,
+    answer,
+    ask,
+    error_of,
+    produce,
+    request,
+    subscribe,
+    text_of,
+    wire_id,
+)
+from unit.broker.operations.test_transactions import (
+    ABORT,
+    COMMIT,
+    ack_in,
+    add_subscription,
+    bodies,
+    counts,
+    end,
+    new,
+    started,
+    within,
+)
+
+from milepost.broker.subscription.pending_acks import RANGES_MAX
+from milepost.errors import PersistenceError
+from milepost.positions import TxnId
+from milepost.testing.peer import Loopback
+from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.scanners.long_command import IDS_MAX, TRANSACTION_PARTS_MAX
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with Stage() as one:
+        yield one
+
+
+def acking(stage: Stage, client: Loopback, name: str = "s") -> TxnId:
+    """A transaction that may ack."""
+    txn = new(stage, client)
+    assert not error_of(add_subscription(stage, client, txn, name))
+    return txn
+
+
+def say(stage: Stage, client: Loopback, *frames: bytes) -> list[str]:
+    """What comes when these are said."""
+    client.say(*frames)
+    stage.turn()
+    return bodies(client)
+
+
+class TestOrderBehindAnAbort:
+    """Exclusive and Failover consumers get everything in order, and so again behind an abort."""
+
+    @pytest.mark.parametrize("sub_type", [EXCLUSIVE, FAILOVER])
+    @pytest.mark.parametrize("cumulative", [True, False])
+    def test_what_is_released_comes_before_what_is_behind_it(
+        self, stage: Stage, sub_type: Any, cumulative: bool
+    ) -> None:
+        client = started(stage, sub_type=sub_type)
+        assert say(stage, client, *map(message, range(5))) == ["0", "1", "2", "3", "4"]
+        txn = acking(stage, client)
+        ids = [wire_id(1, 2)] if cumulative else [wire_id(1, number) for number in range(3)]
+        assert not error_of(ack_in(stage, client, txn, *ids, cumulative=cumulative))
+        assert not error_of(end(stage, client, txn, ABORT))
+        assert say(stage, client, message(5)) == ["0", "1", "2", "3", "4", "5"]
+
+    def test_what_is_behind_is_not_sent_again_where_nothing_is(self, stage: Stage) -> None:
+        client = started(stage)
+        say(stage, client, *map(message, range(3)))
+        txn = acking(stage, client)
+        assert not error_of(ack_in(stage, client, txn, wire_id(1, 2)))
+        assert not error_of(end(stage, client, txn, ABORT))
+        assert bodies(client) == ["2"]
+
+    def test_what_another_transaction_has_acked_stays_with_it(self, stage: Stage) -> None:
+        client = started(stage)
+        say(stage, client, *map(message, range(4)))
+        one, two = acking(stage, client), acking(stage, client)
+        assert not error_of(ack_in(stage, client, one, wire_id(1, 0)))
+        assert not error_of(ack_in(stage, client, two, wire_id(1, 2)))
+        assert not error_of(end(stage, client, one, ABORT))
+        assert bodies(client) == ["0", "1", "3"]
+        assert not error_of(end(stage, client, two))
+        assert counts(stage) == (0, 3, 0, 1)
+
+    def test_chunked_messages_come_again_whole(self, stage: Stage) -> None:
+        client = started(stage)
+        frames = [chunk(0, 0, 2), chunk(0, 1, 2), message(1), message(2)]
+        assert say(stage, client, *frames) == ["0/0", "0/1", "1", "2"]
+        txn = acking(stage, client)
+        assert not error_of(ack_in(stage, client, txn, wire_id(1, 2), cumulative=True))
+        assert not error_of(end(stage, client, txn, ABORT))
+        assert bodies(client) == ["0/0", "0/1", "1", "2"]
+
+
+class TestCumulative:
+    def test_it_leaves_chunked_messages_that_end_later(self, stage: Stage) -> None:
+        client, other = started(stage), stage.client()
+        produce(stage, other, 0, "q")
+        client.say(chunk(0, 0, 2))
+        stage.turn()
+        other.say(message(0, producer="q"))
+        stage.turn()
+        assert say(stage, client, chunk(0, 1, 2)) == ["0", "0/0", "0/1"]
+        txn = acking(stage, client)
+        assert not error_of(ack_in(stage, client, txn, wire_id(1, 1), cumulative=True))
+        assert not error_of(end(stage, client, txn, COMMIT))
+        assert counts(stage) == (0, 2, 0, 1)
+        client.say(pb.CommandRedeliverUnacknowledgedMessages(consumer_id=0))
+        stage.turn()
+        assert bodies(client) == ["0/0", "0/1"]
+
+    def test_one_that_was_aborted_is_as_if_it_never_was(self, stage: Stage) -> None:
+        """An ack outside of transactions covers it all the same, chunks and all."""
+        client = started(stage)
+        say(stage, client, chunk(0, 0, 2), chunk(0, 1, 2), message(1), message(2))
+        txn = acking(stage, client)
+        assert not error_of(ack_in(stage, client, txn, wire_id(1, 2), cumulative=True))
+        assert not error_of(end(stage, client, txn, ABORT))
+        assert not error_of(request(stage, client, ack_command(wire_id(1, 3), cumulative=True)))
+        assert counts(stage) == (0, 0, 0, 4)
+
+    def test_over_what_another_transaction_has_acked_it_is_a_conflict(self, stage: Stage) -> None:
+        """Whichever of the two is aborted, the message would have to be acked and ready at once."""
+        client = started(stage)
+        say(stage, client, *map(message, range(4)))
+        one, two = acking(stage, client), acking(stage, client)
+        assert not error_of(ack_in(stage, client, one, wire_id(1, 1)))
+        refused = ack_in(stage, client, two, wire_id(1, 2), cumulative=True)
+        assert error_of(refused) == "TransactionConflict"
+        assert "index 1 is acked by another transaction" in text_of(refused)
+        assert counts(stage).acked == 0
+        assert not error_of(end(stage, client, one))
+        assert not error_of(ack_in(stage, client, two, wire_id(1, 2), cumulative=True))
+        assert not error_of(end(stage, client, two))
+        assert counts(stage) == (0, 1, 0, 3)
+
+
+class TestLongAcks:
+    """An ack of a transaction is obeyed as a whole, or not at all."""
+
+    def test_many_ids(self, stage: Stage) -> None:
+        client = started(stage, sub_type=SHARED)
+        count = 2 * IDS_MAX + 10
+        for first in range(0, count, 90):
+            say(stage, client, *map(message, range(first, min(first + 90, count))))
+            client.say(pb.CommandFlow(consumer_id=0, messagePermits=90))
+        one, two = acking(stage, client), acking(stage, client)
+        assert not error_of(ack_in(stage, client, one, wire_id(1, count - 1)))
+        ids = [wire_id(1, number) for number in range(count)]
+        assert error_of(ack_in(stage, client, two, *ids)) == "TransactionConflict"
+        topic = stage.topic()
+        assert topic.transactions is not None
+        state_id = topic.subscriptions["s"].state_id
+        assert state_id is not None
+        assert list(topic.transactions.pending(state_id)) == [one], "nothing of the other"
+        assert not error_of(ack_in(stage, client, two, *ids[:-1]))
+        for txn in (one, two):
+            assert not error_of(end(stage, client, txn))
+        assert counts(stage).acked == count
+
+    def test_large_sets(self, stage: Stage) -> None:
+        client = started(stage, sub_type=SHARED)
+        client.say(pb.CommandFlow(consumer_id=0, messagePermits=2000))
+        say(stage, client, batch(0, 1000), batch(1, 1000))
+        one, two = acking(stage, client), acking(stage, client)
+        every_second = [0x5555_5555_5555_5555] * 16
+        last = wire_id(1, 1, ack_set=[-1] * 15 + [~(1 << 39)])
+        assert not error_of(ack_in(stage, client, one, last))
+        both = [wire_id(1, entry, ack_set=every_second) for entry in range(2)]
+        assert error_of(ack_in(stage, client, two, *both)) == "TransactionConflict"
+        assert not error_of(end(stage, client, two))
+        assert counts(stage).acked == 0, "nothing of the ack was taken"
+
+    @pytest.mark.parametrize("count", [TRANSACTION_PARTS_MAX * IDS_MAX + 1, 200_000])
+    def test_too_many_ids_are_refused(self, stage: Stage, count: int) -> None:
+        client = started(stage, sub_type=SHARED)
+        say(stage, client, message(0))
+        txn = acking(stage, client)
+        refused = ack_in(stage, client, txn, *[wire_id(1, number) for number in range(count)])
+        assert error_of(refused) == "TooManyRequests"
+        assert f"more than {RANGES_MAX} ids" in text_of(refused)
+        assert not error_of(ack_in(stage, client, txn, wire_id(1, 0))), "the connection stays"
+
+    def test_too_many_ranges_are_refused(self, stage: Stage) -> None:
+        client = started(stage, sub_type=SHARED)
+        say(stage, client, message(0))
+        txn = acking(stage, client)
+        words = [0x5555_5555_5555_5555] * (RANGES_MAX // 32 + 1)
+        refused = ack_in(stage, client, txn, wire_id(1, 0, ack_set=words))
+        assert error_of(refused) == "TooManyRequests"
+        assert counts(stage) == (0, 1, 0, 0)
+
+
+class TestADeletionMeanwhile:
+    @pytest.mark.parametrize("action", [COMMIT, ABORT])
+    @pytest.mark.parametrize("is_refused", [True, False])
+    @pytest.mark.parametrize("member", [None, "m"])
+    def test_an_end_waits_for_what_the_catalog_says(
+        self, stage: Stage, action: Any, is_refused: bool, member: str | None
+    ) -> None:
+        """Were it to go ahead, a subscription that stays would have lost its acks, pending for ever."""
+        client = stage.client()
+        produce(stage, client)
+        words = {"milepost.mode": "broadcast", "milepost.member": member} if member else {}
+        metadata = [pb.KeyValue(key=key, value=value or "") for key, value in words.items()]
+        subscribe(stage, client, "s", SHARED, permits=10, metadata=metadata)
+        say(stage, client, message(0), message(1))
+        txn = acking(stage, client)
+        assert not error_of(ack_in(stage, client, txn, wire_id(1, 0)))
+        stage.engine.holds_catalog = True
+        leaving = ask(client, pb.CommandUnsubscribe(consumer_id=0))
+        stage.turn()
+        ending = ask(client, pb.CommandEndTxn(txn_action=action, **within(txn)))
+        stage.turn()
+        assert answer(client, ending) is None
+        if is_refused:
+            refuse_changes(stage)
+        stage.engine.holds_catalog = False
+        stage.turn()
+        assert bool(error_of(answer(client, leaving))) == is_refused
+        assert not error_of(answer(client, ending, stage))
+        if is_refused:
+            *_, part = stage.topic().subscriptions["s"].parts()
+            left = {COMMIT: (1, 0, 0, 1), ABORT: (2, 0, 0, 0)}[action]
+            assert part.cursor.counts() == left
+            later = stage.restarted()
+            *_, part = later.topic().subscriptions["s"].parts()
+            assert part.cursor.counts() == left
+
+
+def refuse_changes(stage: Stage) -> None:
+    """Every change of the catalog that waits fails."""
+
+    def refuse(catalog: Any) -> None:
+        raise PersistenceError("the catalog refuses")
+
+    for call in stage.engine._changes:
+        call.change = refuse
