@@ -13,11 +13,12 @@ are two under one name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from milepost.broker.policies.policy import Level, Policy, Route
+from milepost.broker.policies.policy import Level, Policy
 from milepost.broker.policies.shapes import Record
 from milepost.broker.policies.table import TABLE
 from milepost.cli.admin.policy_options import given, parameters_of, policy_of, words_of
@@ -98,11 +99,9 @@ def _remove(level: Level, name: str, policy: Policy) -> click.Command:
             if not route.removable:
                 # There is no call that removes it. A value that means nothing, or none at all, does.
                 _put(admin, level, policy, values, policy.unset_by)
-            elif level is Level.NAMESPACE:
-                admin.remove_policy(values["namespace"], route.removal or route.path)
             else:
-                path, which = _which(route, values)
-                admin.remove_topic_policy(values["topic"], path, **which)
+                path, which = _which(level, policy, values)
+                _call(admin, "remove", level, values)(route.removal or path, **which)
 
     return _command(
         level,
@@ -122,32 +121,33 @@ _COMMANDS: dict[str, Callable[[Level, str, Policy], click.Command]] = {
 
 
 def _ask(admin: Admin, level: Level, policy: Policy, values: Values) -> Any:
-    route = policy.route(level)
-    assert route is not None
-    if level is Level.NAMESPACE:
-        return admin.get_policy(values["namespace"], route.path)
-    path, which = _which(route, values)
-    return admin.get_topic_policy(values["topic"], path, applied=values["applied"], **which)
+    path, which = _which(level, policy, values)
+    return _call(admin, "get", level, values)(path, **which)
 
 
 def _put(admin: Admin, level: Level, policy: Policy, values: Values, value: Any) -> None:
+    path, which = _which(level, policy, values)
+    if level is Level.NAMESPACE and policy.namespace is not None and policy.namespace.in_path:
+        path, value = f"{path}/{value}", None
+    _call(admin, "set", level, values)(path, value, **which)
+
+
+def _call(admin: Admin, verb: str, level: Level, values: Values) -> Callable[..., Any]:
+    """The admin client's call for a policy of this level, of what the command line names."""
+    if level is Level.NAMESPACE:
+        return partial(getattr(admin, f"{verb}_policy"), values["namespace"])
+    call = getattr(admin, f"{verb}_topic_policy")
+    flags = {name: values[name] for name in ("applied", "is_global") if name in values}
+    return partial(call, values["topic"], **flags)
+
+
+def _which(level: Level, policy: Policy, values: Values) -> tuple[str, dict[str, Any]]:
+    """The path of a policy, or of a topic's policy for one of its subscriptions."""
     route = policy.route(level)
     assert route is not None
-    if level is Level.NAMESPACE and route.in_path:
-        admin.set_policy(values["namespace"], f"{route.path}/{value}", None)
-    elif level is Level.NAMESPACE:
-        admin.set_policy(values["namespace"], route.path, value)
-    else:
-        path, which = _which(route, values)
-        admin.set_topic_policy(values["topic"], path, value, **which)
-
-
-def _which(route: Route, values: Values) -> tuple[str, dict[str, Any]]:
-    """The path of a topic's policy, or of one of its subscriptions."""
-    which: dict[str, Any] = {"is_global": values["is_global"]}
     if values.get("subscription"):
-        return route.per_subscription, {**which, "subscription": values["subscription"]}
-    return route.path, which
+        return route.per_subscription, {"subscription": values["subscription"]}
+    return route.path, {}
 
 
 def _switching(name: str, *, on: bool) -> click.Command:
@@ -167,16 +167,7 @@ def _switching(name: str, *, on: bool) -> click.Command:
 def _get_quotas(level: Level, name: str) -> click.Command:
     def run(**values: Any) -> None:
         with connection().admin() as admin:
-            if level is Level.NAMESPACE:
-                found = admin.get_policy(values["namespace"], "backlogQuotaMap")
-            else:
-                found = admin.get_topic_policy(
-                    values["topic"],
-                    "backlogQuotaMap",
-                    applied=values["applied"],
-                    is_global=values["is_global"],
-                )
-        show_object(found)
+            show_object(_call(admin, "get", level, values)("backlogQuotaMap"))
 
     return _command(level, name, run, _QUOTA_DOC, _getting(level))
 
@@ -205,16 +196,7 @@ def _set_quota(level: Level, name: str) -> click.Command:
             "policy": values["policy"],
         }
         with connection().admin() as admin:
-            if level is Level.NAMESPACE:
-                admin.set_policy(values["namespace"], "backlogQuota", value, backlogQuotaType=kind)
-            else:
-                admin.set_topic_policy(
-                    values["topic"],
-                    "backlogQuota",
-                    value,
-                    is_global=values["is_global"],
-                    backlogQuotaType=kind,
-                )
+            _call(admin, "set", level, values)("backlogQuota", value, backlogQuotaType=kind)
 
     return _command(level, name, run, _QUOTA_DOC, options)
 
@@ -227,17 +209,7 @@ def _remove_quota(level: Level, name: str) -> click.Command:
 
     def run(**values: Any) -> None:
         with connection().admin() as admin:
-            if level is Level.NAMESPACE:
-                admin.remove_policy(
-                    values["namespace"], "backlogQuota", backlogQuotaType=values["kind"]
-                )
-            else:
-                admin.remove_topic_policy(
-                    values["topic"],
-                    "backlogQuota",
-                    is_global=values["is_global"],
-                    backlogQuotaType=values["kind"],
-                )
+            _call(admin, "remove", level, values)("backlogQuota", backlogQuotaType=values["kind"])
 
     return _command(level, name, run, "Set no such quota.", options)
 
