@@ -22,11 +22,10 @@ from __future__ import annotations
 import errno
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from milepost.storage.files import AppendFile, Buffer, Files
+from milepost.storage.files import Buffer
 from milepost.testing.faults import Call, Faults
 from milepost.testing.trace import (
     Append,
@@ -361,48 +360,3 @@ def _parents(path: str) -> list[str]:
 def _error(number: int, path: str) -> OSError:
     # OSError picks the subclass by number: FileNotFoundError, FileExistsError, …
     return OSError(number, os.strerror(number), path)
-
-
-class SlowReads:
-    """Files whose reads take a while each; all else is as fast as theirs."""
-
-    def __init__(self, files: Files, seconds: float) -> None:
-        self.reads = 0
-        """How many there were."""
-        self._files = files
-        self._seconds = seconds
-
-    def read(self, path: str, offset: int, size: int) -> bytes:
-        self.reads += 1
-        time.sleep(self._seconds)
-        return self._files.read(path, offset, size)
-
-    def create(self, path: str) -> AppendFile:
-        return self._files.create(path)
-
-    def open_append(self, path: str, size: int) -> AppendFile:
-        return self._files.open_append(path, size)
-
-    def lay(self, path: str, first: int, end: int) -> None:
-        self._files.lay(path, first, end)
-
-    def size(self, path: str) -> int:
-        return self._files.size(path)
-
-    def exists(self, path: str) -> bool:
-        return self._files.exists(path)
-
-    def names(self, folder: str) -> list[str]:
-        return self._files.names(folder)
-
-    def make_folder(self, folder: str) -> None:
-        self._files.make_folder(folder)
-
-    def delete(self, path: str) -> None:
-        self._files.delete(path)
-
-    def rename(self, old: str, new: str) -> None:
-        self._files.rename(old, new)
-
-    def sync_dir(self, folder: str) -> None:
-        self._files.sync_dir(folder)

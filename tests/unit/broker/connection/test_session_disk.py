@@ -33,11 +33,11 @@ from milepost.clock import SystemClock
 from milepost.positions.names import TopicName
 from milepost.rest.app import create_app
 from milepost.storage.engine import StorageEngine, open_store
+from milepost.storage.files import Files
 from milepost.storage.header import HEADER_SIZE
 from milepost.storage.ledgers.heads import HEAD_SIZE
 from milepost.storage.ledgers.ledger import ledger_path
 from milepost.storage.ledgers.paging import LoopFiles
-from milepost.testing.files import SlowReads
 from milepost.testing.peer import Loopback
 from milepost.wire import pulsar_pb2 as pb
 
@@ -369,6 +369,23 @@ def _forget(topics: list[Topic], files: LoopFiles) -> None:
         for ledger in topic.log.ledgers:
             assert ledger.entries == ledger.stored.entries
             ledger._mileposts = None if ledger.entries else ledger._mileposts
+
+
+class SlowReads:
+    """Files whose reads take a while each; all else is as fast as theirs."""
+
+    def __init__(self, files: Files, seconds: float) -> None:
+        self.reads = 0
+        self._files = files
+        self._seconds = seconds
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        self.reads += 1
+        time.sleep(self._seconds)  # sleep: the disk is slow
+        return self._files.read(path, offset, size)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._files, name)
 
 
 @asynccontextmanager
