@@ -228,7 +228,7 @@ def test_a_checkpoint_that_breaks_down_is_tried_again(
         await SelfCheck(broker).check()
         fired = raising_once(monkeypatch, Store, "_plan")
         stored = asyncio.Event()
-        broker.engine.on_checkpoint = stored.set
+        broker.engine.watch(on_checkpoint=stored.set)
         broker.engine._start_checkpoint()
         await asyncio.wait_for(stored.wait(), 20)
         assert fired()

@@ -33,7 +33,7 @@ class HandEngine(LoopDisk):
         self.store = store
         self._files = store.files
         self._loop_files = store.files = LoopFiles(store.files)
-        self.on_checkpoint: Callable[[], None] = lambda: None
+        self.told_of_checkpoints: Callable[[], None] = lambda: None
         self.holds_journal = False
         """Nothing becomes durable."""
         self.holds_catalog = False
@@ -57,8 +57,10 @@ class HandEngine(LoopDisk):
         self,
         on_error: Callable[[str, BaseException], None] | None = None,
         on_fatal: Callable[[str], None] | None = None,
+        on_checkpoint: Callable[[], None] | None = None,
     ) -> None:
         """Nothing breaks down here."""
+        self.told_of_checkpoints = on_checkpoint or self.told_of_checkpoints
 
     def answer_within(self, around: Callable[[Callable[[], None]], None]) -> None:
         self._around = around

@@ -119,7 +119,7 @@ class Broker:
         self._ticker: asyncio.TimerHandle | None = None
         self.is_closing = False
         self.memory = MemoryLimit(settings, self.store, self.sessions, self.counters)
-        engine.on_checkpoint = self.memory.resume_reading
+        engine.watch(on_checkpoint=self.memory.resume_reading)
         self.dynamic = DynamicSettings(self)
         self.transactions = Transactions(self)
         self.housekeeping = Housekeeping(self)

@@ -77,8 +77,7 @@ class StorageEngine(LoopDisk):
         # The newest one. Invariant: at most one runs, and it is never cancelled: threads cannot be
         # called back, and two that write to one file would cut each other off.
         self._checkpoint: asyncio.Task[None] | None = None
-        self.on_checkpoint: Callable[[], None] = lambda: None
-        """Called after each checkpoint: memory that was held for it is free."""
+        self._on_checkpoint: Callable[[], None] = lambda: None
         self._retry: asyncio.TimerHandle | None = None
         self._is_closing = False
         self.checkpoint_failure: str | None = None
@@ -114,9 +113,12 @@ class StorageEngine(LoopDisk):
         self,
         on_error: Callable[[str, BaseException], None] | None = None,
         on_fatal: Callable[[str], None] | None = None,
+        on_checkpoint: Callable[[], None] | None = None,
     ) -> None:
         """Tell of errors that no code foresaw: with their place if they cost nothing else, or with the
-        reason why the storage cannot go on."""
+        reason why the storage cannot go on. Tell of each checkpoint: memory held for it is free."""
+        if on_checkpoint is not None:
+            self._on_checkpoint = on_checkpoint
         if on_error is not None:
             self._on_error = self.committer.on_error = on_error
         if on_fatal is not None:
@@ -349,7 +351,7 @@ class StorageEngine(LoopDisk):
             self.checkpoint_failures += 1
             raise
         self.checkpoint_failure = None
-        self.on_checkpoint()
+        self._on_checkpoint()
         await self.perform(plan.drop_journal)
         if plan.losses:
             self._retry_after(0)  # they are recorded now: what is lost can be filled up

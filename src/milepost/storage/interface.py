@@ -317,15 +317,13 @@ class Engine(Disk, Protocol):
         """Why the storage cannot go on in this process; None while it can."""
         ...
 
-    on_checkpoint: Callable[[], None]
-    """Called after each checkpoint: memory that was held for it is free."""
-
     def watch(
         self,
         on_error: Callable[[str, BaseException], None] | None = None,
         on_fatal: Callable[[str], None] | None = None,
+        on_checkpoint: Callable[[], None] | None = None,
     ) -> None:
-        """Tell of errors that no code foresaw."""
+        """Tell of errors that no code foresaw, and of each checkpoint: memory held for it is free."""
         ...
 
     def answer_within(self, around: Callable[[Callable[[], None]], None]) -> None:

@@ -330,7 +330,7 @@ class TestCheckpoints:
             _, log = await bench.topic("a")
             bench.store.journal_size_max = 1_000
             done = asyncio.Event()
-            bench.engine.on_checkpoint = done.set
+            bench.engine.watch(on_checkpoint=done.set)
             await bench.stored(log, 20)
             await done.wait()
             assert bench.store.checkpoints >= 1
@@ -345,7 +345,7 @@ class TestCheckpoints:
             bench.files.faults.fail("create", 1, error=errno.ENOSPC, under="ledgers")
             bench.files.faults.fail("append", 1, error=errno.ENOSPC, under="ledgers")
             done = asyncio.Event()
-            bench.engine.on_checkpoint = done.set
+            bench.engine.watch(on_checkpoint=done.set)
             await bench.stored(log)
             bench.engine._start_checkpoint()
             await done.wait()
@@ -450,7 +450,7 @@ class TestLosses:
             for log in (cut, well):
                 await bench.stored(log)
             done = asyncio.Semaphore(0)
-            bench.engine.on_checkpoint = done.release
+            bench.engine.watch(on_checkpoint=done.release)
             await bench.engine.checkpoint()
             for _ in range(2):  # the second one comes by itself, and fills the place up
                 await asyncio.wait_for(done.acquire(), 10)

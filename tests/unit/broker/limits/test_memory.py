@@ -58,7 +58,7 @@ def test_whoever_sends_more_than_is_stored_waits_until_a_checkpoint(stage: Stage
     assert not client.is_read
     stage.checkpoint()
     assert not stage.broker.memory.is_short
-    stage.engine.on_checkpoint()  # as the engine does
+    stage.engine.told_of_checkpoints()  # as the engine does
     stage.turn()
     assert client.is_read
     assert done + len(answers(client)) == 20
