@@ -35,15 +35,8 @@ def get_last_message_id(session: Session, command: pb.CommandGetLastMessageId) -
         position, batch_index = found
         last = replies.message_id_data(*position, partition, batch_index)
     mark_delete = topic.acked_position(consumer.subscription.cursor.mark_delete_index)
-    session.write(
-        (
-            replies.last_message_id(
-                command.request_id,
-                last,
-                None
-                if mark_delete.ledger_id < 0
-                else replies.message_id_data(*mark_delete, partition),
-            ),
-        )
-    )
+    acked = None
+    if mark_delete.ledger_id >= 0:
+        acked = replies.message_id_data(*mark_delete, partition)
+    session.write((replies.last_message_id(command.request_id, last, acked),))
     return None

@@ -29,26 +29,21 @@ def consumer_stats(session: Session, command: pb.CommandConsumerStats) -> Work:
     seconds = max(now_ms - consumer.connected_since_ms, 1) / 1000
     since = datetime.fromtimestamp(consumer.connected_since_ms / 1000, UTC)
     dispatcher = subscription.dispatcher
-    session.write(
-        (
-            replies.reply(
-                pb.CommandConsumerStatsResponse(
-                    request_id=command.request_id,
-                    msgRateOut=consumer.messages_out / seconds,
-                    msgThroughputOut=consumer.bytes_out / seconds,
-                    msgRateRedeliver=consumer.messages_redelivered / seconds,
-                    consumerName=consumer.name,
-                    availablePermits=max(consumer.permits, 0),
-                    unackedMessages=max(consumer.unacked, 0),
-                    blockedConsumerOnUnackedMsgs=consumer.is_blocked,
-                    address=consumer.peer.address,
-                    connectedSince=since.isoformat(timespec="milliseconds"),
-                    type=dispatcher.type_name if dispatcher else "",
-                    msgRateExpired=0.0,
-                    msgBacklog=subscription.cursor.backlog,
-                    messageAckRate=consumer.messages_acked / seconds,
-                )
-            ),
-        )
+    answer = pb.CommandConsumerStatsResponse(
+        request_id=command.request_id,
+        msgRateOut=consumer.messages_out / seconds,
+        msgThroughputOut=consumer.bytes_out / seconds,
+        msgRateRedeliver=consumer.messages_redelivered / seconds,
+        consumerName=consumer.name,
+        availablePermits=max(consumer.permits, 0),
+        unackedMessages=max(consumer.unacked, 0),
+        blockedConsumerOnUnackedMsgs=consumer.is_blocked,
+        address=consumer.peer.address,
+        connectedSince=since.isoformat(timespec="milliseconds"),
+        type=dispatcher.type_name if dispatcher else "",
+        msgRateExpired=0.0,
+        msgBacklog=subscription.cursor.backlog,
+        messageAckRate=consumer.messages_acked / seconds,
     )
+    session.write((replies.reply(answer),))
     return None

@@ -34,14 +34,11 @@ async def get_topics_of_namespace(
             is_filtered = True
     digest = topics_hash(names)
     changed = digest != command.topics_hash
-    session.write(
-        (
-            replies.topics(
-                command.request_id,
-                names if changed else (),
-                filtered=is_filtered,
-                topics_hash=digest,
-                changed=changed,
-            ),
-        )
+    answer = replies.topics(
+        command.request_id,
+        names if changed else (),
+        filtered=is_filtered,
+        topics_hash=digest,
+        changed=changed,
     )
+    session.write((answer,))

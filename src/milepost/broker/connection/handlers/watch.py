@@ -32,13 +32,8 @@ async def watch_topic_list(session: Session, command: pb.CommandWatchTopicList) 
     matching = broker.watchers.add(session, watcher_id, command.namespace, pattern, names)
     digest = topics_hash(matching)
     known = digest == command.topics_hash
-    session.write(
-        (
-            replies.watch_topic_list(
-                command.request_id, watcher_id, () if known else matching, digest
-            ),
-        )
-    )
+    told = () if known else matching
+    session.write((replies.watch_topic_list(command.request_id, watcher_id, told, digest),))
 
 
 @handles(Kind.WATCH_TOPIC_LIST_CLOSE, needs=Operation.HELD)
