@@ -5,7 +5,7 @@ the broker; they decide nothing. Errors are `{"reason": …}` with the status Pu
 
 absent        routes of Apache Pulsar that Milepost does not have, each with the reason it answers
 app           puts all routers together, and turns errors into HTTP answers
-audit         the audit log: one line for each change by an operator, with before and after
+audit         what an operator asks of the broker, and the audit log
 bodies        reads request bodies: limits of size and time, strict JSON
 edge          what every request passes first: limits, timeouts, the last resort for errors
 express       answers a plain lookup by index before the framework sees the request

@@ -6,9 +6,11 @@ Every dependency here is a coroutine: the framework would run a plain function i
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from fastapi import Depends, Query, Request, Response
+from pydantic import BaseModel
 from starlette.convertors import Convertor, register_url_convertor
 
 from milepost.broker.broker import Broker
@@ -205,6 +207,12 @@ DryRun = Annotated[bool, Query(alias="dryRun")]
 
 def no_content() -> Response:
     return Response(status_code=204)
+
+
+def json_list(said: Sequence[BaseModel]) -> Response:
+    """What a dry run says of each partition."""
+    body = ",".join(one.model_dump_json() for one in said)
+    return Response(f"[{body}]", media_type="application/json")
 
 
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,4000}", re.ASCII)

@@ -1,6 +1,8 @@
 """The right that each route needs, checked before it runs.
 
-    @router.get("/{domain}/{tenant}/{namespace}/{topic}/stats", dependencies=[needs(LOOK_UP)])
+    router = Router("statistics")
+
+    @router.get("/{domain}/{tenant}/{namespace}/{topic}/stats", Operation.LOOK_UP)
 
 The names in the path (`tenant`, `namespace`, `domain`, `topic`, `subscription`) say what the operation is
 done to. Who is asking is told by the request's credentials: none, or bad ones, are 401; a role without
@@ -14,11 +16,12 @@ open, or closed, by accident.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from fastapi import APIRouter, Request
 from fastapi.params import Depends
 from fastapi.routing import APIRoute
+from fastapi.types import DecoratedCallable
 
 from milepost.broker.auth.authenticator import presented_over_http
 from milepost.broker.auth.authorizer import BROKER, Target
@@ -74,10 +77,48 @@ def needs(operation: Operation) -> Any:
     return Depends(Need(operation))
 
 
+Needed = Operation | Depends
+
+
+class Decorator(Protocol):
+    def __call__(self, handler: DecoratedCallable, /) -> DecoratedCallable: ...
+
+
+def _needs_all(needed: tuple[Needed, ...]) -> list[Depends]:
+    return [needs(one) if isinstance(one, Operation) else one for one in needed]
+
+
+class Router(APIRouter):
+    """The routes of a resource. Behind its path each says what it needs, and what else it depends on."""
+
+    def __init__(self, tag: str, *needed: Operation, prefix: str = "") -> None:
+        super().__init__(prefix=prefix, tags=[tag], dependencies=_needs_all(needed))
+
+    def get(self, path: str, *needed: Needed, **options: Any) -> Decorator:
+        return super().get(path, dependencies=_needs_all(needed), **options)
+
+    def put(self, path: str, *needed: Needed, **options: Any) -> Decorator:
+        return super().put(path, dependencies=_needs_all(needed), **options)
+
+    def post(self, path: str, *needed: Needed, **options: Any) -> Decorator:
+        return super().post(path, dependencies=_needs_all(needed), **options)
+
+    def delete(self, path: str, *needed: Needed, **options: Any) -> Decorator:
+        return super().delete(path, dependencies=_needs_all(needed), **options)
+
+
 def identity_of(request: Request) -> Identity | None:
     """Who asked; None where clients need not say."""
     found: Identity | None = getattr(request.state, "identity", None)
     return found
+
+
+def who(request: Request) -> str:
+    """Whom the history names: the role that was judged, or where the request came from."""
+    identity = identity_of(request)
+    if identity is not None:
+        return identity.speaks_as
+    return request.client.host if request.client else "unknown"
 
 
 async def _identify(access: AccessControl, request: Request) -> Identity | None:

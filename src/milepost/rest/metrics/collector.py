@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -34,13 +34,13 @@ from milepost.rest.metrics.metric_table import (
     TOPIC_ROWS,
 )
 from milepost.rest.request import AskedBroker
-from milepost.rest.route_access import needs
+from milepost.rest.route_access import Router
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.broker.topic.topic import Topic
 
-router = APIRouter(tags=["metrics"])
+router = Router("metrics")
 
 # Between two rests. A scrape of ten thousand topics must come before the scraper gives up.
 WORK_S = 0.002
@@ -80,13 +80,8 @@ _TEXT: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get(
-    "/metrics",
-    dependencies=[needs(Operation.METRICS)],
-    response_class=PlainTextResponse,
-    responses=_TEXT,
-)
-@router.get("/metrics/", include_in_schema=False, dependencies=[needs(Operation.METRICS)])
+@router.get("/metrics", Operation.METRICS, response_class=PlainTextResponse, responses=_TEXT)
+@router.get("/metrics/", Operation.METRICS, include_in_schema=False)
 async def get_metrics(request: Request, broker: AskedBroker) -> Response:
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
     text = Exposition(encode, TimeSlices(broker.clock, WORK_S))

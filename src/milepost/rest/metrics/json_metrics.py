@@ -10,7 +10,6 @@ import asyncio
 from collections import defaultdict
 from typing import Any, Final
 
-from fastapi import APIRouter
 from pydantic import BaseModel
 
 from milepost import __version__
@@ -20,11 +19,9 @@ from milepost.broker.monitoring import stats
 from milepost.broker.topic.topic import Topic
 from milepost.rest.request import ADMIN, AskedBroker
 from milepost.rest.resources.lookup import broker_name, http_url
-from milepost.rest.route_access import needs
+from milepost.rest.route_access import Router
 
-router = APIRouter(
-    prefix=f"{ADMIN}/broker-stats", tags=["brokers"], dependencies=[needs(Operation.SUPERUSER)]
-)
+router = Router("brokers", Operation.SUPERUSER, prefix=f"{ADMIN}/broker-stats")
 
 # Topics gone through before others have their turn.
 STEP_TOPICS: Final = 50

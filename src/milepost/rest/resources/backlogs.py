@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body
+from fastapi import Body
 from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
@@ -20,9 +20,9 @@ from milepost.positions.ids import Position
 from milepost.rest.request import AskedBroker, OpenTopic, subscription_of
 from milepost.rest.resources.maintenance import GivenPosition
 from milepost.rest.resources.subscriptions import SUBSCRIPTION
-from milepost.rest.route_access import needs
+from milepost.rest.route_access import Router
 
-router = APIRouter(tags=["subscriptions"], dependencies=[needs(Operation.CONSUME)])
+router = Router("subscriptions", Operation.CONSUME)
 
 
 class BacklogAnalysis(BaseModel):

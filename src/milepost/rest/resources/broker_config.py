@@ -8,18 +8,15 @@ Settings are named as in Pulsar's `broker.conf`, and all values are text, as ups
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
 from milepost.broker import dynamic_settings
 from milepost.broker.auth.operations import Operation
-from milepost.rest import audit
+from milepost.rest.audit import Asked
 from milepost.rest.request import ADMIN, AskedBroker
-from milepost.rest.route_access import needs
+from milepost.rest.route_access import Router
 
-router = APIRouter(
-    prefix=f"{ADMIN}/brokers", tags=["brokers"], dependencies=[needs(Operation.SUPERUSER)]
-)
+router = Router("brokers", Operation.SUPERUSER, prefix=f"{ADMIN}/brokers")
 
 
 class InternalConfiguration(BaseModel):
@@ -57,19 +54,17 @@ async def get_internal_configuration(broker: AskedBroker) -> InternalConfigurati
 
 
 @router.post("/configuration/{setting}/{value:path}")
-async def set_dynamic_value(
-    request: Request, broker: AskedBroker, setting: str, value: str
-) -> None:
+async def set_dynamic_value(asked: Asked, setting: str, value: str) -> None:
     """Change a setting now, and for every start that follows; 412 for one that may not."""
-    await broker.dynamic.set(setting, value)
-    audit.note(request, "set-dynamic-setting", setting, value=value)
+    await asked.broker.dynamic.set(setting, value)
+    asked.note("set-dynamic-setting", setting, value=value)
 
 
 @router.delete("/configuration/{setting}")
-async def remove_dynamic_value(request: Request, broker: AskedBroker, setting: str) -> None:
+async def remove_dynamic_value(asked: Asked, setting: str) -> None:
     """Back to what the broker was started with."""
-    await broker.dynamic.remove(setting)
-    audit.note(request, "remove-dynamic-setting", setting)
+    await asked.broker.dynamic.remove(setting)
+    asked.note("remove-dynamic-setting", setting)
 
 
 @router.get("/backlog-quota-check", status_code=204)

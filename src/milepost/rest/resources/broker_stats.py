@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter
 from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
@@ -24,9 +23,9 @@ from milepost.rest.resources.bundles import bundles_of
 from milepost.rest.resources.lookup import broker_name
 from milepost.rest.resources.stats import Asked, consumer_stats, publisher_stats, subscription_stats
 from milepost.rest.resources.stats_models import ConsumerStats, PublisherStats
-from milepost.rest.route_access import needs
+from milepost.rest.route_access import Router
 
-router = APIRouter(prefix=ADMIN, tags=["brokers"], dependencies=[needs(Operation.SUPERUSER)])
+router = Router("brokers", Operation.SUPERUSER, prefix=ADMIN)
 
 
 _ALL = Asked(size=True, earliest=False, publishers=True, consumers=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from pydantic import BaseModel
 
@@ -14,9 +14,9 @@ from milepost.broker.monitoring.self_check import SelfCheck
 from milepost.errors import MilepostError
 from milepost.rest.request import AskedBroker
 from milepost.rest.resources.lookup import broker_name, http_url
-from milepost.rest.route_access import needs
+from milepost.rest.route_access import Router
 
-router = APIRouter(tags=["brokers"])
+router = Router("brokers")
 
 HEALTH_TIMEOUT_S = 2.0
 
@@ -26,11 +26,7 @@ class LeaderBroker(BaseModel):
     brokerId: str
 
 
-@router.get(
-    "/admin/v2/brokers/health",
-    response_class=PlainTextResponse,
-    dependencies=[needs(Operation.SUPERUSER)],
-)
+@router.get("/admin/v2/brokers/health", Operation.SUPERUSER, response_class=PlainTextResponse)
 async def get_health(request: Request) -> Response:
     """`ok` once a message was published, stored, delivered and acked; 503 if that fails or takes too
     long."""
@@ -44,11 +40,7 @@ async def get_health(request: Request) -> Response:
     return PlainTextResponse("ok")
 
 
-@router.get(
-    "/admin/v2/brokers/ready",
-    response_class=PlainTextResponse,
-    dependencies=[needs(Operation.OPEN)],
-)
+@router.get("/admin/v2/brokers/ready", Operation.OPEN, response_class=PlainTextResponse)
 async def get_ready(broker: AskedBroker) -> Response:
     """`ok` while new clients are welcome: recovered, and not on the way out."""
     if broker.is_closing:
@@ -56,28 +48,24 @@ async def get_ready(broker: AskedBroker) -> Response:
     return PlainTextResponse("ok")
 
 
-@router.get(
-    "/admin/v2/brokers/version",
-    response_class=PlainTextResponse,
-    dependencies=[needs(Operation.IDENTIFIED)],
-)
+@router.get("/admin/v2/brokers/version", Operation.IDENTIFIED, response_class=PlainTextResponse)
 async def get_version() -> Response:
     return PlainTextResponse(__version__)
 
 
-@router.get("/admin/v2/brokers/leaderBroker", dependencies=[needs(Operation.SUPERUSER)])
+@router.get("/admin/v2/brokers/leaderBroker", Operation.SUPERUSER)
 async def get_leader(broker: AskedBroker) -> LeaderBroker:
     return LeaderBroker(serviceUrl=http_url(broker), brokerId=broker_name(broker))
 
 
-@router.get("/admin/v2/brokers", dependencies=[needs(Operation.SUPERUSER)])
-@router.get("/admin/v2/brokers/{cluster}", dependencies=[needs(Operation.SUPERUSER)])
+@router.get("/admin/v2/brokers", Operation.SUPERUSER)
+@router.get("/admin/v2/brokers/{cluster}", Operation.SUPERUSER)
 async def get_brokers(broker: AskedBroker) -> list[str]:
     """Host and port of each: there is one. The cluster in the path changes nothing, as upstream."""
     return [broker_name(broker)]
 
 
-@router.get("/status.html", response_class=PlainTextResponse, dependencies=[needs(Operation.OPEN)])
+@router.get("/status.html", Operation.OPEN, response_class=PlainTextResponse)
 async def get_status() -> Response:
     """For load balancers: this process answers."""
     return PlainTextResponse("OK")

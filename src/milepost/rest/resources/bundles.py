@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, NamedTuple, TypeVar
 
-from fastapi import APIRouter, Body, Depends, Query, Request, Response
+from fastapi import Body, Depends, Query, Request, Response
 from pydantic import BaseModel
 from starlette.convertors import Convertor, register_url_convertor
 
@@ -36,14 +36,12 @@ from milepost.errors import (
     TopicNotFound,
 )
 from milepost.positions.names import NamespaceName, TopicName
-from milepost.rest import audit
+from milepost.rest.audit import Asked
 from milepost.rest.request import ADMIN, AskedBroker, AskedNamespace, DryRun, no_content
-from milepost.rest.route_access import needs
+from milepost.rest.route_access import Router
 
-router = APIRouter(
-    prefix=f"{ADMIN}/namespaces/{{tenant}}/{{namespace}}",
-    tags=["bundles"],
-    dependencies=[needs(Operation.ADMINISTER_NAMESPACE)],
+router = Router(
+    "bundles", Operation.ADMINISTER_NAMESPACE, prefix=f"{ADMIN}/namespaces/{{tenant}}/{{namespace}}"
 )
 
 _T = TypeVar("_T")
@@ -98,6 +96,9 @@ class WouldClear(BaseModel):
     messages: int
 
 
+_WOULD: dict[int | str, dict[str, Any]] = {200: {"model": WouldClear}}
+
+
 class Part(NamedTuple):
     """A namespace, or one bundle of it."""
 
@@ -142,8 +143,7 @@ async def get_bundles(part: AskedPart) -> BundlesData:
 
 @router.put("/{bundle:splittable}/split", status_code=204)
 async def split(
-    request: Request,
-    broker: AskedBroker,
+    asked: Asked,
     name: AskedNamespace,
     bundle: str,
     way: Annotated[str, Query(alias="splitAlgorithmName")] = BY_RANGE,
@@ -152,10 +152,10 @@ async def split(
 ) -> None:
     """Divide a bundle in two, or at the positions in the body. `LARGEST` is the one with most topics,
     `HOT` the one with most messages a second."""
-    bundles = bundles_of(broker, name)
+    bundles = bundles_of(asked.broker, name)
     if way not in WAYS:
         raise PreconditionFailed(f"{way[:80]} divides no bundle; {', '.join(WAYS)} do")
-    traffic = _traffic(broker, name)
+    traffic = _traffic(asked.broker, name)
     if bundle in ("LARGEST", "HOT"):
         shares = {one: bundles.within(one, traffic) for one in bundles.names}
         bundle = max(
@@ -173,10 +173,10 @@ async def split(
     def change(doc: dict[str, Any]) -> dict[str, Any]:
         return {**doc, KEY: Bundles.of_doc(doc).divided(bundle, where).to_doc()}
 
-    await broker.directory.change_namespace(name, change)
+    await asked.broker.directory.change_namespace(name, change)
     if closes:
-        await unload(request, broker, Part(name, bundles, bundle.lower()))
-    audit.note(request, "split-bundle", name, bundle=bundle, positions=len(where))
+        await unload(asked, Part(name, bundles, bundle.lower()))
+    asked.note("split-bundle", name, bundle=bundle, positions=len(where))
 
 
 def _traffic(broker: Broker, name: NamespaceName) -> dict[str, float]:
@@ -190,9 +190,7 @@ def _traffic(broker: Broker, name: NamespaceName) -> dict[str, float]:
 
 @router.get("/{bundle:bundle}/topicHashPositions")
 async def get_topic_hash_positions(
-    broker: AskedBroker,
-    part: AskedPart,
-    topics: Annotated[list[str] | None, Query()] = None,
+    broker: AskedBroker, part: AskedPart, topics: Annotated[list[str] | None, Query()] = None
 ) -> TopicHashPositions:
     """The hashes of a bundle's topics, or of those that are named."""
     assert part.bundle is not None
@@ -222,87 +220,63 @@ async def delete_bundle(broker: AskedBroker, part: AskedPart) -> None:
 
 @router.put("/unload", status_code=204)
 @router.put("/{bundle:bundle}/unload", status_code=204)
-async def unload(request: Request, broker: AskedBroker, part: AskedPart) -> None:
+async def unload(asked: Asked, part: AskedPart) -> None:
     """Close every topic; clients are told, come back, and open them again."""
 
     async def close(topic: Topic) -> None:
         with suppress(ServiceNotReady):  # another request closes it
-            await topic_lifecycle.close_topic(broker, topic)
+            await topic_lifecycle.close_topic(asked.broker, topic)
 
-    topics = part.open_in(broker)
+    topics = part.open_in(asked.broker)
     await _each(topics, close)
-    audit.note(request, "unload-namespace", part, topics=len(topics))
+    asked.note("unload-namespace", part, topics=len(topics))
 
 
-@router.post("/clearBacklog", status_code=204, responses={200: {"model": WouldClear}})
-@router.post(
-    "/{bundle:bundle}/clearBacklog", status_code=204, responses={200: {"model": WouldClear}}
-)
-async def clear_backlog(
-    request: Request, broker: AskedBroker, part: AskedPart, dry_run: DryRun = False
-) -> Response:
+@router.post("/clearBacklog", status_code=204, responses=_WOULD)
+@router.post("/{bundle:bundle}/clearBacklog", status_code=204, responses=_WOULD)
+async def clear_backlog(asked: Asked, part: AskedPart, dry_run: DryRun = False) -> Response:
     """Skip, in every topic and for every subscription, what was not acked."""
-    return await _clear(request, broker, part, None, dry_run)
+    return await _clear(asked, part, None, dry_run)
 
 
-@router.post(
-    "/clearBacklog/{subscription}", status_code=204, responses={200: {"model": WouldClear}}
-)
-@router.post(
-    "/{bundle:bundle}/clearBacklog/{subscription}",
-    status_code=204,
-    responses={200: {"model": WouldClear}},
-)
+@router.post("/clearBacklog/{subscription}", status_code=204, responses=_WOULD)
+@router.post("/{bundle:bundle}/clearBacklog/{subscription}", status_code=204, responses=_WOULD)
 async def clear_backlog_of_one(
-    request: Request,
-    broker: AskedBroker,
-    part: AskedPart,
-    subscription: str,
-    dry_run: DryRun = False,
+    asked: Asked, part: AskedPart, subscription: str, dry_run: DryRun = False
 ) -> Response:
     """The same for one subscription; 404 if no topic has it."""
-    return await _clear(request, broker, part, subscription, dry_run)
+    return await _clear(asked, part, subscription, dry_run)
 
 
-async def _clear(
-    request: Request, broker: Broker, part: Part, wanted: str | None, dry_run: bool
-) -> Response:
-    found = await _subscriptions(broker, part, wanted)
+async def _clear(asked: Asked, part: Part, wanted: str | None, dry_run: bool) -> Response:
+    found = await _subscriptions(asked.broker, part, wanted)
     if wanted is not None and not found:
         raise SubscriptionNotFound(f"no topic of {part} has a subscription {wanted}")
     if dry_run:
         return _would(found)
 
     async def skip(one: Subscription) -> None:
-        await skipping.carry_out(broker, one, skipping.plan_all(one))
+        await skipping.carry_out(asked.broker, one, skipping.plan_all(one))
 
     await _each(found, skip)
-    audit.note(request, "clear-backlog", part, subscription=wanted, subscriptions=len(found))
+    asked.note("clear-backlog", part, subscription=wanted, subscriptions=len(found))
     return no_content()
 
 
-@router.post("/unsubscribe/{subscription}", status_code=204, responses={200: {"model": WouldClear}})
-@router.post(
-    "/{bundle:bundle}/unsubscribe/{subscription}",
-    status_code=204,
-    responses={200: {"model": WouldClear}},
-)
+@router.post("/unsubscribe/{subscription}", status_code=204, responses=_WOULD)
+@router.post("/{bundle:bundle}/unsubscribe/{subscription}", status_code=204, responses=_WOULD)
 async def unsubscribe(
-    request: Request,
-    broker: AskedBroker,
-    part: AskedPart,
-    subscription: str,
-    dry_run: DryRun = False,
+    asked: Asked, part: AskedPart, subscription: str, dry_run: DryRun = False
 ) -> Response:
     """Delete a subscription from every topic that has it; from none while it has a consumer on any."""
-    found = await _subscriptions(broker, part, subscription)
+    found = await _subscriptions(asked.broker, part, subscription)
     if dry_run:
         return _would(found)
     used = next((one.topic.name for one in found if one.consumers), None)
     if used is not None:
         raise SubscriptionInUse(f"subscription {subscription} has consumers connected to {used}")
-    await _each(found, broker.delete_subscription)
-    audit.note(request, "unsubscribe", part, subscription=subscription, topics=len(found))
+    await _each(found, asked.broker.delete_subscription)
+    asked.note("unsubscribe", part, subscription=subscription, topics=len(found))
     return no_content()
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.operations import compaction_run
-from milepost.rest import audit
-from milepost.rest.request import TOPIC, AskedBroker, FoundTopic, OpenParts
-from milepost.rest.route_access import needs
+from milepost.rest.audit import Asked
+from milepost.rest.request import TOPIC, FoundTopic, OpenParts
+from milepost.rest.route_access import Router
 
-router = APIRouter(tags=["compaction"], dependencies=[needs(Operation.ADMINISTER_TOPIC)])
+router = Router("compaction", Operation.ADMINISTER_TOPIC)
 
 
 class CompactionStatus(BaseModel):
@@ -22,11 +21,11 @@ class CompactionStatus(BaseModel):
 
 
 @router.put(f"{TOPIC}/compaction", status_code=204)
-async def compact(request: Request, broker: AskedBroker, topics: OpenParts) -> None:
+async def compact(asked: Asked, topics: OpenParts) -> None:
     """Keep the last message of each key for those who read compacted."""
     for topic in topics:
-        compaction_run.start(broker, topic)
-        audit.note(request, "compact", topic.name)
+        compaction_run.start(asked.broker, topic)
+        asked.note("compact", topic.name)
 
 
 @router.get(f"{TOPIC}/compaction")

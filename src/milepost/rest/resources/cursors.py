@@ -11,31 +11,30 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Path, Request, Response
+from fastapi import Body, Path, Response
 
 from milepost.broker.auth.operations import Operation
-from milepost.broker.broker import Broker
 from milepost.broker.operations import reset as resets
 from milepost.broker.operations.reset import EARLIEST, LATEST, Reset, Target
 from milepost.broker.topic.topic import Topic
 from milepost.positions.ids import MessageId
 from milepost.positions.names import TopicName
-from milepost.rest import audit
+from milepost.rest.audit import Asked
 from milepost.rest.request import (
-    AskedBroker,
     AskedTopic,
     DryRun,
     OpenParts,
     OpenTopic,
+    json_list,
     no_content,
     subscription_of,
 )
 from milepost.rest.resources.message_ids import LONG_MAX
-from milepost.rest.resources.reset import MoveModel, who
+from milepost.rest.resources.reset import MoveModel
 from milepost.rest.resources.subscriptions import SUBSCRIPTION, CursorPosition
-from milepost.rest.route_access import needs
+from milepost.rest.route_access import Router, who
 
-router = APIRouter(tags=["subscriptions"], dependencies=[needs(Operation.CONSUME)])
+router = Router("subscriptions", Operation.CONSUME)
 
 _MOVES: dict[int | str, dict[str, Any]] = {
     200: {
@@ -47,8 +46,7 @@ _MOVES: dict[int | str, dict[str, Any]] = {
 
 @router.post(f"{SUBSCRIPTION}/resetcursor/{{timestamp}}", status_code=204, responses=_MOVES)
 async def reset_cursor(
-    request: Request,
-    broker: AskedBroker,
+    asked: Asked,
     name: AskedTopic,
     topics: OpenParts,
     subscription: str,
@@ -59,13 +57,12 @@ async def reset_cursor(
     for topic in topics:
         subscription_of(topic, subscription)
     wanted = Reset(Target(time_ms=timestamp), dry_run=dry_run)
-    return await _reset(request, broker, name, subscription, wanted)
+    return await _reset(asked, name, subscription, wanted)
 
 
 @router.post(f"{SUBSCRIPTION}/resetcursor", status_code=204, responses=_MOVES)
 async def reset_cursor_to_position(
-    request: Request,
-    broker: AskedBroker,
+    asked: Asked,
     topic: OpenTopic,
     subscription: str,
     at: Annotated[CursorPosition, Body()],
@@ -74,7 +71,7 @@ async def reset_cursor_to_position(
     """Move a subscription to a message, or behind it if that is `excluded`."""
     subscription_of(topic, subscription)
     wanted = Reset(_target(topic, at), after=at.is_excluded, dry_run=dry_run)
-    return await _reset(request, broker, topic.name, subscription, wanted)
+    return await _reset(asked, topic.name, subscription, wanted)
 
 
 def _target(topic: Topic, at: CursorPosition) -> Target:
@@ -86,15 +83,10 @@ def _target(topic: Topic, at: CursorPosition) -> Target:
     return Target(id=MessageId(at.ledgerId, max(at.entryId, 0), batch_index=at.batchIndex))
 
 
-async def _reset(
-    request: Request, broker: Broker, name: TopicName, subscription: str, wanted: Reset
-) -> Response:
-    moves = await resets.reset(broker, name, subscription, wanted, by=who(request))
+async def _reset(asked: Asked, name: TopicName, subscription: str, wanted: Reset) -> Response:
+    moves = await resets.reset(asked.broker, name, subscription, wanted, by=who(asked.request))
     if wanted.dry_run:
-        body = ",".join(MoveModel(**move._asdict()).model_dump_json() for move in moves)
-        return Response(f"[{body}]", media_type="application/json")
+        return json_list([MoveModel(**move._asdict()) for move in moves])
     for move in moves:
-        audit.note(
-            request, "reset", move.topic, subscription=subscription, was=move.was, to=move.to
-        )
+        asked.note("reset", move.topic, subscription=subscription, was=move.was, to=move.to)
     return no_content()

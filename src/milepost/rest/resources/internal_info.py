@@ -6,18 +6,18 @@ partitioned topic answers for each of its partitions.
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.messages.entry_view import time_text
 from milepost.broker.monitoring import stats
 from milepost.broker.topic.topic import Topic
-from milepost.rest.request import TOPIC, AskedBroker, AskedTopic, open_parts
+from milepost.rest.audit import Asked
+from milepost.rest.request import TOPIC, AskedTopic, open_parts
 from milepost.rest.resources.topics import Properties
-from milepost.rest.route_access import needs
+from milepost.rest.route_access import Router
 
-router = APIRouter(tags=["statistics"], dependencies=[needs(Operation.LOOK_UP)])
+router = Router("statistics", Operation.LOOK_UP)
 
 
 class LedgerInfo(BaseModel):
@@ -56,12 +56,10 @@ class PartitionedTopicInfo(BaseModel):
 
 
 @router.get(f"{TOPIC}/internal-info")
-async def get_internal_info(
-    request: Request, broker: AskedBroker, name: AskedTopic
-) -> TopicInfo | PartitionedTopicInfo:
+async def get_internal_info(asked: Asked, name: AskedTopic) -> TopicInfo | PartitionedTopicInfo:
     """Ledgers and cursors, as they are stored."""
-    topics = await open_parts(request, name)
-    if broker.directory.partitions(name) is None:
+    topics = await open_parts(asked.request, name)
+    if asked.broker.directory.partitions(name) is None:
         return info_of(topics[0])
     return PartitionedTopicInfo(partitions={str(one.name): info_of(one) for one in topics})
 

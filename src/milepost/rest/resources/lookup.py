@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query
+from fastapi import Header, Query
 from fastapi.responses import PlainTextResponse, Response
 from pydantic import BaseModel
 
@@ -16,9 +16,9 @@ from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
 from milepost.rest.request import AskedBroker, AskedTopic
 from milepost.rest.resources.bundles import bundles_of
-from milepost.rest.route_access import needs
+from milepost.rest.route_access import Router
 
-router = APIRouter(tags=["lookup"])
+router = Router("lookup")
 
 
 class LookupData(BaseModel):
@@ -31,10 +31,7 @@ class LookupData(BaseModel):
     nativeUrl: str
 
 
-@router.get(
-    "/lookup/v2/topic/{domain:domain}/{tenant}/{namespace}/{topic}",
-    dependencies=[needs(Operation.LOOK_UP)],
-)
+@router.get("/lookup/v2/topic/{domain:domain}/{tenant}/{namespace}/{topic}", Operation.LOOK_UP)
 async def look_up(
     broker: AskedBroker,
     name: AskedTopic,
@@ -58,8 +55,8 @@ async def look_up(
 
 @router.get(
     "/lookup/v2/topic/{domain:domain}/{tenant}/{namespace}/{topic}/bundle",
+    Operation.LOOK_UP,
     response_class=PlainTextResponse,
-    dependencies=[needs(Operation.LOOK_UP)],
 )
 async def get_bundle(broker: AskedBroker, name: AskedTopic) -> Response:
     """The range of hashes that a topic's bundle has."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Depends, Request, Response
+from fastapi import Body, Depends, Response
 from pydantic import BaseModel, Field
 
 from milepost.broker.auth.operations import Operation
@@ -12,7 +12,7 @@ from milepost.broker.operations import topic_lifecycle
 from milepost.broker.topic.topic import Topic
 from milepost.errors import NotAllowed, PreconditionFailed
 from milepost.positions.ids import Position
-from milepost.rest import audit
+from milepost.rest.audit import Asked
 from milepost.rest.request import (
     PERSISTENT_ONLY,
     TOPIC,
@@ -27,9 +27,9 @@ from milepost.rest.request import (
 )
 from milepost.rest.resources.message_ids import LONG_MAX, MessageIdData, message_id
 from milepost.rest.resources.topics import WouldLose
-from milepost.rest.route_access import needs
+from milepost.rest.route_access import Router
 
-router = APIRouter(tags=["maintenance"], dependencies=[needs(Operation.ADMINISTER_TOPIC)])
+router = Router("maintenance", Operation.ADMINISTER_TOPIC)
 
 Long = Annotated[int, Field(ge=-1, le=LONG_MAX)]
 
@@ -47,33 +47,31 @@ class GivenPosition(BaseModel):
 
 
 @router.put(f"{TOPIC}/unload", status_code=204)
-async def unload(request: Request, broker: AskedBroker, topics: OpenedParts) -> None:
+async def unload(asked: Asked, topics: OpenedParts) -> None:
     """Close the topic; its clients are told, come back, and open it again, with a new ledger."""
     for topic in topics:
-        await topic_lifecycle.close_topic(broker, topic)
-        audit.note(request, "unload", topic.name)
+        await topic_lifecycle.close_topic(asked.broker, topic)
+        asked.note("unload", topic.name)
 
 
-@router.post(f"{TOPIC}/terminate", dependencies=[PERSISTENT_ONLY])
-async def terminate(request: Request, broker: AskedBroker, topic: OpenTopic) -> MessageIdData:
+@router.post(f"{TOPIC}/terminate", PERSISTENT_ONLY)
+async def terminate(asked: Asked, topic: OpenTopic) -> MessageIdData:
     """Let no producer publish to the topic any more; answers the last message's id."""
-    position = await topic_lifecycle.terminate(broker, topic)
-    audit.note(request, "terminate", topic.name, last=position)
+    position = await topic_lifecycle.terminate(asked.broker, topic)
+    asked.note("terminate", topic.name, last=position)
     return message_id(topic, position)
 
 
-@router.post(f"{TOPIC}/terminate/partitions", dependencies=[PERSISTENT_ONLY])
-async def terminate_partitions(
-    request: Request, broker: AskedBroker, name: AskedTopic
-) -> dict[int, MessageIdData]:
+@router.post(f"{TOPIC}/terminate/partitions", PERSISTENT_ONLY)
+async def terminate_partitions(asked: Asked, name: AskedTopic) -> dict[int, MessageIdData]:
     """The same for all partitions; answers each one's last id."""
     last: dict[int, MessageIdData] = {}
-    partitions = broker.directory.partitions(name)
+    partitions = asked.broker.directory.partitions(name)
     if partitions is None:
         raise NotAllowed(f"{name} is not partitioned; terminate it as a topic")
     for number in range(partitions):
-        topic = await open_topic(request, name.partition_name(number))
-        last[number] = await terminate(request, broker, topic)
+        topic = await open_topic(asked.request, name.partition_name(number))
+        last[number] = await terminate(asked, topic)
     return last
 
 
@@ -84,35 +82,31 @@ async def _truncatable(name: AskedTopic) -> None:
 
 @router.delete(
     f"{TOPIC}/truncate",
+    Depends(_truncatable),
     status_code=204,
     responses={200: {"model": WouldLose}},
-    dependencies=[Depends(_truncatable)],
 )
-async def truncate(
-    request: Request, broker: AskedBroker, topics: OpenParts, dry_run: DryRun = False
-) -> Response:
+async def truncate(asked: Asked, topics: OpenParts, dry_run: DryRun = False) -> Response:
     """Drop all messages, read or not."""
     losses = [topic_lifecycle.loss_of(one, one.log.end_index) for one in topics]
     if dry_run:
         return WouldLose.of(losses).response()
     for topic, loss in zip(topics, losses, strict=True):
-        await topic_lifecycle.truncate(broker, topic)
-        audit.note(request, "truncate", topic.name, **loss._asdict())
+        await topic_lifecycle.truncate(asked.broker, topic)
+        asked.note("truncate", topic.name, **loss._asdict())
     return no_content()
 
 
 @router.post(f"{TOPIC}/trim", responses={200: {"model": WouldLose}})
-async def trim(
-    request: Request, broker: AskedBroker, topics: OpenParts, dry_run: DryRun = False
-) -> Response:
+async def trim(asked: Asked, topics: OpenParts, dry_run: DryRun = False) -> Response:
     """Drop ledgers that every subscription is done with; answers what went, or would."""
     losses = []
     for topic in topics:
         before = min(topic_lifecycle.trimmable_index(topic), _open_ledger_index(topic))
         losses.append(topic_lifecycle.loss_of(topic, before))
         if not dry_run:
-            await topic_lifecycle.trim(broker, topic)
-            audit.note(request, "trim", topic.name, **losses[-1]._asdict())
+            await topic_lifecycle.trim(asked.broker, topic)
+            asked.note("trim", topic.name, **losses[-1]._asdict())
     return WouldLose.of(losses).response()
 
 
@@ -133,20 +127,18 @@ class LostMessages(BaseModel):
         )
 
 
-@router.get(f"{TOPIC}/losses", dependencies=[PERSISTENT_ONLY])
+@router.get(f"{TOPIC}/losses", PERSISTENT_ONLY)
 async def get_losses(broker: AskedBroker, topic: OpenTopic) -> list[LostMessages]:
     """Acknowledged messages that are gone, and that no operator has accepted to be."""
     return [LostMessages.of(one) for one in broker.store.losses.get(topic.row.topic_id, ())]
 
 
-@router.post(f"{TOPIC}/acceptLoss", dependencies=[PERSISTENT_ONLY])
-async def accept_loss(
-    request: Request, broker: AskedBroker, topic: OpenTopic
-) -> list[LostMessages]:
+@router.post(f"{TOPIC}/acceptLoss", PERSISTENT_ONLY)
+async def accept_loss(asked: Asked, topic: OpenTopic) -> list[LostMessages]:
     """Let the topic take messages again, without those that are gone; answers which they are."""
-    losses = await topic_lifecycle.accept_loss(broker, topic)
+    losses = await topic_lifecycle.accept_loss(asked.broker, topic)
     for one in losses:
-        audit.note(request, "accept-loss", topic.name, **one._asdict())
+        asked.note("accept-loss", topic.name, **one._asdict())
     return [LostMessages.of(one) for one in losses]
 
 

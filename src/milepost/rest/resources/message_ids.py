@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
@@ -31,9 +31,9 @@ from milepost.rest.request import (
     topic_name,
     whole_number,
 )
-from milepost.rest.route_access import needs
+from milepost.rest.route_access import Router
 
-router = APIRouter(tags=["message ids"])
+router = Router("message ids")
 
 LONG_MAX = 2**63 - 1
 
@@ -100,7 +100,7 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False, "": False}
 
 @router.get(
     f"{TOPIC}/{BY_INDEX}",
-    dependencies=[needs(Operation.CONSUME)],
+    Operation.CONSUME,
     responses={200: {"model": MessageIdByIndex}},
     response_class=Response,
     openapi_extra={"parameters": _BY_INDEX_PARAMETERS},
@@ -148,7 +148,7 @@ def check_indexed(broker: Broker) -> None:
         raise PreconditionFailed("the setting broker_entry_metadata is off: messages have no index")
 
 
-@router.get(f"{TOPIC}/getIndexByMessageId", dependencies=[needs(Operation.CONSUME)])
+@router.get(f"{TOPIC}/getIndexByMessageId", Operation.CONSUME)
 async def get_index_by_message_id(
     broker: AskedBroker,
     topic: OpenTopic,
@@ -167,7 +167,7 @@ async def get_index_by_message_id(
     )
 
 
-@router.get(f"{TOPIC}/messageid/{{timestamp}}", dependencies=[needs(Operation.CONSUME)])
+@router.get(f"{TOPIC}/messageid/{{timestamp}}", Operation.CONSUME)
 async def get_message_id_by_time(
     broker: AskedBroker, topic: OpenTopic, timestamp: Annotated[int, Path(ge=0, le=LONG_MAX)]
 ) -> MessageIdData:
@@ -192,7 +192,7 @@ def _next_position(topic: Topic) -> Position:
     return Position(ledgers[-1].ledger_id, ledgers[-1].entries) if ledgers else EARLIEST.position
 
 
-@router.get(f"{TOPIC}/lastMessageId", dependencies=[needs(Operation.CONSUME)])
+@router.get(f"{TOPIC}/lastMessageId", Operation.CONSUME)
 async def get_last_message_id(broker: AskedBroker, topic: FoundTopic) -> MessageIdData:
     """The newest message that a consumer can get; entry -1 if there is none."""
     found = await broker.engine.look(topic.last_dispatchable)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import Path, Query, Response
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
@@ -22,9 +22,9 @@ from milepost.positions.ids import Position
 from milepost.positions.labels import check_label
 from milepost.rest.request import TOPIC, AskedBroker, OpenTopic, subscription_of
 from milepost.rest.resources.message_ids import LONG_MAX
-from milepost.rest.route_access import needs
+from milepost.rest.route_access import Router
 
-router = APIRouter(tags=["messages"], dependencies=[needs(Operation.CONSUME)])
+router = Router("messages", Operation.CONSUME)
 
 BYTES = "application/octet-stream"
 _MESSAGE: dict[int | str, dict[str, object]] = {
@@ -47,9 +47,7 @@ class HeaderName(bytes):
 
 
 @router.get(
-    f"{TOPIC}/ledger/{{ledgerId}}/entry/{{entryId}}",
-    response_class=Response,
-    responses=_MESSAGE,
+    f"{TOPIC}/ledger/{{ledgerId}}/entry/{{entryId}}", response_class=Response, responses=_MESSAGE
 )
 async def get_message(
     broker: AskedBroker,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Request
+from fastapi import Body
 from fastapi.responses import PlainTextResponse, Response
 from pydantic import BaseModel, ConfigDict
 
@@ -17,7 +17,7 @@ from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
 from milepost.broker.topic import non_persistent
 from milepost.errors import AlreadyExists, NotAllowed
-from milepost.rest import audit
+from milepost.rest.audit import Asked
 from milepost.rest.name_lists import name_list
 from milepost.rest.request import ADMIN, AskedBroker, AskedNamespace
 from milepost.rest.resources import auth_policies
@@ -25,9 +25,9 @@ from milepost.rest.resources.bundles import BundlesData
 from milepost.rest.resources.replication import ALLOWED_CLUSTERS, MIGRATED
 from milepost.rest.resources.tenants import AskedTenant
 from milepost.rest.resources.topics import Properties
-from milepost.rest.route_access import needs
+from milepost.rest.route_access import Router
 
-router = APIRouter(prefix=f"{ADMIN}/namespaces", tags=["namespaces"])
+router = Router("namespaces", prefix=f"{ADMIN}/namespaces")
 
 
 class Mode(StrEnum):
@@ -52,13 +52,13 @@ class Policies(BaseModel):
     resource_group_name: str | None = None
 
 
-@router.get("/{tenant}", dependencies=[needs(Operation.ADMINISTER_TENANT)])
+@router.get("/{tenant}", Operation.ADMINISTER_TENANT)
 async def get_namespaces(broker: AskedBroker, tenant: AskedTenant) -> list[str]:
     """As `tenant/namespace`."""
     return broker.directory.namespaces(tenant)
 
 
-@router.get("/{tenant}/{namespace}", dependencies=[needs(Operation.ADMINISTER_NAMESPACE)])
+@router.get("/{tenant}/{namespace}", Operation.ADMINISTER_NAMESPACE)
 async def get_policies(broker: AskedBroker, name: AskedNamespace) -> Policies:
     doc = broker.directory.namespace(name)
     cluster = broker.settings.cluster_name
@@ -77,14 +77,9 @@ async def get_policies(broker: AskedBroker, name: AskedNamespace) -> Policies:
     )
 
 
-@router.put(
-    "/{tenant}/{namespace}", status_code=204, dependencies=[needs(Operation.ADMINISTER_TENANT)]
-)
+@router.put("/{tenant}/{namespace}", Operation.ADMINISTER_TENANT, status_code=204)
 async def create_namespace(
-    request: Request,
-    broker: AskedBroker,
-    name: AskedNamespace,
-    policies: Annotated[dict[str, Any] | None, Body()] = None,
+    asked: Asked, name: AskedNamespace, policies: Annotated[dict[str, Any] | None, Body()] = None
 ) -> None:
     """Create a namespace. Of the policies in the body those are kept that Milepost has, and the grants."""
     given = policies or {}
@@ -92,16 +87,16 @@ async def create_namespace(
     doc: dict[str, Any] = {"properties": properties} if isinstance(properties, dict) else {}
     if bundles := _bundles(given):
         doc[KEY] = bundles.to_doc()
-    found = document.values(given, broker.settings.cluster_name)
+    found = document.values(given, asked.broker.settings.cluster_name)
     grants = auth_policies.read(
         name, given.get("auth_policies"), given.get("subscription_auth_mode")
     )
-    await broker.directory.create_namespace(name, doc)
+    await asked.broker.directory.create_namespace(name, doc)
     if grants != Grants():
-        await broker.access_control.grants.edit(name, lambda _: grants)
+        await asked.broker.access_control.grants.edit(name, lambda _: grants)
     for policy, value in found.items():
-        await broker.policies.book.set(Level.NAMESPACE, str(name), POLICIES[policy], value)
-    audit.note(request, "create-namespace", name)
+        await asked.broker.policies.book.set(Level.NAMESPACE, str(name), POLICIES[policy], value)
+    asked.note("create-namespace", name)
 
 
 def _bundles(policies: dict[str, Any]) -> Bundles | None:
@@ -111,28 +106,20 @@ def _bundles(policies: dict[str, Any]) -> Bundles | None:
     return Bundles.equal(count) if type(count) is int and count > 0 else None
 
 
-@router.delete(
-    "/{tenant}/{namespace}", status_code=204, dependencies=[needs(Operation.ADMINISTER_TENANT)]
-)
-async def delete_namespace(
-    request: Request, broker: AskedBroker, name: AskedNamespace, force: bool = False
-) -> None:
+@router.delete("/{tenant}/{namespace}", Operation.ADMINISTER_TENANT, status_code=204)
+async def delete_namespace(asked: Asked, name: AskedNamespace, force: bool = False) -> None:
     """Delete a namespace that has no topics."""
     if force:
         raise NotAllowed("namespaces are not deleted by force: delete their topics first")
-    if non_persistent.names(broker.topics, str(name)):
+    if non_persistent.names(asked.broker.topics, str(name)):
         raise AlreadyExists(f"namespace {name} still has topics")
-    await broker.directory.delete_namespace(name)
-    await broker.access_control.forget_namespace(name)
-    await broker.policies.book.forget(Level.NAMESPACE, str(name))
-    audit.note(request, "delete-namespace", name)
+    await asked.broker.directory.delete_namespace(name)
+    await asked.broker.access_control.forget_namespace(name)
+    await asked.broker.policies.book.forget(Level.NAMESPACE, str(name))
+    asked.note("delete-namespace", name)
 
 
-@router.get(
-    "/{tenant}/{namespace}/topics",
-    dependencies=[needs(Operation.LIST_TOPICS)],
-    response_model=list[str],
-)
+@router.get("/{tenant}/{namespace}/topics", Operation.LIST_TOPICS, response_model=list[str])
 async def get_topics(
     broker: AskedBroker, name: AskedNamespace, mode: Mode = Mode.PERSISTENT
 ) -> Response:
@@ -147,63 +134,44 @@ PROPERTIES = "/{tenant}/{namespace}/properties"
 PROPERTY = "/{tenant}/{namespace}/property/{key}"
 
 
-@router.get(PROPERTIES, dependencies=[needs(Operation.ADMINISTER_NAMESPACE)])
+@router.get(PROPERTIES, Operation.ADMINISTER_NAMESPACE)
 async def get_properties(broker: AskedBroker, name: AskedNamespace) -> Properties:
     return dict(broker.directory.namespace(name).get("properties", {}))
 
 
-@router.put(PROPERTIES, status_code=204, dependencies=[needs(Operation.ADMINISTER_NAMESPACE)])
+@router.put(PROPERTIES, Operation.ADMINISTER_NAMESPACE, status_code=204)
 async def set_properties(
-    request: Request,
-    broker: AskedBroker,
-    name: AskedNamespace,
-    properties: Annotated[Properties, Body()],
+    asked: Asked, name: AskedNamespace, properties: Annotated[Properties, Body()]
 ) -> None:
     """Add to the namespace's properties, or change them."""
-    await broker.directory.change_properties(name, lambda before: {**before, **properties})
-    audit.note(request, "set-properties", name)
+    await asked.broker.directory.change_properties(name, lambda before: {**before, **properties})
+    asked.note("set-properties", name)
 
 
-@router.delete(PROPERTIES, status_code=204, dependencies=[needs(Operation.ADMINISTER_NAMESPACE)])
-async def clear_properties(request: Request, broker: AskedBroker, name: AskedNamespace) -> None:
-    await broker.directory.change_properties(name, lambda before: {})
-    audit.note(request, "clear-properties", name)
+@router.delete(PROPERTIES, Operation.ADMINISTER_NAMESPACE, status_code=204)
+async def clear_properties(asked: Asked, name: AskedNamespace) -> None:
+    await asked.broker.directory.change_properties(name, lambda before: {})
+    asked.note("clear-properties", name)
 
 
-@router.get(
-    PROPERTY,
-    response_class=PlainTextResponse,
-    dependencies=[needs(Operation.ADMINISTER_NAMESPACE)],
-)
+@router.get(PROPERTY, Operation.ADMINISTER_NAMESPACE, response_class=PlainTextResponse)
 async def get_property(broker: AskedBroker, name: AskedNamespace, key: str) -> Response:
     """Its value as text; nothing if there is none, as upstream has it."""
     return PlainTextResponse(broker.directory.namespace(name).get("properties", {}).get(key, ""))
 
 
-@router.put(
-    PROPERTY + "/{value}",
-    status_code=204,
-    dependencies=[needs(Operation.ADMINISTER_NAMESPACE)],
-)
-async def set_property(
-    request: Request, broker: AskedBroker, name: AskedNamespace, key: str, value: str
-) -> None:
-    await broker.directory.change_properties(name, lambda before: {**before, key: value})
-    audit.note(request, "set-properties", name)
+@router.put(PROPERTY + "/{value}", Operation.ADMINISTER_NAMESPACE, status_code=204)
+async def set_property(asked: Asked, name: AskedNamespace, key: str, value: str) -> None:
+    await asked.broker.directory.change_properties(name, lambda before: {**before, key: value})
+    asked.note("set-properties", name)
 
 
-@router.delete(
-    PROPERTY,
-    response_class=PlainTextResponse,
-    dependencies=[needs(Operation.ADMINISTER_NAMESPACE)],
-)
-async def remove_property(
-    request: Request, broker: AskedBroker, name: AskedNamespace, key: str
-) -> Response:
+@router.delete(PROPERTY, Operation.ADMINISTER_NAMESPACE, response_class=PlainTextResponse)
+async def remove_property(asked: Asked, name: AskedNamespace, key: str) -> Response:
     """Answers what it was."""
-    was: str = broker.directory.namespace(name).get("properties", {}).get(key, "")
-    await broker.directory.change_properties(
+    was: str = asked.broker.directory.namespace(name).get("properties", {}).get(key, "")
+    await asked.broker.directory.change_properties(
         name, lambda before: {one: value for one, value in before.items() if one != key}
     )
-    audit.note(request, "remove-property", name)
+    asked.note("remove-property", name)
     return PlainTextResponse(was)

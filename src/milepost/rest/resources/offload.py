@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Body, Depends, Request, Response
+from fastapi import Body, Response
 from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.policies.table import POLICIES
-from milepost.rest import audit
+from milepost.rest.audit import Asked
 from milepost.rest.request import TOPIC, FoundTopic
 from milepost.rest.resources.maintenance import GivenPosition
 from milepost.rest.resources.message_ids import MessageIdData
-from milepost.rest.resources.policies import NAMESPACE_PATH, Target, namespace_target
-from milepost.rest.route_access import needs
+from milepost.rest.resources.policies import NAMESPACE_PATH, NamespaceTarget, Target
+from milepost.rest.route_access import Router, needs
 
-router = APIRouter(tags=["offloading"])
+router = Router("offloading")
 
 OFFLOAD: Final = POLICIES["offload"]
 # Path → field of the policy, and what is answered while it is not set.
@@ -29,8 +29,6 @@ FIELDS: Final = {
     "offloadThresholdInSeconds": ("managedLedgerOffloadThresholdInSeconds", -1),
     "offloadDeletionLagMs": ("managedLedgerOffloadDeletionLagInMillis", None),
 }
-Asked = Annotated[Target, Depends(namespace_target)]
-_NEEDS: Final = [needs(Operation.ADMINISTER_NAMESPACE)]
 
 
 async def _change(target: Target, field: str, value: int | None) -> None:
@@ -41,18 +39,18 @@ async def _change(target: Target, field: str, value: int | None) -> None:
 
 
 def _add(path: str, field: str, unset: int | None) -> None:
-    async def get(target: Asked) -> Response:
+    async def get(target: NamespaceTarget) -> Response:
         found = (target.value(OFFLOAD) or {}).get(field, unset)
         text = "" if found is None else str(found)
         return Response(text, media_type="application/json" if text else None)
 
-    async def put(request: Request, target: Asked, value: Annotated[int, Body()]) -> None:
+    async def put(asked: Asked, target: NamespaceTarget, value: Annotated[int, Body()]) -> None:
         await _change(target, field, value)
-        audit.note(request, f"set-{path}", target.name, value=value)
+        asked.note(f"set-{path}", target.name, value=value)
 
-    async def clear(request: Request, target: Asked) -> None:
+    async def clear(asked: Asked, target: NamespaceTarget) -> None:
         await _change(target, field, None)
-        audit.note(request, f"clear-{path}", target.name)
+        asked.note(f"clear-{path}", target.name)
 
     handlers: dict[str, Any] = {"GET": get, "PUT": put}
     if unset is None:
@@ -65,7 +63,7 @@ def _add(path: str, field: str, unset: int | None) -> None:
             status_code=200 if method == "GET" else 204,
             name=f"{method.lower()}_{path}",
             description=f"`{field}` of the offload policy.",
-            dependencies=_NEEDS,
+            dependencies=[needs(Operation.ADMINISTER_NAMESPACE)],
             response_class=Response,
         )
 
@@ -80,12 +78,12 @@ class OffloadStatus(BaseModel):
     firstUnoffloadedMessage: MessageIdData | None = None
 
 
-@router.put(f"{TOPIC}/offload", status_code=204, dependencies=[needs(Operation.ADMINISTER_TOPIC)])
+@router.put(f"{TOPIC}/offload", Operation.ADMINISTER_TOPIC, status_code=204)
 async def offload(topic: FoundTopic, before: Annotated[GivenPosition, Body()]) -> None:
     """Nothing is offloaded; the status says why."""
 
 
-@router.get(f"{TOPIC}/offload", dependencies=[needs(Operation.ADMINISTER_TOPIC)])
+@router.get(f"{TOPIC}/offload", Operation.ADMINISTER_TOPIC)
 async def offload_status(topic: FoundTopic) -> OffloadStatus:
     """Always `ERROR`: there is no store to offload to."""
     return OffloadStatus(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Body, Depends, Request, Response
+from fastapi import Body, Response
 from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
@@ -18,13 +18,13 @@ from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.monitoring import stats
 from milepost.broker.policies.table import POLICIES
 from milepost.errors import InvalidInput, PreconditionFailed
-from milepost.rest import audit
+from milepost.rest.audit import Asked
 from milepost.rest.request import ADMIN, TOPIC, AskedBroker, OpenedTopic
 from milepost.rest.resources.lookup import broker_name
-from milepost.rest.resources.policies import NAMESPACE_PATH, Target, namespace_target
-from milepost.rest.route_access import needs
+from milepost.rest.resources.policies import NAMESPACE_PATH, NamespaceTarget
+from milepost.rest.route_access import Router
 
-router = APIRouter(tags=["older paths"])
+router = Router("older paths")
 
 # Older word → newer one.
 STRATEGIES: Final = {
@@ -40,13 +40,12 @@ STRATEGIES: Final = {
 _OLDER: Final = {newer: older for older, newer in STRATEGIES.items()}
 STRATEGY: Final = f"{NAMESPACE_PATH}/schemaAutoUpdateCompatibilityStrategy"
 _SCHEMAS: Final = POLICIES["schema_compatibility"]
-_NEEDS: Final = [needs(Operation.ADMINISTER_NAMESPACE)]
-
-Asked = Annotated[Target, Depends(namespace_target)]
 
 
-@router.get(STRATEGY, dependencies=_NEEDS, responses={204: {"description": "Nothing is set."}})
-async def get_strategy(target: Asked) -> Response:
+@router.get(
+    STRATEGY, Operation.ADMINISTER_NAMESPACE, responses={204: {"description": "Nothing is set."}}
+)
+async def get_strategy(target: NamespaceTarget) -> Response:
     """`schemaCompatibilityStrategy`, in the words that clients had before it."""
     found = target.value(_SCHEMAS)
     if found is None:
@@ -54,12 +53,14 @@ async def get_strategy(target: Asked) -> Response:
     return Response(json.dumps(_OLDER[found]), media_type="application/json")
 
 
-@router.put(STRATEGY, status_code=204, dependencies=_NEEDS)
-async def set_strategy(request: Request, target: Asked, strategy: Annotated[str, Body()]) -> None:
+@router.put(STRATEGY, Operation.ADMINISTER_NAMESPACE, status_code=204)
+async def set_strategy(
+    asked: Asked, target: NamespaceTarget, strategy: Annotated[str, Body()]
+) -> None:
     if strategy not in STRATEGIES:
         raise InvalidInput(f"a strategy is one of {', '.join(STRATEGIES)}")
     await target.set(_SCHEMAS, STRATEGIES[strategy])
-    audit.note(request, "set-schema-strategy", target.name, strategy=strategy)
+    asked.note("set-schema-strategy", target.name, strategy=strategy)
 
 
 class OfflineStats(BaseModel):
@@ -75,7 +76,7 @@ class OfflineStats(BaseModel):
     statGeneratedAt: int
 
 
-@router.get(f"{TOPIC}/backlog", dependencies=[needs(Operation.LOOK_UP)])
+@router.get(f"{TOPIC}/backlog", Operation.LOOK_UP)
 async def get_backlog(broker: AskedBroker, topic: OpenedTopic) -> OfflineStats:
     """What is stored of a topic and not acked; upstream reads it of topics that are not open."""
     log, name, slices = topic.log, topic.name, TimeSlices(broker.clock)
@@ -106,10 +107,7 @@ async def get_backlog(broker: AskedBroker, topic: OpenedTopic) -> OfflineStats:
     )
 
 
-@router.get(
-    f"{ADMIN}/namespaces/{{cluster}}/antiAffinity/{{group}}",
-    dependencies=[needs(Operation.SUPERUSER)],
-)
+@router.get(f"{ADMIN}/namespaces/{{cluster}}/antiAffinity/{{group}}", Operation.SUPERUSER)
 async def get_namespaces_of_group(
     broker: AskedBroker, cluster: str, group: str, tenant: str | None = None
 ) -> list[str]:

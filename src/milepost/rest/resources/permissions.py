@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Path, Request
+from fastapi import Body, Path
 from pydantic import AfterValidator
 
 from milepost.broker.auth.grants import Grants, SubscriptionMode, written
@@ -18,16 +18,14 @@ from milepost.broker.broker import Broker
 from milepost.errors import InvalidInput, NotFound
 from milepost.positions.labels import check_label
 from milepost.positions.names import NamespaceName
-from milepost.rest import audit
+from milepost.rest.audit import Asked
 from milepost.rest.request import ADMIN, AskedBroker, AskedNamespace
-from milepost.rest.route_access import needs
+from milepost.rest.route_access import Router
 
 NAMESPACES = f"{ADMIN}/namespaces"
 
-router = APIRouter(
-    prefix=f"{NAMESPACES}/{{tenant}}/{{namespace}}",
-    tags=["permissions"],
-    dependencies=[needs(Operation.ADMINISTER_NAMESPACE)],
+router = Router(
+    "permissions", Operation.ADMINISTER_NAMESPACE, prefix=f"{NAMESPACES}/{{tenant}}/{{namespace}}"
 )
 
 # Topics of one bulk change, and roles of one subscription.
@@ -56,24 +54,20 @@ async def get_permissions(broker: AskedBroker, name: AskedNamespace) -> dict[str
 
 @router.post("/permissions/{role}", status_code=204)
 async def grant_permission(
-    request: Request,
-    broker: AskedBroker,
-    name: AskedNamespace,
-    role: Annotated[Role, Path()],
-    actions: Actions,
+    asked: Asked, name: AskedNamespace, role: Annotated[Role, Path()], actions: Actions
 ) -> None:
     """Give a role these actions, and no others."""
-    await _edit(broker, name, lambda grants: grants.with_namespace_role(role, actions))
-    audit.note(request, "grant", name, role=role, actions=sorted(actions))
+    await _edit(asked.broker, name, lambda grants: grants.with_namespace_role(role, actions))
+    asked.note("grant", name, role=role, actions=sorted(actions))
 
 
 @router.delete("/permissions/{role}", status_code=204)
 async def revoke_permission(
-    request: Request, broker: AskedBroker, name: AskedNamespace, role: Annotated[Role, Path()]
+    asked: Asked, name: AskedNamespace, role: Annotated[Role, Path()]
 ) -> None:
     """A role that has none loses none."""
-    await _edit(broker, name, lambda grants: grants.without_namespace_role(role))
-    audit.note(request, "revoke", name, role=role)
+    await _edit(asked.broker, name, lambda grants: grants.without_namespace_role(role))
+    asked.note("revoke", name, role=role)
 
 
 # -- subscriptions -----------------------------------------------------------------------------------
@@ -90,28 +84,23 @@ async def get_subscription_permissions(
 
 @router.post("/permissions/subscription/{named}", status_code=204)
 async def grant_subscription(
-    request: Request,
-    broker: AskedBroker,
+    asked: Asked,
     name: AskedNamespace,
     named: Annotated[str, Path()],
     roles: Annotated[set[Role], Body(max_length=MANY_MAX)],
 ) -> None:
     """Let these roles use a subscription of that name, and no others; none given lets everyone."""
     check_label("subscription", named)
-    await _edit(broker, name, lambda grants: grants.with_subscription_roles(named, roles))
-    audit.note(request, "grant-subscription", name, subscription=named, roles=sorted(roles))
+    await _edit(asked.broker, name, lambda grants: grants.with_subscription_roles(named, roles))
+    asked.note("grant-subscription", name, subscription=named, roles=sorted(roles))
 
 
 @router.delete("/permissions/{named}/{role}", status_code=204)
 async def revoke_subscription(
-    request: Request,
-    broker: AskedBroker,
-    name: AskedNamespace,
-    named: Annotated[str, Path()],
-    role: Annotated[Role, Path()],
+    asked: Asked, name: AskedNamespace, named: Annotated[str, Path()], role: Annotated[Role, Path()]
 ) -> None:
     """Take one role from a subscription; when the last is gone it is everyone's again, as upstream."""
-    if named not in _grants(broker, name).subscriptions:
+    if named not in _grants(asked.broker, name).subscriptions:
         raise NotFound(f"subscription {named} of namespace {name} is for no role in particular")
 
     def without(grants: Grants) -> Grants:
@@ -119,8 +108,8 @@ async def revoke_subscription(
             named, grants.subscriptions.get(named, frozenset()) - {role}
         )
 
-    await _edit(broker, name, without)
-    audit.note(request, "revoke-subscription", name, subscription=named, role=role)
+    await _edit(asked.broker, name, without)
+    asked.note("revoke-subscription", name, subscription=named, role=role)
 
 
 @router.get("/subscriptionAuthMode")
@@ -130,14 +119,11 @@ async def get_subscription_mode(broker: AskedBroker, name: AskedNamespace) -> Su
 
 @router.post("/subscriptionAuthMode", status_code=204)
 async def set_subscription_mode(
-    request: Request,
-    broker: AskedBroker,
-    name: AskedNamespace,
-    mode: Annotated[SubscriptionMode, Body()],
+    asked: Asked, name: AskedNamespace, mode: Annotated[SubscriptionMode, Body()]
 ) -> None:
     """`Prefix`: a subscription's name begins with the role that consumes by it."""
-    await _edit(broker, name, lambda grants: grants.with_mode(mode))
-    audit.note(request, "set-subscription-auth-mode", name, mode=mode.value)
+    await _edit(asked.broker, name, lambda grants: grants.with_mode(mode))
+    asked.note("set-subscription-auth-mode", name, mode=mode.value)
 
 
 def _grants(broker: Broker, name: NamespaceName) -> Grants:

@@ -16,7 +16,7 @@ import json
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Query, Request, Response
+from fastapi import Body, Depends, Query, Response
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
@@ -26,14 +26,14 @@ from milepost.broker.policies.table import TABLE
 from milepost.errors import InvalidPolicy
 from milepost.positions.labels import check_label
 from milepost.positions.names import TopicName
-from milepost.rest import audit
+from milepost.rest.audit import Asked
 from milepost.rest.request import AskedBroker, AskedNamespace, AskedTopic, check_topic
-from milepost.rest.route_access import needs
+from milepost.rest.route_access import Router, needs
 
 NAMESPACE_PATH = "/admin/v2/namespaces/{tenant}/{namespace}"
 TOPIC_PATH = "/admin/v2/{domain:domain}/{tenant}/{namespace}/{topic}"
 
-router = APIRouter(tags=["policies"])
+router = Router("policies")
 
 Handler = Callable[..., Coroutine[Any, Any, Any]]
 Responses = dict[int | str, dict[str, Any]]
@@ -70,6 +70,9 @@ class Target:
 async def namespace_target(broker: AskedBroker, name: AskedNamespace) -> Target:
     broker.directory.namespace(name)
     return Target(broker, Level.NAMESPACE, str(name), None)
+
+
+NamespaceTarget = Annotated[Target, Depends(namespace_target)]
 
 
 async def _topic(broker: AskedBroker, name: AskedTopic, isGlobal: bool = False) -> Target:
@@ -230,14 +233,12 @@ def _add_quotas(level: Level) -> None:
 # -- all at once -------------------------------------------------------------------------------------
 
 
-@router.delete(
-    f"{TOPIC_PATH}/policies", status_code=204, dependencies=[needs(Operation.ADMINISTER_TOPIC)]
-)
-async def remove_topic_policies(request: Request, broker: AskedBroker, name: AskedTopic) -> None:
+@router.delete(f"{TOPIC_PATH}/policies", Operation.ADMINISTER_TOPIC, status_code=204)
+async def remove_topic_policies(asked: Asked, name: AskedTopic) -> None:
     """Everything that is set for a topic; its namespace decides again."""
-    check_topic(broker, name)
-    await broker.policies.book.clear(Level.TOPIC, str(name.base))
-    audit.note(request, "remove-topic-policies", name.base)
+    check_topic(asked.broker, name)
+    await asked.broker.policies.book.clear(Level.TOPIC, str(name.base))
+    asked.note("remove-topic-policies", name.base)
 
 
 def _add_all() -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import Response
 from pydantic import BaseModel
 
@@ -28,9 +28,9 @@ from milepost.positions.names import TopicName
 from milepost.rest.models import model_of
 from milepost.rest.request import AskedBroker, AskedNamespace
 from milepost.rest.resources.reset import PersistentTopic
-from milepost.rest.route_access import needs
+from milepost.rest.route_access import Router
 
-router = APIRouter(prefix="/milepost/v1", tags=["progress"])
+router = Router("progress", prefix="/milepost/v1")
 
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
@@ -56,7 +56,7 @@ class ProgressAnswer(BaseModel):
     subscriptions: list[ProgressModel]  # type: ignore[valid-type]
 
 
-@router.get("/progress", response_model=ProgressAnswer, dependencies=[needs(Operation.SUPERUSER)])
+@router.get("/progress", Operation.SUPERUSER, response_model=ProgressAnswer)
 async def get_all_progress(broker: AskedBroker, subscription: OneSubscription = None) -> Response:
     names = broker.directory.all_topics()
     return await _answer(broker, names, subscription)
@@ -64,8 +64,8 @@ async def get_all_progress(broker: AskedBroker, subscription: OneSubscription = 
 
 @router.get(
     "/namespaces/{tenant}/{namespace}/progress",
+    Operation.LIST_TOPICS,
     response_model=ProgressAnswer,
-    dependencies=[needs(Operation.LIST_TOPICS)],
 )
 async def get_namespace_progress(
     broker: AskedBroker, name: AskedNamespace, subscription: OneSubscription = None
@@ -76,8 +76,8 @@ async def get_namespace_progress(
 
 @router.get(
     "/topics/{tenant}/{namespace}/{topic}/progress",
+    Operation.LOOK_UP,
     response_model=ProgressAnswer,
-    dependencies=[needs(Operation.LOOK_UP)],
 )
 async def get_topic_progress(
     broker: AskedBroker, name: PersistentTopic, subscription: OneSubscription = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Body, Request, Response
+from fastapi import Body, Response
 from pydantic import StrictBool
 
 from milepost.broker.auth.operations import Operation
@@ -17,7 +17,7 @@ from milepost.broker.operations import topic_lifecycle
 from milepost.broker.policies.book import check_clusters
 from milepost.errors import PreconditionFailed, UnknownCluster
 from milepost.positions.names import TopicName
-from milepost.rest import audit
+from milepost.rest.audit import Asked
 from milepost.rest.request import (
     ADMIN,
     TOPIC,
@@ -29,9 +29,9 @@ from milepost.rest.request import (
     check_topic,
     subscription_of,
 )
-from milepost.rest.route_access import needs
+from milepost.rest.route_access import Router
 
-router = APIRouter(tags=["replication"])
+router = Router("replication")
 
 NAMESPACE: Final = f"{ADMIN}/namespaces/{{tenant}}/{{namespace}}"
 SHADOWS: Final = f"{TOPIC}/shadowTopics"
@@ -39,8 +39,6 @@ STATUS: Final = f"{TOPIC}/subscription/{{subscription}}/replicatedSubscriptionSt
 # Keys in a namespace's document.
 ALLOWED_CLUSTERS, MIGRATED = "allowed clusters", "migrated"
 
-_NAMESPACE: Final = [needs(Operation.ADMINISTER_NAMESPACE)]
-_TOPIC: Final = [needs(Operation.ADMINISTER_TOPIC)]
 
 Clusters = Annotated[list[str], Body(max_length=100)]
 
@@ -48,45 +46,42 @@ Clusters = Annotated[list[str], Body(max_length=100)]
 # -- namespaces --------------------------------------------------------------------------------------
 
 
-@router.get(f"{NAMESPACE}/replication", dependencies=_NAMESPACE)
+@router.get(f"{NAMESPACE}/replication", Operation.ADMINISTER_NAMESPACE)
 async def get_clusters(broker: AskedBroker, name: AskedNamespace) -> list[str]:
     """The clusters that have the namespace: there is one."""
     broker.directory.namespace(name)
     return [broker.settings.cluster_name]
 
 
-@router.post(f"{NAMESPACE}/replication", dependencies=_NAMESPACE, response_class=Response)
+@router.post(f"{NAMESPACE}/replication", Operation.ADMINISTER_NAMESPACE, response_class=Response)
 async def set_clusters(broker: AskedBroker, name: AskedNamespace, clusters: Clusters) -> None:
     """This one, and no other: 403."""
     broker.directory.namespace(name)
     _check(broker, clusters)
 
 
-@router.get(f"{NAMESPACE}/allowedClusters", dependencies=_NAMESPACE)
+@router.get(f"{NAMESPACE}/allowedClusters", Operation.ADMINISTER_NAMESPACE)
 async def get_allowed_clusters(broker: AskedBroker, name: AskedNamespace) -> list[str]:
     """Those that were named; none until then, which allows this one."""
     return list(broker.directory.namespace(name).get(ALLOWED_CLUSTERS, []))
 
 
-@router.post(f"{NAMESPACE}/allowedClusters", dependencies=_NAMESPACE, response_class=Response)
-async def set_allowed_clusters(
-    request: Request, broker: AskedBroker, name: AskedNamespace, clusters: Clusters
-) -> None:
-    _check(broker, clusters)
-    await _note(broker, name, ALLOWED_CLUSTERS, clusters)
-    audit.note(request, "set-allowed-clusters", name)
+@router.post(
+    f"{NAMESPACE}/allowedClusters", Operation.ADMINISTER_NAMESPACE, response_class=Response
+)
+async def set_allowed_clusters(asked: Asked, name: AskedNamespace, clusters: Clusters) -> None:
+    _check(asked.broker, clusters)
+    await _note(asked.broker, name, ALLOWED_CLUSTERS, clusters)
+    asked.note("set-allowed-clusters", name)
 
 
-@router.post(f"{NAMESPACE}/migration", status_code=204, dependencies=_NAMESPACE)
+@router.post(f"{NAMESPACE}/migration", Operation.ADMINISTER_NAMESPACE, status_code=204)
 async def set_migrated(
-    request: Request,
-    broker: AskedBroker,
-    name: AskedNamespace,
-    migrated: Annotated[StrictBool, Body()],
+    asked: Asked, name: AskedNamespace, migrated: Annotated[StrictBool, Body()]
 ) -> None:
     """Kept for those who ask: there is no cluster to migrate to."""
-    await _note(broker, name, MIGRATED, migrated)
-    audit.note(request, "set-migrated", name, migrated=migrated)
+    await _note(asked.broker, name, MIGRATED, migrated)
+    asked.note("set-migrated", name, migrated=migrated)
 
 
 async def _note(broker: Broker, name: AskedNamespace, key: str, value: Any) -> None:
@@ -103,36 +98,32 @@ def _check(broker: Broker, clusters: list[str]) -> None:
 # -- subscriptions -----------------------------------------------------------------------------------
 
 
-@router.get(STATUS, dependencies=[needs(Operation.CONSUME)])
+@router.get(STATUS, Operation.CONSUME)
 async def get_replicated_status(topics: OpenParts, subscription: str) -> dict[str, bool]:
     """By topic: whether the subscription was to be replicated."""
     return {str(topic.name): subscription_of(topic, subscription).is_replicated for topic in topics}
 
 
-@router.post(STATUS, status_code=204, dependencies=[needs(Operation.CONSUME)])
+@router.post(STATUS, Operation.CONSUME, status_code=204)
 async def set_replicated_status(
-    request: Request,
-    broker: AskedBroker,
-    topics: OpenParts,
-    subscription: str,
-    replicated: Annotated[StrictBool, Body()],
+    asked: Asked, topics: OpenParts, subscription: str, replicated: Annotated[StrictBool, Body()]
 ) -> None:
     """Kept; there is no other cluster that would hear of it."""
     for one in [subscription_of(topic, subscription) for topic in topics]:
-        await topic_lifecycle.set_subscription_replicated(broker, one, replicated)
-    audit.note(request, "set-replicated", topics[0].name.base, subscription=subscription)
+        await topic_lifecycle.set_subscription_replicated(asked.broker, one, replicated)
+    asked.note("set-replicated", topics[0].name.base, subscription=subscription)
 
 
 # -- shadow topics -----------------------------------------------------------------------------------
 
 
-@router.get(SHADOWS, dependencies=_TOPIC, response_class=Response)
+@router.get(SHADOWS, Operation.ADMINISTER_TOPIC, response_class=Response)
 async def get_shadow_topics(broker: AskedBroker, name: AskedTopic) -> None:
     """None: nothing is answered, as upstream has it."""
     check_topic(broker, name)
 
 
-@router.put(SHADOWS, status_code=204, dependencies=_TOPIC)
+@router.put(SHADOWS, Operation.ADMINISTER_TOPIC, status_code=204)
 async def set_shadow_topics(
     topic: OpenTopic, shadows: Annotated[list[str], Body(max_length=100)]
 ) -> None:
@@ -143,6 +134,6 @@ async def set_shadow_topics(
     raise PreconditionFailed(f"{shadow} is no shadow topic of {topic.name}: there are none")
 
 
-@router.delete(SHADOWS, status_code=204, dependencies=_TOPIC)
+@router.delete(SHADOWS, Operation.ADMINISTER_TOPIC, status_code=204)
 async def delete_shadow_topics(broker: AskedBroker, name: AskedTopic) -> None:
     check_topic(broker, name)

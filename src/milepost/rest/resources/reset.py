@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends
 from pydantic import BaseModel, ConfigDict, Field
 
 from milepost.broker.auth.operations import Operation
@@ -19,11 +19,12 @@ from milepost.broker.operations import reset as resets
 from milepost.positions.ids import MessageId
 from milepost.positions.names import TopicName
 from milepost.positions.spans import INDEX_MAX
+from milepost.rest.audit import Asked
 from milepost.rest.models import model_of
 from milepost.rest.request import AskedBroker
-from milepost.rest.route_access import identity_of, needs
+from milepost.rest.route_access import Router, who
 
-router = APIRouter(prefix="/milepost/v1", tags=["progress"])
+router = Router("progress", prefix="/milepost/v1")
 
 SUBSCRIPTION = "/topics/{tenant}/{namespace}/{topic}/subscriptions/{subscription:path}"
 
@@ -108,18 +109,16 @@ class ResetModel(BaseModel):
     obeyed: list[str]
 
 
-@router.post(f"{SUBSCRIPTION}/reset", dependencies=[needs(Operation.CONSUME)])
+@router.post(f"{SUBSCRIPTION}/reset", Operation.CONSUME)
 async def reset_subscription(
-    broker: AskedBroker,
-    name: PersistentTopic,
-    subscription: str,
-    body: ResetRequest,
-    request: Request,
+    asked: Asked, name: PersistentTopic, subscription: str, body: ResetRequest
 ) -> ResetAnswer:
     """Move a subscription, on one partition or on all of them; 200 when it is on disk."""
     if body.partition is not None:
         name = name.partition_name(body.partition)
-    moves = await resets.reset(broker, name, subscription, body.reset(), by=who(request))
+    moves = await resets.reset(
+        asked.broker, name, subscription, body.reset(), by=who(asked.request)
+    )
     return ResetAnswer(
         dry_run=body.dry_run,
         redelivered=sum(move.redelivered for move in moves),
@@ -128,7 +127,7 @@ async def reset_subscription(
     )
 
 
-@router.get(f"{SUBSCRIPTION}/resets", dependencies=[needs(Operation.CONSUME)])
+@router.get(f"{SUBSCRIPTION}/resets", Operation.CONSUME)
 async def get_resets(
     broker: AskedBroker, name: PersistentTopic, subscription: str
 ) -> list[ResetModel]:
@@ -139,11 +138,3 @@ async def get_resets(
         lines += [{**line, **own} for line in found.resets.to_doc()]
     lines.sort(key=lambda line: (line["at_ms"], line["partition"]))
     return [ResetModel(**line) for line in lines]
-
-
-def who(request: Request) -> str:
-    """Whom the history names: the role that was judged, or where the request came from."""
-    identity = identity_of(request)
-    if identity is not None:
-        return identity.speaks_as
-    return request.client.host if request.client else "unknown"

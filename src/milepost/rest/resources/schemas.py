@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import Depends, Path
 from pydantic import BaseModel, Field
 
 from milepost.broker.auth.operations import Operation
 from milepost.errors import IncompatibleSchema, InvalidInput, InvalidSchema, SchemaNotFound
 from milepost.positions.names import TopicName
 from milepost.rest.request import ADMIN, AskedBroker, Authoritative, topic_name
-from milepost.rest.route_access import needs
+from milepost.rest.route_access import Router
 from milepost.schemas.history import Live
 from milepost.schemas.key_value import data_from_json, data_to_json
 from milepost.schemas.types import SchemaInfo, SchemaType
 
-router = APIRouter(prefix=f"{ADMIN}/schemas/{{tenant}}/{{namespace}}/{{topic}}", tags=["schemas"])
+router = Router("schemas", prefix=f"{ADMIN}/schemas/{{tenant}}/{{namespace}}/{{topic}}")
 
 
 class PostSchemaPayload(BaseModel):
@@ -96,13 +96,13 @@ async def _name(
 Name = Annotated[TopicName, Depends(_name)]
 
 
-@router.get("/schema", dependencies=[needs(Operation.LOOK_UP)])
+@router.get("/schema", Operation.LOOK_UP)
 async def get_schema(broker: AskedBroker, name: Name) -> GetSchemaResponse:
     """The latest version."""
     return _response(name, await broker.schemas.latest(name))
 
 
-@router.get("/schema/{version}", dependencies=[needs(Operation.LOOK_UP)])
+@router.get("/schema/{version}", Operation.LOOK_UP)
 async def get_schema_version(
     broker: AskedBroker, name: Name, version: Annotated[int, Path()]
 ) -> GetSchemaResponse:
@@ -110,14 +110,14 @@ async def get_schema_version(
     return _response(name, await broker.schemas.get(name, version))
 
 
-@router.get("/schemas", dependencies=[needs(Operation.LOOK_UP)])
+@router.get("/schemas", Operation.LOOK_UP)
 async def get_all_schemas(broker: AskedBroker, name: Name) -> GetAllVersionsSchemaResponse:
     """Every version that is not deleted, oldest first."""
     live = (await broker.schemas.history(name)).live
     return GetAllVersionsSchemaResponse(getSchemaResponses=[_response(name, one) for one in live])
 
 
-@router.get("/metadata", dependencies=[needs(Operation.LOOK_UP)])
+@router.get("/metadata", Operation.LOOK_UP)
 async def get_schema_metadata(broker: AskedBroker, name: Name) -> SchemaMetadata | None:
     """The numbers of all versions; null for a topic without a schema."""
     index = [
@@ -126,7 +126,7 @@ async def get_schema_metadata(broker: AskedBroker, name: Name) -> SchemaMetadata
     return SchemaMetadata(info=index[-1], index=index) if index else None
 
 
-@router.post("/schema", dependencies=[needs(Operation.PRODUCE)])
+@router.post("/schema", Operation.PRODUCE)
 async def post_schema(
     broker: AskedBroker, name: Name, payload: PostSchemaPayload
 ) -> PostSchemaResponse:
@@ -137,14 +137,14 @@ async def post_schema(
     return PostSchemaResponse(version=VersionResponse(version=version))
 
 
-@router.delete("/schema", dependencies=[needs(Operation.ADMINISTER_TOPIC)])
+@router.delete("/schema", Operation.ADMINISTER_TOPIC)
 async def delete_schema(broker: AskedBroker, name: Name, force: bool = False) -> VersionResponse:
     """Delete every version; with `force` from the disk too. Numbers go on where they were."""
     broker.directory.check_namespace(name)
     return VersionResponse(version=await broker.schemas.delete(name, force=force))
 
 
-@router.post("/compatibility", status_code=202, dependencies=[needs(Operation.ADMINISTER_TOPIC)])
+@router.post("/compatibility", Operation.ADMINISTER_TOPIC, status_code=202)
 async def check_compatibility(
     broker: AskedBroker, name: Name, payload: PostSchemaPayload
 ) -> IsCompatibilityResponse:
@@ -161,7 +161,7 @@ async def check_compatibility(
     )
 
 
-@router.post("/version", dependencies=[needs(Operation.LOOK_UP)])
+@router.post("/version", Operation.LOOK_UP)
 async def get_version_by_schema(
     broker: AskedBroker, name: Name, payload: PostSchemaPayload
 ) -> VersionResponse:

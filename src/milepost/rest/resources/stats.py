@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, NamedTuple
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
@@ -32,9 +32,9 @@ from milepost.rest.resources.stats_models import (
     SubscriptionStats,
     TopicStats,
 )
-from milepost.rest.route_access import needs
+from milepost.rest.route_access import Router
 
-router = APIRouter(tags=["statistics"], dependencies=[needs(Operation.LOOK_UP)])
+router = Router("statistics", Operation.LOOK_UP)
 
 # Ranges of single messages that internal statistics show of one subscription.
 SHOWN_RANGES_MAX = 1000

@@ -9,11 +9,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Path, Request, Response
+from fastapi import Body, Path, Response
 from pydantic import BaseModel, Field
 
 from milepost.broker.auth.operations import Operation
-from milepost.broker.broker import Broker
 from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.messages.ids_to_indexes import start_index
 from milepost.broker.operations import skipping, topic_lifecycle
@@ -23,16 +22,16 @@ from milepost.broker.topic.topic import Topic
 from milepost.errors import AlreadyExists, SubscriptionInUse, SubscriptionNotFound
 from milepost.positions.ids import Position
 from milepost.positions.labels import check_label
-from milepost.rest import audit
+from milepost.rest.audit import Asked
 from milepost.rest.request import (
     TOPIC,
-    AskedBroker,
     AskedTopic,
     DryRun,
     MadeParts,
     OpenedParts,
     OpenParts,
     OpenTopic,
+    json_list,
     no_content,
     open_parts,
     subscription_of,
@@ -40,9 +39,9 @@ from milepost.rest.request import (
 from milepost.rest.resources.maintenance import Long
 from milepost.rest.resources.message_ids import LONG_MAX
 from milepost.rest.resources.topics import Properties
-from milepost.rest.route_access import needs
+from milepost.rest.route_access import Router
 
-router = APIRouter(tags=["subscriptions"], dependencies=[needs(Operation.CONSUME)])
+router = Router("subscriptions", Operation.CONSUME)
 
 SUBSCRIPTION = f"{TOPIC}/subscription/{{subscription:path}}"
 
@@ -98,22 +97,17 @@ async def get_properties(topics: OpenParts, subscription: str) -> Properties:
 
 @router.put(f"{SUBSCRIPTION}/properties", status_code=204)
 async def set_properties(
-    request: Request,
-    broker: AskedBroker,
-    topics: OpenParts,
-    subscription: str,
-    properties: Annotated[Properties, Body()],
+    asked: Asked, topics: OpenParts, subscription: str, properties: Annotated[Properties, Body()]
 ) -> None:
     """Replace the subscription's properties."""
     for one in [subscription_of(topic, subscription) for topic in topics]:
-        await topic_lifecycle.set_subscription_properties(broker, one, properties)
-        audit.note(request, "set-subscription-properties", one.topic.name, subscription=one.name)
+        await topic_lifecycle.set_subscription_properties(asked.broker, one, properties)
+        asked.note("set-subscription-properties", one.topic.name, subscription=one.name)
 
 
 @router.put(SUBSCRIPTION, status_code=204)
 async def create_subscription(
-    request: Request,
-    broker: AskedBroker,
+    asked: Asked,
     name: AskedTopic,
     topics: MadeParts,
     subscription: str,
@@ -131,15 +125,17 @@ async def create_subscription(
             if subscription in topic.subscriptions:
                 continue  # of some partitions, after a failure half-way: the rest is made now
             with suppress(AlreadyExists):
-                start = await broker.engine.look(lambda topic=topic: _start(topic, at))  # type: ignore[misc]
-                await broker.create_subscription(topic, subscription, start, properties)
+                start = await asked.broker.engine.look(lambda topic=topic: _start(topic, at))  # type: ignore[misc]
+                await asked.broker.create_subscription(topic, subscription, start, properties)
                 created += 1
         done = len(topics)
-        if (broker.directory.partitions(name) or 0) > done:
-            topics = await open_parts(request, name)  # more came, and knew nothing of this one
+        if (asked.broker.directory.partitions(name) or 0) > done:
+            topics = await open_parts(
+                asked.request, name
+            )  # more came, and knew nothing of this one
     if not created:
         raise AlreadyExists(f"subscription {subscription} exists")
-    audit.note(request, "create-subscription", topics[0].name.base, subscription=subscription)
+    asked.note("create-subscription", topics[0].name.base, subscription=subscription)
 
 
 def _start(topic: Topic, at: CursorPosition | str | None) -> int:
@@ -153,11 +149,7 @@ def _start(topic: Topic, at: CursorPosition | str | None) -> int:
 
 @router.delete(SUBSCRIPTION, status_code=204)
 async def delete_subscription(
-    request: Request,
-    broker: AskedBroker,
-    topics: OpenedParts,
-    subscription: str,
-    force: bool = False,
+    asked: Asked, topics: OpenedParts, subscription: str, force: bool = False
 ) -> None:
     """Delete a subscription with its position; with `force`, also while it has consumers."""
     found = [
@@ -171,9 +163,8 @@ async def delete_subscription(
         raise SubscriptionInUse(f"subscription {subscription} has consumers connected")
     for one in found:
         before = one.cursor.mark_delete_index
-        await broker.delete_subscription(one)
-        audit.note(
-            request,
+        await asked.broker.delete_subscription(one)
+        asked.note(
             "delete-subscription",
             one.topic.name,
             subscription=one.name,
@@ -186,8 +177,7 @@ async def delete_subscription(
 
 @router.post(f"{SUBSCRIPTION}/skip/{{count}}", status_code=204, responses=_SKIPS)
 async def skip_messages(
-    request: Request,
-    broker: AskedBroker,
+    asked: Asked,
     topic: OpenTopic,
     subscription: str,
     count: Annotated[int, Path(ge=-LONG_MAX, le=LONG_MAX)],
@@ -195,50 +185,39 @@ async def skip_messages(
 ) -> Response:
     """Skip so many entries of the backlog."""
     one = subscription_of(topic, subscription)
-    plans = [
-        (one, await skipping.plan_entries(one, count, TimeSlices(broker.clock), broker.engine))
-    ]
-    return await _skip(request, broker, "skip", plans, dry_run)
+    slices = TimeSlices(asked.broker.clock)
+    plan = await skipping.plan_entries(one, count, slices, asked.broker.engine)
+    return await _skip(asked, "skip", [(one, plan)], dry_run)
 
 
 @router.post(f"{SUBSCRIPTION}/skip_all", status_code=204, responses=_SKIPS)
 async def skip_all_messages(
-    request: Request,
-    broker: AskedBroker,
-    topics: OpenParts,
-    subscription: str,
-    dry_run: DryRun = False,
+    asked: Asked, topics: OpenParts, subscription: str, dry_run: DryRun = False
 ) -> Response:
     """Skip the whole backlog."""
     found = [subscription_of(topic, subscription) for topic in topics]
     plans = [(one, skipping.plan_all(one)) for one in found]
-    return await _skip(request, broker, "skip-all", plans, dry_run)
+    return await _skip(asked, "skip-all", plans, dry_run)
 
 
 @router.post(
     f"{SUBSCRIPTION}/expireMessages/{{expireTimeInSeconds}}", status_code=204, responses=_SKIPS
 )
 async def expire_messages(
-    request: Request,
-    broker: AskedBroker,
+    asked: Asked,
     topics: OpenParts,
     subscription: str,
     expireTimeInSeconds: Seconds,
     dry_run: DryRun = False,
 ) -> Response:
     """Skip what is older than so many seconds."""
-    time_ms = broker.clock.wall_ms() - expireTimeInSeconds * 1000
     found = [subscription_of(topic, subscription) for topic in topics]
-    plans = await broker.engine.look(
-        lambda: [(one, skipping.plan_older(one, time_ms)) for one in found]
-    )
-    return await _skip(request, broker, "expire", plans, dry_run, expires=True)
+    return await _expire(asked, found, expireTimeInSeconds, dry_run)
 
 
 @router.post(f"{SUBSCRIPTION}/expireMessages", status_code=204, responses=_SKIPS)
 async def expire_messages_at(
-    request: Request,
-    broker: AskedBroker,
+    asked: Asked,
     topic: OpenTopic,
     subscription: str,
     at: Annotated[CursorPosition, Body()],
@@ -246,10 +225,10 @@ async def expire_messages_at(
 ) -> Response:
     """Skip everything up to a position, with what lies there unless it is `excluded`."""
     one = subscription_of(topic, subscription)
-    plan = await broker.engine.look(
+    plan = await asked.broker.engine.look(
         lambda: skipping.plan_position(one, at.position, excluded=at.is_excluded)
     )
-    return await _skip(request, broker, "expire", [(one, plan)], dry_run, expires=True)
+    return await _skip(asked, "expire", [(one, plan)], dry_run, expires=True)
 
 
 @router.post(
@@ -258,24 +237,25 @@ async def expire_messages_at(
     responses=_SKIPS,
 )
 async def expire_messages_of_all(
-    request: Request,
-    broker: AskedBroker,
-    topics: OpenParts,
-    expireTimeInSeconds: Seconds,
-    dry_run: DryRun = False,
+    asked: Asked, topics: OpenParts, expireTimeInSeconds: Seconds, dry_run: DryRun = False
 ) -> Response:
     """Skip what is older than so many seconds, for every subscription."""
-    time_ms = broker.clock.wall_ms() - expireTimeInSeconds * 1000
     found = [one for topic in topics for one in topic.subscriptions.values()]
-    plans = await broker.engine.look(
+    return await _expire(asked, found, expireTimeInSeconds, dry_run)
+
+
+async def _expire(
+    asked: Asked, found: list[Subscription], older_than_s: int, dry_run: bool
+) -> Response:
+    time_ms = asked.broker.clock.wall_ms() - older_than_s * 1000
+    plans = await asked.broker.engine.look(
         lambda: [(one, skipping.plan_older(one, time_ms)) for one in found]
     )
-    return await _skip(request, broker, "expire", plans, dry_run, expires=True)
+    return await _skip(asked, "expire", plans, dry_run, expires=True)
 
 
 async def _skip(
-    request: Request,
-    broker: Broker,
+    asked: Asked,
     action: str,
     plans: list[tuple[Subscription, Skip]],
     dry_run: bool,
@@ -287,13 +267,8 @@ async def _skip(
             WouldSkip(firstIndex=plan.first_index, endIndex=plan.end_index, messages=plan.count)
             for _, plan in plans
         ]
-        return _json(said)
+        return json_list(said)
     for one, plan in plans:
-        await skipping.carry_out(broker, one, plan, expires=expires)
-        audit.note(request, action, one.topic.name, subscription=one.name, **plan._asdict())
+        await skipping.carry_out(asked.broker, one, plan, expires=expires)
+        asked.note(action, one.topic.name, subscription=one.name, **plan._asdict())
     return no_content()
-
-
-def _json(said: list[WouldSkip]) -> Response:
-    body = ",".join(one.model_dump_json() for one in said)
-    return Response(f"[{body}]", media_type="application/json")

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Depends, Request
+from fastapi import Body, Depends
 from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
 from milepost.errors import NotAllowed, PreconditionFailed
 from milepost.positions.names import NamespaceName
-from milepost.rest import audit
+from milepost.rest.audit import Asked
 from milepost.rest.request import ADMIN, AskedBroker
 from milepost.rest.resources.permissions import Role
-from milepost.rest.route_access import needs
+from milepost.rest.route_access import Router
 
-router = APIRouter(prefix=f"{ADMIN}/tenants", tags=["tenants"])
+router = Router("tenants", prefix=f"{ADMIN}/tenants")
 
 
 class TenantInfo(BaseModel):
@@ -31,12 +31,12 @@ async def _tenant(tenant: str) -> str:
 AskedTenant = Annotated[str, Depends(_tenant)]
 
 
-@router.get("", dependencies=[needs(Operation.SUPERUSER)])
+@router.get("", Operation.SUPERUSER)
 async def get_tenants(broker: AskedBroker) -> list[str]:
     return broker.directory.tenants()
 
 
-@router.get("/{tenant}", dependencies=[needs(Operation.ADMINISTER_TENANT)])
+@router.get("/{tenant}", Operation.ADMINISTER_TENANT)
 async def get_tenant(broker: AskedBroker, name: AskedTenant) -> TenantInfo:
     doc = broker.directory.tenant(name)
     return TenantInfo(
@@ -45,37 +45,31 @@ async def get_tenant(broker: AskedBroker, name: AskedTenant) -> TenantInfo:
     )
 
 
-@router.put("/{tenant}", status_code=204, dependencies=[needs(Operation.SUPERUSER)])
+@router.put("/{tenant}", Operation.SUPERUSER, status_code=204)
 async def create_tenant(
-    request: Request, broker: AskedBroker, name: AskedTenant, info: Annotated[TenantInfo, Body()]
+    asked: Asked, name: AskedTenant, info: Annotated[TenantInfo, Body()]
 ) -> None:
     """Create a tenant. Its clusters must be there: of one broker, the one that it is."""
-    await broker.directory.create_tenant(name, _checked(broker, info))
-    audit.note(request, "create-tenant", name, admins=info.adminRoles)
+    await asked.broker.directory.create_tenant(name, _checked(asked.broker, info))
+    asked.note("create-tenant", name, admins=info.adminRoles)
 
 
-@router.post("/{tenant}", status_code=204, dependencies=[needs(Operation.SUPERUSER)])
-async def set_tenant(
-    request: Request, broker: AskedBroker, name: AskedTenant, info: Annotated[TenantInfo, Body()]
-) -> None:
+@router.post("/{tenant}", Operation.SUPERUSER, status_code=204)
+async def set_tenant(asked: Asked, name: AskedTenant, info: Annotated[TenantInfo, Body()]) -> None:
     """Change who administers a tenant."""
-    before = broker.directory.tenant(name)
-    await broker.directory.set_tenant(name, {**before, **_checked(broker, info)})
-    broker.access_control.recheck()  # a role that is no admin any more may have been connected as one
-    audit.note(
-        request, "update-tenant", name, before=before.get("adminRoles", []), after=info.adminRoles
-    )
+    before = asked.broker.directory.tenant(name)
+    await asked.broker.directory.set_tenant(name, {**before, **_checked(asked.broker, info)})
+    asked.broker.access_control.recheck()  # a role that is no admin any more may have been connected as one
+    asked.note("update-tenant", name, before=before.get("adminRoles", []), after=info.adminRoles)
 
 
-@router.delete("/{tenant}", status_code=204, dependencies=[needs(Operation.SUPERUSER)])
-async def delete_tenant(
-    request: Request, broker: AskedBroker, name: AskedTenant, force: bool = False
-) -> None:
+@router.delete("/{tenant}", Operation.SUPERUSER, status_code=204)
+async def delete_tenant(asked: Asked, name: AskedTenant, force: bool = False) -> None:
     """Delete a tenant that has no namespaces."""
     if force:
         raise NotAllowed("tenants are not deleted by force: delete their namespaces first")
-    await broker.directory.delete_tenant(name)
-    audit.note(request, "delete-tenant", name)
+    await asked.broker.directory.delete_tenant(name)
+    asked.note("delete-tenant", name)
 
 
 def _checked(broker: Broker, info: TenantInfo) -> dict[str, list[str]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Path, Request
+from fastapi import Body, Path, Request
 from pydantic import BaseModel, Field
 
 from milepost.broker.auth.authorizer import Target
@@ -16,12 +16,12 @@ from milepost.broker.auth.operations import Action, Operation
 from milepost.broker.broker import Broker
 from milepost.errors import InvalidInput
 from milepost.positions.names import TopicName
-from milepost.rest import audit
+from milepost.rest.audit import Asked
 from milepost.rest.request import TOPIC, AskedBroker, AskedTopic, check_topic
 from milepost.rest.resources.permissions import MANY_MAX, NAMESPACES, Actions, Role
-from milepost.rest.route_access import identity_of, needs
+from milepost.rest.route_access import Router, identity_of
 
-router = APIRouter(tags=["permissions"])
+router = Router("permissions")
 
 
 class TopicGrant(BaseModel):
@@ -37,7 +37,7 @@ class TopicRevocation(BaseModel):
     role: Role
 
 
-@router.get(f"{TOPIC}/permissions", dependencies=[needs(Operation.ADMINISTER_TOPIC)])
+@router.get(f"{TOPIC}/permissions", Operation.ADMINISTER_TOPIC)
 async def get_topic_permissions(broker: AskedBroker, name: AskedTopic) -> dict[str, list[str]]:
     """What holds on the topic: its namespace's grants and its own together."""
     check_topic(broker, name)
@@ -50,69 +50,45 @@ async def get_topic_permissions(broker: AskedBroker, name: AskedTopic) -> dict[s
     return written(together)
 
 
-@router.post(
-    f"{TOPIC}/permissions/{{role}}",
-    status_code=204,
-    dependencies=[needs(Operation.ADMINISTER_TOPIC)],
-)
+@router.post(f"{TOPIC}/permissions/{{role}}", Operation.ADMINISTER_TOPIC, status_code=204)
 async def grant_topic_permission(
-    request: Request,
-    broker: AskedBroker,
-    name: AskedTopic,
-    role: Annotated[Role, Path()],
-    actions: Actions,
+    asked: Asked, name: AskedTopic, role: Annotated[Role, Path()], actions: Actions
 ) -> None:
     """On a partitioned topic it holds for all its partitions, those to come included."""
-    await _grant(broker, [(name, role, actions)])
-    audit.note(request, "grant", name, role=role, actions=sorted(actions))
+    await _grant(asked.broker, [(name, role, actions)])
+    asked.note("grant", name, role=role, actions=sorted(actions))
 
 
-@router.delete(
-    f"{TOPIC}/permissions/{{role}}",
-    status_code=204,
-    dependencies=[needs(Operation.ADMINISTER_TOPIC)],
-)
+@router.delete(f"{TOPIC}/permissions/{{role}}", Operation.ADMINISTER_TOPIC, status_code=204)
 async def revoke_topic_permission(
-    request: Request, broker: AskedBroker, name: AskedTopic, role: Annotated[Role, Path()]
+    asked: Asked, name: AskedTopic, role: Annotated[Role, Path()]
 ) -> None:
     """From the topic and all its partitions; what the namespace grants is not touched."""
-    await _revoke(broker, [(name, role)])
-    audit.note(request, "revoke", name, role=role)
+    await _revoke(asked.broker, [(name, role)])
+    asked.note("revoke", name, role=role)
 
 
-@router.post(
-    f"{NAMESPACES}/grantPermissionsOnTopics",
-    status_code=204,
-    dependencies=[needs(Operation.IDENTIFIED)],
-)
+@router.post(f"{NAMESPACES}/grantPermissionsOnTopics", Operation.IDENTIFIED, status_code=204)
 async def grant_on_topics(
-    request: Request,
-    broker: AskedBroker,
-    options: Annotated[list[TopicGrant], Body(max_length=MANY_MAX)],
+    asked: Asked, options: Annotated[list[TopicGrant], Body(max_length=MANY_MAX)]
 ) -> None:
     """Many at once, all of one namespace, or none."""
-    names = _of_one_namespace(request, broker, [one.topic for one in options])
+    names = _of_one_namespace(asked.request, asked.broker, [one.topic for one in options])
     given = list(zip(names, options, strict=True))
-    await _grant(broker, [(name, one.role, one.actions) for name, one in given])
+    await _grant(asked.broker, [(name, one.role, one.actions) for name, one in given])
     for name, one in given:
-        audit.note(request, "grant", name, role=one.role, actions=sorted(one.actions))
+        asked.note("grant", name, role=one.role, actions=sorted(one.actions))
 
 
-@router.post(
-    f"{NAMESPACES}/revokePermissionsOnTopics",
-    status_code=204,
-    dependencies=[needs(Operation.IDENTIFIED)],
-)
+@router.post(f"{NAMESPACES}/revokePermissionsOnTopics", Operation.IDENTIFIED, status_code=204)
 async def revoke_on_topics(
-    request: Request,
-    broker: AskedBroker,
-    options: Annotated[list[TopicRevocation], Body(max_length=MANY_MAX)],
+    asked: Asked, options: Annotated[list[TopicRevocation], Body(max_length=MANY_MAX)]
 ) -> None:
-    names = _of_one_namespace(request, broker, [one.topic for one in options])
+    names = _of_one_namespace(asked.request, asked.broker, [one.topic for one in options])
     given = list(zip(names, options, strict=True))
-    await _revoke(broker, [(name, one.role) for name, one in given])
+    await _revoke(asked.broker, [(name, one.role) for name, one in given])
     for name, one in given:
-        audit.note(request, "revoke", name, role=one.role)
+        asked.note("revoke", name, role=one.role)
 
 
 def _of_one_namespace(request: Request, broker: Broker, topics: list[str]) -> list[TopicName]:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Query, Request, Response
+from fastapi import Body, Query, Response
 from pydantic import BaseModel, StrictInt
 
 from milepost.broker.auth.operations import Operation
-from milepost.broker.broker import Broker
 from milepost.broker.operations import partition_growth, topic_lifecycle
 from milepost.broker.operations.transactions import is_coordinator_topic
 from milepost.errors import AlreadyExists, CorruptData, PreconditionFailed
 from milepost.positions.names import TopicName
-from milepost.rest import audit
+from milepost.rest.audit import Asked
 from milepost.rest.name_lists import name_list
 from milepost.rest.request import (
     ADMIN,
@@ -32,9 +31,9 @@ from milepost.rest.request import (
     opened_parts,
 )
 from milepost.rest.resources.bundles import bundles_of
-from milepost.rest.route_access import needs
+from milepost.rest.route_access import Router
 
-router = APIRouter(tags=["topics"])
+router = Router("topics")
 
 PARTITIONS = f"{TOPIC}/partitions"
 
@@ -78,7 +77,7 @@ class WouldLose(BaseModel):
 # -- lists -------------------------------------------------------------------------------------------
 
 
-@router.get(NAMESPACE, dependencies=[needs(Operation.LIST_TOPICS)], response_model=list[str])
+@router.get(NAMESPACE, Operation.LIST_TOPICS, response_model=list[str])
 async def get_topics(
     broker: AskedBroker, domain: Domain, name: AskedNamespace, bundle: str | None = None
 ) -> Response:
@@ -95,7 +94,7 @@ async def get_topics(
 
 @router.get(
     f"{ADMIN}/non-persistent/{{tenant}}/{{namespace}}/{{bundle:bundle}}",
-    dependencies=[needs(Operation.LIST_TOPICS)],
+    Operation.LIST_TOPICS,
     response_model=list[str],
 )
 async def get_topics_of_bundle(broker: AskedBroker, name: AskedNamespace, bundle: str) -> Response:
@@ -103,7 +102,7 @@ async def get_topics_of_bundle(broker: AskedBroker, name: AskedNamespace, bundle
     return await get_topics(broker, "non-persistent", name, bundle)
 
 
-@router.get(f"{NAMESPACE}/partitioned", dependencies=[needs(Operation.LIST_TOPICS)])
+@router.get(f"{NAMESPACE}/partitioned", Operation.LIST_TOPICS)
 async def get_partitioned_topics(
     broker: AskedBroker, domain: Domain, name: AskedNamespace
 ) -> list[str]:
@@ -114,119 +113,87 @@ async def get_partitioned_topics(
 # -- one topic ---------------------------------------------------------------------------------------
 
 
-@router.put(TOPIC, status_code=204, dependencies=[needs(Operation.ADMINISTER_TOPIC)])
+@router.put(TOPIC, Operation.ADMINISTER_TOPIC, status_code=204)
 async def create_topic(
-    request: Request,
-    broker: AskedBroker,
-    name: AskedTopic,
-    properties: Annotated[Properties | None, Body()] = None,
+    asked: Asked, name: AskedTopic, properties: Annotated[Properties | None, Body()] = None
 ) -> None:
     """Create a topic without partitions; the body, if there is one, is its properties. One that is not
     persistent has none, and is there until it is unloaded, deleted or the broker ends."""
-    await topic_lifecycle.create_topic(broker, name, properties or {})
-    audit.note(request, "create-topic", name)
+    await topic_lifecycle.create_topic(asked.broker, name, properties or {})
+    asked.note("create-topic", name)
 
 
 @router.delete(
-    TOPIC,
-    status_code=204,
-    dependencies=[needs(Operation.ADMINISTER_TOPIC)],
-    responses={200: {"model": WouldLose}},
+    TOPIC, Operation.ADMINISTER_TOPIC, status_code=204, responses={200: {"model": WouldLose}}
 )
 async def delete_topic(
-    request: Request,
-    broker: AskedBroker,
-    name: AskedTopic,
-    force: bool = False,
-    dry_run: DryRun = False,
+    asked: Asked, name: AskedTopic, force: bool = False, dry_run: DryRun = False
 ) -> Response:
     """Delete a topic with its messages and subscriptions; with `force`, also while it is in use. Of one
     that is not persistent nothing may be there already: 204 all the same, as upstream."""
-    if broker.directory.partitions(name) is not None:
+    if asked.broker.directory.partitions(name) is not None:
         raise AlreadyExists(f"{name} is partitioned; delete its partitions")
-    if not name.is_persistent and str(name) not in broker.topics:
+    if not name.is_persistent and str(name) not in asked.broker.topics:
         return no_content()
     try:
-        topic = broker.topics.get(str(name)) or await open_topic(request, name)
+        topic = asked.broker.topics.get(str(name)) or await open_topic(asked.request, name)
     except CorruptData as error:
         if dry_run or not force:
             raise PreconditionFailed(f"{error}; it can be deleted with force only") from error
-        loss = await topic_lifecycle.delete_damaged(broker, name, error)
-        audit.note(request, "delete-topic", name, damage=str(error), **loss._asdict())
+        loss = await topic_lifecycle.delete_damaged(asked.broker, name, error)
+        asked.note("delete-topic", name, damage=str(error), **loss._asdict())
         return no_content()
     loss = topic_lifecycle.loss_of(topic, topic.log.end_index, subscriptions=True)
     if dry_run:
         return WouldLose.of([loss]).response()
-    await topic_lifecycle.delete_topic(broker, topic, force=force)
-    audit.note(request, "delete-topic", name, **loss._asdict())
+    await topic_lifecycle.delete_topic(asked.broker, topic, force=force)
+    asked.note("delete-topic", name, **loss._asdict())
     return no_content()
 
 
-@router.get(f"{TOPIC}/properties", dependencies=[needs(Operation.LOOK_UP), PERSISTENT_ONLY])
-async def get_properties(request: Request, broker: AskedBroker, name: AskedTopic) -> Properties:
-    if broker.directory.partitions(name) is not None:
-        return dict(broker.directory.partitioned_doc(name).get("properties", {}))
-    topic = await open_topic(request, name)
+@router.get(f"{TOPIC}/properties", Operation.LOOK_UP, PERSISTENT_ONLY)
+async def get_properties(asked: Asked, name: AskedTopic) -> Properties:
+    if asked.broker.directory.partitions(name) is not None:
+        return dict(asked.broker.directory.partitioned_doc(name).get("properties", {}))
+    topic = await open_topic(asked.request, name)
     return dict(topic.row.doc.get("properties", {}))
 
 
-@router.put(
-    f"{TOPIC}/properties",
-    status_code=204,
-    dependencies=[needs(Operation.ADMINISTER_TOPIC), PERSISTENT_ONLY],
-)
+@router.put(f"{TOPIC}/properties", Operation.ADMINISTER_TOPIC, PERSISTENT_ONLY, status_code=204)
 async def set_properties(
-    request: Request,
-    broker: AskedBroker,
-    name: AskedTopic,
-    properties: Annotated[Properties, Body()],
+    asked: Asked, name: AskedTopic, properties: Annotated[Properties, Body()]
 ) -> None:
     """Add to the topic's properties, or change them. Those of a partitioned topic are its own."""
-    await _change_properties(request, broker, name, lambda before: {**before, **properties})
-    audit.note(request, "set-properties", name)
+    await _change_properties(asked, name, lambda before: {**before, **properties})
+    asked.note("set-properties", name)
 
 
-@router.delete(
-    f"{TOPIC}/properties",
-    status_code=204,
-    dependencies=[needs(Operation.ADMINISTER_TOPIC), PERSISTENT_ONLY],
-)
-async def remove_property(
-    request: Request, broker: AskedBroker, name: AskedTopic, key: Annotated[str, Query()]
-) -> None:
+@router.delete(f"{TOPIC}/properties", Operation.ADMINISTER_TOPIC, PERSISTENT_ONLY, status_code=204)
+async def remove_property(asked: Asked, name: AskedTopic, key: Annotated[str, Query()]) -> None:
     await _change_properties(
-        request,
-        broker,
-        name,
-        lambda before: {one: value for one, value in before.items() if one != key},
+        asked, name, lambda before: {one: value for one, value in before.items() if one != key}
     )
-    audit.note(request, "remove-property", name)
+    asked.note("remove-property", name)
 
 
 async def _change_properties(
-    request: Request,
-    broker: Broker,
-    name: TopicName,
-    change: Callable[[Properties], Properties],
+    asked: Asked, name: TopicName, change: Callable[[Properties], Properties]
 ) -> None:
     def changed(doc: dict[str, Any]) -> dict[str, Any]:
         return {**doc, "properties": change(doc.get("properties", {}))}
 
-    if broker.directory.partitions(name) is not None:
-        await broker.directory.change_partitioned_doc(name, changed)
+    directory = asked.broker.directory
+    if directory.partitions(name) is not None:
+        await directory.change_partitioned_doc(name, changed)
     else:
-        topic = await open_topic(request, name)
-        topic.row = await broker.directory.change_doc(topic.row, changed)
+        topic = await open_topic(asked.request, name)
+        topic.row = await directory.change_doc(topic.row, changed)
 
 
 # -- partitions --------------------------------------------------------------------------------------
 
 
-@router.get(
-    PARTITIONS,
-    dependencies=[needs(Operation.LOOK_UP)],
-    response_model_exclude_none=True,
-)
+@router.get(PARTITIONS, Operation.LOOK_UP, response_model_exclude_none=True)
 async def get_partitions(
     broker: AskedBroker,
     name: AskedTopic,
@@ -244,66 +211,49 @@ async def get_partitions(
     return PartitionedTopicMetadata(partitions=0)
 
 
-@router.put(PARTITIONS, status_code=204, dependencies=[needs(Operation.ADMINISTER_TOPIC)])
+@router.put(PARTITIONS, Operation.ADMINISTER_TOPIC, status_code=204)
 async def create_partitions(
-    request: Request,
-    broker: AskedBroker,
-    name: AskedTopic,
-    partitions: Annotated[StrictInt | NewPartitionedTopic, Body()],
+    asked: Asked, name: AskedTopic, partitions: Annotated[StrictInt | NewPartitionedTopic, Body()]
 ) -> None:
     """Create a partitioned topic; the body is the number of its partitions."""
     if isinstance(partitions, int):
         partitions = NewPartitionedTopic(partitions=partitions)
-    if str(name) in broker.topics:  # one that is not persistent is known there only
+    if str(name) in asked.broker.topics:  # one that is not persistent is known there only
         raise AlreadyExists(f"topic {name} exists")
-    await broker.directory.create_partitioned(
+    await asked.broker.directory.create_partitioned(
         name, partitions.partitions, partitions.properties or {}
     )
-    audit.note(request, "create-partitioned-topic", name, partitions=partitions.partitions)
+    asked.note("create-partitioned-topic", name, partitions=partitions.partitions)
 
 
-@router.post(PARTITIONS, status_code=204, dependencies=[needs(Operation.ADMINISTER_TOPIC)])
+@router.post(PARTITIONS, Operation.ADMINISTER_TOPIC, status_code=204)
 async def grow_partitions(
-    request: Request,
-    broker: AskedBroker,
-    name: AskedTopic,
-    partitions: Annotated[StrictInt, Body()],
+    asked: Asked, name: AskedTopic, partitions: Annotated[StrictInt, Body()]
 ) -> None:
     """Give a partitioned topic more partitions. Each of its durable subscriptions has them at once, from
     their first message on."""
-    await partition_growth.grow(broker, name, partitions)
-    audit.note(request, "update-partitioned-topic", name, partitions=partitions)
+    await partition_growth.grow(asked.broker, name, partitions)
+    asked.note("update-partitioned-topic", name, partitions=partitions)
 
 
-@router.post(
-    f"{TOPIC}/createMissedPartitions",
-    status_code=204,
-    dependencies=[needs(Operation.ADMINISTER_TOPIC)],
-)
+@router.post(f"{TOPIC}/createMissedPartitions", Operation.ADMINISTER_TOPIC, status_code=204)
 async def create_missed_partitions(broker: AskedBroker, name: AskedTopic) -> None:
     """None is ever missing: a partition is there as soon as its topic says how many it has."""
     broker.directory.partitioned_doc(name)
 
 
 @router.delete(
-    PARTITIONS,
-    status_code=204,
-    dependencies=[needs(Operation.ADMINISTER_TOPIC)],
-    responses={200: {"model": WouldLose}},
+    PARTITIONS, Operation.ADMINISTER_TOPIC, status_code=204, responses={200: {"model": WouldLose}}
 )
 async def delete_partitions(
-    request: Request,
-    broker: AskedBroker,
-    name: AskedTopic,
-    force: bool = False,
-    dry_run: DryRun = False,
+    asked: Asked, name: AskedTopic, force: bool = False, dry_run: DryRun = False
 ) -> Response:
     """Delete a partitioned topic, all of it; with `force`, also while it is in use."""
-    if dry_run and broker.directory.partitions(name) is not None:
-        topics = await opened_parts(request, name)
+    if dry_run and asked.broker.directory.partitions(name) is not None:
+        topics = await opened_parts(asked.request, name)
         return WouldLose.of(
             [topic_lifecycle.loss_of(one, one.log.end_index, subscriptions=True) for one in topics]
         ).response()
-    await topic_lifecycle.delete_partitioned(broker, name, force=force)
-    audit.note(request, "delete-partitioned-topic", name)
+    await topic_lifecycle.delete_partitioned(asked.broker, name, force=force)
+    asked.note("delete-partitioned-topic", name)
     return no_content()

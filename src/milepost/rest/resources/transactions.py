@@ -26,7 +26,7 @@ from milepost.positions.ids import Position
 from milepost.positions.names import TopicName
 from milepost.positions.spans import INDEX_MAX, Span
 from milepost.positions.transactions import TxnId
-from milepost.rest import audit
+from milepost.rest.audit import Asked
 from milepost.rest.request import AskedBroker, Authoritative, open_topic, subscription_of
 from milepost.rest.resources.message_ids import LONG_MAX
 from milepost.rest.resources.reset import PersistentTopic
@@ -225,7 +225,7 @@ async def get_transaction_metadata(
 
 
 @router.post(f"/abortTransaction/{TXN_ID}", status_code=204, dependencies=_OPERATORS)
-async def abort_transaction(request: Request, broker: AskedBroker, txn_id: AskedTxn) -> None:
+async def abort_transaction(asked: Asked, broker: AskedBroker, txn_id: AskedTxn) -> None:
     """Abort one of any role; 204 when that is on disk, and again for one that was aborted. 409 for
     one that was committed, 404 for one that is not known."""
     _check_coordinator(broker, txn_id.most)
@@ -240,7 +240,7 @@ async def abort_transaction(request: Request, broker: AskedBroker, txn_id: Asked
     if (error := await answer) is not None:
         raise error
     owner = None if txn is None else txn.owner
-    audit.note(request, "abort-transaction", str(txn_id), owner=owner)
+    asked.note("abort-transaction", str(txn_id), owner=owner)
 
 
 def _check_coordinator(broker: Broker, number: int | None) -> None:
