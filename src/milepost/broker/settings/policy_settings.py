@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from milepost.broker.settings.setting import Alias, choice, count, duration, switch
 
-_INT_MAX = 2**31 - 1
 _LONG_MAX = 2**63 - 1
 _DAY_S = 24 * 3600
 
@@ -21,32 +20,27 @@ QUOTA_POLICIES = ("producer_request_hold", "producer_exception", "consumer_backl
 class PolicySettings:
     default_retention_minutes: int = count(
         0,
-        -1,
-        _INT_MAX,
         "How long acked messages are kept; 0 with a size of 0 keeps none, -1 is for ever.",
         "defaultRetentionTimeInMinutes",
+        low=-1,
         live=True,
     )
     default_retention_mb: int = count(
         0,
-        -1,
-        _LONG_MAX,
         "How much of them is kept, in MiB; -1 is all.",
         "defaultRetentionSizeInMB",
+        low=-1,
+        high=_LONG_MAX,
         live=True,
     )
     message_ttl_s: int = count(
         0,
-        0,
-        _INT_MAX,
         "Messages that are not acked after this long are acked by the broker; 0 is never.",
         "ttlDurationDefaultInSeconds",
         live=True,
     )
     subscription_expiration_minutes: int = count(
         0,
-        0,
-        _INT_MAX,
         "Subscriptions that have had no consumer for this long are deleted; 0 is never.",
         "subscriptionExpirationTimeMinutes",
         live=True,
@@ -59,18 +53,17 @@ class PolicySettings:
     )
     backlog_quota_bytes: int = count(
         -1,
-        -1,
-        _LONG_MAX,
         "The largest backlog of a topic, in bytes; -1 is no limit.",
         "backlogQuotaDefaultLimitBytes",
+        low=-1,
+        high=_LONG_MAX,
         live=True,
     )
     backlog_quota_s: int = count(
         -1,
-        -1,
-        _INT_MAX,
         "The age of the oldest message in a backlog; -1 is no limit.",
         "backlogQuotaDefaultLimitSecond",
+        low=-1,
         live=True,
     )
     backlog_quota_policy: str = choice(
@@ -82,67 +75,51 @@ class PolicySettings:
     )
     publish_rate_messages: int = count(
         0,
-        0,
-        _INT_MAX,
         "Messages a second into one topic; 0 is no limit.",
         "maxPublishRatePerTopicInMessages",
         live=True,
     )
     publish_rate_bytes: int = count(
         0,
-        0,
-        _LONG_MAX,
         "Bytes a second into one topic; 0 is no limit.",
         "maxPublishRatePerTopicInBytes",
+        high=_LONG_MAX,
         live=True,
     )
     dispatch_rate_messages: int = count(
         0,
-        0,
-        _INT_MAX,
         "Messages a second out of one topic; 0 is no limit.",
         "dispatchThrottlingRatePerTopicInMsg",
         live=True,
     )
     dispatch_rate_bytes: int = count(
         0,
-        0,
-        _LONG_MAX,
         "Bytes a second out of one topic; 0 is no limit.",
         "dispatchThrottlingRatePerTopicInByte",
+        high=_LONG_MAX,
         live=True,
     )
     subscription_dispatch_rate_messages: int = count(
         0,
-        0,
-        _INT_MAX,
         "Messages a second to one subscription; 0 is no limit.",
         "dispatchThrottlingRatePerSubscriptionInMsg",
         live=True,
     )
     subscription_dispatch_rate_bytes: int = count(
         0,
-        0,
-        _LONG_MAX,
         "Bytes a second to one subscription; 0 is no limit.",
         "dispatchThrottlingRatePerSubscriptionInByte",
+        high=_LONG_MAX,
         live=True,
     )
     subscribe_rate: int = count(
         0,
-        0,
-        _INT_MAX,
         "How often one consumer may subscribe within the period; 0 is no limit.",
         "subscribeThrottlingRatePerConsumer",
         live=True,
     )
     subscribe_rate_period_s: int = count(
-        30,
-        1,
-        _INT_MAX,
-        "That period.",
-        "subscribeRatePeriodPerConsumerInSecond",
-        live=True,
+        30, "That period.", "subscribeRatePeriodPerConsumerInSecond", low=1, live=True
     )
     delayed_delivery: bool = switch(
         True,
@@ -152,51 +129,50 @@ class PolicySettings:
     )
     delayed_delivery_max_ms: int = count(
         0,
-        0,
-        _LONG_MAX,
         "The longest delay a producer may ask for; 0 is no limit.",
         "delayedDeliveryMaxDelayInMillis",
+        high=_LONG_MAX,
         live=True,
     )
     retention_check_interval_s: float = duration(
         120,
-        0.01,
-        _DAY_S,
         "How often is looked for ledgers that may go.",
         "retentionCheckIntervalInSeconds",
+        low=0.01,
+        high=_DAY_S,
     )
     expiry_check_interval_s: float = duration(
         300,
-        0.01,
-        _DAY_S,
         "How often is looked for messages that have expired.",
         Alias("messageExpiryCheckIntervalInMinutes", 60),
+        low=0.01,
+        high=_DAY_S,
     )
     subscription_check_interval_s: float = duration(
         300,
-        0.01,
-        _DAY_S,
         "How often is looked for subscriptions that have expired.",
         Alias("subscriptionExpiryCheckIntervalInMinutes", 60),
+        low=0.01,
+        high=_DAY_S,
     )
     quota_check_interval_s: float = duration(
         60,
-        0.01,
-        _DAY_S,
         "How often backlogs are compared with their quota.",
         "backlogQuotaCheckIntervalInSeconds",
+        low=0.01,
+        high=_DAY_S,
     )
     compaction_check_interval_s: float = duration(
         60,
-        0.01,
-        _DAY_S,
         "How often is looked for topics that have grown past their compaction threshold.",
         "brokerServiceCompactionMonitorIntervalInSeconds",
+        low=0.01,
+        high=_DAY_S,
     )
     inactive_check_interval_s: float = duration(
         60,
-        0.01,
-        _DAY_S,
         "How often the broker looks for unused topics whose policy is to delete them.",
         "brokerDeleteInactiveTopicsFrequencySeconds",
+        low=0.01,
+        high=_DAY_S,
     )

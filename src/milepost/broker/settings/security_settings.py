@@ -30,11 +30,11 @@ class SecuritySettings:
     )
     authentication_refresh_s: float = duration(
         60,
-        0.1,
-        _DAY_S,
         "When credentials expire, their client is asked for new ones, and closed when it has given "
         "none for this long.",
         "authenticationRefreshCheckSeconds",
+        low=0.1,
+        high=_DAY_S,
     )
     require_tls_for_credentials: bool = switch(
         False,
@@ -63,10 +63,9 @@ class SecuritySettings:
     token_audience: str = text("", "What that claim calls this broker.", "tokenAudience")
     token_clock_skew_s: int = count(
         0,
-        0,
-        3600,
         "How far the clock of the signer may be off, in seconds.",
         "tokenAllowedClockSkewSeconds",
+        high=3600,
     )
     basic_auth_file: str = text(
         "",
@@ -104,17 +103,17 @@ class SecuritySettings:
     # How the bytes are protected.
     tls_port: int = count(
         -1,
-        -1,
-        65535,
         "Where clients connect with TLS; 0 takes a free port, -1 has none.",
         "brokerServicePortTls",
+        low=-1,
+        high=65535,
     )
     https_port: int = count(
         -1,
-        -1,
-        65535,
         "REST, HTTP lookup and metrics with TLS; 0 takes a free port, -1 has none.",
         "webServicePortTls",
+        low=-1,
+        high=65535,
     )
     tls_certificate_file: str = text(
         "",
@@ -135,9 +134,8 @@ class SecuritySettings:
     )
     security_files_check_s: float = duration(
         30,
-        0,
-        _DAY_S,
         "How often certificates, keys and passwords are looked at; changed ones are taken without "
         "closing connections.",
         Alias("tlsCertRefreshCheckDurationSec"),
+        high=_DAY_S,
     )

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
+INT_MAX = 2**31 - 1
 
 # Stands where a secret would be shown.
 HIDDEN = "(hidden)"
@@ -174,16 +175,20 @@ def switch(default: bool, doc: str, pulsar: Pulsar = (), **more: Any) -> Any:
     return _row(Kind.SWITCH, default, doc, pulsar, **more)
 
 
-def count(default: int, low: int, high: int, doc: str, pulsar: Pulsar = (), **more: Any) -> Any:
+def count(
+    default: int, doc: str, pulsar: Pulsar = (), *, low: int = 0, high: int = INT_MAX, **more: Any
+) -> Any:
     return _row(Kind.COUNT, default, doc, pulsar, low=low, high=high, **more)
 
 
-def size(default: int, low: int, high: int, doc: str, pulsar: Pulsar = (), **more: Any) -> Any:
+def size(
+    default: int, doc: str, pulsar: Pulsar = (), *, low: int = 0, high: int, **more: Any
+) -> Any:
     return _row(Kind.SIZE, default, doc, pulsar, low=low, high=high, **more)
 
 
 def duration(
-    default: float, low: float, high: float, doc: str, pulsar: Pulsar = (), **more: Any
+    default: float, doc: str, pulsar: Pulsar = (), *, low: float = 0, high: float, **more: Any
 ) -> Any:
     return _row(Kind.DURATION, default, doc, pulsar, low=low, high=high, **more)
 

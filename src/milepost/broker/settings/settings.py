@@ -44,7 +44,6 @@ from milepost.schemas.compatibility import Strategy
 if TYPE_CHECKING:
     from pathlib import Path
 
-_COUNT_MAX = 2**31 - 1
 _DAY_S = 24 * 3600
 
 
@@ -61,17 +60,17 @@ class Settings(SecuritySettings, PolicySettings):
     )
     port: int = count(
         6650,
-        -1,
-        65535,
         "Where clients connect; 0 takes a free port, -1 has none but `tls_port`.",
         Alias("brokerServicePort", empty=-1),
+        low=-1,
+        high=65535,
     )
     http_port: int = count(
         8080,
-        -1,
-        65535,
         "REST, HTTP lookup and metrics; 0 takes a free port, -1 has none but `https_port`.",
         Alias("webServicePort", empty=-1),
+        low=-1,
+        high=65535,
     )
     http_hosts: str = text(
         "",
@@ -121,85 +120,68 @@ class Settings(SecuritySettings, PolicySettings):
 
     # Connections.
     max_connections: int = count(
-        0,
-        0,
-        _COUNT_MAX,
-        "Connections at once; 0 is no limit but the system's.",
-        "brokerMaxConnections",
-        live=True,
+        0, "Connections at once; 0 is no limit but the system's.", "brokerMaxConnections", live=True
     )
     max_connections_per_ip: int = count(
         0,
-        0,
-        _COUNT_MAX,
         "Connections at once from one address; 0 is no limit.",
         "brokerMaxConnectionsPerIp",
         live=True,
     )
     handshake_timeout_s: float = duration(
-        10, 0.01, 3600, "A connection that has not said CONNECT by then is closed."
+        10, "A connection that has not said CONNECT by then is closed.", low=0.01, high=3600
     )
     keep_alive_interval_s: float = duration(
         30,
-        0.01,
-        3600,
         "A silent peer is asked after this long, and closed when as much passes again.",
         "keepAliveIntervalSeconds",
+        low=0.01,
+        high=3600,
     )
     write_buffer_size: int = size(
         256 * KIB,
-        4 * KIB,
-        GIB,
         "Dispatch to a connection pauses while this much waits to be sent to it.",
         "pulsarChannelWriteBufferHighWaterMark",
+        low=4 * KIB,
+        high=GIB,
     )
     max_memory: int = size(
         0,
-        0,
-        1024 * GIB,
         "The broker's memory bound; 0 is a quarter of the machine's, or of the container's.",
+        high=1024 * GIB,
     )
     shutdown_timeout_s: float = duration(
         10,
-        0,
-        3600,
         "How long a stop may drain. What was answered is on disk before and after it.",
         Alias("brokerShutdownTimeoutMs", 0.001),
+        high=3600,
     )
 
     # Publishing.
     max_message_size: int = size(
         5 * MIB,
-        KIB,
-        512 * MIB,
         "The largest message or batch; clients cut larger ones into chunks.",
         "maxMessageSize",
+        low=KIB,
+        high=512 * MIB,
     )
     max_pending_publish_requests_per_connection: int = count(
         1000,
-        1,
-        1_000_000,
         "Publishes under way on one connection before the broker stops reading from it.",
         ("maxPendingPublishRequestsPerConnection", "maxPendingPublishdRequestsPerConnection"),
+        low=1,
+        high=1_000_000,
     )
     max_pending_chunked_messages_per_topic: int = count(
         1000,
-        0,
-        _COUNT_MAX,
         "Chunked messages of a topic whose last chunk is still to come; a producer that begins one more "
         "is refused. What got no chunk for an hour does not count; 0 is no limit.",
         live=True,
     )
     max_pending_chunked_messages_per_producer: int = count(
-        100,
-        0,
-        _COUNT_MAX,
-        "The same for one producer; official clients have one at a time.",
-        live=True,
+        100, "The same for one producer; official clients have one at a time.", live=True
     )
-    max_chunks_per_message: int = count(
-        5000, 0, _COUNT_MAX, "Chunks of one message; 0 is no limit.", live=True
-    )
+    max_chunks_per_message: int = count(5000, "Chunks of one message; 0 is no limit.", live=True)
     deduplication: bool = switch(
         False,
         "Drop publishes whose sequence id a producer already used.",
@@ -208,18 +190,15 @@ class Settings(SecuritySettings, PolicySettings):
     )
     deduplication_inactive_s: float = duration(
         6 * 3600,
-        1,
-        365 * 24 * 3600,
         "How long a producer has to be gone for its sequence ids to be forgotten. A restart begins it anew.",
         Alias("brokerDeduplicationProducerInactivityTimeoutMinutes", 60),
+        low=1,
+        high=365 * 24 * 3600,
     )
 
     # Topics.
     allow_auto_topic_creation: bool = switch(
-        True,
-        "Create a topic when a client first names it.",
-        "allowAutoTopicCreation",
-        live=True,
+        True, "Create a topic when a client first names it.", "allowAutoTopicCreation", live=True
     )
     allow_auto_topic_creation_type: str = choice(
         "non-partitioned",
@@ -230,10 +209,10 @@ class Settings(SecuritySettings, PolicySettings):
     )
     default_num_partitions: int = count(
         1,
-        1,
-        10_000,
         "Partitions of a topic made so, if partitioned.",
         "defaultNumPartitions",
+        low=1,
+        high=10_000,
         live=True,
     )
     allow_auto_subscription_creation: bool = switch(
@@ -243,61 +222,35 @@ class Settings(SecuritySettings, PolicySettings):
         live=True,
     )
     enable_non_persistent_topics: bool = switch(
-        True,
-        "Allow topics whose messages are not stored.",
-        "enableNonPersistentTopics",
+        True, "Allow topics whose messages are not stored.", "enableNonPersistentTopics"
     )
     subscription_pattern_length_max: int = count(
         50,
-        1,
-        10_000,
         "Characters of a topic pattern that the broker matches for a client.",
         "subscriptionPatternMaxLength",
+        low=1,
+        high=10_000,
     )
     max_partitions_per_topic: int = count(
         10_000,
-        0,
-        _COUNT_MAX,
         "Partitions of one topic; 0 is no limit.",
         "maxNumPartitionsPerPartitionedTopic",
         live=True,
     )
     max_topics_per_namespace: int = count(
-        0,
-        0,
-        _COUNT_MAX,
-        "Topics of one namespace; 0 is no limit.",
-        "maxTopicsPerNamespace",
-        live=True,
+        0, "Topics of one namespace; 0 is no limit.", "maxTopicsPerNamespace", live=True
     )
     max_producers_per_topic: int = count(
-        0,
-        0,
-        _COUNT_MAX,
-        "Producers connected to one topic; 0 is no limit.",
-        "maxProducersPerTopic",
-        live=True,
+        0, "Producers connected to one topic; 0 is no limit.", "maxProducersPerTopic", live=True
     )
     max_subscriptions_per_topic: int = count(
-        0,
-        0,
-        _COUNT_MAX,
-        "Subscriptions of one topic; 0 is no limit.",
-        "maxSubscriptionsPerTopic",
-        live=True,
+        0, "Subscriptions of one topic; 0 is no limit.", "maxSubscriptionsPerTopic", live=True
     )
     max_consumers_per_topic: int = count(
-        0,
-        0,
-        _COUNT_MAX,
-        "Consumers connected to one topic; 0 is no limit.",
-        "maxConsumersPerTopic",
-        live=True,
+        0, "Consumers connected to one topic; 0 is no limit.", "maxConsumersPerTopic", live=True
     )
     max_consumers_per_subscription: int = count(
         0,
-        0,
-        _COUNT_MAX,
         "Consumers connected to one subscription; 0 is no limit.",
         "maxConsumersPerSubscription",
         live=True,
@@ -309,25 +262,19 @@ class Settings(SecuritySettings, PolicySettings):
     )
     max_active_transactions_per_coordinator: int = count(
         100_000,
-        0,
-        _COUNT_MAX,
         "Transactions open at once; 0 is no limit.",
         "maxActiveTransactionsPerCoordinator",
         live=True,
     )
     transaction_timeout_max_s: float = duration(
         24 * 3600,
-        0.001,
-        30 * 24 * 3600,
         "The longest time-out that a transaction may have.",
+        low=0.001,
+        high=30 * 24 * 3600,
         live=True,
     )
     transaction_parts_max: int = count(
-        10_000,
-        1,
-        1_000_000,
-        "Topics and subscriptions of one transaction.",
-        live=True,
+        10_000, "Topics and subscriptions of one transaction.", low=1, high=1_000_000, live=True
     )
 
     # Schemas.
@@ -351,44 +298,40 @@ class Settings(SecuritySettings, PolicySettings):
         live=True,
     )
     max_schema_versions_per_topic: int = count(
-        1000, 0, _COUNT_MAX, "Versions of one topic's schema; 0 is no limit."
+        1000, "Versions of one topic's schema; 0 is no limit."
     )
 
     # Dispatch.
     broadcast_member_expiry_s: float = duration(
         _DAY_S,
-        1,
-        3650 * _DAY_S,
         "A member of a broadcast group that left this long ago is forgotten; one that is connected never.",
+        low=1,
+        high=3650 * _DAY_S,
     )
     max_unacked_messages_per_consumer: int = count(
         50_000,
-        0,
-        _COUNT_MAX,
         "Messages inflight at one consumer of a shared subscription; 0 is no limit.",
         "maxUnackedMessagesPerConsumer",
         live=True,
     )
     max_unacked_messages_per_subscription: int = count(
         200_000,
-        0,
-        _COUNT_MAX,
         "Messages inflight on one shared subscription; 0 is no limit.",
         "maxUnackedMessagesPerSubscription",
         live=True,
     )
     dispatch_read_entries: int = count(
-        1000, 1, 100_000, "Entries in one read from a log.", "dispatcherMaxReadBatchSize"
+        1000, "Entries in one read from a log.", "dispatcherMaxReadBatchSize", low=1, high=100_000
     )
     dispatch_read_size: int = size(
-        5 * MIB, KIB, GIB, "Bytes in one read from a log.", "dispatcherMaxReadSizeBytes"
+        5 * MIB, "Bytes in one read from a log.", "dispatcherMaxReadSizeBytes", low=KIB, high=GIB
     )
     dispatch_round_robin_entries: int = count(
         20,
-        1,
-        100_000,
         "Entries to one consumer of a shared subscription before the next has its turn.",
         "dispatcherMaxRoundRobinBatchSize",
+        low=1,
+        high=100_000,
     )
     key_shared_consistent_hashing: bool = switch(
         True,
@@ -399,64 +342,62 @@ class Settings(SecuritySettings, PolicySettings):
 
     key_shared_look_ahead_per_consumer: int = count(
         2000,
-        0,
-        10_000_000,
         "Messages that a Key_Shared subscription may pass over for each connected consumer, because "
         "theirs has no room or their key is with another; then all wait. 0: no limit.",
         "keySharedLookAheadMsgInReplayThresholdPerConsumer",
+        high=10_000_000,
     )
     key_shared_look_ahead_per_subscription: int = count(
         20_000,
-        0,
-        100_000_000,
         "The same for all consumers of a subscription together; the lower of the two holds.",
         "keySharedLookAheadMsgInReplayThresholdPerSubscription",
+        high=100_000_000,
     )
 
     # Storage.
     journal_size_max: int = size(
-        64 * MIB, MIB, 16 * GIB, "A checkpoint is due when the journal has grown by this much."
+        64 * MIB,
+        "A checkpoint is due when the journal has grown by this much.",
+        low=MIB,
+        high=16 * GIB,
     )
     journal_shortcut_s: float = duration(
         0.001,
-        0,
-        1,
         "While the disk takes less than this for a sync, small groups are synced without a thread; "
         "0 leaves all to one.",
+        high=1,
     )
     journal_ahead_size: int = size(
         MIB,
-        0,
-        GIB,
         "Zeros that lie ready ahead of the journal's end, so that a sync has less to store; 0: none.",
+        high=GIB,
     )
     tail_cache_size: int = size(
         64 * MIB,
-        0,
-        256 * GIB,
         "What was just written is dispatched from this much memory.",
         Alias("managedLedgerCacheSizeMB", MIB),
+        high=256 * GIB,
     )
     ledger_entries_max: int = count(
         500_000,
-        1,
-        100_000_000,
         "A ledger is rolled when it has this many entries…",
         "managedLedgerMaxEntriesPerLedger",
+        low=1,
+        high=100_000_000,
     )
     ledger_size_max: int = size(
         256 * MIB,
-        KIB,
-        3 * GIB,
         "… or is this large …",
         Alias("managedLedgerMaxSizePerLedgerMbytes", MIB),
+        low=KIB,
+        high=3 * GIB,
     )
     ledger_age_max_s: int = count(
         4 * 3600,
-        1,
-        365 * _DAY_S,
         "… or is this old, in seconds.",
         Alias("managedLedgerMaxLedgerRolloverTimeMinutes", 60),
+        low=1,
+        high=365 * _DAY_S,
     )
 
     def __post_init__(self) -> None:
