@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from milepost.broker.policies.policy import Policy, Route
+from milepost.broker.policies.policy import Of, Policy, Route
 from milepost.broker.policies.shapes import (
     INT_MAX,
     LONG_MAX,
@@ -33,7 +33,7 @@ _TEXT: Final = Text(length_max=2048)
 _COUNT: Final = Whole(-1, LONG_MAX)
 
 
-def dispatch_rate(messages: int = 0, size: int = 0) -> dict[str, Json]:
+def dispatch_rate(messages: Json = 0, size: Json = 0) -> dict[str, Json]:
     return {
         "dispatchThrottlingRateInMsg": messages,
         "dispatchThrottlingRateInByte": size,
@@ -65,7 +65,7 @@ SINGLE_PROCESS: tuple[Policy, ...] = (
                 "managedLedgerMaxMarkDeleteRate": (Real(-1, 1e9), 0.0),
             }
         ),
-        default=lambda settings: {
+        default={
             "bookkeeperEnsemble": 1,
             "bookkeeperWriteQuorum": 1,
             "bookkeeperAckQuorum": 1,
@@ -79,7 +79,6 @@ SINGLE_PROCESS: tuple[Policy, ...] = (
         name="deduplication_snapshot_interval",
         doc="Entries between two snapshots of sequence ids; checkpoints make them here.",
         shape=Whole(0, INT_MAX),
-        default=lambda settings: None,
         namespace=Route(path="deduplicationSnapshotInterval", removable=False),
         topic=Route(path="deduplicationSnapshotInterval"),
         acts=False,
@@ -88,7 +87,7 @@ SINGLE_PROCESS: tuple[Policy, ...] = (
         name="replicator_dispatch_rate",
         doc="Messages and bytes in a period to another cluster; there is none.",
         shape=DISPATCH_RATE,
-        default=lambda settings: dispatch_rate(),
+        default=dispatch_rate(),
         namespace=Route(path="replicatorDispatchRate"),
         topic=Route(path="replicatorDispatchRate"),
         acts=False,
@@ -97,7 +96,7 @@ SINGLE_PROCESS: tuple[Policy, ...] = (
         name="dispatcher_pause",
         doc="Whether dispatch stops while acks cannot be stored; every answered ack is, here.",
         shape=Switch(),
-        default=lambda settings: False,
+        default=False,
         namespace=Route(path="dispatcherPauseOnAckStatePersistent", unset=False, bare=True),
         topic=Route(path="dispatcherPauseOnAckStatePersistent", unset=False, bare=True),
         acts=False,
@@ -169,7 +168,7 @@ NOT_BUILT: tuple[Policy, ...] = (
         name="replication_clusters",
         doc="The clusters that have copies of a topic: there is one.",
         shape=Names(),
-        default=lambda settings: [settings.cluster_name],
+        default=[Of("cluster_name")],
         topic=Route(path="replication"),
         acts=False,
     ),
@@ -177,7 +176,6 @@ NOT_BUILT: tuple[Policy, ...] = (
         name="offload",
         doc="Where old ledgers go when they leave the disk; they stay here.",
         shape=OFFLOAD,
-        default=lambda settings: None,
         namespace=Route(path="offloadPolicies", removal="removeOffloadPolicies"),
         topic=Route(path="offloadPolicies"),
         acts=False,
@@ -186,7 +184,7 @@ NOT_BUILT: tuple[Policy, ...] = (
         name="entry_filters",
         doc="Classes that choose what is dispatched; there is none to choose.",
         shape=Record({"entryFilterNames": (Text("", 2048), "")}),
-        default=lambda settings: {"entryFilterNames": ""},
+        default={"entryFilterNames": ""},
         namespace=Route(path="entryFilters"),
         topic=Route(path="entryFilters"),
         acts=False,
@@ -195,7 +193,6 @@ NOT_BUILT: tuple[Policy, ...] = (
         name="anti_affinity",
         doc="The group of namespaces that brokers share among them; there is one broker.",
         shape=Text("spread"),
-        default=lambda settings: None,
         namespace=Route(path="antiAffinity", is_plain=True),
         acts=False,
     ),
@@ -208,7 +205,6 @@ NOT_BUILT: tuple[Policy, ...] = (
                 "bookkeeperAffinityGroupSecondary": (Text("b"), None),
             }
         ),
-        default=lambda settings: None,
         namespace=Route(path="persistence/bookieAffinity"),
         acts=False,
     ),
@@ -216,7 +212,6 @@ NOT_BUILT: tuple[Policy, ...] = (
         name="metric_property_keys",
         doc="Properties of topics that metrics may have as labels; they have none.",
         shape=Names(),
-        default=lambda settings: None,
         namespace=Route(path="allowedTopicPropertyKeysForMetrics"),
         acts=False,
     ),

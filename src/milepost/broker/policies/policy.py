@@ -13,10 +13,10 @@ inside a value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from milepost.broker.policies.shapes import Json, Shape
 
@@ -71,16 +71,20 @@ class Route:
     """Of a topic: the last part of the path behind a subscription's name, for which alone it is set."""
 
 
+class Of(NamedTuple):
+    """A setting, in the default of a policy: its value stands here."""
+
+    setting: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     name: str
     """Its key in the catalog, and the word that commands are made of."""
     doc: str
     shape: Shape
-    default: Callable[[Settings], Json]
-    """What holds when no level has said anything; None: nothing does."""
-    settings: tuple[str, ...] = ()
-    """The settings that this default is made of."""
+    default: Json = None
+    """What holds when no level has said anything, with the settings that say it; None: nothing does."""
     namespace: Route | None = None
     topic: Route | None = None
     unset_by: Json = None
@@ -90,6 +94,23 @@ class Policy:
 
     def route(self, level: Level) -> Route | None:
         return self.namespace if level is Level.NAMESPACE else self.topic
+
+    @property
+    def settings(self) -> list[str]:
+        """The settings that the default is made of."""
+        parts = self.default.values() if isinstance(self.default, dict) else [self.default]
+        return [part.setting for part in parts if isinstance(part, Of)]
+
+    def default_by(self, settings: Settings) -> Json:
+        return _filled_in(self.default, settings)
+
+
+def _filled_in(default: Json, settings: Settings) -> Json:
+    if isinstance(default, Of):
+        return getattr(settings, default.setting)
+    if isinstance(default, dict):
+        return {name: _filled_in(part, settings) for name, part in default.items()}
+    return [_filled_in(part, settings) for part in default] if type(default) is list else default
 
 
 def key_of(policy: Policy, subscription: str | None = None) -> str:
@@ -102,4 +123,4 @@ def merged(policy: Policy, settings: Settings, namespace: Values, topic: Values)
     for values in (topic, namespace):
         if values.get(policy.name) is not None:
             return values[policy.name]
-    return policy.default(settings)
+    return policy.default_by(settings)

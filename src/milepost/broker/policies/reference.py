@@ -94,7 +94,7 @@ def page() -> str:
 def _row(policy: Policy) -> str:
     default = ", ".join(f"`{name}`" for name in policy.settings)
     if not default:
-        value = policy.default(Settings())
+        value = policy.default_by(Settings())
         default = "none" if value is None else f"`{json.dumps(value)}`"
     cells = (
         f"`{policy.name}`",

@@ -15,7 +15,7 @@ from milepost.broker.policies.accepted_only import (
     SINGLE_PROCESS,
     dispatch_rate,
 )
-from milepost.broker.policies.policy import Policy, Route
+from milepost.broker.policies.policy import Of, Policy, Route
 from milepost.broker.policies.shapes import (
     INT_MAX,
     LONG_MAX,
@@ -79,12 +79,11 @@ def _quota(name: str, kind: str, limit: str, setting: str, doc: str) -> Policy:
         name=name,
         doc=doc,
         shape=Record({**fields, "policy": (Choice(QUOTA_POLICIES), None)}, fault),
-        default=lambda settings: {
+        default={
             **dict.fromkeys(limits, -1),
-            limit: getattr(settings, setting),
-            "policy": settings.backlog_quota_policy,
+            limit: Of(setting),
+            "policy": Of("backlog_quota_policy"),
         },
-        settings=(setting, "backlog_quota_policy"),
         namespace=route,
         topic=route,
     )
@@ -96,8 +95,7 @@ def _limit(name: str, doc: str, setting: str, namespace: Route, topic: Route | N
         name=name,
         doc=doc,
         shape=_COUNT,
-        default=lambda settings: getattr(settings, setting),
-        settings=(setting,),
+        default=Of(setting),
         namespace=namespace,
         topic=topic,
     )
@@ -115,11 +113,10 @@ TABLE: tuple[Policy, ...] = (
             },
             _retention_fault,
         ),
-        default=lambda settings: {
-            "retentionTimeInMinutes": settings.default_retention_minutes,
-            "retentionSizeInMB": settings.default_retention_mb,
+        default={
+            "retentionTimeInMinutes": Of("default_retention_minutes"),
+            "retentionSizeInMB": Of("default_retention_mb"),
         },
-        settings=("default_retention_minutes", "default_retention_mb"),
         namespace=Route(path="retention"),
         topic=Route(path="retention"),
     ),
@@ -127,8 +124,7 @@ TABLE: tuple[Policy, ...] = (
         name="message_ttl",
         doc="Seconds after which a message that was not acked is acked; 0 is never.",
         shape=_COUNT,
-        default=lambda settings: settings.message_ttl_s,
-        settings=("message_ttl_s",),
+        default=Of("message_ttl_s"),
         namespace=Route(path="messageTTL"),
         topic=Route(path="messageTTL", query="messageTTL"),
     ),
@@ -136,8 +132,7 @@ TABLE: tuple[Policy, ...] = (
         name="subscription_expiration",
         doc="Minutes after which a subscription that was not used is deleted; 0 is never.",
         shape=_COUNT,
-        default=lambda settings: settings.subscription_expiration_minutes,
-        settings=("subscription_expiration_minutes",),
+        default=Of("subscription_expiration_minutes"),
         namespace=Route(path="subscriptionExpirationTime"),
         topic=Route(path="subscriptionExpirationTime", query="subscriptionExpirationTime"),
     ),
@@ -166,12 +161,11 @@ TABLE: tuple[Policy, ...] = (
                 "maxDeliveryDelayInMillis": (Whole(0, LONG_MAX, 0), 0),
             }
         ),
-        default=lambda settings: {
+        default={
             "tickTime": 1000,
-            "active": settings.delayed_delivery,
-            "maxDeliveryDelayInMillis": settings.delayed_delivery_max_ms,
+            "active": Of("delayed_delivery"),
+            "maxDeliveryDelayInMillis": Of("delayed_delivery_max_ms"),
         },
-        settings=("delayed_delivery", "delayed_delivery_max_ms"),
         namespace=Route(path="delayedDelivery"),
         topic=Route(path="delayedDelivery"),
     ),
@@ -179,8 +173,7 @@ TABLE: tuple[Policy, ...] = (
         name="deduplication",
         doc="Drop publishes whose sequence id their producer already used.",
         shape=Switch(),
-        default=lambda settings: settings.deduplication,
-        settings=("deduplication",),
+        default=Of("deduplication"),
         namespace=Route(path="deduplication"),
         topic=Route(path="deduplicationEnabled"),
     ),
@@ -194,11 +187,10 @@ TABLE: tuple[Policy, ...] = (
                 "publishThrottlingRateInByte": (Whole(-1, LONG_MAX, 1 << 20), -1),
             }
         ),
-        default=lambda settings: {
-            "publishThrottlingRateInMsg": settings.publish_rate_messages,
-            "publishThrottlingRateInByte": settings.publish_rate_bytes,
+        default={
+            "publishThrottlingRateInMsg": Of("publish_rate_messages"),
+            "publishThrottlingRateInByte": Of("publish_rate_bytes"),
         },
-        settings=("publish_rate_messages", "publish_rate_bytes"),
         namespace=Route(path="publishRate"),
         topic=Route(path="publishRate", unset_status=204),
     ),
@@ -206,10 +198,7 @@ TABLE: tuple[Policy, ...] = (
         name="dispatch_rate",
         doc="Messages and bytes in a period to all consumers of a topic; 0 or less is no limit.",
         shape=DISPATCH_RATE,
-        default=lambda settings: dispatch_rate(
-            settings.dispatch_rate_messages, settings.dispatch_rate_bytes
-        ),
-        settings=("dispatch_rate_messages", "dispatch_rate_bytes"),
+        default=dispatch_rate(Of("dispatch_rate_messages"), Of("dispatch_rate_bytes")),
         namespace=Route(path="dispatchRate"),
         topic=Route(path="dispatchRate"),
     ),
@@ -217,10 +206,9 @@ TABLE: tuple[Policy, ...] = (
         name="subscription_dispatch_rate",
         doc="The same for each subscription by itself.",
         shape=DISPATCH_RATE,
-        default=lambda settings: dispatch_rate(
-            settings.subscription_dispatch_rate_messages, settings.subscription_dispatch_rate_bytes
+        default=dispatch_rate(
+            Of("subscription_dispatch_rate_messages"), Of("subscription_dispatch_rate_bytes")
         ),
-        settings=("subscription_dispatch_rate_messages", "subscription_dispatch_rate_bytes"),
         namespace=Route(path="subscriptionDispatchRate"),
         topic=Route(path="subscriptionDispatchRate", per_subscription="dispatchRate"),
     ),
@@ -228,7 +216,6 @@ TABLE: tuple[Policy, ...] = (
         name="resource_group",
         doc="The resource group whose rates all topics of the namespace, and of others, share.",
         shape=Text("batch"),
-        default=lambda settings: None,
         namespace=Route(path="resourcegroup", in_path=True),
     ),
     Policy(
@@ -240,11 +227,10 @@ TABLE: tuple[Policy, ...] = (
                 "ratePeriodInSecond": (Whole(1, INT_MAX, 30), 30),
             }
         ),
-        default=lambda settings: {
-            "subscribeThrottlingRatePerConsumer": settings.subscribe_rate,
-            "ratePeriodInSecond": settings.subscribe_rate_period_s,
+        default={
+            "subscribeThrottlingRatePerConsumer": Of("subscribe_rate"),
+            "ratePeriodInSecond": Of("subscribe_rate_period_s"),
         },
-        settings=("subscribe_rate", "subscribe_rate_period_s"),
         namespace=Route(path="subscribeRate"),
         topic=Route(path="subscribeRate"),
     ),
@@ -252,7 +238,7 @@ TABLE: tuple[Policy, ...] = (
         name="max_message_size",
         doc="The largest message or batch, in bytes, not above the broker's own; 0 leaves it at that.",
         shape=Whole(0, INT_MAX, 1024),
-        default=lambda settings: 0,
+        default=0,
         topic=Route(path="maxMessageSize", unset_status=204),
     ),
     _limit(
@@ -319,26 +305,18 @@ TABLE: tuple[Policy, ...] = (
             },
             _partitions_fault,
         ),
-        default=lambda settings: {
-            "allowAutoTopicCreation": settings.allow_auto_topic_creation,
-            "topicType": settings.allow_auto_topic_creation_type,
-            "defaultNumPartitions": settings.default_num_partitions,
+        default={
+            "allowAutoTopicCreation": Of("allow_auto_topic_creation"),
+            "topicType": Of("allow_auto_topic_creation_type"),
+            "defaultNumPartitions": Of("default_num_partitions"),
         },
-        settings=(
-            "allow_auto_topic_creation",
-            "allow_auto_topic_creation_type",
-            "default_num_partitions",
-        ),
         namespace=Route(path="autoTopicCreation"),
     ),
     Policy(
         name="auto_subscription_creation",
         doc="Whether a subscription is made when a consumer first names it.",
         shape=Record({"allowAutoSubscriptionCreation": (Switch(), False)}),
-        default=lambda settings: {
-            "allowAutoSubscriptionCreation": settings.allow_auto_subscription_creation
-        },
-        settings=("allow_auto_subscription_creation",),
+        default={"allowAutoSubscriptionCreation": Of("allow_auto_subscription_creation")},
         namespace=Route(path="autoSubscriptionCreation"),
         topic=Route(path="autoSubscriptionCreation"),
     ),
@@ -346,7 +324,7 @@ TABLE: tuple[Policy, ...] = (
         name="subscription_types",
         doc="Which types of subscriptions consumers may open; an empty list allows all.",
         shape=Several(SUBSCRIPTION_TYPES),
-        default=lambda settings: [],
+        default=[],
         namespace=Route(path="subscriptionTypesEnabled", unset=[]),
         topic=Route(path="subscriptionTypesEnabled"),
     ),
@@ -354,8 +332,7 @@ TABLE: tuple[Policy, ...] = (
         name="schema_compatibility",
         doc="What a new schema of a topic must agree with; UNDEFINED asks the level behind.",
         shape=Choice(SCHEMA_STRATEGIES),
-        default=lambda settings: settings.schema_compatibility_strategy,
-        settings=("schema_compatibility_strategy",),
+        default=Of("schema_compatibility_strategy"),
         unset_by="UNDEFINED",
         namespace=Route(
             path="schemaCompatibilityStrategy", method="PUT", removable=False, unset="UNDEFINED"
@@ -366,8 +343,7 @@ TABLE: tuple[Policy, ...] = (
         name="schema_validation",
         doc="Whether producers without a schema are refused on topics that have one.",
         shape=Switch(),
-        default=lambda settings: settings.schema_validation_enforced,
-        settings=("schema_validation_enforced",),
+        default=Of("schema_validation_enforced"),
         namespace=Route(path="schemaValidationEnforced", removable=False, unset=False),
         topic=Route(path="schemaValidationEnforced", removable=False, unset=False),
     ),
@@ -375,8 +351,7 @@ TABLE: tuple[Policy, ...] = (
         name="schema_auto_update",
         doc="Whether producers may add schema versions.",
         shape=Switch(),
-        default=lambda settings: settings.allow_auto_update_schema,
-        settings=("allow_auto_update_schema",),
+        default=Of("allow_auto_update_schema"),
         # Upstream reads null as false: a caller that would remove it forbids updates.
         namespace=Route(path="isAllowAutoUpdateSchema", removable=False, unset=True, null=False),
     ),
@@ -384,15 +359,14 @@ TABLE: tuple[Policy, ...] = (
         name="encryption_required",
         doc="Whether producers, and messages, that are not encrypted are refused.",
         shape=Switch(),
-        default=lambda settings: settings.encryption_required,
-        settings=("encryption_required",),
+        default=Of("encryption_required"),
         namespace=Route(path="encryptionRequired", removable=False, unset=False),
     ),
     Policy(
         name="compaction_threshold",
         doc="Bytes of backlog at which a topic is compacted; 0 is never by itself.",
         shape=Whole(0, LONG_MAX, 1 << 30),
-        default=lambda settings: 0,
+        default=0,
         namespace=Route(path="compactionThreshold", method="PUT"),
         topic=Route(path="compactionThreshold"),
     ),
@@ -414,7 +388,7 @@ TABLE: tuple[Policy, ...] = (
                 "deleteWhileInactive": (Switch(), False),
             }
         ),
-        default=lambda settings: {
+        default={
             "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
             "maxInactiveDurationSeconds": 60,
             "deleteWhileInactive": False,

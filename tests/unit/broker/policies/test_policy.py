@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from milepost.broker.policies.policy import Level, Policy, Route, merged
+from milepost.broker.policies.policy import Level, Of, Policy, Route, merged
 from milepost.broker.policies.shapes import Whole
 from milepost.broker.settings.settings import Settings
 
@@ -12,7 +12,7 @@ POLICY = Policy(
     name="p",
     doc="",
     shape=Whole(0, 9),
-    default=lambda settings: settings.port,
+    default=Of("port"),
     namespace=Route(path="n"),
 )
 
@@ -38,3 +38,11 @@ def test_the_nearest_that_says_anything_decides(
 def test_a_policy_has_a_route_where_it_can_be_set() -> None:
     assert POLICY.route(Level.NAMESPACE) == Route(path="n")
     assert POLICY.route(Level.TOPIC) is None
+
+
+def test_a_default_has_its_settings_in_their_places() -> None:
+    default = {"a": Of("port"), "b": 1, "c": [Of("cluster_name")]}
+    policy = Policy(name="p", doc="", shape=Whole(0, 9), default=default)
+    settings = Settings(port=7, cluster_name="c1")
+    assert policy.default_by(settings) == {"a": 7, "b": 1, "c": ["c1"]}
+    assert policy.settings == ["port"]

@@ -21,7 +21,7 @@ def test_every_policy_is_whole(policy: Policy) -> None:
     assert "|" not in policy.doc, "it stands in a table"
     assert policy.namespace or policy.topic
     assert set(policy.settings) <= set(SETTINGS)
-    default = policy.default(Settings())
+    default = policy.default_by(Settings())
     if default is not None:
         assert policy.shape.read(default, policy.name) == default
     example = policy.shape.example
