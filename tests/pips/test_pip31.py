@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from pips import test_pip31_client
 from stage.frames import batch, chunk, message
 from stage.http import Web
 from stage.stage import TOPIC, Stage
@@ -42,6 +43,8 @@ from milepost.wire.batches import split_batch
 from milepost.wire.events import Delivery
 from milepost.wire.metadata import split_entry
 
+# They are tested where Spark is (tests/spark/test_transactional.py).
+SPARK_ROWS = ("Spark: a batch", "Spark: a stream")
 DOCS = Path(__file__).parents[2] / "docs" / "transactions.md"
 HOUR_MS = 3_600_000
 
@@ -528,5 +531,6 @@ def test_the_table_of_the_docs_has_these_rows_and_columns() -> None:
     table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     at = next(number for number, cells in enumerate(table) if cells[0] == "who looks")
     assert table[at][1:] == list(COLUMNS)
-    rows = {cells[0] for cells in table[at + 2 : at + 2 + len(ROWS)]}
-    assert rows == {row.name for row in ROWS}
+    rows = list(itertools.takewhile(lambda cells: len(cells) == len(table[at]), table[at + 2 :]))
+    names = [row.name for row in (*ROWS, *test_pip31_client.ROWS)]
+    assert sorted(cells[0] for cells in rows) == sorted([*names, *SPARK_ROWS])

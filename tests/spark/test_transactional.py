@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from compat.broker_process import BrokerProcess
+from compat.transaction_scenes import SCENES, Scene
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.streaming import DataStreamReader
 from pyspark.sql.types import StringType, StructField, StructType
 
+import milepost
 from milepost.errors import (
     InvalidOption,
     InvalidTransactionStatus,
@@ -32,7 +34,7 @@ from milepost.errors import (
 from milepost.spark.options import write_options
 from milepost.spark.source import MilepostSource
 from milepost.spark.writing.sink import TopicWriter
-from spark.conftest import values_of
+from spark.conftest import MESSAGE_SIZE_MAX, values_of
 from spark.faults import Faults, FaultySource
 
 Reading = Callable[..., DataFrameReader]
@@ -268,6 +270,54 @@ def test_a_time_that_the_broker_does_not_give(broker: Any, topic: str) -> None:
     batch = writer(broker, transactionTimeout="900h")
     with pytest.raises(MilepostError, match="a time-out of 3240000000 ms"):
         batch.write(rows((topic, "1")))
+
+
+@pytest.fixture(scope="module", params=["", "after kill -9 and a restart"])
+def scenes(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, dict[str, Scene]]]:
+    """A broker of its own, which can be killed, and a topic for each of the table's columns."""
+    with BrokerProcess(tmp_path_factory.mktemp("scenes"), max_message_size=MESSAGE_SIZE_MAX) as own:
+        client = milepost.Client(own.url)
+        try:
+            made = {name: Scene(client, name) for name in SCENES}
+            if request.param:
+                own.restart()
+            yield own.url, made
+        finally:
+            client.close()
+
+
+def test_queries_see_committed_messages_only(
+    spark: SparkSession, tmp_path: Path, scenes: tuple[str, dict[str, Scene]]
+) -> None:
+    """Rows "Spark: a batch" and "Spark: a stream" of the table in docs/transactions.md, all columns in one
+    query each."""
+    url, made = scenes
+    options = {"serviceUrl": url, "topics": ",".join(scene.topic for scene in made.values())}
+
+    def seen(frame: DataFrame) -> dict[str, list[bytes]]:
+        rows = frame.orderBy("topic", "index").collect()
+        of_topic = {
+            scene.topic: [bytes(row.value) for row in rows if row.topic == scene.topic]
+            for scene in made.values()
+        }
+        return {name: of_topic[scene.topic] for name, scene in made.items()}
+
+    expected = {name: scene.committed for name, scene in made.items()}
+    assert seen(spark.read.format("milepost").options(**options).load()) == expected
+    query = (
+        spark.readStream.format("milepost")
+        .options(**options)
+        .load()
+        .writeStream.format("memory")
+        .queryName("seen")
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(PATIENCE_S)
+    assert seen(spark.table("seen")) == expected
 
 
 def both(frame: DataFrame, topic: str) -> DataFrame:
