@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -20,12 +20,25 @@ from milepost.errors import (
 from milepost.positions import TxnId
 from milepost.wire import Ack, Command, Sends, replies
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.events import (
+    AddSubscriptions,
+    AddTopics,
+    EndTransaction,
+    NewTransaction,
+    TransactionRequest,
+)
 from milepost.wire.scanners.encode import ack_response, send_receipt
 
+NAMES = {
+    NewTransaction: "NewTxn",
+    AddTopics: "AddPartitionToTxn",
+    AddSubscriptions: "AddSubscriptionToTxn",
+    EndTransaction: "EndTxn",
+}
 NAMED = {
-    pb.CommandAddPartitionToTxn: replies.partitions_added,
-    pb.CommandAddSubscriptionToTxn: replies.subscriptions_added,
-    pb.CommandEndTxn: replies.transaction_ended,
+    AddTopics: replies.partitions_added,
+    AddSubscriptions: replies.subscriptions_added,
+    EndTransaction: replies.transaction_ended,
 }
 
 
@@ -62,6 +75,8 @@ class Coordinating(Stub):
                 )
                 assert event.request_id is not None
                 self.settle("ACK", ack_response(event.consumer_id, event.request_id))
+            elif isinstance(event, TransactionRequest):
+                self.transact(event)
         self.flush()
 
     def answer(self, message: Any) -> None:
@@ -73,34 +88,42 @@ class Coordinating(Stub):
             super().answer(message)
 
     def answer_more(self, message: Any) -> None:
-        name = type(message).__name__.removeprefix("Command")
-        what = getattr(message, "tc_id", None) or getattr(message, "txnid_least_bits", 0)
-        action = (
-            f" {pb.TxnAction.Name(message.txn_action)}" if hasattr(message, "txn_action") else ""
-        )
-        self.heard.append(f"{name} {what}{action}")
+        assert isinstance(message, pb.CommandTcClientConnectRequest), message
+        name = "TcClientConnectRequest"
+        self.heard.append(f"{name} {message.tc_id}")
         if error := self.shared.refused.get(name):
-            command = Command(0, message)
-            refusal = replies.refusal(command, error.wire_code, str(error))
-            assert refusal is not None
-            self.protocol.write(refusal)
-            return
-        if isinstance(message, pb.CommandTcClientConnectRequest):
-            self.settle(name, replies.coordinator_connected(message.request_id))
-        elif isinstance(message, pb.CommandNewTxn):
-            txn_id = TxnId(message.tc_id, len(self.heard))
-            self.settle(name, replies.new_transaction(message.request_id, txn_id))
+            self.refuse(Command(0, message), error)
         else:
-            txn_id = TxnId(message.txnid_most_bits, message.txnid_least_bits)
-            if isinstance(message, pb.CommandEndTxn):
+            self.settle(name, replies.coordinator_connected(message.request_id))
+
+    def transact(self, asked: TransactionRequest) -> None:
+        name = NAMES[type(asked)]
+        if isinstance(asked, NewTransaction):
+            self.heard.append(f"{name} {asked.coordinator}")
+        elif isinstance(asked, EndTransaction):
+            assert asked.action is not None
+            action = pb.TxnAction.Name(cast("pb.TxnAction", asked.action))
+            self.heard.append(f"{name} {asked.txn_id.least} {action}")
+        else:
+            self.heard.append(f"{name} {asked.txn_id.least}")
+        if error := self.shared.refused.get(name):
+            self.refuse(asked, error)
+        elif isinstance(asked, NewTransaction):
+            txn_id = TxnId(asked.coordinator, len(self.heard))
+            self.settle(name, replies.new_transaction(asked.request_id, txn_id))
+        else:
+            txn_id = asked.txn_id
+            if isinstance(asked, EndTransaction):
                 if txn_id.least in self.shared.ended and not self.shared.remembers_ends:
-                    error = TransactionNotFound(f"no {txn_id}")
-                    refusal = replies.refusal(Command(0, message), error.wire_code, str(error))
-                    assert refusal is not None
-                    self.protocol.write(refusal)
+                    self.refuse(asked, TransactionNotFound(f"no {txn_id}"))
                     return
                 self.shared.ended.add(txn_id.least)
-            self.settle(name, NAMED[type(message)](message.request_id, txn_id))
+            self.settle(name, NAMED[type(asked)](asked.request_id, txn_id))
+
+    def refuse(self, asked: Command | TransactionRequest, error: MilepostError) -> None:
+        refusal = replies.refusal(asked, error.wire_code, str(error))
+        assert refusal is not None
+        self.protocol.write(refusal)
 
     def settle(self, name: str, answer: bytes) -> None:
         if name in self.shared.lost:

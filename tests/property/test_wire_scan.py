@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from milepost.positions import unsigned64
 from milepost.testing.strategies import int32s, int64s
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.commands import encode_command
+from milepost.wire.commands import Kind, encode_command
 from milepost.wire.events import Sends, ServerEvent
 from milepost.wire.frames import HEADER_SIZE, entry_frame
 from milepost.wire.scanners.ack_scan import read_ack, read_flow, scan_ack, scan_flow
@@ -29,6 +29,7 @@ from milepost.wire.scanners.message_scan import (
 )
 from milepost.wire.scanners.send_scan import read_send, scan_sends
 from milepost.wire.scanners.shape import Shape, _judge, _parse, read_rest_shape, read_shape
+from milepost.wire.scanners.transaction_scan import SIZE_MAX, read_transaction, scan_transaction
 
 UINT64 = int64s().map(unsigned64)
 ACK_SETS = st.lists(int64s(), max_size=3)
@@ -82,6 +83,32 @@ RECEIPTS = st.builds(
 )
 
 
+TXN_IDS = {"request_id": UINT64, "txnid_least_bits": UINT64, "txnid_most_bits": UINT64}
+TRANSACTIONS: st.SearchStrategy[Any] = st.one_of(
+    st.builds(pb.CommandNewTxn, request_id=UINT64, txn_ttl_millis=UINT64, tc_id=UINT64),
+    st.builds(
+        pb.CommandAddPartitionToTxn,
+        **TXN_IDS,
+        partitions=st.lists(st.text(max_size=200), max_size=6),
+    ),
+    st.builds(
+        pb.CommandAddSubscriptionToTxn,
+        **TXN_IDS,
+        subscription=st.lists(
+            st.builds(pb.Subscription, topic=st.text(max_size=200), subscription=st.text()),
+            max_size=3,
+        ),
+    ),
+    st.builds(pb.CommandEndTxn, **TXN_IDS, txn_action=st.sampled_from([pb.COMMIT, pb.ABORT])),
+)
+TRANSACTION_FIELDS = {
+    Kind.NEW_TXN: "newTxn",
+    Kind.ADD_PARTITION_TO_TXN: "addPartitionToTxn",
+    Kind.ADD_SUBSCRIPTION_TO_TXN: "addSubscriptionToTxn",
+    Kind.END_TXN: "endTxn",
+}
+
+
 @st.composite
 def damaged(draw: st.DrawFn, whole: st.SearchStrategy[bytes]) -> bytes:
     """Bytes of the strategy, some of them changed, cut out or put in; often left as they are."""
@@ -133,6 +160,22 @@ def test_damaged_acks(data: bytes) -> None:
 @given(commands(FLOWS))
 def test_flows(data: bytes) -> None:
     same_as_library(data, scan_flow, read_flow, "flow")
+
+
+@given(commands(TRANSACTIONS))
+def test_commands_of_transactions(data: bytes) -> None:
+    scanned = scan_transaction(data, 0, len(data))
+    # Damage may make one of another.
+    kind = Kind.NEW_TXN if scanned is None else scanned.kind
+    same_as_library(data, scan_transaction, read_transaction, TRANSACTION_FIELDS[kind])
+
+
+@given(TRANSACTIONS)
+def test_usual_commands_of_transactions_are_taken(command: Message) -> None:
+    data = encode_command(command)
+    scanned = scan_transaction(data, 0, len(data))
+    assert (scanned is not None) == (len(data) <= SIZE_MAX)
+    assert scanned in (None, read_transaction(command))
 
 
 @given(commands(RECEIPTS))

@@ -7,6 +7,7 @@ The hot ones are named tuples made by hand-written scanners; every other command
     match event:
         case Sends(producer_id, sends): ...
         case Ack() | Flow(): ...
+        case NewTransaction() | AddTopics() | AddSubscriptions() | EndTransaction(): ...
         case Command(message=pb.CommandSubscribe() as subscribe): ...
         case Fault(error): ...      # always the last event of a connection
 """
@@ -132,6 +133,72 @@ class Flow(NamedTuple):
     """0 to 2^32 − 1, as sent."""
 
 
+class TransactionSeries(NamedTuple):
+    """The numbered step that a transaction is part of, by Milepost's own field of NEW_TXN and END_TXN."""
+
+    name: str
+    run: str
+    step: int | None
+
+
+class NewTransaction(NamedTuple):
+    """NEW_TXN."""
+
+    request_id: int
+    timeout_ms: int
+    coordinator: int
+    series: TransactionSeries | None = None
+
+    @property
+    def kind(self) -> int:
+        return 50
+
+
+class AddTopics(NamedTuple):
+    """ADD_PARTITION_TO_TXN."""
+
+    request_id: int
+    txn_id: TxnId
+    topics: tuple[str, ...]
+
+    @property
+    def kind(self) -> int:
+        return 52
+
+
+class AddSubscriptions(NamedTuple):
+    """ADD_SUBSCRIPTION_TO_TXN."""
+
+    request_id: int
+    txn_id: TxnId
+    pairs: tuple[tuple[str, str], ...]
+    """(topic, subscription)"""
+
+    @property
+    def kind(self) -> int:
+        return 54
+
+
+class EndTransaction(NamedTuple):
+    """END_TXN."""
+
+    request_id: int
+    txn_id: TxnId
+    action: int | None
+    """`TxnAction`; None if the client gave none."""
+    also: tuple[int, ...] = ()
+    """Second halves of ids of further transactions that end with it, by Milepost's own field."""
+    series: TransactionSeries | None = None
+    """The run of a series that it aborts in place of one transaction, by Milepost's own field."""
+
+    @property
+    def kind(self) -> int:
+        return 56
+
+
+TransactionRequest = NewTransaction | AddTopics | AddSubscriptions | EndTransaction
+
+
 class Receipt(NamedTuple):
     """SEND_RECEIPT, as the client reads it."""
 
@@ -176,5 +243,5 @@ class Fault(NamedTuple):
     error: ProtocolError
 
 
-ServerEvent = Sends | Ack | Flow | Command | Fault
+ServerEvent = Sends | Ack | Flow | TransactionRequest | Command | Fault
 ClientEvent = Receipt | Delivery | Command | Fault

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from milepost.positions import TxnId, signed64, unsigned64
+from milepost.positions import TxnId, signed64
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.scanners.encode import encode_entry_head
+from milepost.wire.scanners.varint import encode_varint
 
 # `MessageMetadata.marker_type`, in upstream's numbers. 20 (committing) is no longer written.
 TXN_COMMIT: Final = 21
@@ -24,20 +25,36 @@ TXN_ABORT: Final = 22
 
 MARKER_PRODUCER: Final = "pulsar.txn.marker"
 _NO_SEQUENCE_ID: Final = -1
+# What the metadata of every marker begins with, up to the publish time. There is a marker for each topic of
+# each transaction, so its few fields are written by hand, as the library would write them.
+_PRODUCER: Final = b"".join(
+    (
+        b"\x0a",
+        encode_varint(len(MARKER_PRODUCER)),
+        MARKER_PRODUCER.encode(),
+        b"\x10",
+        encode_varint(_NO_SEQUENCE_ID),
+        b"\x18",
+    )
+)
 
 
 def transaction_marker(marker_type: int, txn_id: TxnId, publish_time: int) -> bytes:
     """The entry as a log stores it: checksum and metadata. The broker's block in front is not in it."""
     assert marker_type in (TXN_COMMIT, TXN_ABORT), f"marker type {marker_type} ends no transaction"
-    metadata = pb.MessageMetadata(
-        producer_name=MARKER_PRODUCER,
-        sequence_id=unsigned64(_NO_SEQUENCE_ID),
-        publish_time=unsigned64(publish_time),
-        marker_type=marker_type,
-        txnid_least_bits=unsigned64(txn_id.least),
-        txnid_most_bits=unsigned64(txn_id.most),
+    metadata = b"".join(
+        (
+            _PRODUCER,
+            encode_varint(publish_time),
+            b"\xa0\x01",
+            encode_varint(marker_type),
+            b"\xb0\x01",
+            encode_varint(txn_id.least),
+            b"\xb8\x01",
+            encode_varint(txn_id.most),
+        )
     )
-    return encode_entry_head(metadata.SerializeToString(), b"")
+    return encode_entry_head(metadata, b"")
 
 
 def marker_of(metadata: pb.MessageMetadata) -> tuple[int, TxnId] | None:

@@ -78,15 +78,19 @@ from milepost.wire.scanners.message_scan import (
     scan_receipt,
 )
 from milepost.wire.scanners.send_scan import add_send, read_send, scan_sends
+from milepost.wire.scanners.transaction_scan import KINDS as TRANSACTION_KINDS
+from milepost.wire.scanners.transaction_scan import read_transaction, scan_transaction
 
 # A client's command without an entry; only lists of message ids grow with what a client holds.
 COMMAND_SIZE_MAX: Final = 1024 * 1024
 _SIZED_BY_IDS: Final = frozenset((Kind.ACK, Kind.REDELIVER_UNACKNOWLEDGED_MESSAGES))
 
-# What is heard in one go: so many ACKs, or fewer FLOWs, or a few other commands, which cost more to read and
-# much more to obey. What was received behind them is heard when others have had their turn.
+# What is heard in one go: so many ACKs, or fewer FLOWs and commands of transactions, or a few other commands,
+# which cost more to read and much more to obey. What was received behind them is heard when others have had
+# their turn.
 HEARD_MAX: Final = 1024
 FLOW_WEIGHT: Final = 16
+TRANSACTION_WEIGHT: Final = 16
 COMMAND_WEIGHT: Final = 128
 # Each of these may go through a whole namespace, or through all that a consumer holds: one is enough.
 _HEAVY: Final = frozenset(
@@ -334,6 +338,9 @@ class ServerProtocol(Connection):
             elif hint == _FLOW:
                 self._left -= FLOW_WEIGHT
                 event = scan_flow(data, at, end)
+            elif hint in TRANSACTION_KINDS:
+                event = scan_transaction(data, at, end)
+                self._left -= 0 if event is None else TRANSACTION_WEIGHT
             if isinstance(event, Ack):
                 self._add_ack(event, events)
                 return
@@ -371,6 +378,8 @@ class ServerProtocol(Connection):
             self._add_ack(read_ack(message), events)
         elif isinstance(message, pb.CommandFlow):
             events.append(read_flow(message))
+        elif (asked := read_transaction(message)) is not None:
+            events.append(asked)
         elif kind == Kind.CONNECT:
             raise ProtocolError(Reason.SECOND_CONNECT, "CONNECT on a connection that has one")
         elif kind not in FROM_CLIENT:

@@ -26,8 +26,17 @@ from google.protobuf.message import Message
 from milepost.positions import TxnId, unsigned64
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.commands import encode_command
-from milepost.wire.events import Command
+from milepost.wire.events import (
+    AddSubscriptions,
+    AddTopics,
+    Command,
+    EndTransaction,
+    NewTransaction,
+    TransactionRequest,
+)
 from milepost.wire.frames import command_frame
+from milepost.wire.scanners.encode import transaction_response
+from milepost.wire.scanners.transaction_scan import read_transaction
 
 ServerError = pb.ServerError
 
@@ -334,43 +343,35 @@ def coordinator_connected(request_id: int) -> bytes:
 
 
 def new_transaction(request_id: int, txn_id: TxnId) -> bytes:
-    """NEW_TXN_RESPONSE. Go reads both numbers without asking whether they are there."""
-    return _transaction(pb.CommandNewTxnResponse, request_id, txn_id)
+    """NEW_TXN_RESPONSE."""
+    return transaction_response(51, request_id, txn_id)
 
 
 def partitions_added(request_id: int, txn_id: TxnId) -> bytes:
     """ADD_PARTITION_TO_TXN_RESPONSE."""
-    return _transaction(pb.CommandAddPartitionToTxnResponse, request_id, txn_id)
+    return transaction_response(53, request_id, txn_id)
 
 
 def subscriptions_added(request_id: int, txn_id: TxnId) -> bytes:
     """ADD_SUBSCRIPTION_TO_TXN_RESPONSE."""
-    return _transaction(pb.CommandAddSubscriptionToTxnResponse, request_id, txn_id)
+    return transaction_response(55, request_id, txn_id)
 
 
 def transaction_ended(request_id: int, txn_id: TxnId) -> bytes:
     """END_TXN_RESPONSE."""
-    return _transaction(pb.CommandEndTxnResponse, request_id, txn_id)
-
-
-def _transaction(answer: Callable[..., Message], request_id: int, txn_id: TxnId) -> bytes:
-    return reply(
-        answer(
-            request_id=unsigned64(request_id),
-            txnid_least_bits=unsigned64(txn_id.least),
-            txnid_most_bits=unsigned64(txn_id.most),
-        )
-    )
+    return transaction_response(57, request_id, txn_id)
 
 
 # --- refusals -------------------------------------------------------------------------------------
 
 
-def refusal(command: Command, code: int, message: str) -> bytes | None:
+def refusal(command: Command | TransactionRequest, code: int, message: str) -> bytes | None:
     """The reply that tells the client its request failed; None where no reply exists.
 
     SEND is refused by `send_error`, in its turn among the receipts.
     """
+    if not isinstance(command, Command):
+        return _transaction_refusal(command, code, message)
     request = command.message
     answer: Message
     match request:
@@ -414,22 +415,15 @@ def refusal(command: Command, code: int, message: str) -> bytes | None:
             answer = _OWN_REPLIES[type(request)](
                 request_id=request.request_id, error_code=_code(code), error_message=message
             )
-        case pb.CommandNewTxn():
-            answer = pb.CommandNewTxnResponse(
-                request_id=request.request_id,
-                txnid_most_bits=request.tc_id,
-                error=_code(code),
-                message=message,
-            )
-        case pb.CommandAddPartitionToTxn() | pb.CommandAddSubscriptionToTxn() | pb.CommandEndTxn():
-            # Java looks here alone for the failures of these, and would wait for its time-out.
-            answer = _OWN_REPLIES[type(request)](
-                request_id=request.request_id,
-                txnid_least_bits=request.txnid_least_bits,
-                txnid_most_bits=request.txnid_most_bits,
-                error=_code(code),
-                message=message,
-            )
+        case (
+            pb.CommandNewTxn()
+            | pb.CommandAddPartitionToTxn()
+            | pb.CommandAddSubscriptionToTxn()
+            | pb.CommandEndTxn()
+        ):
+            asked = read_transaction(request)
+            assert asked is not None
+            return _transaction_refusal(asked, code, message)
         case pb.CommandAck() if request.HasField("request_id"):
             answer = pb.CommandAckResponse(
                 consumer_id=request.consumer_id,
@@ -440,6 +434,20 @@ def refusal(command: Command, code: int, message: str) -> bytes | None:
         case _:
             return None
     return reply(answer)
+
+
+def _transaction_refusal(asked: TransactionRequest, code: int, message: str) -> bytes:
+    """Java looks in the answer of its own for the failure of each, and would wait for its time-out."""
+    if isinstance(asked, NewTransaction):
+        txn_id: dict[str, int] = {"txnid_most_bits": unsigned64(asked.coordinator)}
+    else:
+        txn_id = {
+            "txnid_most_bits": unsigned64(asked.txn_id.most),
+            "txnid_least_bits": unsigned64(asked.txn_id.least),
+        }
+    answer = _TRANSACTION_REPLIES[type(asked)]
+    request_id = unsigned64(asked.request_id)
+    return reply(answer(request_id=request_id, error=_code(code), message=message, **txn_id))
 
 
 def _code(code: int) -> pb.ServerError:
@@ -453,9 +461,12 @@ _OWN_REPLIES: Final[dict[type[Message], Callable[..., Message]]] = {
     pb.CommandGetOrCreateSchema: pb.CommandGetOrCreateSchemaResponse,
     pb.CommandConsumerStats: pb.CommandConsumerStatsResponse,
     pb.CommandGetMessageIdByIndex: pb.CommandGetMessageIdByIndexResponse,
-    pb.CommandAddPartitionToTxn: pb.CommandAddPartitionToTxnResponse,
-    pb.CommandAddSubscriptionToTxn: pb.CommandAddSubscriptionToTxnResponse,
-    pb.CommandEndTxn: pb.CommandEndTxnResponse,
+}
+_TRANSACTION_REPLIES: Final[dict[type[TransactionRequest], Callable[..., Message]]] = {
+    NewTransaction: pb.CommandNewTxnResponse,
+    AddTopics: pb.CommandAddPartitionToTxnResponse,
+    AddSubscriptions: pb.CommandAddSubscriptionToTxnResponse,
+    EndTransaction: pb.CommandEndTxnResponse,
 }
 
 

@@ -31,6 +31,20 @@ def test_a_marker_is_checksum_and_metadata_and_no_payload() -> None:
     )
 
 
+@pytest.mark.parametrize("txn_id", [TxnId(0, 0), TxnId(0, 2**40), TxnId(3, -1)])
+@pytest.mark.parametrize("publish_time", [0, 127, 2**41])
+def test_its_metadata_is_the_librarys(txn_id: TxnId, publish_time: int) -> None:
+    written = pb.MessageMetadata(
+        producer_name="pulsar.txn.marker",
+        sequence_id=2**64 - 1,
+        publish_time=publish_time,
+        marker_type=TXN_ABORT,
+        txnid_least_bits=txn_id.least % 2**64,
+        txnid_most_bits=txn_id.most % 2**64,
+    )
+    assert transaction_marker(TXN_ABORT, txn_id, publish_time)[10:] == written.SerializeToString()
+
+
 def test_what_ends_no_transaction_is_no_marker_of_one() -> None:
     plain = {"producer_name": "p", "sequence_id": 0, "publish_time": 0}
     subscription_snapshot = pb.MessageMetadata(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from milepost.broker.broker import Broker
     from milepost.broker.connection.session import Session
+    from milepost.wire.events import TransactionRequest
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +79,9 @@ class AccessControl:
 
     # -- may they? ---------------------------------------------------------------------------------
 
-    def check_command(self, session: Session, operation: Operation, command: Message) -> None:
+    def check_command(
+        self, session: Session, operation: Operation, command: Message | TransactionRequest
+    ) -> None:
         """May the client ask this? `NotAuthorized` if not. The command names what it is about."""
         if self.security.authorizer.is_enabled and operation.scope is not Scope.NOTHING:
             target = _target(operation, command)
@@ -157,7 +160,7 @@ class AccessControl:
                 self._broker.watchers.remove(session, watcher_id)
 
 
-def _target(operation: Operation, command: Message) -> Target:
+def _target(operation: Operation, command: Message | TransactionRequest) -> Target:
     """What a command is about, by its fields."""
     if operation.scope is Scope.TOPIC:
         subscription = getattr(command, "subscription", "")

@@ -29,7 +29,17 @@ from milepost.errors import MilepostError, PersistenceError, TooManyRequests
 from milepost.storage.ledgers.not_in_memory import NotInMemory
 from milepost.storage.ledgers.paging import LOOKS_LIMIT, LOOKS_MAX, UNREADABLE, Failure
 from milepost.wire import replies
-from milepost.wire.events import Ack, Command, Fault, Flow, Sends, ServerEvent, WireId
+from milepost.wire.commands import kind_name
+from milepost.wire.events import (
+    Ack,
+    Command,
+    Fault,
+    Flow,
+    Sends,
+    ServerEvent,
+    TransactionRequest,
+    WireId,
+)
 from milepost.wire.protocol import ServerProtocol, State
 
 if TYPE_CHECKING:
@@ -213,10 +223,10 @@ class Session:
             ack(self, event)
         elif isinstance(event, Flow):
             flow(self, event)
-        elif isinstance(event, Command):
-            self._command(event)
-        else:
+        elif isinstance(event, Fault):
             self._fault(event)
+        else:
+            self._command(event)
 
     async def _bring(self, missing: NotInMemory) -> None:
         """Bring what an event needs, then go on with it. If it cannot be brought, the event is told why."""
@@ -335,7 +345,7 @@ class Session:
             self._is_reading = True
             self._transport.resume_reading()
 
-    def _command(self, command: Command) -> None:
+    def _command(self, command: Command | TransactionRequest) -> None:
         handler = HANDLERS.get(command.kind)
         if handler is None:
             self.refuse(command, MilepostError(f"command {command.kind} has no handler"))
@@ -343,10 +353,12 @@ class Session:
         if self.refusal is not None:
             self.refuse(command, self.refusal)
             return
-        rights = self.broker.access_control.changes
+        asked = command.message if isinstance(command, Command) else command
+        access_control = self.broker.access_control
+        rights = access_control.changes
         try:
-            self.broker.access_control.check_command(self, handler.needs, command.message)
-            work = handler.handle(self, command.message)
+            access_control.check_command(self, handler.needs, asked)
+            work = handler.handle(self, asked)
         except NotInMemory:
             raise
         except Exception as error:
@@ -359,7 +371,12 @@ class Session:
                 self.hold()
             self.broker.spawn(self._finish(command, work, rights))
 
-    async def _finish(self, command: Command, work: Coroutine[Any, Any, None], rights: int) -> None:
+    async def _finish(
+        self,
+        command: Command | TransactionRequest,
+        work: Coroutine[Any, Any, None],
+        rights: int,
+    ) -> None:
         try:
             await work
         except Exception as error:
@@ -373,11 +390,11 @@ class Session:
         # If the right was revoked while this command opened something, what it opened is closed.
         self.broker.access_control.look_again(self, rights)
 
-    def _failed(self, command: Command, error: Exception) -> None:
+    def _failed(self, command: Command | TransactionRequest, error: Exception) -> None:
         if isinstance(error, OSError):  # of the disk
             error = PersistenceError(str(error))
         elif not isinstance(error, MilepostError):  # a bug of ours: log it, and answer the client
-            logger.exception("%s: %s failed", self, type(command.message).__name__)
+            logger.exception("%s: %s failed", self, kind_name(command.kind))
             error = MilepostError(f"internal error: {type(error).__name__}")
         self.refuse(command, error)
 
@@ -399,7 +416,7 @@ class Session:
             self.protocol.refuse(error.wire_code, str(error))
             self.close()
 
-    def refuse(self, command: Command, error: MilepostError) -> None:
+    def refuse(self, command: Command | TransactionRequest, error: MilepostError) -> None:
         """Answer a request that failed, in the reply that its kind of request waits for."""
         peer = self.protocol.peer
         code = error.wire_code if peer is None else peer.error_code(error.wire_code)

@@ -3,7 +3,8 @@
 Each handler says which command it answers and, in its docstring, which fields and proposals it honours:
 docs/wire.md is generated from them. A handler either does its work at once or returns a coroutine; an
 error of ours that it raises becomes the refusal that its command's clients understand. SEND, ACK and FLOW
-come as events of the scanners instead of protobuf commands; everything else about them is the same.
+and those of transactions come as events of the scanners instead of protobuf commands; everything else about
+them is the same.
 
 ack           ACK: a consumer says what it is done with
 close         CLOSE_PRODUCER and CLOSE_CONSUMER, from the client
@@ -22,7 +23,7 @@ send          SEND: a producer publishes
 stats         CONSUMER_STATS: the broker's numbers of one consumer
 subscribe     SUBSCRIBE: a consumer joins a subscription, which is created if it does not exist
 topics        GET_TOPICS_OF_NAMESPACE: the topics that a pattern consumer matches
-transactions  NEW_TXN, END_TXN and the other commands of transactions: all are refused
+transactions  NEW_TXN, END_TXN and the other commands of transactions
 unsubscribe   UNSUBSCRIBE: a client deletes its subscription
 watch         WATCH_TOPIC_LIST and its CLOSE: a pattern consumer is told of new topics (PIP-145)
 """

@@ -10,7 +10,8 @@ is no handler without a need: the session judges it before the handler hears of 
     def send(session, event): ...
 
 SEND, ACK and FLOW come as events of the scanners. The session calls their handlers directly, and judges
-nothing: each names a producer or consumer that was judged when it was opened.
+nothing: each names a producer or consumer that was judged when it was opened. Commands of transactions come
+as events too, and are handled as every other command.
 """
 
 from __future__ import annotations

@@ -18,12 +18,16 @@ from milepost.positions import TxnId, signed64
 from milepost.positions.names import TopicName
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
-from milepost.wire.commands import Kind, kind_of
-from milepost.wire.events import Command
+from milepost.wire.commands import Kind
+from milepost.wire.events import (
+    AddSubscriptions,
+    AddTopics,
+    EndTransaction,
+    NewTransaction,
+    TransactionRequest,
+)
 
 if TYPE_CHECKING:
-    from google.protobuf.message import Message
-
     from milepost.broker.connection.session import Session
 
 
@@ -41,7 +45,7 @@ def connect_coordinator(session: Session, command: pb.CommandTcClientConnectRequ
 
 
 @handles(Kind.NEW_TXN, needs=Operation.IDENTIFIED)
-def new_transaction(session: Session, command: pb.CommandNewTxn) -> Work:
+def new_transaction(session: Session, command: NewTransaction) -> Work:
     """Opens a transaction of the client's role, which is aborted when `txn_ttl_millis` are over, restarts
     of the broker included. More than `max_active_transactions_per_coordinator` at once are
     `TooManyRequests`. With Milepost's own field `series` it is part of a numbered step, which is committed
@@ -49,16 +53,14 @@ def new_transaction(session: Session, command: pb.CommandNewTxn) -> Work:
     series that is over, or that another has followed, `ProducerFenced`. The first transaction of a
     new run aborts those that earlier runs have open."""
     service = session.broker.transactions
-    service.check_coordinator(signed64(command.tc_id))
+    service.check_coordinator(command.coordinator)
 
     def obey() -> None:
         txn_id = service.new(
-            timeout_ms=signed64(command.txn_ttl_millis),
+            timeout_ms=command.timeout_ms,
             owner=session.role,
-            series=_series(command),
-            done=lambda error: _answer(
-                session, command, error, lambda: replies.new_transaction(command.request_id, txn_id)
-            ),
+            series=None if command.series is None else Series(*command.series),
+            done=lambda error: _answer(session, command, error, replies.new_transaction, txn_id),
         )
 
     if not service.is_ready:
@@ -68,24 +70,22 @@ def new_transaction(session: Session, command: pb.CommandNewTxn) -> Work:
 
 
 @handles(Kind.ADD_PARTITION_TO_TXN, needs=Operation.IDENTIFIED)
-def add_partition(session: Session, command: pb.CommandAddPartitionToTxn) -> Work:
+def add_partition(session: Session, command: AddTopics) -> Work:
     """Adds topics that the transaction will send to; the client needs the right to produce there. One
     that does not exist is `TopicNotFound`, an unknown transaction `TransactionNotFound`, one that has
     ended or is ending `InvalidTxnStatus`."""
     txn_id, service = _owned(session, command), session.broker.transactions
-    names = [TopicName.parse(text) for text in command.partitions]
+    names = [TopicName.parse(text) for text in command.topics]
     for name in names:
         _check(session, Operation.PRODUCE, name)
     service.coordinator.find(txn_id)
 
     def done(error: MilepostError | None) -> None:
-        _answer(
-            session, command, error, lambda: replies.partitions_added(command.request_id, txn_id)
-        )
+        _answer(session, command, error, replies.partitions_added, txn_id)
 
     def obey() -> None:
         service.add_topics(txn_id, names, done)
-        _note_spellings(session, txn_id, names, command.partitions)
+        _note_spellings(session, txn_id, names, command.topics)
 
     if not service.is_usable(names):
         return _after(service.make_usable(names), obey)
@@ -94,25 +94,23 @@ def add_partition(session: Session, command: pb.CommandAddPartitionToTxn) -> Wor
 
 
 @handles(Kind.ADD_SUBSCRIPTION_TO_TXN, needs=Operation.IDENTIFIED)
-def add_subscription(session: Session, command: pb.CommandAddSubscriptionToTxn) -> Work:
+def add_subscription(session: Session, command: AddSubscriptions) -> Work:
     """Adds subscriptions whose messages the transaction will ack; the client needs the right to consume.
     Errors as of ADD_PARTITION_TO_TXN."""
     txn_id, service = _owned(session, command), session.broker.transactions
-    pairs = [(TopicName.parse(one.topic), one.subscription) for one in command.subscription]
+    pairs = [(TopicName.parse(topic), name) for topic, name in command.pairs]
     for name, subscription in pairs:
         _check(session, Operation.CONSUME, name, subscription)
     service.coordinator.find(txn_id)
 
     def done(error: MilepostError | None) -> None:
-        _answer(
-            session, command, error, lambda: replies.subscriptions_added(command.request_id, txn_id)
-        )
+        _answer(session, command, error, replies.subscriptions_added, txn_id)
 
     names = [name for name, _ in pairs]
 
     def obey() -> None:
         service.add_subscriptions(txn_id, pairs, done)
-        _note_spellings(session, txn_id, names, [one.topic for one in command.subscription])
+        _note_spellings(session, txn_id, names, [topic for topic, _ in command.pairs])
 
     if not service.is_usable(names):
         return _after(service.make_usable(names), obey)
@@ -121,18 +119,18 @@ def add_subscription(session: Session, command: pb.CommandAddSubscriptionToTxn) 
 
 
 @handles(Kind.END_TXN, needs=Operation.IDENTIFIED)
-def end_transaction(session: Session, command: pb.CommandEndTxn) -> Work:
+def end_transaction(session: Session, command: EndTransaction) -> Work:
     """Commits or aborts, all of it in one durable step. The same end again is answered the same way, for a
     client that lost its connection before the answer; on a connection that has told it, it is
     `TransactionNotFound`, as upstream has it. The other end is `InvalidTxnStatus`. Those that Milepost's own
     field `also_txnid_least_bits` names end with it, in the same step. A commit of a step of a series aborts
     what else the series has open; errors as of NEW_TXN. With Milepost's own field `series` it aborts what a
     run of a series has open, and the run is over."""
-    if not command.HasField("txn_action"):
+    if command.action is None:
         raise InvalidInput("END_TXN without an action; commit or abort")
-    if command.HasField("series"):
-        return _end_run(session, command)
-    txn_id, outcome = _owned(session, command), Outcome(command.txn_action)
+    if command.series is not None:
+        return _end_run(session, command, Series(*command.series))
+    txn_id, outcome = _owned(session, command), Outcome(command.action)
     told = session.told_ends
     if told.get(txn_id) is outcome:
         raise TransactionNotFound(f"transaction {txn_id} has ended, as this client was told")
@@ -142,31 +140,25 @@ def end_transaction(session: Session, command: pb.CommandEndTxn) -> Work:
             told[txn_id] = outcome
             if len(told) > TOLD_ENDS_MAX:
                 del told[next(iter(told))]
-        _answer(
-            session, command, error, lambda: replies.transaction_ended(command.request_id, txn_id)
-        )
+        _answer(session, command, error, replies.transaction_ended, txn_id)
 
-    also = [TxnId(txn_id.most, signed64(least)) for least in command.also_txnid_least_bits]
+    also = [TxnId(txn_id.most, least) for least in command.also]
     for one in also:
         _check_owner(session, one)
     session.broker.transactions.end(txn_id, outcome, done, also)
     return None
 
 
-def _end_run(session: Session, command: pb.CommandEndTxn) -> Work:
+def _end_run(session: Session, command: EndTransaction, series: Series) -> Work:
     """What was opened by tasks that told no driver of it is known by its series alone."""
-    series = _series(command)
-    assert series is not None
-    if command.txn_action != pb.ABORT:
+    if command.action != Outcome.ABORT:
         raise InvalidInput(f"series {series.name}: a run can be aborted, not committed")
     service = session.broker.transactions
-    service.check_coordinator(signed64(command.txnid_most_bits))
+    service.check_coordinator(command.txn_id.most)
     no_one = TxnId(service.coordinator.number, 0)
 
     def done(error: MilepostError | None) -> None:
-        _answer(
-            session, command, error, lambda: replies.transaction_ended(command.request_id, no_one)
-        )
+        _answer(session, command, error, replies.transaction_ended, no_one)
 
     service.end_run(session.role, series, done)
     return None
@@ -178,21 +170,22 @@ async def _after(preparation: Coroutine[Any, Any, None], obey: Callable[[], None
 
 
 def _answer(
-    session: Session, command: Message, error: MilepostError | None, reply: Callable[[], bytes]
+    session: Session,
+    command: TransactionRequest,
+    error: MilepostError | None,
+    reply: Callable[[int, TxnId], bytes],
+    txn_id: TxnId,
 ) -> None:
     if error is None:
-        session.write((reply(),))
+        session.write((reply(command.request_id, txn_id),))
     else:
-        session.refuse(Command(kind_of(command), command), error)
+        session.refuse(command, error)
 
 
-def _owned(
-    session: Session,
-    command: pb.CommandAddPartitionToTxn | pb.CommandAddSubscriptionToTxn | pb.CommandEndTxn,
-) -> TxnId:
+def _owned(session: Session, command: AddTopics | AddSubscriptions | EndTransaction) -> TxnId:
     """The transaction that a command names, if it is the client's own: another role's is not there for
     it."""
-    txn_id = TxnId(signed64(command.txnid_most_bits), signed64(command.txnid_least_bits))
+    txn_id = command.txn_id
     coordinator = session.broker.transactions.coordinator
     if txn_id.most != coordinator.number:
         raise coordinator.unknown(txn_id.most)
@@ -213,13 +206,6 @@ def _check_owner(session: Session, txn_id: TxnId) -> None:
     txn = session.broker.transactions.coordinator.open.get(txn_id.least)
     if txn is not None and txn.owner != session.role:
         raise TransactionNotFound(f"transaction {txn_id} is not this client's")
-
-
-def _series(command: pb.CommandNewTxn | pb.CommandEndTxn) -> Series | None:
-    if not command.HasField("series"):
-        return None
-    said = command.series
-    return Series(said.name, said.run, said.step if said.HasField("step") else None)
 
 
 def _check(session: Session, operation: Operation, name: TopicName, subscription: str = "") -> None:
