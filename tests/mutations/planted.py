@@ -223,9 +223,8 @@ BUGS = (
     ),
     Bug(  # an end that is true before it is durable
         _B + "operations/transactions.py",
-        "        parts = [part for txn in end.txns for part in _parts(txn, topics)]\n",
-        "        parts = [part for txn in end.txns for part in _parts(txn, topics)]\n"
-        "        self._make_true(end, parts)\n",
+        "        ends, parts = self._parts(asked)\n",
+        "        ends, parts = self._parts(asked)\n        self._make_true(ends, parts)\n",
         _TRANSACTIONS,
     ),
     Bug(  # a snapshot that counts an end in flight

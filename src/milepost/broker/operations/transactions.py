@@ -1,9 +1,9 @@
 """Transactions at work: opens them, adds to them, ends them, and aborts those whose time is over.
 
     new, add  ─▶ a fact of the coordinator ─▶ answer
-    end       ─▶ every topic of it is open ─▶ one record of the journal:
-                     topic by topic the marker, the end, and the acks of its subscriptions;
-                     last the coordinator's own fact
+    end       ─▶ every topic of it is open ─▶ one record of the journal, for all ends of this turn:
+                     topic by topic the markers, the ends, and the acks of its subscriptions;
+                     last the coordinator's own facts
               ─▶ durable: everything of it is visible, or nothing ever will be ─▶ answer
 
 One record, so a crash leaves all of a transaction or nothing. What the record says is made true when it is
@@ -80,6 +80,7 @@ class Transactions:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._loop = asyncio.get_running_loop()
         self.coordinator = Coordinator()
         self._state_id: int | None = None
         self._making: asyncio.Future[None] | None = None
@@ -87,6 +88,8 @@ class Transactions:
         self._ends: dict[TxnId, _End] = {}
         # Deletions of subscriptions that the catalog may refuse: done when it has answered.
         self._departures: dict[Topic, set[asyncio.Future[None]]] = {}
+        # Those of them that were asked for in this turn, and are not submitted yet.
+        self._gathered: list[_End] = []
         self.times = Histogram(TRANSACTION_TIMES_MS)
         """From opened to ended."""
         self._roll_due = 0.0
@@ -271,7 +274,7 @@ class Transactions:
         if end is None:
             end = self._begin_end(txn_ids, outcome)
             end.waiting.append(done)
-            self._go_on(end)
+            self._gather(end)
         elif end.outcome is outcome and (not also or end.is_of(txn_ids)):
             end.waiting.append(done)
         else:
@@ -362,16 +365,19 @@ class Transactions:
             ):
                 raise ServiceNotReady(f"another step of series {series.name} is being committed")
 
-    def _go_on(self, end: _End) -> None:
-        """Submit an end if its topics are open, else open them first."""
-        topics: list[Topic] = []
-        for name in end.all_topics():
-            topic = self._broker.topics.get(name)
-            if topic is None:
-                self._broker.spawn(self._open_topics(end))
-                return
-            topics.append(topic)
-        self._broker.store.when_unplanned(lambda: self._submit(end, topics))
+    def _gather(self, end: _End) -> None:
+        """Let an end wait for others of the same turn: they share what they cost."""
+        if not self._gathered:
+            self._loop.call_soon(self.submit_gathered)
+        self._gathered.append(end)
+
+    def submit_gathered(self) -> None:
+        """Submit the ends that were asked for in this turn. A session that has read all that came calls
+        it, and the loop does before the next turn: so they are part of the same commit as what was
+        asked for with them."""
+        if self._gathered:
+            ends, self._gathered = self._gathered, []
+            self._broker.store.when_unplanned(partial(self._submit, ends))
 
     async def _open_topics(self, end: _End) -> None:
         """Open the topics of a transaction, then submit its end; those that were deleted meanwhile
@@ -380,57 +386,81 @@ class Transactions:
         A damaged one cannot be committed to, but must not keep the others from an abort: should it be
         readable again one day, its opening finds the transaction gone, and aborts it there too.
         """
-        txn_id, topics = end.txns[0].txn_id, []
+        txn_id = end.txns[0].txn_id
         end.openings += 1
         try:
             if end.openings > _OPENINGS_MAX:
                 raise ServiceNotReady(f"the topics of transaction {txn_id} are being unloaded")
             for name in end.all_topics():
                 try:
-                    topic = await self._broker.topic(TopicName.parse(name), create=False)
+                    await self._broker.topic(TopicName.parse(name), create=False)
                 except TopicNotFound:
                     logger.warning("transaction %s ends without %s, which is gone", txn_id, name)
+                    end.left_out.add(name)
                 except CorruptData as error:
                     if end.outcome is Outcome.COMMIT:
                         raise
                     logger.warning("transaction %s is aborted without %s: %s", txn_id, name, error)
-                else:
-                    topics.append(topic)
+                    end.left_out.add(name)
         except MilepostError as error:
             self._answer(end, error)
         except BaseException:
             self._answer(end, ServiceNotReady(f"transaction {txn_id} was not ended"))
             raise
         else:
-            self._broker.store.when_unplanned(lambda: self._submit(end, topics))
+            self._gather(end)
 
-    def _submit(self, end: _End, topics: list[Topic]) -> None:
-        """Everything that the end means, as one record; made true when it is durable."""
-        if any(topic.is_closed for topic in topics):
-            self._broker.spawn(self._open_topics(end))
+    def _submit(self, asked: Sequence[_End]) -> None:
+        """Everything that ends mean, as one record; made true when it is durable. Those whose topics
+        are not open come later."""
+        ends, parts = self._parts(asked)
+        if not ends:
             return
-        if self._departures and not self._departures.keys().isdisjoint(topics):
-            self._broker.spawn(self._submit_later(end, topics))
-            return
-        outcome, store = end.outcome, self._broker.store
-        parts = [part for txn in end.txns for part in _parts(txn, topics)]
+        store, state_id = self._broker.store, self._state_id
+        assert state_id is not None
 
         def durable(error: MilepostError | None) -> None:
             if error is None:
-                self._make_true(end, parts)
-            self._answer(end, error)
-            if error is None and outcome is Outcome.COMMIT:
-                self._end_losers(end.txns[0])
+                self._make_true(ends, parts)
+            for end in ends:
+                self._broker.attempt("transactions", partial(self._answer, end, error))
+            if error is None:
+                for end in ends:
+                    if end.outcome is Outcome.COMMIT:
+                        self._end_losers(end.txns[0])
 
         with store.together():
             for part in parts:
-                part.submit(store, outcome)
-            assert self._state_id is not None
+                part.submit(store)
+            for end in ends:
+                for txn in end.txns:
+                    fact = self.coordinator.end_fact(txn, end.outcome)
+                    # Behind the others: it is answered when their answers are known.
+                    is_last = end is ends[-1] and txn is end.txns[-1]
+                    store.fact_to_come(state_id, fact, durable if is_last else _ignore)
+
+    def _parts(self, asked: Sequence[_End]) -> tuple[list[_End], list[_Part]]:
+        """The ends whose topics are open, and what they mean topic by topic; the others are helped on."""
+        topics = self._broker.topics
+        ends: list[_End] = []
+        parts: dict[str, _Part] = {}
+        for end in asked:
+            names = end.all_topics()
+            if any((topic := topics.get(name)) is None or topic.is_closed for name in names):
+                self._broker.spawn(self._open_topics(end))
+                continue
+            if self._departures and any(topics[name] in self._departures for name in names):
+                self._broker.spawn(self._after_departures(end))
+                continue
+            ends.append(end)
             for txn in end.txns:
-                fact = self.coordinator.end_fact(txn, outcome)
-                # Behind the others: it is answered when their answers are known.
-                heard = durable if txn is end.txns[-1] else _ignore
-                store.fact_to_come(self._state_id, fact, heard)
+                for name in names if len(end.txns) == 1 else end.topics_of(txn):
+                    part = parts.get(name)
+                    if part is None:
+                        part = parts[name] = _Part(topics[name])
+                    part.ends.append((txn.txn_id, end.outcome))
+        # One without a state was deleted and made again: nothing of them is in it.
+        return ends, [part for part in parts.values() if part.topic.transactions is not None]
 
     @contextmanager
     def departing(self, topic: Topic) -> Iterator[None]:
@@ -445,18 +475,19 @@ class Transactions:
                 del self._departures[topic]
             answer.set_result(None)
 
-    async def _submit_later(self, end: _End, topics: list[Topic]) -> None:
-        """Submit an end when it is known which subscriptions there are. One whose deletion the catalog
-        refuses is there again, and what the transaction has acked on it ends with it."""
+    async def _after_departures(self, end: _End) -> None:
+        """Go on with an end when it is known which subscriptions there are. One whose deletion the
+        catalog refuses is there again, and what the transaction has acked on it ends with it."""
         try:
-            for topic in topics:
-                while answers := self._departures.get(topic):
+            for name in end.all_topics():
+                topic = self._broker.topics.get(name)
+                while topic is not None and (answers := self._departures.get(topic)):
                     await asyncio.wait(answers)
         except BaseException:
             txn_id = end.txns[0].txn_id
             self._answer(end, ServiceNotReady(f"transaction {txn_id} was not ended"))
             raise
-        self._broker.store.when_unplanned(lambda: self._submit(end, topics))
+        self._gather(end)
 
     def _answer(self, end: _End, error: MilepostError | None) -> None:
         for txn in end.txns:
@@ -468,23 +499,23 @@ class Transactions:
         for done in end.waiting:
             done(error)
 
-    def _make_true(self, end: _End, parts: list[_Part]) -> None:
-        for txn in end.txns:
-            self.coordinator.ended(txn, end.outcome)
+    def _make_true(self, ends: Sequence[_End], parts: Sequence[_Part]) -> None:
+        counters, now_ms = self._broker.counters, self._broker.clock.wall_ms()
+        for end in ends:
+            for txn in end.txns:
+                self.coordinator.ended(txn, end.outcome)
+                self.times.add(max(now_ms - txn.opened_ms, 0))
+            counters.transaction_facts += len(end.txns)
+            if end.outcome is Outcome.COMMIT:
+                counters.transactions_committed += len(end.txns)
+            else:
+                counters.transactions_aborted += len(end.txns)
         # It is on the disk: what is wrong with one topic must not keep the others from it.
         attempt = self._broker.attempt
         for part in parts:
-            attempt("transactions", partial(part.make_true, end.outcome))
+            attempt("transactions", part.make_true)
         for part in parts:
             attempt("transactions", part.topic.show)
-        counters, now_ms = self._broker.counters, self._broker.clock.wall_ms()
-        counters.transaction_facts += len(end.txns)
-        for txn in end.txns:
-            self.times.add(max(now_ms - txn.opened_ms, 0))
-        if end.outcome is Outcome.COMMIT:
-            counters.transactions_committed += len(end.txns)
-        else:
-            counters.transactions_aborted += len(end.txns)
 
     def _end_losers(self, winner: Transaction) -> None:
         """What a series has open of a step that is committed is of workers that were not waited for."""
@@ -524,7 +555,7 @@ class Transactions:
 class _End:
     """The end of transactions on its way, and the callers that wait for it. Most are of one."""
 
-    __slots__ = ("openings", "outcome", "txns", "waiting")
+    __slots__ = ("left_out", "openings", "outcome", "txns", "waiting")
 
     def __init__(self, txns: list[Transaction], outcome: Outcome) -> None:
         self.txns = txns
@@ -532,64 +563,93 @@ class _End:
         self.waiting: list[Done] = []
         self.openings = 0
         """How often its topics had to be opened."""
+        self.left_out: set[str] = set()
+        """Topics that it goes on without."""
 
     def is_of(self, txn_ids: Sequence[TxnId]) -> bool:
         return {txn.txn_id for txn in self.txns} == set(txn_ids)
 
     def all_topics(self) -> list[str]:
         if len(self.txns) == 1:
-            return self.txns[0].all_topics()
-        return sorted({name for txn in self.txns for name in txn.all_topics()})
+            return self.topics_of(self.txns[0])
+        return sorted({name for txn in self.txns for name in self.topics_of(txn)})
+
+    def topics_of(self, txn: Transaction) -> list[str]:
+        names = txn.all_topics()
+        return [name for name in names if name not in self.left_out] if self.left_out else names
 
 
 class _Part:
-    """What the end of a transaction means to one topic."""
+    """What the ends of one record mean to one topic."""
 
-    def __init__(self, topic: Topic, transactions: TopicTransactions, txn_id: TxnId) -> None:
+    def __init__(self, topic: Topic) -> None:
         self.topic = topic
-        self._txn_id = txn_id
-        self._transactions = transactions
-        self._marker = NO_MARKER
-        self._pending: list[tuple[Subscription, PendingAcks]] = []
-        for subscription in topic.subscriptions.values():
+        self.ends: list[tuple[TxnId, Outcome]] = []
+        self._markers: dict[TxnId, int] = {}
+        # By subscription: what the transactions have acked there, and whether it counts now.
+        self._acks: dict[Subscription, list[tuple[PendingAcks, Outcome]]] = {}
+
+    @property
+    def _transactions(self) -> TopicTransactions:
+        assert self.topic.transactions is not None
+        return self.topic.transactions
+
+    def submit(self, store: Store) -> None:
+        """Their facts, and their markers where the transactions have written."""
+        topic, transactions = self.topic, self._transactions
+        if topic.log.refusal is None:
+            self._mark(transactions)
+        for txn_id, outcome in self.ends:
+            fact = transactions.end_fact(txn_id, outcome, self._markers.get(txn_id, NO_MARKER))
+            store.fact_to_come(transactions.state_id, fact, _ignore)
+        self._find_acks(transactions)
+        for part, acks in self._acks.items():
+            epoch = part.cursor.epoch
+            ranges = [
+                one
+                for pending, outcome in acks
+                if outcome is Outcome.COMMIT and pending.epoch == epoch
+                for one in pending.ranges
+            ]
+            if ranges and part.journal is not None:
+                part.journal.fact_to_come(AckFact(epoch, IndexRanges(ranges)), _ignore)
+
+    def _mark(self, transactions: TopicTransactions) -> None:
+        writers = [one for one in self.ends if transactions.has_written(one[0])]
+        if writers:
+            topic, now_ms = self.topic, self.topic.now_ms()
+            entries = [
+                NewEntry(transaction_marker(_MARKERS[outcome], txn_id, now_ms), 1, MARKER)
+                for txn_id, outcome in writers
+            ]
+            block = topic.log.append(entries, now_ms, _ignore)
+            for (txn_id, _), index in zip(writers, block.last_indexes, strict=True):
+                self._markers[txn_id] = index
+
+    def _find_acks(self, transactions: TopicTransactions) -> None:
+        if not transactions.has_pending:
+            return
+        for subscription in self.topic.subscriptions.values():
             for part in subscription.parts():
-                if part.state_id is not None:
-                    acks = transactions.pending_of(txn_id, part.state_id)
-                    if acks is not None:
-                        self._pending.append((part, acks))
+                if part.state_id is None:
+                    continue
+                if pending := transactions.pending(part.state_id):
+                    self._acks[part] = [
+                        (pending[txn_id], outcome)
+                        for txn_id, outcome in self.ends
+                        if txn_id in pending
+                    ]
 
-    def submit(self, store: Store, outcome: Outcome) -> None:
-        """Its facts, and its marker where the transaction has written."""
-        topic, transactions, txn_id = self.topic, self._transactions, self._txn_id
-        if transactions.has_written(txn_id) and topic.log.refusal is None:
-            now_ms = topic.now_ms()
-            marker = transaction_marker(_MARKERS[outcome], txn_id, now_ms)
-            block = topic.log.append([NewEntry(marker, 1, MARKER)], now_ms, _ignore)
-            self._marker = block.last_indexes[0]
-        fact = transactions.end_fact(txn_id, outcome, self._marker)
-        store.fact_to_come(transactions.state_id, fact, _ignore)
-        if outcome is Outcome.COMMIT:
-            for part, acks in self._pending:
-                epoch = part.cursor.epoch
-                if part.journal is not None and acks.epoch == epoch:
-                    acked = AckFact(epoch, IndexRanges(acks.ranges))
-                    part.journal.fact_to_come(acked, _ignore)
-
-    def make_true(self, outcome: Outcome) -> None:
-        self._transactions.ended(self._txn_id, outcome, marker=self._marker)
-        if outcome is Outcome.COMMIT:
-            self._transactions.committed += 1
-        else:
-            self._transactions.aborted += 1
-        for part, acks in self._pending:
-            pending_acks.end(part, acks, commit=outcome is Outcome.COMMIT)
-
-
-def _parts(txn: Transaction, topics: list[Topic]) -> Iterator[_Part]:
-    names = set(txn.all_topics())
-    for topic in topics:
-        if topic.transactions is not None and topic.row.name in names:
-            yield _Part(topic, topic.transactions, txn.txn_id)
+    def make_true(self) -> None:
+        transactions = self._transactions
+        for txn_id, outcome in self.ends:
+            transactions.ended(txn_id, outcome, marker=self._markers.get(txn_id, NO_MARKER))
+            if outcome is Outcome.COMMIT:
+                transactions.committed += 1
+            else:
+                transactions.aborted += 1
+        for part, acks in self._acks.items():
+            pending_acks.end(part, acks)
 
 
 def _when_all(count: int, done: Done) -> Done:

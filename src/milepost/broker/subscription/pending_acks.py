@@ -13,6 +13,7 @@ from milepost.broker.dispatch import chunk_acks
 from milepost.broker.dispatch.consumer import NO_EPOCH
 from milepost.broker.messages import ids_to_indexes
 from milepost.broker.metrics import subscription_counts
+from milepost.broker.transactions.coordinator import Outcome
 from milepost.cursor.cursor import TRANSACTIONS
 from milepost.errors import (
     IndexNotFound,
@@ -91,26 +92,31 @@ def count_of(subscription: Subscription) -> int:
     return subscription.cursor.inflight_count_of(TRANSACTIONS)
 
 
-def end(subscription: Subscription, pending: PendingAcks, *, commit: bool) -> None:
-    """The transaction has ended, durably: its acks count, or its messages are ready again."""
-    cursor, dispatcher = subscription.cursor, subscription.dispatcher
-    if commit:
-        subscription.counts.transactions_committed += 1
-    else:
-        subscription.counts.transactions_aborted += 1
-    if pending.epoch != cursor.epoch:
-        return  # the cursor was moved meanwhile
-    ranges = list(cursor.pended_within(list(pending.ranges)))
-    if not ranges:
-        return
-    if not commit:
-        counts = dispatcher is not None and dispatcher.releases_by_id
-        cursor.release(ranges, TRANSACTIONS, count=counts)
-        if dispatcher is not None and not counts:
+def end(subscription: Subscription, acks: Sequence[tuple[PendingAcks, Outcome]]) -> None:
+    """Transactions have ended, durably: their acks count, or their messages are ready again."""
+    cursor, counts = subscription.cursor, subscription.counts
+    committed: list[Range] = []
+    aborted: list[Range] = []
+    for pending, outcome in acks:
+        if outcome is Outcome.COMMIT:
+            counts.transactions_committed += 1
+        else:
+            counts.transactions_aborted += 1
+        if pending.epoch == cursor.epoch:  # else the cursor was moved meanwhile
+            (committed if outcome is Outcome.COMMIT else aborted).extend(pending.ranges)
+    if ranges := list(cursor.pended_within(committed)):
+        _settle(subscription, ranges)
+    if ranges := list(cursor.pended_within(aborted)):
+        dispatcher = subscription.dispatcher
+        by_id = dispatcher is not None and dispatcher.releases_by_id
+        cursor.release(ranges, TRANSACTIONS, count=by_id)
+        if dispatcher is not None and not by_id:
             _give_in_order(subscription, ranges[0][0])
         subscription.rescan()
-        return
-    acked = cursor.ack(ranges, TRANSACTIONS)
+
+
+def _settle(subscription: Subscription, ranges: Sequence[Range]) -> None:
+    acked = subscription.cursor.ack(ranges, TRANSACTIONS)
     subscription_counts.settled(subscription, acked)
     if given_up := subscription.gate.settled(acked.ranges):
         subscription.pass_over(joined(given_up))

@@ -89,6 +89,11 @@ class TopicTransactions:
         """All that have not ended here."""
         return set(self._messages).union(*self._pending.values())
 
+    @property
+    def has_pending(self) -> bool:
+        """Have transactions that are open acked anything?"""
+        return bool(self._pending)
+
     def pending(self, state_id: int) -> dict[TxnId, PendingAcks]:
         """What transactions have acked on a cursor."""
         return self._pending.get(state_id, {})
