@@ -22,6 +22,7 @@ from milepost.wire.scanners.encode import block_receipts, send_receipts
 
 if TYPE_CHECKING:
     from milepost.broker.topic.producer import Producer
+    from milepost.positions.transactions import TxnId
 
 _SEQUENCE_IDS = itemgetter(0, 1)  # of a `Send`: its own and the highest of its batch
 
@@ -35,11 +36,11 @@ class Publication:
         "block",
         "count",
         "has_chunks",
-        "has_transactions",
         "is_answered",
         "is_whole",
         "producer",
         "size_bytes",
+        "transactions",
     )
 
     def __init__(self, producer: Producer) -> None:
@@ -51,12 +52,20 @@ class Publication:
         self.is_whole = False
         """Every answer is a send that is stored."""
         self.has_chunks = False
-        self.has_transactions = False
+        self.transactions: list[tuple[int, TxnId | None]] = []
+        """Where, among what is stored, sends of another transaction begin, or of none; the first are of
+        none unless it says so."""
         self.block: Block | None = None
         self.count = 0
         self.size_bytes = 0
         self.is_answered = False
         """Its fate is known; it waits only for those before it."""
+
+    def belongs(self, place: int, txn_id: TxnId | None) -> None:
+        """What is stored from this place on is of a transaction, or of none."""
+        runs = self.transactions
+        if txn_id != (runs[-1][1] if runs else None):
+            runs.append((place, txn_id))
 
     def durable(self, error: PersistenceError | None) -> None:
         """The journal's answer to its block."""

@@ -51,7 +51,7 @@ from milepost.storage.ledgers.entry import (
     NewEntry,
 )
 from milepost.wire import replies
-from milepost.wire.events import PLAIN, ChunkInfo, Send
+from milepost.wire.events import PLAIN, ChunkInfo, Send, Traits
 from milepost.wire.metadata import entry_metadata
 
 if TYPE_CHECKING:
@@ -204,7 +204,8 @@ class Topic:
         if self.dedup is None and not self.policies.judges_sends:
             # Traits that were judged just now, and the flags that they mean: those of one transaction
             # are one object.
-            known, flags = PLAIN, 0
+            known: Traits | None = PLAIN
+            flags = 0
             for send in sends:
                 _, _, count, _, entry, traits = send
                 if traits is known:
@@ -215,11 +216,12 @@ class Topic:
                     continue
                 if traits is PLAIN:
                     known, flags = PLAIN, 0
+                    publication.belongs(len(items), None)
                     items.append((entry, count, 0, b""))  # type: ignore[arg-type]
                     answers.append(send)
                     size_bytes += len(entry)
                     continue
-                taken = len(items)
+                taken, known = len(items), None
                 self._take(send, producer, publication, items)
                 if (
                     traits.transaction is not None
@@ -302,9 +304,9 @@ class Topic:
             flags, beside = self.chunked.tie(chunk, index, producer.name)
         if traits.transaction is not None:
             flags |= TXN
-            publication.has_transactions = True
             assert self.transactions is not None, f"{self} was added to {traits.transaction}"
             self.transactions.writes(traits.transaction)
+        publication.belongs(len(items), traits.transaction)
         if traits.deliver_at_time is not None:
             flags |= DELAYED
         items.append(NewEntry(send.entry, send.count, flags, beside))
@@ -379,7 +381,7 @@ class Topic:
             return
         transactions = self.transactions
         if transactions is not None:
-            if publication.has_transactions:
+            if publication.transactions:
                 self._note_transactions(publication, block)
             # The next opening looks through the entries since the last snapshot: let it be few.
             self._mark_dirty(transactions.state_id)
@@ -444,17 +446,14 @@ class Topic:
     def _note_transactions(self, publication: Publication, block: Block) -> None:
         """Know which indexes belong to which transaction, before a consumer could see them."""
         assert self.transactions is not None
-        stored = [answer for answer in publication.answers if isinstance(answer, Send)]
-        txn_id: TxnId | None = None
-        first = end = 0
-        for send, last_index in zip(stored, block.last_indexes, strict=True):
-            if send.traits.transaction != txn_id:
-                if txn_id is not None:
-                    self.transactions.wrote(txn_id, first, end)
-                txn_id, first = send.traits.transaction, last_index - send.count + 1
-            end = last_index + 1
-        if txn_id is not None:
-            self.transactions.wrote(txn_id, first, end)
+        runs, last_indexes = publication.transactions, block.last_indexes
+        ends = [place for place, _ in runs[1:]] + [len(last_indexes)]
+        for (place, txn_id), end_place in zip(runs, ends, strict=True):
+            if txn_id is not None:
+                first = (
+                    last_indexes[place - 1] + 1 if place else block.end_index - publication.count
+                )
+                self.transactions.wrote(txn_id, first, last_indexes[end_place - 1] + 1)
 
     def _stored(self, publication: Publication, block: Block) -> None:
         """Count what is durable and visible, and send its receipts."""

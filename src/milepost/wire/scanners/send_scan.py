@@ -95,6 +95,13 @@ def scan_sends(data: bytes, at: int, frame_max: int, events: list[ServerEvent]) 
     sends: list[Send] = []
     time_bytes = b""
     publish_time = 0
+    # What stands behind the sequence id and behind the publish time, if anything, is mostly the same from
+    # message to message, as in a transaction: it is read once. Invariant: the shape is of `known_rest`,
+    # and of the transaction that `known_behind` claims.
+    known_behind = known_rest = b""
+    highest_sequence_id = 0
+    claimed: TxnId | None = None
+    shape_count, shape_traits, payload_min, payload_max = 1, PLAIN, 0, 0
     try:
         while data_size - at >= _FRAME_SIZE_MIN:
             total, size, head, producer_tag, producer, sequence_tag = _unpack_send(data, at)
@@ -121,27 +128,16 @@ def scan_sends(data: bytes, at: int, frame_max: int, events: list[ServerEvent]) 
             if sequence_id > 127:
                 sequence_id, field_at = read_rest(data, field_at, sequence_id)
             sequence_bytes = data[sequence_at:field_at]
-            highest_sequence_id = 0
-            claimed: TxnId | None = None
-            while field_at < entry_at:
-                tag = data[field_at]
-                value = data[field_at + 1]
-                field_at += 2
-                if value > 127:
-                    value, field_at = read_rest(data, field_at, value)
-                if tag == _HIGHEST_SEQUENCE_ID:
-                    highest_sequence_id = value
-                elif tag in _CLAIMS:
-                    pass
-                elif tag == _TXNID_LEAST_BITS:
-                    claimed = TxnId(0, signed64(value))
-                elif tag == _TXNID_MOST_BITS and claimed is not None:
-                    claimed = TxnId(signed64(value), claimed.least)
-                else:
-                    field_at = data_size
+            behind = data[field_at:entry_at]
+            if behind != known_behind:
+                read = _read_behind(behind)
+                if read is None:
+                    break
+                known_behind, known_rest = behind, b""
+                highest_sequence_id, claimed = read
             if (
                 sequence_tag != _SEQUENCE_ID
-                or field_at != entry_at
+                or field_at > entry_at
                 or sequence_id > _INT64_MAX
                 or producer > _INT64_MAX
             ):
@@ -186,14 +182,15 @@ def scan_sends(data: bytes, at: int, frame_max: int, events: list[ServerEvent]) 
                     break
             else:
                 rest = data[rest_at:metadata_end]
-                shape = _known_shapes.get(rest) or _new_shape(rest)
-                if shape is None:
-                    break
-                count, _, traits, payload_min, payload_max, _ = shape
+                if rest != known_rest:
+                    shape = _known_shapes.get(rest) or _new_shape(rest)
+                    if shape is None or shape.traits.transaction != claimed:
+                        break
+                    known_rest = rest
+                    shape_count, _, shape_traits, payload_min, payload_max, _ = shape
                 if not payload_min <= end - metadata_end <= payload_max:
                     break
-                if traits.transaction != claimed:
-                    break
+                count, traits = shape_count, shape_traits
             send = _new_send(
                 Send, (sequence_id, highest_sequence_id, count, publish_time, entry, traits)
             )
@@ -210,6 +207,28 @@ def scan_sends(data: bytes, at: int, frame_max: int, events: list[ServerEvent]) 
         # The walk ran out of the data: not a frame as clients write it.
         pass
     return at
+
+
+def _read_behind(fields: bytes) -> tuple[int, TxnId | None] | None:
+    """The highest sequence id and the transaction that a command says behind its sequence id. None for what
+    few clients would write. `IndexError` where the fields end in the middle of one."""
+    highest_sequence_id = at = 0
+    claimed: TxnId | None = None
+    while at < len(fields):
+        tag = fields[at]
+        value = fields[at + 1]
+        at += 2
+        if value > 127:
+            value, at = read_rest(fields, at, value)
+        if tag == _HIGHEST_SEQUENCE_ID:
+            highest_sequence_id = value
+        elif tag == _TXNID_LEAST_BITS:
+            claimed = TxnId(0, signed64(value))
+        elif tag == _TXNID_MOST_BITS and claimed is not None:
+            claimed = TxnId(signed64(value), claimed.least)
+        elif tag not in _CLAIMS:
+            return None
+    return highest_sequence_id, claimed
 
 
 def read_send(command: pb.CommandSend, data: bytes, entry_at: int, end: int) -> Send:

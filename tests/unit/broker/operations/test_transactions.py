@@ -35,6 +35,11 @@ from milepost.positions import TxnId
 from milepost.positions.names import NamespaceName
 from milepost.testing.peer import Loopback
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire import replies
+from milepost.wire.batches import SingleMessage, join_batch, split_batch
+from milepost.wire.events import Delivery
+from milepost.wire.metadata import split_entry
+from milepost.wire.scanners.encode import send_frame
 
 OTHER = "persistent://public/default/other"
 COMMIT, ABORT = pb.COMMIT, pb.ABORT
@@ -176,6 +181,38 @@ class TestMessages:
         stage.turn()
         assert sorted(bodies(client)) == ["0", "other"]
 
+    @pytest.mark.parametrize("time_ms", [1, 1_700_000_000_000], ids=["unusual", "usual"])
+    def test_sends_of_one_read_belong_to_what_each_says(self, stage: Stage, time_ms: int) -> None:
+        """Two transactions, none, and one that is not there, in turns: by the scanner or the library."""
+        client = started(stage)
+        one, two = new(stage, client), new(stage, client)
+        add_topics(stage, client, one)
+        add_topics(stage, client, two)
+        turns = [one, one, None, one, TxnId(0, 99), None, two, TxnId(0, 99), two, None, one, None]
+        frames = []
+        for number, txn in enumerate(turns):
+            metadata = pb.MessageMetadata(
+                producer_name="p", sequence_id=number, publish_time=time_ms
+            )
+            count = 1
+            if number == 2:
+                metadata.num_messages_in_batch = count = 2
+            if txn is not None:
+                metadata.txnid_least_bits, metadata.txnid_most_bits = txn.least, txn.most
+            payload = b"%d" % number if count == 1 else _two_messages(b"2.0", b"2.1")
+            frames += send_frame(0, number, metadata.SerializeToString(), payload, txn_id=txn)
+        client.say(b"".join(frames))
+        stage.turn()
+        assert [type(one).__name__ for one in client.take()].count("CommandSendError") == 2
+        transactions = stage.topic().transactions
+        assert transactions is not None
+        written = {txn: list(ranges) for txn, ranges in transactions.open_messages()}
+        assert written == {one: [(0, 2), (4, 5), (9, 10)], two: [(6, 8)]}
+        end(stage, client, one)
+        end(stage, client, two, ABORT)
+        stage.turn()
+        assert bodies(client) == ["0", "1", "2.0", "2.1", "3", "5", "9", "10", "11"]
+
     def test_chunked_messages_belong_to_it_whole(self, stage: Stage) -> None:
         client = started(stage)
         kept, dropped = new(stage, client), new(stage, client)
@@ -198,12 +235,12 @@ def _bits(txn: TxnId) -> dict[str, int]:
 
 def bodies(client: Loopback) -> list[str]:
     """The payloads of the messages that came, batches message by message."""
-    from milepost.wire.batches import split_batch
-    from milepost.wire.events import Delivery
-    from milepost.wire.metadata import split_entry
+    return bodies_of(client.take())
 
+
+def bodies_of(came: list[Any]) -> list[str]:
     found: list[str] = []
-    for heard in client.take():
+    for heard in came:
         if not isinstance(heard, Delivery):
             continue
         entry = split_entry(heard.entry)
@@ -213,6 +250,105 @@ def bodies(client: Loopback) -> list[str]:
         else:
             found.append(entry.payload.decode())
     return found
+
+
+def _two_messages(*payloads: bytes) -> bytes:
+    return join_batch(
+        SingleMessage(pb.SingleMessageMetadata(payload_size=len(one)), one) for one in payloads
+    )
+
+
+class TestEndsTogether:
+    """Ends that come in one read are one record, and each is answered for itself."""
+
+    def _written(self, stage: Stage, client: Loopback, count: int) -> list[TxnId]:
+        """Transactions that have each sent a message and acked one."""
+        client.say(*(message(number) for number in range(count)))
+        stage.turn()
+        client.take()
+        txns = [new(stage, client) for _ in range(count)]
+        for number, txn in enumerate(txns):
+            add_topics(stage, client, txn)
+            add_subscription(stage, client, txn)
+            ack_in(stage, client, txn, wire_id(1, number))
+            client.say(message(count + number, **within(txn)))
+        stage.turn()
+        client.take()
+        return txns
+
+    def _ends(self, txns: list[TxnId], *actions: Any) -> list[pb.CommandEndTxn]:
+        return [
+            pb.CommandEndTxn(request_id=number, txn_action=action, **_bits(txn))
+            for number, (txn, action) in enumerate(zip(txns, actions, strict=True))
+        ]
+
+    def test_one_record_for_all(self, stage: Stage) -> None:
+        client = started(stage, sub_type=SHARED)
+        txns = self._written(stage, client, 3)
+        stage.engine.holds_journal = True
+        before = stage.store.journal.last_sequence
+        client.say(b"".join(replies.reply(one) for one in self._ends(txns, COMMIT, ABORT, COMMIT)))
+        stage.turn()
+        assert stage.store.journal.last_sequence == before + 1
+        assert client.take() == []  # durable before visible, and before the answer
+        stage.engine.holds_journal = False
+        stage.turn()
+        heard = client.take()
+        ended = [one for one in heard if isinstance(one, pb.CommandEndTxnResponse)]
+        assert [(one.request_id, error_of(one)) for one in ended] == [(0, ""), (1, ""), (2, "")]
+        # Three messages and their markers, and the aborted ack again.
+        topic = stage.topic()
+        assert topic.log.end_index == topic.visible_end == 9
+        assert bodies_of(heard) == ["1", "3", "5"]
+        assert counts(stage) == (0, 3, 0, 6)
+        stage = stage.restarted()
+        assert stage.topic().visible_end == 9
+        client = started(stage, sub_type=SHARED)
+        assert sorted(bodies(client)) == ["1", "3", "5"]
+
+    def test_a_disk_that_refuses_them_refuses_each(self, stage: Stage) -> None:
+        client = started(stage, sub_type=SHARED)
+        txns = self._written(stage, client, 2)
+        stage.files.faults.fail("sync", 1, error=errno.ENOSPC)
+        client.say(b"".join(replies.reply(one) for one in self._ends(txns, COMMIT, ABORT)))
+        stage.turn()
+        assert [error_of(one) for one in client.take()] == ["PersistenceError"] * 2
+        # None has ended: each may still end either way.
+        assert not error_of(end(stage, client, txns[0], ABORT))
+        assert not error_of(end(stage, client, txns[1]))
+        stage.turn()
+        assert bodies(client) == ["0", "3"]
+
+    def test_one_that_is_refused_does_not_keep_the_others(self, stage: Stage) -> None:
+        client = started(stage, sub_type=SHARED)
+        one, two = self._written(stage, client, 2)
+        asked = self._ends([one, TxnId(0, 99), two, one], COMMIT, COMMIT, COMMIT, ABORT)
+        client.say(b"".join(map(replies.reply, asked)))
+        stage.turn()
+        ended = [x for x in client.take() if isinstance(x, pb.CommandEndTxnResponse)]
+        assert {x.request_id: error_of(x) for x in ended} == {
+            0: "",
+            1: "TransactionNotFound",
+            2: "",
+            3: "InvalidTxnStatus",
+        }
+
+    def test_one_whose_topic_must_be_opened_comes_later(self, stage: Stage) -> None:
+        client = started(stage)
+        stage.topic(OTHER)
+        one, two = new(stage, client), new(stage, client)
+        add_topics(stage, client, one, OTHER)
+        add_topics(stage, client, two)
+        client.say(message(0, **within(two)))
+        stage.turn()
+        stage.run(close_topic(stage.broker, stage.topic(OTHER)))
+        client.take()
+        client.say(b"".join(map(replies.reply, self._ends([one, two], COMMIT, COMMIT))))
+        stage.turn()
+        heard = client.take()
+        ended = [x.request_id for x in heard if isinstance(x, pb.CommandEndTxnResponse)]
+        assert sorted(ended) == [0, 1]
+        assert bodies_of(heard) == ["0"]
 
 
 class TestAcks:
