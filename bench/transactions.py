@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -36,22 +37,23 @@ RATE_MIN = 2000.0
 
 # Messages of 100 bytes, in transactions of a hundred.
 LARGE_EACH = 100
-LARGE, LARGE_FULL = 1200, 4800
+LARGE, LARGE_FULL = 2400, 9600
 PRODUCERS = 16
 COST_MAX = 1.3
-ROUNDS = 3
+ROUNDS = 5
 
 OPEN = 10_000
 OPEN_MIB_MAX = 64.0
 
 
 class Client:
-    """One connection that opens transactions, publishes and acks in them, and ends them."""
+    """One connection that opens transactions, publishes in them, and ends them."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._receipts: dict[int, asyncio.Future[None]] = {}
-        self._sequence_id = -1
+        # By producer and sequence id.
+        self._receipts: dict[tuple[int, int], asyncio.Future[None]] = {}
+        self._sequence_ids: Counter[int] = Counter()
         link.hot[Kind.SEND_RECEIPT] = self._received
 
     async def open(self) -> TxnId:
@@ -66,15 +68,6 @@ class Client:
             )
         )
 
-    async def add_subscription(self, txn: TxnId, topic: str, name: str) -> None:
-        await self._link.request(
-            pb.CommandAddSubscriptionToTxn(
-                txnid_least_bits=txn.least,
-                txnid_most_bits=txn.most,
-                subscription=[pb.Subscription(topic=topic, subscription=name)],
-            )
-        )
-
     async def end(self, txn: TxnId) -> None:
         await self._link.request(
             pb.CommandEndTxn(
@@ -82,32 +75,25 @@ class Client:
             )
         )
 
-    async def ack(self, txn: TxnId, position: tuple[int, int]) -> None:
-        await self._link.request(
-            pb.CommandAck(
-                consumer_id=0,
-                ack_type=pb.CommandAck.Individual,
-                message_id=[pb.MessageIdData(ledgerId=position[0], entryId=position[1])],
-                txnid_least_bits=txn.least,
-                txnid_most_bits=txn.most,
-            )
-        )
-
-    async def publish(self, payloads: Sequence[bytes], txn: TxnId | None = None) -> None:
+    async def publish(
+        self, payloads: Sequence[bytes], txn: TxnId | None = None, producer_id: int = 0
+    ) -> None:
         """Send messages, and wait for the last receipt."""
         frames: list[bytes] = []
         now_ms = int(time.time() * 1000)
+        sequence_id = self._sequence_ids[producer_id]
         for payload in payloads:
-            self._sequence_id += 1
             metadata = pb.MessageMetadata(
-                producer_name="bench", sequence_id=self._sequence_id, publish_time=now_ms
+                producer_name="bench", sequence_id=sequence_id, publish_time=now_ms
             )
             if txn is not None:
                 metadata.txnid_least_bits, metadata.txnid_most_bits = txn.least, txn.most
             data = metadata.SerializeToString()
-            frames += send_frame(0, self._sequence_id, data, payload, txn_id=txn)
+            frames += send_frame(producer_id, sequence_id, data, payload, txn_id=txn)
+            sequence_id += 1
+        self._sequence_ids[producer_id] = sequence_id
         last = asyncio.get_running_loop().create_future()
-        self._receipts[self._sequence_id] = last
+        self._receipts[producer_id, sequence_id - 1] = last
         self._link.writelines(frames)
         await self._link.finished(last, 30)
 
@@ -115,7 +101,7 @@ class Client:
         for first, _ in frames:
             size = int.from_bytes(data[first + 4 : first + 8], "big")
             receipt = pb.BaseCommand.FromString(data[first + 8 : first + 8 + size]).send_receipt
-            waiting = self._receipts.pop(receipt.sequence_id, None)
+            waiting = self._receipts.pop((receipt.producer_id, receipt.sequence_id), None)
             if waiting is not None:
                 waiting.set_result(None)
 
@@ -165,41 +151,45 @@ async def small(target: Target, count: int) -> Rate:
 
 
 async def large(target: Target, count: int) -> tuple[float, float]:
-    """CPU seconds of the broker for a million messages: alone, and in transactions of a hundred."""
+    """CPU seconds of the broker for a million messages: alone, and in transactions of a hundred.
+
+    Sixteen producers of one client, which share its connection, as those of every official client do.
+    Each sends a hundred messages and waits for their receipts, again and again. The two ways take turns;
+    what counts of each is its cheapest turn, the one that others on the machine have disturbed least.
+    """
     name = f"persistent://public/default/bench-{time.time_ns()}"
-    links = [await Link.open(target.address) for _ in range(PRODUCERS)]
-    clients = [Client(link) for link in links]
-    for number, link in enumerate(links):
-        await link.produce(f"{name}-{number}", 0)
+    link = await Link.open(target.address)
+    client = Client(link)
+    for number in range(PRODUCERS):
+        await link.produce(f"{name}-{number}", number)
     payloads = [b"z" * 100] * LARGE_EACH
-    costs = [0.0, 0.0]
     each = max(count // ROUNDS // PRODUCERS, 1)
 
     async def publish(number: int, *, in_transactions: bool) -> None:
-        client = clients[number]
         for _ in range(each):
             if in_transactions:
                 txn = await client.open()
                 await client.add_topic(txn, f"{name}-{number}")
-                await client.publish(payloads, txn)
+                await client.publish(payloads, txn, number)
                 await client.end(txn)
             else:
-                await client.publish(payloads)
+                await client.publish(payloads, None, number)
 
-    for _ in range(ROUNDS):
-        for kind in (0, 1):
-            before = target.cpu_seconds()
-            await asyncio.gather(
-                *[publish(number, in_transactions=bool(kind)) for number in range(PRODUCERS)]
-            )
-            after = target.cpu_seconds()
-            assert before is not None
-            assert after is not None
-            costs[kind] += after - before
-    for link in links:
-        link.close()
-    messages = each * PRODUCERS * ROUNDS * LARGE_EACH
-    return costs[0] / messages * 1e6, costs[1] / messages * 1e6
+    async def cost(*, in_transactions: bool) -> float:
+        before = target.cpu_seconds()
+        await asyncio.gather(
+            *[publish(number, in_transactions=in_transactions) for number in range(PRODUCERS)]
+        )
+        after = target.cpu_seconds()
+        assert before is not None
+        assert after is not None
+        return (after - before) / (each * PRODUCERS * LARGE_EACH) * 1e6
+
+    turns = [
+        (await cost(in_transactions=False), await cost(in_transactions=True)) for _ in range(ROUNDS)
+    ]
+    link.close()
+    return min(alone for alone, _ in turns), min(within for _, within in turns)
 
 
 async def opened(target: Target) -> float:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from typing import Any
 
-from milepost.broker.connection.handlers import HANDLERS
 from milepost.positions import unsigned64
 from milepost.testing.peer import Loopback
 from milepost.wire import pulsar_pb2 as pb
@@ -129,10 +127,14 @@ def opened(stage: Stage) -> Loopback:
     return client
 
 
+def command_class(kind: int) -> Any:
+    """The protobuf class of a command; its number is that of its field in BaseCommand."""
+    return getattr(pb, pb.BaseCommand.DESCRIPTOR.fields_by_number[kind].message_type.name)
+
+
 def minimal(kind: int) -> Any:
     """A command with every field that it must have, about things that exist."""
-    annotation = inspect.signature(HANDLERS[kind].handle).parameters["command"].annotation
-    command = getattr(pb, annotation.removeprefix("pb."))()
+    command = command_class(kind)()
     values = {"topic": TOPIC, "namespace": "public/default", "subscription": "s"}
     for field in command.DESCRIPTOR.fields:
         if field.name in values and field.message_type is None:

@@ -113,6 +113,7 @@ _TYPE_TAG: Final = 1 << 3
 _ACK: Final[int] = Kind.ACK
 _FLOW: Final[int] = Kind.FLOW
 _SEND: Final[int] = Kind.SEND
+_SEND_BYTE: Final = bytes((_SEND,))
 _MESSAGE: Final[int] = Kind.MESSAGE
 _SEND_RECEIPT: Final[int] = Kind.SEND_RECEIPT
 
@@ -249,7 +250,7 @@ class ServerProtocol(Connection):
                 if self._left <= 0:
                     self.has_more = True
                     break
-                if self.state is State.READY:
+                if self.state is State.READY and data[at + 9 : at + 10] == _SEND_BYTE:
                     at = scan_sends(data, at, self._frame_max, events)
                 bounds = frame_bounds(data, at, self._frame_max)
                 if bounds is None:
