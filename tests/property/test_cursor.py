@@ -267,6 +267,28 @@ class CursorMachine(RuleBasedStateMachine):
 
     # ── views ─────────────────────────────────────────────────────────────────────────────────
 
+    @rule(low=index_numbers, count=st.integers(1, INDEX_COUNT))
+    def look_at_the_strip(self, low: int, count: int) -> None:
+        """Its columns count every index, at every zoom and whatever part is asked for."""
+        strip, twin = self.cursor.strip(), self.twin
+        end = twin.end + 2
+        columns = strip.columns(min(low, end), end, count)
+        for column in range(len(columns.acked)):
+            part = range(columns.border(column), columns.border(column + 1))
+            assert columns.column_of(part[0]) == columns.column_of(part[-1]) == column
+            expected = Counter(
+                "trimmed" if index < twin.first else twin.state.get(index, "") for index in part
+            )
+            found = {
+                "trimmed": columns.trimmed[column],
+                "acked": columns.acked[column],
+                "inflight": columns.inflight[column],
+                "ready": columns.ready[column],
+                "delayed": columns.delayed[column],
+            }
+            assert found == {state: expected[state] for state in found}
+            assert strip.state_of(part[0]) in expected
+
     @invariant()
     def same(self) -> None:
         cursor, twin = self.cursor, self.twin

@@ -9,4 +9,5 @@ outcomes      what the methods of a cursor return
 redeliveries  how often each index was redelivered
 snapshot      a cursor as bytes, for checkpoints
 state         what of a cursor outlives a restart, as plain values
+strip         how many indexes of each column of a range are in which state
 """

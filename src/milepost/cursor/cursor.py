@@ -59,6 +59,7 @@ from milepost.cursor.inflight import Inflight
 from milepost.cursor.outcomes import Acked, Counts, Delivered, Released
 from milepost.cursor.redeliveries import RedeliveryCounts
 from milepost.cursor.state import CursorState
+from milepost.cursor.strip import Strip
 from milepost.errors import CorruptData, IndexNotFound, InvalidRange
 from milepost.positions.ackset import AckSet
 from milepost.positions.ranges import IndexRanges, Range
@@ -520,6 +521,16 @@ class Cursor:
                 break
             holes.append((first, end))
         return holes
+
+    def strip(self) -> Strip:
+        """The state of every index, as copies: what is read from them is of this moment."""
+        return Strip(
+            self.first,
+            self.end,
+            [one.copy() for one in (self._ready, self._aside, self._withheld) if one],
+            [held.copy() for held in self._inflight.sets() if held],
+            self._delays.indexes.copy(),
+        )
 
     # ── the durable state ─────────────────────────────────────────────────────────────────────
 
