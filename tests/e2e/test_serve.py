@@ -51,6 +51,8 @@ def test_it_is_up_soon_and_says_where(serving: Serving, data: Path) -> None:
         rf"data in {re.escape(str(data))}, recovered 0 entries in \d+ ms\n",
         serving.line,
     )
+    assert serving.process.stdout is not None
+    assert serving.process.stdout.readline() == f"Console: {ready['http_url']}/console/\n"
     assert ready["pid"] == serving.process.pid
     assert ready["pulsar_url"] == f"pulsar://127.0.0.1:{ready['port']}"
     assert ready["http_url"] == f"http://127.0.0.1:{ready['http_port']}"

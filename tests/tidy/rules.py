@@ -115,6 +115,7 @@ OPENS_FILES = {
     "storage/engine.py": "makes the data directory, before there is a seam to go through",
     "storage/lock.py": "the lock on the data directory is held by the open file itself",
     "broker/limits/memory.py": "reads how much memory the container may use",
+    "rest/console/files.py": "reads the console's own files, which are part of the package",
     "broker/auth/files.py": "reads the operator's keys, passwords and certificates",
     "client/connection/endpoint.py": "reads the token that a user keeps in a file",
     "client/messages/key_reader.py": "reads the keys that a user's messages are encrypted with",

@@ -7,6 +7,7 @@ absent        routes of Apache Pulsar that Milepost does not have, each with the
 app           puts all routers together, and turns errors into HTTP answers
 audit         what an operator asks of the broker, and the audit log
 bodies        reads request bodies: limits of size and time, strict JSON
+console/      the console: pages for people, drawn in the browser from this REST
 edge          what every request passes first: limits, timeouts, the last resort for errors
 express       answers a plain lookup by index before the framework sees the request
 hosts         which host names and web pages may call this server

@@ -18,9 +18,11 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from milepost import __version__
+from milepost.broker.monitoring.broker_watch import BrokerWatch
 from milepost.broker.monitoring.self_check import SelfCheck
 from milepost.errors import MilepostError, NotAuthenticated
 from milepost.rest import absent
+from milepost.rest.console import pages
 from milepost.rest.edge import Edge
 from milepost.rest.hosts import HostRules
 from milepost.rest.metrics import collector, json_metrics
@@ -30,6 +32,7 @@ from milepost.rest.resources import (
     broker_config,
     broker_stats,
     brokers,
+    browser,
     bundles,
     clusters,
     compaction,
@@ -42,14 +45,17 @@ from milepost.rest.resources import (
     namespaces,
     offload,
     older_paths,
+    overview,
     permissions,
     policies,
     progress,
     replication,
     reset,
     resource_groups,
+    rights,
     schemas,
     stats,
+    strips,
     subscriptions,
     tenants,
     topic_permissions,
@@ -70,6 +76,10 @@ RESOURCES = (
     stats,
     reset,
     progress,
+    strips,
+    overview,
+    browser,
+    rights,
     cursors,
     backlogs,
     internal_info,
@@ -96,6 +106,7 @@ RESOURCES = (
     collector,
     transactions,
     absent,
+    pages,
 )
 
 
@@ -128,6 +139,7 @@ def create_app(broker: Broker) -> FastAPI:
     # The documentation pages that come with the framework load scripts from elsewhere.
     app = App(title="Milepost", version=__version__, docs_url=None, redoc_url=None)
     app.state.broker = broker
+    app.state.watch = BrokerWatch(broker)
     app.state.health = SelfCheck(broker)
     app.state.registry = collector.registry_of(broker)
     # Which other broker has a topic; with one broker, none.

@@ -12,6 +12,7 @@ from fastapi.routing import APIRoute
 
 from milepost.rest import absent
 from milepost.rest.app import RESOURCES
+from milepost.rest.console import pages
 from milepost.rest.route_access import operation_of
 
 INTRODUCTION = """\
@@ -47,7 +48,7 @@ Every other route of Apache Pulsar 4.2.4 is served; a test compares the two list
 def page() -> str:
     parts = [INTRODUCTION]
     for resource in RESOURCES:
-        if resource is absent:
+        if resource in (absent, pages):
             continue
         routes = [one for one in resource.router.routes if isinstance(one, APIRoute)]
         tag = str(routes[0].tags[0]) if routes and routes[0].tags else resource.__name__

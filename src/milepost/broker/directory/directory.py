@@ -123,6 +123,18 @@ class Directory:
         """Names of the topics that are there, in every namespace."""
         return sorted(self._rows)
 
+    def whole_topics(self, namespace: str = "") -> list[str]:
+        """Names of topics, of one namespace or of all: a partitioned one once, without its partitions."""
+        prefix = f"persistent://{namespace}/" if namespace else "persistent://"
+        partitioned = self._partitioned
+        names = [name for name in partitioned if name.startswith(prefix)]
+        names += [
+            name
+            for name in self._rows
+            if name.startswith(prefix) and name.rpartition("-partition-")[0] not in partitioned
+        ]
+        return sorted(names)
+
     def topics(self, namespace: str) -> list[str]:
         """Names of a namespace's topics, partitions each by its own name, as upstream lists them."""
         prefix = f"persistent://{namespace}/"

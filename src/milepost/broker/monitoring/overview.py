@@ -37,13 +37,14 @@ async def survey(
         # All of a topic at once: a group and its members are of one moment.
         return lines_of(topic, broker.clock.wall_ms(), subscription)
 
-    topics, slices = _opened(broker, names), TimeSlices(broker.clock)
+    topics, slices = opened(broker, names), TimeSlices(broker.clock)
     async for _, lines in walk_topics(broker.engine, topics, step, slices):
         for line in lines:
             yield line
 
 
-async def _opened(broker: Broker, names: Iterable[TopicName]) -> AsyncIterator[Topic]:
+async def opened(broker: Broker, names: Iterable[TopicName]) -> AsyncIterator[Topic]:
+    """Topics by name, each opened when its turn comes; what is not there any more is left out."""
     for name in names:
         try:
             yield broker.topics.get(str(name)) or await broker.topic(name, create=False)

@@ -244,6 +244,8 @@ def _announce(
         f"Milepost {__version__} · {pulsar_url} · {http_url} · data in {settings.data}, "
         f"recovered {recovered.entries} entries in {took_ms:.0f} ms"
     )
+    if http_url:
+        click.echo(f"Console: {http_url}/console/")
 
 
 def tell_manager(state: str) -> None:

@@ -1,0 +1,166 @@
+"""Messages of a topic for people to read: from an index, id or time on, filtered; payloads cut.
+
+    GET /milepost/v1/topics/{tenant}/{namespace}/{topic}/messages?index=1000&count=50&key=a
+    GET /milepost/v1/topics/{tenant}/{namespace}/{topic}/messages/1007/payload
+
+Of a topic without partitions, or of one partition. Reading consumes nothing; it needs the right to consume.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import BaseModel
+
+from milepost.broker.auth.operations import Operation
+from milepost.broker.broker import Broker
+from milepost.broker.limits.time_slices import TimeSlices
+from milepost.broker.messages.browse import Filter, browse, message_of
+from milepost.broker.messages.lookup_by_index import index_of
+from milepost.broker.messages.message_view import MessageView
+from milepost.broker.topic.topic import Topic
+from milepost.errors import IndexNotFound, InvalidInput
+from milepost.positions.ids import MessageId
+from milepost.positions.names import TopicName
+from milepost.positions.spans import INDEX_MAX
+from milepost.rest.request import AskedBroker, open_topic
+from milepost.rest.resources.messages import BYTES
+from milepost.rest.resources.reset import PersistentTopic
+from milepost.rest.route_access import needs
+
+router = APIRouter(
+    prefix="/milepost/v1/topics/{tenant}/{namespace}/{topic}",
+    tags=["messages"],
+    dependencies=[needs(Operation.CONSUME)],
+)
+
+COUNT_MAX = 200
+PAYLOAD_SIZE_MAX = 64 * 1024
+
+Text = Annotated[str, Query(max_length=1024)]
+
+
+class BrowsedMessage(BaseModel):
+    """`milepost.broker.messages.message_view.MessageView`, its payload cut and in base64."""
+
+    index: int
+    id: str
+    came_ms: int
+    publish_ms: int
+    event_ms: int
+    deliver_at_ms: int
+    producer: str
+    sequence_id: int
+    key: str | None
+    is_key_base64: bool
+    properties: dict[str, str]
+    schema_version: int | None
+    is_null: bool
+    size: int
+    compression: str
+    batch_size: int
+    chunks: int
+    transaction: str
+    fault: str
+    payload: str
+    is_cut: bool
+    """The payload is longer than what is here of it."""
+
+    @classmethod
+    def of(cls, view: MessageView, payload_max: int) -> BrowsedMessage:
+        cut = view.payload[:payload_max]
+        fields = view._asdict() | {"payload": base64.b64encode(cut).decode("ascii")}
+        return cls(**fields, is_cut=len(cut) < len(view.payload))
+
+
+class BrowseAnswer(BaseModel):
+    first: int
+    end: int
+    """What is retained and may be seen: `[first, end)`."""
+    looked_at: int
+    """Entries that were read for this answer."""
+    next: int | None
+    """Where to go on; null at the end."""
+    messages: list[BrowsedMessage]
+
+
+@router.get("/messages")
+async def browse_messages(
+    request: Request,
+    broker: AskedBroker,
+    name: PersistentTopic,
+    index: Annotated[int | None, Query(ge=0, le=INDEX_MAX)] = None,
+    id: Annotated[str, Query(max_length=200)] = "",
+    time: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+    count: Annotated[int, Query(ge=1, le=COUNT_MAX)] = 50,
+    key: Text = "",
+    property: Text = "",
+    content: Text = "",
+    payload_max: Annotated[int, Query(ge=0, le=PAYLOAD_SIZE_MAX)] = 1024,
+) -> BrowseAnswer:
+    """Messages from an index, an id, or a time in milliseconds on; from the first by default. `key`
+    and `content` are parts of what they filter, `property` is a name, or `name=` and a part of the value.
+    A batch is split, a chunked message is one. With a filter fewer may come than there are: go on at
+    `next`."""
+    topic = await open_topic(request, name)
+    at = await _start(broker, topic, index, id, time)
+    found = await browse(
+        topic,
+        at,
+        Filter(key, property, content),
+        count=count,
+        slices=TimeSlices(broker.clock),
+        disk=broker.engine,
+    )
+    return BrowseAnswer(
+        first=topic.log.first_index,
+        end=topic.visible_end,
+        looked_at=found.looked_at,
+        next=found.next_index,
+        messages=[BrowsedMessage.of(one, payload_max) for one in found.messages],
+    )
+
+
+async def _start(broker: Broker, topic: Topic, index: int | None, id: str, time: int | None) -> int:
+    if sum((index is not None, bool(id), time is not None)) > 1:
+        raise InvalidInput("query: say one of index, id and time")
+    if id:
+        message_id = MessageId.parse(id)
+        return await broker.engine.look(
+            lambda: index_of(topic, message_id.position, message_id.batch_index).index
+        )
+    if time is not None:
+        return await broker.engine.look(lambda: topic.log.index_at(time))
+    return index or 0
+
+
+@router.get(
+    "/messages/{index}/payload",
+    response_class=Response,
+    responses={200: {"content": {BYTES: {"schema": {"type": "string", "format": "binary"}}}}},
+)
+async def get_payload(
+    request: Request,
+    broker: AskedBroker,
+    name: PersistentTopic,
+    index: Annotated[int, Path(ge=0, le=INDEX_MAX)],
+) -> Response:
+    """The whole payload of one message, unpacked, as it was sent."""
+    topic = await open_topic(request, name)
+    message = await message_of(topic, index, broker.engine)
+    if message is None:
+        raise IndexNotFound(f"{name}: no message has index {index}")
+    # A browser saves it, and never shows it as a page of this server.
+    headers = {
+        "content-disposition": f'attachment; filename="{_file_name(name)}-{index}"',
+        "x-content-type-options": "nosniff",
+    }
+    return Response(message.payload, media_type=BYTES, headers=headers)
+
+
+def _file_name(name: TopicName) -> str:
+    """A part of a file's name, whatever a topic is called."""
+    local = str(name).rpartition("/")[2]
+    return "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in local)[:80]
