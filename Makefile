@@ -19,7 +19,7 @@ QUICK := tests/unit tests/property tests/scenarios tests/pips tests/test_tidy.py
 # As pytest, but what fails beside other work is judged alone.
 JUDGE := $(BIN)/python tests/judge.py -q --durations=15
 
-.PHONY: help setup run demo check test fuzz words bench campaign mutations clients suites pipelines docs format lock clean
+.PHONY: help setup run demo check test fuzz words screenshots bench campaign mutations clients suites pipelines docs format lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -77,6 +77,9 @@ campaign: $(READY) ## the crash and kill campaigns at length (an hour or more)
 
 mutations: $(READY) ## plant bugs one at a time and see which ones the tests notice (half an hour)
 	$(BIN)/python tests/mutations/run.py
+
+screenshots: $(READY) ## the pictures of docs/console.md: needs Chromium
+	$(BIN)/python tests/console/screenshots.py docs/console
 
 docs: $(READY) ## make the generated pages again
 	$(BIN)/milepost config reference > docs/configuration.md
