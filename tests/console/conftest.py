@@ -15,7 +15,7 @@ from console.scene import Scene, fill_hostile, fill_orders, scene
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-PATIENCE_MS = 20_000
+PATIENCE_MS = 60_000
 # What keeps a browser from calling home: where there is no network, each try takes a while.
 QUIET = (
     "--disable-gpu",

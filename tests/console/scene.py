@@ -93,12 +93,11 @@ def fill_orders(scene: Scene, count: int = 5000) -> None:
 
 def take(scene: Scene, group: str, count: int) -> list[Any]:
     consumer = scene.consumers[group]
-    return [consumer.receive(timeout_millis=20_000) for _ in range(count)]
+    return [consumer.receive(timeout_millis=60_000) for _ in range(count)]
 
 
 def ack(scene: Scene, group: str, messages: list[Any]) -> None:
-    for message in messages:
-        scene.consumers[group].acknowledge(message)
+    scene.consumers[group].acknowledge(messages)
 
 
 def fill_hostile(scene: Scene) -> None:
@@ -115,5 +114,5 @@ def fill_hostile(scene: Scene) -> None:
     producer.send(text.encode(), partition_key=text, properties={text: text})
     producer.send(json.dumps({text: text}).encode())
     producer.send(b"\xff\xfe<script>window.hit='bytes'</script>")
-    consumer.receive(timeout_millis=20_000)
+    consumer.receive(timeout_millis=60_000)
     scene.consumers[HOSTILE_GROUP] = consumer

@@ -317,6 +317,7 @@ class CursorMachine(RuleBasedStateMachine):
         assert singles(cursor.backlog_ranges()) == twin.backlog()
         assert cursor.ack_holes(INDEX_COUNT) == twin.ack_holes()
         assert cursor.ack_holes(1) == twin.ack_holes()[:1]
+        assert cursor.hole_count() == (len(twin.ack_holes()), next(iter(twin.ack_holes()), None))
         assert cursor.next_due_ms == min(twin.due_ms.values(), default=None)
         for holder in HOLDERS:
             held = {index for index, owner in twin.holder.items() if owner == holder}

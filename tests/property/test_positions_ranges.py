@@ -65,6 +65,7 @@ def test_every_view_of_a_window(base: int, content: list[Range], window: Range) 
     inside = {index for index in twin if first <= index < end}
     assert list(ranges.within(first, end)) == runs(inside)
     assert list(ranges.gaps(first, end)) == runs(set(range(first, end)) - twin)
+    assert ranges.range_count() == len(runs(twin))
     assert ranges.count_within(first, end) == len(inside)
     assert ranges.covers(first, end) == (len(inside) == end - first)
     assert ranges.bits(first, end) == sum(1 << (index - first) for index in inside)

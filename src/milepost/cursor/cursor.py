@@ -508,8 +508,10 @@ class Cursor:
 
     def backlog_ranges(self) -> IndexRanges:
         """Everything that is not acked (a copy)."""
-        union = IndexRanges()
-        for indexes in self._backlog_sets():
+        sets = sorted(self._backlog_sets(), key=lambda indexes: -indexes.page_count)
+        # To copy is cheaper than to add, so the most scattered one is copied.
+        union = sets[0].copy()
+        for indexes in sets[1:]:
             union.add_all(indexes)
         return union
 
@@ -531,6 +533,12 @@ class Cursor:
             [held.copy() for held in self._inflight.sets() if held],
             self._delays.indexes.copy(),
         )
+
+    def hole_count(self) -> tuple[int, Range | None]:
+        """How many such ranges there are, and the oldest of them."""
+        backlog = self.backlog_ranges()
+        count = backlog.range_count() - (backlog.end == self.end)
+        return count, backlog.next_range(0) if count else None
 
     # ── the durable state ─────────────────────────────────────────────────────────────────────
 

@@ -142,6 +142,11 @@ class Pages:
         count = (held - len(partial)) << self._shift
         return count + sum(self._partial[inner].bit_count() for inner in partial)
 
+    @property
+    def page_count(self) -> int:
+        """Pages that have an object of their own: what walking through the set costs."""
+        return len(self._partial)
+
     # ── walking ───────────────────────────────────────────────────────────────────────────────
 
     def _pages(

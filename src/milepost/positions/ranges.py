@@ -187,6 +187,24 @@ class IndexRanges(Pages):
             return None
         return found, self.next_absent(found, end)
 
+    def range_count(self) -> int:
+        """How many ranges there are, none touching the next: counted by page, however many.
+
+        >>> IndexRanges([(0, 3), (3, 4), (5, 8)]).range_count()
+        2
+        """
+        count, before, was_last = 0, -1, 0
+        for page, page_end, bits in self._pages():
+            joins = was_last if page == before else 0
+            if bits is None:
+                count += 1 - joins
+                was_last = 1
+            else:
+                count += (bits & ~(bits << 1)).bit_count() - (joins & bits & 1)
+                was_last = bits >> self._mask & 1
+            before = page_end
+        return count
+
     def within(self, first: int, end: int) -> Iterator[Range]:
         """The ranges that reach into `[first, end)`, as far as they are inside."""
         while (found := self.next_range(first, end)) is not None:

@@ -3,8 +3,8 @@
     watch = BrokerWatch(broker)
     found = await watch.look()              # of all topics; look("public/default"): of a namespace
 
-One survey serves all who look: it is made when the newest is older than two seconds, in slices, and only
-while a person looks. With very many topics it takes longer than a person waits. Then the answer is the survey
+One survey serves all who look: it is made when the newest is older than two seconds, or ten times as long as
+it took, in slices, and only while a person looks. With very many topics it takes longer than a person waits. Then the answer is the survey
 before, or, if there is none, what the running one has found so far: `is_complete` says so. A survey keeps the
 most troubled subscriptions and counts all of them, so its size does not grow with the number of topics.
 """
@@ -26,11 +26,14 @@ if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.broker.topic.topic import Topic
 
-# A younger survey is good enough.
+# A younger survey is good enough; and so is one that is younger than so many times what it took: surveys
+# are a tenth of what the broker does at most.
 FRESH_S: Final = 2.0
-# How long a person waits for a new one, and how old one may be that is shown in its place.
+FRESH_TIMES: Final = 10
+# How long a person waits for a new one, and how many times as old as a fresh one the one may be that is shown
+# in its place.
 PATIENCE_S: Final = 0.4
-STALE_S: Final = 30.0
+STALE_TIMES: Final = 15
 # Subscriptions that a survey remembers, the most troubled first.
 LINES_MAX: Final = 1000
 # Namespaces whose surveys are remembered.
@@ -76,6 +79,7 @@ class Survey:
         self.topics = topics
         self.began_s = began_s
         self.at_ms = at_ms
+        self.took_s = 0.0
         self.is_complete = False
         self.topics_seen = 0
         self.subscriptions = 0
@@ -107,6 +111,11 @@ class Survey:
         if len(self._lines) >= 2 * LINES_MAX:
             self._cut()
 
+    @property
+    def fresh_s(self) -> float:
+        """How long it is good enough."""
+        return max(FRESH_S, FRESH_TIMES * self.took_s)
+
     def _cut(self) -> None:
         self._lines.sort(key=lambda line: line[0])
         del self._lines[LINES_MAX:]
@@ -127,15 +136,16 @@ class BrokerWatch:
         """The newest survey; of all namespaces if none is named."""
         now_s = self._broker.clock.monotonic()
         done = self._done.get(namespace)
-        if done is not None and now_s - done.began_s < FRESH_S:
+        if done is not None and now_s - done.began_s < done.fresh_s:
             return done
         survey, ended = self._running.get(namespace) or self._begin(namespace, now_s)
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await ended.wait()
         except TimeoutError:
-            is_usable = done is not None and now_s - done.began_s < STALE_S
-            return done if is_usable and done is not None else survey
+            if done is not None and now_s - done.began_s < STALE_TIMES * done.fresh_s:
+                return done
+            return survey
         return self._done.get(namespace, survey)
 
     def _begin(self, namespace: str, now_s: float) -> tuple[Survey, asyncio.Event]:
@@ -157,6 +167,7 @@ class BrokerWatch:
             topics, slices = opened(broker, map(TopicName.parse, names)), TimeSlices(broker.clock)
             async for topic, lines in walk_topics(broker.engine, topics, step, slices):
                 survey.add(topic, lines)
+            survey.took_s = broker.clock.monotonic() - survey.began_s
             survey.is_complete = True
             self._done.pop(namespace, None)
             self._done[namespace] = survey

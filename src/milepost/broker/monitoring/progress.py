@@ -206,8 +206,8 @@ def _asking(consumer: Consumer) -> Asking:
 
 def _holes(cursor: Cursor) -> tuple[int, Range | None]:
     """How many there are, and the oldest."""
-    found = cursor.ack_holes(HOLES_MAX)
-    return len(found), found[0] if found else None
+    count, oldest = cursor.hole_count()
+    return min(count, HOLES_MAX), oldest
 
 
 def _hole(subscription: Subscription, oldest: Range, now_ms: int) -> Hole:
