@@ -4,9 +4,10 @@
     found = await watch.look()              # of all topics; look("public/default"): of a namespace
 
 One survey serves all who look: it is made when the newest is older than two seconds, or ten times as long as
-it took, in slices, and only while a person looks. With very many topics it takes longer than a person waits. Then the answer is the survey
-before, or, if there is none, what the running one has found so far: `is_complete` says so. A survey keeps the
-most troubled subscriptions and counts all of them, so its size does not grow with the number of topics.
+it took, in slices, and only while a person looks. With very many topics it takes longer than a person waits.
+Then the answer is the survey before, or, if there is none, what the running one has found so far:
+`is_complete` says so. A survey keeps the most troubled subscriptions and counts all of them, so its size does
+not grow with the number of topics.
 """
 
 from __future__ import annotations
