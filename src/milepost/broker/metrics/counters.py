@@ -58,6 +58,9 @@ class Counters:
     transactions_timed_out: int = _count(
         "Transactions that were aborted because their time was over."
     )
+    transactions_refused: int = _count(
+        "Transactions that were not opened because too many were open."
+    )
     transaction_facts: int = _count("Facts of the transaction coordinator that were journaled.")
 
     unexpected_errors: Reasons = _by_reason(

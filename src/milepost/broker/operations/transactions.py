@@ -67,6 +67,8 @@ COORDINATORS = 1
 _MARKERS = {Outcome.COMMIT: TXN_COMMIT, Outcome.ABORT: TXN_ABORT}
 # How often an end tries to find all topics open at once, while operators unload them.
 _OPENINGS_MAX = 10
+# Transactions whose time is over that are aborted in one go: about ten milliseconds.
+OVERDUE_STEP = 100
 
 Done = Callable[[MilepostError | None], None]
 
@@ -93,6 +95,7 @@ class Transactions:
         self.times = Histogram(TRANSACTION_TIMES_MS)
         """From opened to ended."""
         self._roll_due = 0.0
+        self._is_ending_overdue = False
         self.recovered_ms = (0, 0)
         """When it began to read what the process before left, and when it had."""
 
@@ -155,6 +158,7 @@ class Transactions:
             )
         open_max = settings.max_active_transactions_per_coordinator
         if open_max and len(self.coordinator.open) >= open_max:
+            self._broker.counters.transactions_refused += 1
             raise TooManyRequests(f"{open_max} transactions are open already")
         clock = self._broker.clock
         now_ms = clock.wall_ms()
@@ -534,9 +538,26 @@ class Transactions:
         if now_s >= self._roll_due:
             self._roll_due = now_s + PERIOD_S
             self.times.roll()
-        for txn in self.coordinator.overdue(now_s):
-            if txn.is_ending:  # with one before it
-                continue
+        if not self._is_ending_overdue:
+            overdue = self.coordinator.overdue(now_s)
+            self._end_overdue(overdue[:OVERDUE_STEP])
+            if len(overdue) > OVERDUE_STEP:
+                self._is_ending_overdue = True
+                self._broker.spawn(self._end_many_overdue(overdue[OVERDUE_STEP:]))
+
+    async def _end_many_overdue(self, overdue: list[Transaction]) -> None:
+        """A client may have forgotten very many: others have their turns between."""
+        try:
+            for first in range(0, len(overdue), OVERDUE_STEP):
+                await asyncio.sleep(0)
+                self._end_overdue(overdue[first : first + OVERDUE_STEP])
+        finally:
+            self._is_ending_overdue = False
+
+    def _end_overdue(self, overdue: list[Transaction]) -> None:
+        for txn in overdue:
+            if txn.is_ending or not self.coordinator.is_open(txn.txn_id):
+                continue  # with one before it, or by its client
             outcome = Outcome.ABORT if txn.decided is None else txn.decided
             if txn.decided is None:
                 self._broker.counters.transactions_timed_out += 1

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import re
 import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from stage.frames import batch, message
+from stage.http import Web
 from stage.stage import TOPIC, Stage
 from stage.talk import (
     FAILOVER,
@@ -41,6 +43,7 @@ from unit.broker.operations.test_transactions import (
 
 from milepost.broker.messages.lookup_by_index import message_at
 from milepost.broker.operations import compaction_run, topic_lifecycle
+from milepost.broker.operations.transactions import OVERDUE_STEP, Transactions
 from milepost.broker.policies.effective import EVICT
 from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
@@ -298,6 +301,33 @@ class TestEndsOnTheirWay:
         assert stage.topic().visible_end == 3
         stage.run(topic_lifecycle.delete_topic(stage.broker, stage.topic(), force=True))
         assert not error_of(end(stage, stage.client(), txn))
+
+    def test_a_topic_is_deleted_meanwhile(self, stage: Stage) -> None:
+        client = started(stage)
+        stage.topic(OTHER)
+        produce(stage, client, 1, "q", topic=OTHER)
+        txn = new(stage, client)
+        assert not error_of(add_topics(stage, client, txn, TOPIC, OTHER))
+        client.say(message(0, **within(txn)))
+        _publish_other(client, txn)
+        stage.turn()
+        client.take()
+        stage.engine.holds_journal = True
+        ending = ask(client, pb.CommandEndTxn(txn_action=COMMIT, **within(txn)))
+        stage.turn()
+        deleting = stage.loop.begin(
+            topic_lifecycle.delete_topic(stage.broker, stage.topic(OTHER), force=True)
+        )
+        stage.turn()
+        stage.engine.holds_journal = False
+        stage.turn()
+        deleting.result()
+        assert not error_of(answer(client, ending, stage))
+        assert bodies(client) == ["0"]
+        later = stage.restarted()
+        assert later.topic().visible_end == 2
+        assert not error_of(end(later, later.client(), txn))
+        assert later.topic(OTHER).log.end_index == 0, "it is made anew"
 
     def test_the_connection_goes_and_the_end_stays(self, stage: Stage) -> None:
         client, txn, _ = self._on_its_way(stage)
@@ -579,6 +609,72 @@ class TestManyAtOnce:
             assert not error_of(add_topics(stage, client, txn, names[0]))  # it has it
             assert error_of(add_subscription(stage, client, txn)) == "TooManyRequests"
             assert not error_of(end(stage, client, txn))
+
+    def test_a_client_that_forgets_them_is_bounded_and_seen(self) -> None:
+        """It opens one after another and ends none: refused at the limit, shown, and aborted in time."""
+        with Stage(max_active_transactions_per_coordinator=500) as stage:
+            client, web = stage.client(), Web(stage)
+            refusals = 0
+            for _ in range(6):
+                asked = [
+                    ask(client, pb.CommandNewTxn(txn_ttl_millis=60_000, tc_id=0))
+                    for _ in range(100)
+                ]
+                stage.turn()
+                heard = {one.request_id: one for one in client.take()}
+                errors = [error_of(heard[request_id]) for request_id in asked]
+                refusals += errors.count("TooManyRequests")
+                assert set(errors) <= {"", "TooManyRequests"}
+            assert refusals == 100
+            stats = web("GET /admin/v3/transactions/coordinatorStats").json["0"]
+            assert stats["ongoingTxnSize"] == 500
+            assert len(web("GET /admin/v3/transactions/slowTransactions/0").json) == 0
+            stage.clock.advance(1)
+            assert len(web("GET /admin/v3/transactions/slowTransactions/500").json) == 500
+            metrics = web("GET /metrics").body.decode()
+            assert re.search(r"^pulsar_txn_active_count\S* 500(\.0)?$", metrics, re.M), metrics
+            refused = r"^milepost_transactions_refused_total\S* 100(\.0)?$"
+            assert re.search(refused, metrics, re.M), metrics
+            client.hang_up()
+            stage.clock.advance(61)
+            service = stage.broker.transactions
+            ended = stage.run(_ended_by_tick(service, stage.clock.monotonic()))
+            assert ended == OVERDUE_STEP, "others have their turns between"
+            assert not service.coordinator.open
+            assert stage.broker.counters.transactions_timed_out == 500
+            new(stage, stage.client())
+
+    def test_a_transaction_over_a_thousand_topics(self, stage: Stage) -> None:
+        names = [f"persistent://public/default/wide-{number}" for number in range(1000)]
+        client = stage.client()
+        for name in names:
+            stage.topic(name)
+        txn = new(stage, client)
+        assert not error_of(add_topics(stage, client, txn, *names))
+        for number, name in enumerate(names):
+            produce(stage, client, number, f"p{number}", topic=name)
+            metadata = pb.MessageMetadata(
+                producer_name=f"p{number}", sequence_id=0, publish_time=1, **within(txn)
+            )
+            client.publish(number, metadata, b"wide", txn_id=txn)
+        stage.turn()
+        client.take()
+        records = stage.store.journal.last_sequence
+        stage.engine.holds_journal = True
+        ask(client, pb.CommandEndTxn(txn_action=COMMIT, **within(txn)))
+        stage.turn()
+        assert stage.store.journal.last_sequence == records + 1, "one record for all"
+        stage.engine.holds_journal = False
+        stage.turn()
+        assert {stage.topic(name).visible_end for name in names} == {2}
+        later = stage.restarted()
+        for name in names[::100]:
+            assert later.topic(name).visible_end == 2
+
+
+async def _ended_by_tick(service: Transactions, now_s: float) -> int:
+    service.tick(now_s)
+    return sum(txn.is_ending for txn in service.coordinator.open.values())
 
 
 def _added(txn: TxnId, *topics: str) -> pb.CommandAddPartitionToTxn:
