@@ -135,14 +135,8 @@ def get_stats(
     earliest_time: bool = False,
 ) -> Script[Json]:
     """Pulsar's fields; a Milepost broker adds exact counts of messages."""
-    return (
-        yield get(
-            topic_path(topic, "stats"),
-            getPreciseBacklog=precise_backlog,
-            subscriptionBacklogSize=backlog_size,
-            getEarliestTimeInBacklog=earliest_time,
-        )
-    ).object()
+    flags = _stats_flags(precise_backlog, backlog_size, earliest_time)
+    return (yield get(topic_path(topic, "stats"), **flags)).object()
 
 
 def get_partitioned_stats(
@@ -153,15 +147,17 @@ def get_partitioned_stats(
     backlog_size: bool = True,
     earliest_time: bool = False,
 ) -> Script[Json]:
-    return (
-        yield get(
-            topic_path(topic, "partitioned-stats"),
-            perPartition=per_partition,
-            getPreciseBacklog=precise_backlog,
-            subscriptionBacklogSize=backlog_size,
-            getEarliestTimeInBacklog=earliest_time,
-        )
-    ).object()
+    flags = _stats_flags(precise_backlog, backlog_size, earliest_time)
+    path = topic_path(topic, "partitioned-stats")
+    return (yield get(path, perPartition=per_partition, **flags)).object()
+
+
+def _stats_flags(precise_backlog: bool, backlog_size: bool, earliest_time: bool) -> dict[str, bool]:
+    return {
+        "getPreciseBacklog": precise_backlog,
+        "subscriptionBacklogSize": backlog_size,
+        "getEarliestTimeInBacklog": earliest_time,
+    }
 
 
 def get_internal_stats(topic: str, *, metadata: bool = False) -> Script[Json]:

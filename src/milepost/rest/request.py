@@ -29,10 +29,9 @@ from milepost.positions.names import NamespaceName, TopicName
 Domain = Literal["persistent", "non-persistent"]
 
 
-class _DomainConvertor(Convertor[str]):
-    """So that no other resource is taken for a topic: `/admin/v2/schemas/…` is none."""
-
-    regex = "persistent|non-persistent"
+class _Word(Convertor[str]):
+    def __init__(self, regex: str) -> None:
+        self.regex = regex  # type: ignore[misc]  # each has its own
 
     def convert(self, value: str) -> str:
         return value
@@ -41,7 +40,13 @@ class _DomainConvertor(Convertor[str]):
         return value
 
 
-register_url_convertor("domain", _DomainConvertor())
+def register_word(name: str, regex: str) -> None:
+    """Let `{…:name}` in a path fit these words only."""
+    register_url_convertor(name, _Word(regex))
+
+
+# So that no other resource is taken for a topic: `/admin/v2/schemas/…` is none.
+register_word("domain", "persistent|non-persistent")
 
 ADMIN = "/admin/v2"
 NAMESPACE = f"{ADMIN}/{{domain:domain}}/{{tenant}}/{{namespace}}"

@@ -15,7 +15,7 @@ from milepost.cli.admin.options import DRY_RUN, FORCE, PROPERTIES, SUBSCRIPTION,
 from milepost.cli.connection.connection import connection
 from milepost.cli.connection.remote import RemoteCommand
 from milepost.cli.output import chosen, show_object
-from milepost.cli.progress.moves import dry_run_of, dry_run_of_skip, outcome_of
+from milepost.cli.progress.moves import dry_run_of, dry_run_of_skip
 from milepost.cli.progress.places import END, Kind, Place, parse_place, position_of
 from milepost.cli.quantities import DURATION
 
@@ -196,7 +196,9 @@ def reset_cursor(
         if dry_run:
             dry_run_of(admin, topic, subscription, place, after=excluded, exact=True)
         elif admin.is_milepost():
-            outcome_of(admin, topic, subscription, place, after=excluded, exact=True, dry_run=False)
+            admin.reset_subscription(
+                topic, subscription, after=excluded, exact=True, **place.as_target()
+            )
         else:
             at = position_of(admin, topic, place, checked=True)
             admin.reset_cursor(topic, subscription, at, excluded=excluded)

@@ -9,6 +9,7 @@ Apache Pulsar cannot say it, and is told apart.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import click
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from milepost.admin import Admin, ResetOutcome
 
 COLUMNS = ("topic", "subscription", "from", "to", "first", "end", "redelivered", "skipped", "note")
+NUMBERS = attrgetter("was", "to", "first", "end", "redelivered", "skipped")
 
 
 def dry_run_of(
@@ -35,9 +37,10 @@ def dry_run_of(
     """Print what a reset to a place would do, and change nothing."""
     if not admin.is_milepost():
         raise cannot_count(f"{topic} {subscription}")
-    show_outcome(
-        subscription, outcome_of(admin, topic, subscription, place, after=after, exact=exact)
+    outcome = admin.reset_subscription(
+        topic, subscription, after=after, exact=exact, dry_run=True, **place.as_target()
     )
+    show_outcome(subscription, outcome)
 
 
 def dry_run_of_skip(admin: Admin, topic: str, subscription: str, entries: int) -> None:
@@ -56,31 +59,6 @@ def dry_run_of_skip(admin: Admin, topic: str, subscription: str, entries: int) -
         dry_run_of(admin, topic, subscription, Place(Kind.ID, message_id=whole), after=True)
 
 
-def outcome_of(
-    admin: Admin,
-    topic: str,
-    subscription: str,
-    place: Place,
-    *,
-    after: bool = False,
-    expected: int | None = None,
-    create: bool = False,
-    exact: bool = False,
-    dry_run: bool = True,
-) -> ResetOutcome:
-    """Move a subscription of a Milepost broker, or say what that would do."""
-    return admin.reset_subscription(
-        topic,
-        subscription,
-        after=after,
-        expected=expected,
-        create=create,
-        exact=exact,
-        dry_run=dry_run,
-        **place.as_target(),
-    )
-
-
 def cannot_count(what: str) -> CommandFailed:
     """Of Apache Pulsar, which has no call that says what a move does."""
     return CommandFailed(
@@ -92,23 +70,8 @@ def cannot_count(what: str) -> CommandFailed:
 
 def show_outcome(subscription: str, outcome: ResetOutcome) -> None:
     if chosen() is not None:
-        show_rows(
-            COLUMNS,
-            [
-                (
-                    move.topic,
-                    subscription,
-                    move.was,
-                    move.to,
-                    move.first,
-                    move.end,
-                    move.redelivered,
-                    move.skipped,
-                    move.note,
-                )
-                for move in outcome.moves
-            ],
-        )
+        rows = [(one.topic, subscription, *NUMBERS(one), one.note) for one in outcome.moves]
+        show_rows(COLUMNS, rows)
         return
     for move in outcome.moves:
         note = f" ({move.note})" if move.note else ""

@@ -17,7 +17,7 @@ import click
 
 from milepost.cli.connection.connection import connection
 from milepost.cli.connection.remote import RemoteCommand
-from milepost.cli.progress.moves import cannot_count, outcome_of, show_outcome
+from milepost.cli.progress.moves import cannot_count, show_outcome
 from milepost.cli.progress.places import Kind, Place, parse_place, position_of
 
 if TYPE_CHECKING:
@@ -67,16 +67,15 @@ def seek(
                 + _seek_on_pulsar(admin, topic, subscription, place, after=after)
             )
             return
-        outcome = outcome_of(
-            admin,
+        outcome = admin.reset_subscription(
             topic,
             subscription,
-            place,
             after=after,
             expected=expected,
             create=create,
             exact=True,
             dry_run=dry_run,
+            **place.as_target(),
         )
     show_outcome(subscription, outcome)
 

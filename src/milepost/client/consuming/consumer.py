@@ -14,7 +14,7 @@ the inbox, an ack on its way goes on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from milepost.client.connection.context import Context
@@ -63,7 +63,6 @@ class Consumer(Receiving):
         self._later = Redeliveries()
         self._overdue = Redeliveries()
         self._timer: asyncio.TimerHandle | None = None
-        self._closers: list[Callable[[], Awaitable[None]]] = []
 
     # -- what it is ----------------------------------------------------------------------------------
 
@@ -97,15 +96,9 @@ class Consumer(Receiving):
     async def open(self) -> None:
         await self._subscription.open()
 
-    def closes(self, close: Callable[[], Awaitable[None]]) -> None:
-        """Have something closed with this consumer."""
-        self._closers.append(close)
-
     async def close(self) -> None:
         """Send what is acked, leave the subscription; closing twice changes nothing."""
-        closers, self._closers = self._closers, []
-        for close in closers:
-            await close()
+        await self.close_others()
         await self._subscription.close()
 
     async def unsubscribe(self, force: bool = False) -> None:

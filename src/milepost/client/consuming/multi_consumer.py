@@ -12,7 +12,7 @@ partition; if neither says, it is refused, not guessed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from milepost.client.consuming.consumer import Acked, Consumer
@@ -42,7 +42,6 @@ class MultiConsumer(Receiving):
         self._turns: list[Consumer] = []
         self._turn = 0
         self._error: MilepostError | None = None
-        self._closers: list[Callable[[], Awaitable[None]]] = []
 
     # -- topics --------------------------------------------------------------------------------------
 
@@ -77,10 +76,6 @@ class MultiConsumer(Receiving):
         gone = [self._consumers.pop(topic) for topic in list(topics) if topic in self._consumers]
         self._turns = list(self._consumers.values())
         await asyncio.gather(*(consumer.close() for consumer in gone))
-
-    def closes(self, close: Callable[[], Awaitable[None]]) -> None:
-        """Have something closed with this consumer."""
-        self._closers.append(close)
 
     # -- what it is ----------------------------------------------------------------------------------
 
@@ -279,7 +274,5 @@ class MultiConsumer(Receiving):
 
     async def _end(self, error: MilepostError) -> None:
         self._error = self._error or error
-        closers, self._closers = self._closers, []
-        for close in closers:
-            await close()
+        await self.close_others()
         self.waiters.wake_all()

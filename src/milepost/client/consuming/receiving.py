@@ -7,7 +7,7 @@ timeouts and batches are the same for all of them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Self
 
 from milepost.client.consuming.waiters import Waiters
@@ -33,6 +33,7 @@ class Receiving:
     def __init__(self, policy: ConsumerBatchReceivePolicy | None) -> None:
         self.waiters = Waiters()
         self._batch_policy = policy or ConsumerBatchReceivePolicy()
+        self._closers: list[Callable[[], Awaitable[None]]] = []
 
     # -- what a consumer says ------------------------------------------------------------------------
 
@@ -111,6 +112,16 @@ class Receiving:
                 return message
             self.demand()
             await self.waiters.wait(self.is_ready)
+
+    def closes(self, close: Callable[[], Awaitable[None]]) -> None:
+        """Have something closed with this consumer."""
+        self._closers.append(close)
+
+    async def close_others(self) -> None:
+        """Close what is to be closed with this consumer, once."""
+        closers, self._closers = self._closers, []
+        for close in closers:
+            await close()
 
     async def close(self) -> None:
         raise NotImplementedError

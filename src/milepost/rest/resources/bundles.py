@@ -19,7 +19,6 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 from fastapi import Body, Depends, Query, Request, Response
 from pydantic import BaseModel
-from starlette.convertors import Convertor, register_url_convertor
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
@@ -37,7 +36,14 @@ from milepost.errors import (
 )
 from milepost.positions.names import NamespaceName, TopicName
 from milepost.rest.audit import Asked
-from milepost.rest.request import ADMIN, AskedBroker, AskedNamespace, DryRun, no_content
+from milepost.rest.request import (
+    ADMIN,
+    AskedBroker,
+    AskedNamespace,
+    DryRun,
+    no_content,
+    register_word,
+)
 from milepost.rest.route_access import Router
 
 router = Router(
@@ -50,28 +56,11 @@ _T = TypeVar("_T")
 STEP_TOPICS = 64
 
 
-class _BundleConvertor(Convertor[str]):
-    """So that nothing else behind a namespace's name is taken for one of its bundles."""
-
-    regex = "0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8}"
-
-    def convert(self, value: str) -> str:
-        return value
-
-    def to_string(self, value: str) -> str:
-        return value
-
-
-register_url_convertor("bundle", _BundleConvertor())
-
-
-class _SplittableConvertor(_BundleConvertor):
-    """A bundle, or which one by what is in it."""
-
-    regex = f"{_BundleConvertor.regex}|LARGEST|HOT"
-
-
-register_url_convertor("splittable", _SplittableConvertor())
+# So that nothing else behind a namespace's name is taken for one of its bundles.
+BUNDLE = "0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8}"
+register_word("bundle", BUNDLE)
+# A bundle, or which one by what is in it.
+register_word("splittable", f"{BUNDLE}|LARGEST|HOT")
 
 
 class BundlesData(BaseModel):

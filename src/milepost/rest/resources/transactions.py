@@ -225,9 +225,10 @@ async def get_transaction_metadata(
 
 
 @router.post(f"/abortTransaction/{TXN_ID}", status_code=204, dependencies=_OPERATORS)
-async def abort_transaction(asked: Asked, broker: AskedBroker, txn_id: AskedTxn) -> None:
+async def abort_transaction(asked: Asked, txn_id: AskedTxn) -> None:
     """Abort one of any role; 204 when that is on disk, and again for one that was aborted. 409 for
     one that was committed, 404 for one that is not known."""
+    broker = asked.broker
     _check_coordinator(broker, txn_id.most)
     txn = broker.transactions.coordinator.open.get(txn_id.least)
     answer: asyncio.Future[MilepostError | None] = asyncio.get_running_loop().create_future()
