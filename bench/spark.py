@@ -23,8 +23,9 @@ from milepost.spark.reading.decode import Decoder
 from milepost.spark.reading.entries import RawEntry
 from milepost.spark.values.columns import COLUMNS
 from milepost.spark.values.values import codec_of
-from milepost.wire import SingleMessage, encode_broker_entry, join_batch
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.batches import SingleMessage, join_batch
+from milepost.wire.metadata import encode_broker_entry
 from milepost.wire.scanners.encode import encode_entry_head
 
 BATCH = 1_000

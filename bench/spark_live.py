@@ -38,8 +38,8 @@ from milepost.spark.offsets import Slice
 from milepost.spark.reading.fetch import BrokerFeed, fetch
 from milepost.spark.reading.link import Link
 from milepost.spark.values.columns import COLUMNS, ddl
-from milepost.wire import SingleMessage, join_batch
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.batches import SingleMessage, join_batch
 from milepost.wire.scanners.encode import send_frame
 
 TOPIC = "persistent://public/default/bench"

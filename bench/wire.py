@@ -21,19 +21,13 @@ from typing import Any
 
 import milepost
 from bench.cursor import Figure, at_most
-from milepost.wire import (
-    ClientProtocol,
-    MessageEncoder,
-    ServerProtocol,
-    ack_response,
-    encode_broker_entry,
-    key_slot,
-    replies,
-    send_frame,
-    send_receipts,
-)
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire import replies
+from milepost.wire.metadata import encode_broker_entry
+from milepost.wire.murmur import key_slot
+from milepost.wire.protocol import ClientProtocol, ServerProtocol
 from milepost.wire.scanners import send_scan
+from milepost.wire.scanners.encode import MessageEncoder, ack_response, send_frame, send_receipts
 
 COUNT = 1_000
 RUNS = 40

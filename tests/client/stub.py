@@ -14,16 +14,11 @@ from typing import Any
 from milepost.aio import Client
 from milepost.broker.connection.listener import stop_listening
 from milepost.errors import PersistenceError
-from milepost.wire import (
-    Command,
-    MessageEncoder,
-    Sends,
-    ServerEvent,
-    ServerProtocol,
-    replies,
-)
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.scanners.encode import encode_entry_head
+from milepost.wire import replies
+from milepost.wire.events import Command, Sends, ServerEvent
+from milepost.wire.protocol import ServerProtocol
+from milepost.wire.scanners.encode import MessageEncoder, encode_entry_head
 
 
 class Stub(asyncio.Protocol):

@@ -23,8 +23,9 @@ from milepost.broker.connection.listener import stop_listening
 from milepost.client.policies import ConsumerType
 from milepost.positions import MessageId
 from milepost.testing.proxy import Proxy
-from milepost.wire import Command, ServerProtocol
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.events import Command
+from milepost.wire.protocol import ServerProtocol
 
 Connect = Callable[..., Client]
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

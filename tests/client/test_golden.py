@@ -19,9 +19,10 @@ from milepost.aio import Client
 from milepost.client.policies import ConsumerType
 from milepost.testing.proxy import Proxy
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire import split_batch, split_entry
+from milepost.wire.batches import split_batch
 from milepost.wire.commands import decode_command
 from milepost.wire.frames import HEADER_SIZE
+from milepost.wire.metadata import split_entry
 
 pulsar = pytest.importorskip("pulsar")
 

@@ -18,13 +18,16 @@ from milepost.errors import (
     TransactionNotFound,
 )
 from milepost.positions import TxnId
-from milepost.wire import Ack, Command, Sends, replies
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire import replies
 from milepost.wire.events import (
+    Ack,
     AddSubscriptions,
     AddTopics,
+    Command,
     EndTransaction,
     NewTransaction,
+    Sends,
     TransactionRequest,
 )
 from milepost.wire.scanners.encode import ack_response, send_receipt

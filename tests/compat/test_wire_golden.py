@@ -14,31 +14,16 @@ import pulsar
 import pytest
 
 from milepost.broker.connection.listener import stop_listening
-from milepost.wire import (
-    PLAIN,
-    Ack,
-    Buffer,
-    Command,
-    Fault,
-    Flow,
-    Kind,
-    MessageEncoder,
-    Send,
-    Sends,
-    ServerEvent,
-    ServerProtocol,
-    State,
-    WireId,
-    ack_response,
-    decompress,
-    encode_broker_entry,
-    replies,
-    send_receipts,
-    split_batch,
-    split_entry,
-    sticky_key,
-)
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire import replies
+from milepost.wire.batches import split_batch
+from milepost.wire.commands import Kind
+from milepost.wire.compression import decompress
+from milepost.wire.events import PLAIN, Ack, Command, Fault, Flow, Send, Sends, ServerEvent, WireId
+from milepost.wire.frames import Buffer
+from milepost.wire.metadata import encode_broker_entry, split_entry, sticky_key
+from milepost.wire.protocol import ServerProtocol, State
+from milepost.wire.scanners.encode import MessageEncoder, ack_response, send_receipts
 from milepost.wire.scanners.send_scan import scan_sends
 
 MAX_MESSAGE_SIZE = 20_000

@@ -21,7 +21,7 @@ from milepost.spark.reading.deliveries import TaskLink
 from milepost.spark.reading.entries import RawEntry, entry_rows, last_index, read_entry
 from milepost.spark.values.columns import COLUMNS, to_batch
 from milepost.storage.ledgers.entry import Block, NewEntry
-from milepost.wire import Delivery
+from milepost.wire.events import Delivery
 from milepost.wire.frames import crc32c
 from milepost.wire.metadata import split_broker_entry
 

@@ -16,7 +16,7 @@ from milepost.spark.reading.blocks import Block
 from milepost.spark.reading.deliveries import TaskLink
 from milepost.spark.reading.fetch import BrokerFeed, slice_batches
 from milepost.spark.reading.places import Places
-from milepost.wire import Delivery
+from milepost.wire.events import Delivery
 from spark.conftest import MESSAGE_SIZE_MAX, Publisher
 
 TOPIC = "persistent://public/default/runs"

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from milepost.spark.reading.entries import RawEntry
-from milepost.wire import SingleMessage, encode_broker_entry, join_batch, split_entry
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.batches import SingleMessage, join_batch
 from milepost.wire.compression import compress
+from milepost.wire.metadata import encode_broker_entry, split_entry
 from milepost.wire.scanners.encode import encode_entry_head
 
 NOW = 1_700_000_000_000

@@ -8,8 +8,9 @@ from typing import Any, Self
 from milepost.client.connection.endpoint import Endpoint
 from milepost.spark.reading.blocks import Block
 from milepost.spark.reading.deliveries import TaskLink
-from milepost.wire import ClientProtocol, Delivery
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.events import Delivery
+from milepost.wire.protocol import ClientProtocol
 from milepost.wire.replies import connected
 
 

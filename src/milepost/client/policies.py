@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from milepost.errors import InvalidInput
-from milepost.wire import SLOT_COUNT
+from milepost.wire.murmur import SLOT_COUNT
 
 
 class CompressionType(IntEnum):

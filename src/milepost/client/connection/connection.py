@@ -24,21 +24,12 @@ from milepost import __version__
 from milepost.client.connection.auth import Authentication
 from milepost.client.connection.refusals import refusal, refusal_of
 from milepost.errors import ConnectError, MilepostError, Timeout
-from milepost.wire import (
-    PROTOCOL_VERSION,
-    Buffer,
-    ClientProtocol,
-    Command,
-    Delivery,
-    Fault,
-    Kind,
-    Receipt,
-    RunReader,
-    State,
-    encode_command,
-)
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.frames import command_frame
+from milepost.wire.commands import Kind, encode_command
+from milepost.wire.events import Command, Delivery, Fault, Receipt
+from milepost.wire.frames import Buffer, command_frame
+from milepost.wire.peer import PROTOCOL_VERSION
+from milepost.wire.protocol import ClientProtocol, RunReader, State
 
 log = logging.getLogger("milepost.client")
 

@@ -20,7 +20,7 @@ from milepost.client.connection.connection import Connection
 from milepost.client.connection.service_url import ServiceUrl
 from milepost.client.connection.tls import TlsOptions
 from milepost.errors import AlreadyClosed, ConnectError, MilepostError
-from milepost.wire import RunReader
+from milepost.wire.protocol import RunReader
 
 # (where the socket goes, the broker behind the proxy if there is one)
 Key = tuple[str, str | None]

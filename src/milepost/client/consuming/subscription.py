@@ -43,8 +43,8 @@ from milepost.errors import (
     Timeout,
 )
 from milepost.positions import Position, TopicName, signed64, unsigned64
-from milepost.wire import Delivery
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.events import Delivery
 
 log = logging.getLogger("milepost.client")
 

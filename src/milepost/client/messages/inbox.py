@@ -29,22 +29,12 @@ from milepost.client.messages.message import DeliveredEntry, Message
 from milepost.client.schemas import Readings
 from milepost.errors import CryptoError, InvalidInput, ProtocolError
 from milepost.positions import AckSet, MessageId, Position, signed64
-from milepost.wire import (
-    ChunkAssembler,
-    Delivery,
-    EntryParts,
-    Orphan,
-    Repeated,
-    Waiting,
-    Whole,
-    chunk_info,
-    is_batch,
-    split_batch,
-    split_entry,
-)
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.batches import SingleMessage, split_plain_batch
+from milepost.wire.batches import SingleMessage, split_batch, split_plain_batch
+from milepost.wire.chunks import ChunkAssembler, Orphan, Repeated, Waiting, Whole
 from milepost.wire.compression import decompress
+from milepost.wire.events import Delivery
+from milepost.wire.metadata import EntryParts, chunk_info, is_batch, split_entry
 
 log = logging.getLogger("milepost.client")
 

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 from milepost.client.transactions.transaction import Transaction
 from milepost.errors import MilepostError
 from milepost.positions import ChunkMessageId, MessageId, Position, TxnId, unsigned64
-from milepost.wire import Buffer
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.frames import Buffer
 
 
 class Outgoing(NamedTuple):

@@ -22,8 +22,8 @@ from milepost.client.producing.outgoing import Outgoing, name_transaction
 from milepost.client.producing.producer_options import ProducerOptions
 from milepost.clock import Clock
 from milepost.errors import MessageTooBig
-from milepost.wire import MESSAGE_SIZE_MAX_DEFAULT
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.frames import MESSAGE_SIZE_MAX_DEFAULT
 
 # Room for what chunk fields add to the metadata, numbers at their longest.
 _CHUNK_FIELDS_SIZE: Final = 64

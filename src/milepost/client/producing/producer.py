@@ -48,8 +48,9 @@ from milepost.errors import (
     Timeout,
 )
 from milepost.positions import MessageId, Position, TopicName, signed64
-from milepost.wire import Receipt, send_frame
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.events import Receipt
+from milepost.wire.scanners.encode import send_frame
 
 log = logging.getLogger("milepost.client")
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from milepost.client.policies import PartitionsRoutingMode
 from milepost.errors import InvalidInput
-from milepost.wire import murmur3_32
+from milepost.wire.murmur import murmur3_32
 
 
 class RoutedMessage(NamedTuple):

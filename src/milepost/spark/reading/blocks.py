@@ -17,9 +17,8 @@ import numpy as np
 
 from milepost.spark.reading import scan
 from milepost.spark.reading.entries import RawEntry, last_index, read_entry
-from milepost.wire import Buffer
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.frames import BROKER_ENTRY_MAGIC
+from milepost.wire.frames import BROKER_ENTRY_MAGIC, Buffer
 
 
 class Block:

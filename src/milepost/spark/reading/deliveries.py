@@ -24,7 +24,7 @@ from milepost.spark.reading.blocks import Block
 from milepost.spark.reading.compiled_bytes import compiled, size32, varint
 from milepost.spark.reading.link import Link
 from milepost.spark.reading.scan import STORED_SIZE_MIN, scan_stored
-from milepost.wire import Delivery
+from milepost.wire.events import Delivery
 
 # With fewer bytes the loop is not worth its call.
 RECEIVED_MIN: Final = 4096

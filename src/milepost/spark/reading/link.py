@@ -29,9 +29,11 @@ from milepost.client.connection.pool import ConnectionPool
 from milepost.errors import ConnectError, CorruptData, MilepostError, Timeout
 from milepost.positions import signed64, unsigned64
 from milepost.spark.reading.entries import RawEntry
-from milepost.wire import Buffer, Delivery, RunReader
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.events import Delivery
 from milepost.wire.extensions import EVERY_CHUNK, STORED_ENTRIES, extension
+from milepost.wire.frames import Buffer
+from milepost.wire.protocol import RunReader
 
 if TYPE_CHECKING:
     from milepost.spark.reading.blocks import Block

@@ -25,8 +25,8 @@ from milepost.errors import ConnectError, MilepostError, Timeout
 from milepost.positions import TxnId, unsigned64
 from milepost.schemas.types import SchemaInfo
 from milepost.spark.reading.link import Link
-from milepost.wire import SingleMessage, join_batch
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.batches import SingleMessage, join_batch
 from milepost.wire.compression import compress
 from milepost.wire.events import Receipt
 from milepost.wire.extensions import NEEDS_DEDUPLICATION, extension

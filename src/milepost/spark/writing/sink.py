@@ -67,7 +67,7 @@ from milepost.spark.writing.batch_transactions import (
 from milepost.spark.writing.keyed import KEY_TYPES, buckets, check_replay, number
 from milepost.spark.writing.publish import Outgoing, Publisher
 from milepost.spark.writing.target_topic import check_target, ready_target
-from milepost.wire import murmur3_32
+from milepost.wire.murmur import murmur3_32
 
 # What Spark gives a task to know its query and batch by; not documented, so their absence is an error.
 _QUERY_PROPERTY: Final = "sql.streaming.queryId"

@@ -8,10 +8,11 @@ import pytest
 
 from milepost.client.messages.inbox import Inbox, Start, Verdict
 from milepost.positions import AckSet, ChunkMessageId, MessageId, Position
-from milepost.wire import Delivery, encode_broker_entry
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.batches import SingleMessage, join_batch
 from milepost.wire.compression import compress
+from milepost.wire.events import Delivery
+from milepost.wire.metadata import encode_broker_entry
 from milepost.wire.scanners.encode import encode_entry_head
 
 TOPIC = "persistent://public/default/t"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from milepost.client.producing.batcher import Batcher
 from milepost.client.producing.outgoing import Outgoing, PendingEntry
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire import split_batch
+from milepost.wire.batches import split_batch
 
 
 def batcher(messages_max: int = 3, size_max: int = 1000, by_key: bool = False) -> Batcher:
