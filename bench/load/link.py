@@ -30,6 +30,9 @@ _HEAD_SIZE = HEADER_SIZE + 2
 
 REQUEST_TIMEOUT_S = 30.0
 
+# By this name clients find the first coordinator of transactions.
+_COORDINATOR = "persistent://pulsar/system/transaction_coordinator_assign-partition-0"
+
 
 class Refused(Exception):
     """The broker said no to something the benchmark needs."""
@@ -41,6 +44,9 @@ class Link(asyncio.Protocol):
         self._token = token
         self.hot: dict[int, Hot] = {}
         """Kind of frame → who gets them raw."""
+        self.consolidates = False
+        """What is written in one turn leaves as one piece, as the Java client does it; else at once."""
+        self._unsent: list[bytes] = []
         self._transport: asyncio.Transport | None = None
         self._rest = b""
         self._answers: dict[int, asyncio.Future[Message]] = {}
@@ -95,11 +101,20 @@ class Link(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         assert self._transport is not None
-        self._transport.write(data)
+        if not self.consolidates:
+            self._transport.write(data)
+            return
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self._send)
+        self._unsent.append(data)
 
     def writelines(self, frames: Sequence[bytes]) -> None:
+        self.write(b"".join(frames))
+
+    def _send(self) -> None:
         assert self._transport is not None
-        self._transport.write(b"".join(frames))
+        unsent, self._unsent = self._unsent, []
+        self._transport.write(b"".join(unsent))
 
     async def request(self, command: Any) -> Message:
         """Send a command that has a request id, and wait for its answer."""
@@ -208,6 +223,11 @@ class Link(asyncio.Protocol):
     def flow(self, consumer_id: int, permits: int) -> None:
         self.protocol.send(pb.CommandFlow(consumer_id=consumer_id, messagePermits=permits))
         self._flush()
+
+    async def connect_coordinator(self) -> None:
+        """As every client does before its first transaction."""
+        await self._look_up(_COORDINATOR)
+        await self.request(pb.CommandTcClientConnectRequest(tc_id=0))
 
     async def _look_up(self, topic: str) -> None:
         """As every client does before it uses a topic."""

@@ -55,10 +55,10 @@ class Transactor:
         """`positions`: of messages that the consumer has got; there is a transaction for each."""
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._link = link
+        link.consolidates = True
         self._positions = positions
         self._lanes = [Lane(number) for number in range(lanes)]
         self._running = lanes
-        self._out: list[bytes] = []
         self._sending: deque[int] = deque()
         """Lanes whose message has no receipt yet."""
         self._sequence_id = -1
@@ -79,7 +79,6 @@ class Transactor:
         }
         for lane in self._lanes:
             self._begin(lane)
-        self._flush()
 
     def _begin(self, lane: Lane) -> None:
         position = next(self._positions, None)
@@ -89,7 +88,7 @@ class Transactor:
                 self.done.set_result(None)
             return
         lane.position = position
-        self._write(lane.open_frame)
+        self._link.write(lane.open_frame)
 
     def _opened(self, data: bytes, frames: Frames) -> None:
         head, fields = self._add_sink
@@ -102,7 +101,7 @@ class Transactor:
             lane.txn_id = TxnId(answer.txnid_most_bits, answer.txnid_least_bits)
             least, most = encode_varint(lane.txn_id.least), encode_varint(lane.txn_id.most)
             lane.named = lane.request + b"\x10" + least + b"\x18" + most
-            self._write(_frame(head, lane.named + fields))
+            self._link.write(_frame(head, lane.named + fields))
 
     def _sink_added(self, data: bytes, frames: Frames) -> None:
         now_ms = time.time_ns() // 1_000_000
@@ -117,7 +116,7 @@ class Transactor:
                 txnid_most_bits=txn_id.most,
             ).SerializeToString()
             self._sending.append(lane.request[1])
-            self._write(
+            self._link.write(
                 b"".join(send_frame(0, self._sequence_id, metadata, b"y" * 100, txn_id=txn_id))
             )
 
@@ -125,7 +124,7 @@ class Transactor:
         head, fields = self._add_source
         for _ in frames:
             lane = self._lanes[self._sending.popleft()]
-            self._write(_frame(head, lane.named + fields))
+            self._link.write(_frame(head, lane.named + fields))
 
     def _source_added(self, data: bytes, frames: Frames) -> None:
         for lane in self._answered(data, frames):
@@ -138,7 +137,7 @@ class Transactor:
                 txnid_most_bits=lane.txn_id.most,
                 request_id=lane.request[1],
             )
-            self._write(reply(ack))
+            self._link.write(reply(ack))
 
     def _acked(self, data: bytes, frames: Frames) -> None:
         head, fields = self._commit
@@ -147,7 +146,7 @@ class Transactor:
             if answer.HasField("error"):
                 self._failed(data[first:end])
                 return
-            self._write(_frame(head, self._lanes[answer.request_id].named + fields))
+            self._link.write(_frame(head, self._lanes[answer.request_id].named + fields))
 
     def _ended(self, data: bytes, frames: Frames) -> None:
         for lane in self._answered(data, frames):
@@ -167,16 +166,6 @@ class Transactor:
     def _failed(self, frame: bytes) -> None:
         if not self.done.done():
             self.done.set_exception(Refused(str(pb.BaseCommand.FromString(frame[8:]))))
-
-    def _write(self, frame: bytes) -> None:
-        if not self._out:
-            asyncio.get_running_loop().call_soon(self._flush)
-        self._out.append(frame)
-
-    def _flush(self) -> None:
-        if self._out:
-            self._link.writelines(self._out)
-            self._out = []
 
 
 def _head(kind: int) -> bytes:
