@@ -127,7 +127,7 @@ def create(
     from milepost.broker.auth.roles import check_role
     from milepost.broker.auth.tokens import sign
 
-    key = _signing_key(secret_key, private_key)
+    key = _key(secret_key, private_key, "private")
     if signature_algorithm and signature_algorithm not in key.algorithms:
         raise InvalidInput(
             f"{signature_algorithm} is not for this key; there is {', '.join(key.algorithms)}"
@@ -187,7 +187,7 @@ def validate(
 ) -> None:
     from milepost.broker.auth.tokens import TokenVerifier, peek
 
-    key = _verifying_key(secret_key, public_key)
+    key = _key(secret_key, public_key, "public")
     verifier = TokenVerifier(key, audience_claim="aud" if audience else "", audience=audience or "")
     text = _token(token, token_file, from_stdin)
     _or_fail(lambda: verifier.verify(text, int(time.time() * 1000)))
@@ -214,23 +214,14 @@ def _token(token: str | None, file: Path | None, from_stdin: bool) -> str:
     raise InvalidInput("no token: give it as an argument, by --token-file, --stdin or TOKEN")
 
 
-def _signing_key(secret: str | None, private: str | None) -> Key:
+def _key(secret: str | None, other: str | None, half: str) -> Key:
+    """The key that a command names: the secret, or the private or public half of a pair."""
+    from milepost.broker.auth import keys
     from milepost.broker.auth.files import read_reference
-    from milepost.broker.auth.keys import private_key, secret_key
 
-    if bool(secret) == bool(private):
-        raise InvalidInput("expected one of --secret-key and --private-key")
+    if bool(secret) == bool(other):
+        raise InvalidInput(f"expected one of --secret-key and --{half}-key")
     if secret:
-        return secret_key(read_reference(secret))
-    return private_key(read_reference(private or ""))
-
-
-def _verifying_key(secret: str | None, public: str | None) -> Key:
-    from milepost.broker.auth.files import read_reference
-    from milepost.broker.auth.keys import public_key, secret_key
-
-    if bool(secret) == bool(public):
-        raise InvalidInput("expected one of --secret-key and --public-key")
-    if secret:
-        return secret_key(read_reference(secret))
-    return public_key(read_reference(public or ""))
+        return keys.secret_key(read_reference(secret))
+    read = keys.private_key if half == "private" else keys.public_key
+    return read(read_reference(other or ""))

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel
 
 from milepost.broker.auth.authorizer import BROKER, Target
@@ -30,7 +30,7 @@ from milepost.rest.audit import Asked
 from milepost.rest.request import AskedBroker, Authoritative, open_topic, subscription_of
 from milepost.rest.resources.message_ids import LONG_MAX
 from milepost.rest.resources.reset import PersistentTopic
-from milepost.rest.route_access import identity_of, needs
+from milepost.rest.route_access import Router, identity_of
 
 BASE = "/admin/v3/transactions"
 
@@ -40,10 +40,10 @@ async def _check_enabled(broker: AskedBroker) -> None:
         raise Absent(503, "transactions are switched off: transaction_coordinator_enabled")
 
 
-router = APIRouter(prefix=BASE, tags=["transactions"])
+router = Router("transactions", prefix=BASE)
 
-_OPERATORS = [needs(Operation.SUPERUSER), Depends(_check_enabled)]
-_ROLES = [needs(Operation.IDENTIFIED), Depends(_check_enabled)]
+_OPERATORS = (Operation.SUPERUSER, Depends(_check_enabled))
+_ROLES = (Operation.IDENTIFIED, Depends(_check_enabled))
 
 TOPIC = "{tenant}/{namespace}/{topic}"
 SUBSCRIPTION = f"{TOPIC}/{{subName}}"
@@ -155,14 +155,14 @@ LowWaterMarks = Annotated[bool, Query(alias="lowWaterMarks")]
 # -- the coordinator ---------------------------------------------------------------------------------
 
 
-@router.get("/coordinators", dependencies=_OPERATORS)
+@router.get("/coordinators", *_OPERATORS)
 async def get_coordinators(broker: AskedBroker) -> list[CoordinatorInfo]:
     """There is one."""
     number = broker.transactions.coordinator.number
     return [CoordinatorInfo(id=number, brokerServiceUrl=broker.lookup_url(""))]
 
 
-@router.get("/coordinatorStats", dependencies=_OPERATORS)
+@router.get("/coordinatorStats", *_OPERATORS)
 async def get_coordinator_stats(
     broker: AskedBroker, number: CoordinatorId = None
 ) -> CoordinatorStats | dict[int, CoordinatorStats]:
@@ -181,9 +181,7 @@ async def get_coordinator_stats(
     return {coordinator.number: found} if number is None else found
 
 
-@router.get(
-    "/slowTransactions/{timeout}", response_model_exclude_none=True, dependencies=_OPERATORS
-)
+@router.get("/slowTransactions/{timeout}", *_OPERATORS, response_model_exclude_none=True)
 async def get_slow_transactions(
     broker: AskedBroker,
     timeout_ms: Annotated[int, Path(alias="timeout", ge=0, le=LONG_MAX)],
@@ -201,7 +199,7 @@ async def get_slow_transactions(
     return found
 
 
-@router.get(f"/transactionMetadata/{TXN_ID}", response_model_exclude_none=True, dependencies=_ROLES)
+@router.get(f"/transactionMetadata/{TXN_ID}", *_ROLES, response_model_exclude_none=True)
 async def get_transaction_metadata(
     request: Request, broker: AskedBroker, txn_id: AskedTxn
 ) -> TransactionMetadata:
@@ -224,7 +222,7 @@ async def get_transaction_metadata(
     return found
 
 
-@router.post(f"/abortTransaction/{TXN_ID}", status_code=204, dependencies=_OPERATORS)
+@router.post(f"/abortTransaction/{TXN_ID}", *_OPERATORS, status_code=204)
 async def abort_transaction(asked: Asked, txn_id: AskedTxn) -> None:
     """Abort one of any role; 204 when that is on disk, and again for one that was aborted. 409 for
     one that was committed, 404 for one that is not known."""
@@ -286,9 +284,7 @@ def _metadata(broker: Broker, txn: Transaction) -> TransactionMetadata:
 
 
 @router.get(
-    f"/transactionInBufferStats/{TOPIC}/{TXN_ID}",
-    response_model_exclude_none=True,
-    dependencies=_OPERATORS,
+    f"/transactionInBufferStats/{TOPIC}/{TXN_ID}", *_OPERATORS, response_model_exclude_none=True
 )
 async def get_transaction_in_buffer_stats(
     broker: AskedBroker, topic: AskedTopic, txn_id: AskedTxn
@@ -297,9 +293,7 @@ async def get_transaction_in_buffer_stats(
     return _written(broker, topic, txn_id)
 
 
-@router.get(
-    f"/transactionBufferStats/{TOPIC}", response_model_exclude_none=True, dependencies=_OPERATORS
-)
+@router.get(f"/transactionBufferStats/{TOPIC}", *_OPERATORS, response_model_exclude_none=True)
 async def get_transaction_buffer_stats(
     topic: AskedTopic,
     low_water_marks: LowWaterMarks = False,
@@ -332,8 +326,8 @@ def _written(broker: Broker, topic: Topic | None, txn_id: TxnId) -> InBufferStat
 
 @router.get(
     f"/transactionInPendingAckStats/{SUBSCRIPTION}/{TXN_ID}",
+    *_OPERATORS,
     response_model_exclude_none=True,
-    dependencies=_OPERATORS,
 )
 async def get_transaction_in_pending_ack_stats(
     subscription: AskedSubscription, txn_id: AskedTxn
@@ -342,9 +336,7 @@ async def get_transaction_in_pending_ack_stats(
     return _pending(subscription, txn_id)
 
 
-@router.get(
-    f"/pendingAckStats/{SUBSCRIPTION}", response_model_exclude_none=True, dependencies=_OPERATORS
-)
+@router.get(f"/pendingAckStats/{SUBSCRIPTION}", *_OPERATORS, response_model_exclude_none=True)
 async def get_pending_ack_stats(
     subscription: AskedSubscription, low_water_marks: LowWaterMarks = False
 ) -> PendingAckStats:
@@ -360,9 +352,7 @@ async def get_pending_ack_stats(
     )
 
 
-@router.get(
-    f"/positionStatsInPendingAck/{SUBSCRIPTION}/{{ledgerId}}/{{entryId}}", dependencies=_OPERATORS
-)
+@router.get(f"/positionStatsInPendingAck/{SUBSCRIPTION}/{{ledgerId}}/{{entryId}}", *_OPERATORS)
 async def get_position_stats_in_pending_ack(
     subscription: AskedSubscription,
     ledger_id: Annotated[int, Path(alias="ledgerId", ge=-LONG_MAX, le=LONG_MAX)],
