@@ -5,8 +5,8 @@ Never a wrong payload, never a reused index, never a silent loss. What damage ma
     a ledger file     the entries it struck, each named when it is read; nothing else
     a mileposts file  nothing: it is made again
     a journal file    where the owner of the lost record is known, that topic takes no messages and
-                      keeps what came before the hole, or that subscription is not opened; everyone
-                      else is served. Where it is not known, the directory is not opened.
+                      names what it has lost, or that subscription is not opened; everyone else is
+                      served. Where it is not known, the directory is not opened.
     its last group    is cut. After a crash nobody can tell a damaged last group from a torn one, of
                       which nobody had been told, so that is all that can be promised: it is cut as
                       a whole tail, counted in `report.cut_bytes`, and everything before it stays.

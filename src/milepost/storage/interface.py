@@ -260,6 +260,15 @@ class Store(Protocol):
 
     def damages(self) -> dict[int, str]: ...
     @property
+    def damaged_states(self) -> Mapping[int, str]:
+        """States that cannot be opened because the journal has lost a fact of theirs, and which."""
+        ...
+
+    def accept_damage(self, stored: Mapping[int, Snapshot]) -> None:
+        """Let these go on from where they were before that; durable with the next checkpoint."""
+        ...
+
+    @property
     def report(self) -> RecoveryReport:
         """What the start found in the journal."""
         ...

@@ -6,9 +6,10 @@ by its entry id or its sequence, so a crash in the middle of a checkpoint, or of
 nothing. Recovery writes nothing itself.
 
 What cannot be read is either a torn tail, which was not answered and is cut, or damage. Damage
-is never guessed away: its ledger or state is closed to change, with a reason, and everyone else is
-served. A record that can be read and not be applied, whatever the error, is the damage of its topic or
-state alone. When not even the owner of a lost record is known, opening is refused.
+is never guessed away: its topic takes no messages, or its state is not opened, with a reason, and everyone
+else is served. Entries whose numbers can be told (salvage.py) are a loss that an operator can accept, and
+those behind them are there. A record that can be read and not be applied, whatever the error, is the damage
+of its topic or state alone. When not even the owner of a lost record is known, opening is refused.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ from milepost.storage.ledgers.entry import Block, decode_entries
 from milepost.storage.ledgers.ledger import FOLDER as LEDGER_FOLDER
 from milepost.storage.ledgers.ledger import Ledger, LedgerRow, ledger_path
 from milepost.storage.ledgers.log import Log
+from milepost.storage.ledgers.loss import Loss
+from milepost.storage.ledgers.salvage import Salvaged, first_index_of, is_stored, salvaged, zeros
 
 logger = logging.getLogger(__name__)
 
@@ -73,8 +76,11 @@ class Recovered:
     snapshots: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     """By state: (sequence, snapshot) that was journalled and replaces the catalog's."""
     damaged_states: dict[int, str] = field(default_factory=dict)
+    """States of which a fact is lost, and why. What is found of them ends before it."""
     damaged_topics: dict[int, str] = field(default_factory=dict)
     """Topics whose log cannot even be opened, and why."""
+    losses: dict[int, list[Loss]] = field(default_factory=dict)
+    """By topic: entries that the journal has lost and whose numbers are known."""
     journal_first: int = 0
     """The oldest file of the journal; 0 in a directory that was never opened."""
     previous_file: int = 0
@@ -123,6 +129,9 @@ class _Replay:
         self._folded: dict[int, int] = {}  # state → sequence that its snapshot holds
         # Ledger → records of entries that were lost; the entries may be in its file after all.
         self._lost: dict[int, list[Damage]] = {}
+        self._lost_from: dict[
+            int, int
+        ] = {}  # damaged state → sequence of the first fact that is lost
         self._place = ("", 0)  # file and byte of the record that is looked at
         # A ledger may have been buried before it reached the journal: its id stays taken.
         buried = [ledger_id for kind, ledger_id in self._tombs if kind == LEDGER_TOMB]
@@ -182,8 +191,8 @@ class _Replay:
                     reason = f"{damages[0]}; {_told(failure)}"
                     self._refuse_topic(self._topic_of[ledger_id], reason)
                     continue
-                if log is not None:
-                    self._close(log, str(damages[0]))
+                if log is not None and log.damage is None:
+                    self._end_of(log, ledger_id, damages[0])
 
     def _carry(self, header: FileHeader, scanned: Scan, data: bytes) -> None:
         """Let the next file rely on nothing that a process which was killed may not have synced.
@@ -281,7 +290,7 @@ class _Replay:
             return
         logger.error("%s", reason, exc_info=failure)
         if is_fact:
-            self.found.damaged_states.setdefault(record.owner, reason)
+            self._damage_state(record.owner, record.sequence, reason)
         elif topic_id is not None:
             self._refuse_topic(topic_id, reason)
 
@@ -303,6 +312,8 @@ class _Replay:
             return  # a checkpoint has it
         # Ledgers are trimmed from the front: a log without any begins wherever this one does.
         if log.damage is None and log.ledgers and first_index != log.end_index:
+            self._lose(log, record.sequence, end_index=first_index)
+        if log.damage is None and log.ledgers and first_index != log.end_index:
             self._close(log, f"ledger {record.owner} begins at {first_index}, not {log.end_index}")
         if log.damage is None:
             log.admit_ledger(Ledger(LedgerRow(record.owner, topic_id, first_index, time_ms)))
@@ -321,7 +332,7 @@ class _Replay:
         ):
             return  # a checkpoint has it
         if block.first_entry_id > ledger.entries:
-            self._fill_hole(log, ledger, block.first_entry_id, record.sequence)
+            self._fill_hole(log, ledger, block, record.sequence)
         if log.damage is None:
             self._admit(log, block)
 
@@ -333,18 +344,27 @@ class _Replay:
         state_id = record.owner
         if (STATE_TOMB, state_id) in self._tombs:
             return
-        if state_id not in self._folded:
-            if self._catalog.state_by_id(state_id) is None:
-                raise _Ownerless(f"state {state_id} is not in the catalog")
-            self._folded[state_id] = self._catalog.snapshot(state_id).sequence
-        if record.sequence <= self._folded[state_id]:
+        if record.sequence <= self._folded_through(state_id):
             return
+        if record.sequence >= self._lost_from.get(state_id, record.sequence + 1):
+            if record.kind != STATE:
+                return
+            # It replaces everything before it, what is lost, too.
+            del self._lost_from[state_id], self.found.damaged_states[state_id]
         self.found.report.facts += 1
         if record.kind == STATE:
             self.found.snapshots[state_id] = (record.sequence, record.body)
             self.found.facts.pop(state_id, None)
         else:
             self.found.facts.setdefault(state_id, []).append((record.sequence, record.body))
+
+    def _folded_through(self, state_id: int) -> int:
+        """The last sequence that a state's snapshot in the catalog holds."""
+        if state_id not in self._folded:
+            if self._catalog.state_by_id(state_id) is None:
+                raise _Ownerless(f"state {state_id} is not in the catalog")
+            self._folded[state_id] = self._catalog.snapshot(state_id).sequence
+        return self._folded[state_id]
 
     def _log(self, topic_id: int) -> Log | None:
         if topic_id not in self.found.logs:
@@ -373,16 +393,17 @@ class _Replay:
         if damage.kind is None and not self._salvage:
             raise CorruptData(str(damage))
         if damage.kind in (FACT, STATE) and damage.owner is not None:
-            if (STATE_TOMB, damage.owner) not in self._tombs:
-                self.found.damaged_states[damage.owner] = str(damage)
+            self._lost_fact(damage.owner, damage)
         elif damage.kind == ENTRIES and damage.owner is not None:
             self._lost.setdefault(damage.owner, []).append(damage)
         elif not self._salvage:
             # The start of a ledger, or facts of several states: of what is in the body that is lost.
             raise CorruptData(str(damage))
 
-    def _fill_hole(self, log: Log, ledger: Ledger, end_id: int, sequence: int) -> None:
-        """Entries missing from the journal may have reached the ledger's file before the crash."""
+    def _fill_hole(self, log: Log, ledger: Ledger, block: Block, sequence: int) -> None:
+        """Entries missing from the journal may have reached the ledger's file before the crash; else they
+        are lost."""
+        end_id = block.first_entry_id
         path = ledger_path(ledger.ledger_id)
         try:
             data = self._files.read(path, ledger.size_bytes, self._files.size(path))
@@ -391,6 +412,9 @@ class _Replay:
             data, entries = b"", []
         wanted = [Position(ledger.ledger_id, n) for n in range(ledger.entries, end_id)]
         if [e.position for e in entries] != wanted:
+            self._lose(log, sequence, end_id=end_id, end_index=first_index_of(block))
+            if ledger.entries == end_id:
+                return
             self._close(log, f"entries {ledger.entries} to {end_id - 1} of {ledger} are missing")
             return
         at = 0
@@ -400,6 +424,70 @@ class _Replay:
             at = end
         lost = self._lost.get(ledger.ledger_id, [])
         lost[:] = [damage for damage in lost if damage.sequence > sequence]
+
+    def _lost_fact(self, state_id: int, damage: Damage) -> None:
+        if (STATE_TOMB, state_id) in self._tombs:
+            return
+        try:
+            is_folded = damage.sequence <= self._folded_through(state_id)
+        except _Ownerless as failure:
+            if not self._salvage:
+                raise CorruptData(f"{damage}; {failure}") from failure
+            return  # the damage is in the report
+        if not is_folded:
+            self._damage_state(state_id, damage.sequence, str(damage))
+
+    def _damage_state(self, state_id: int, sequence: int, reason: str) -> None:
+        self.found.damaged_states.setdefault(state_id, reason)
+        self._lost_from.setdefault(state_id, sequence)
+
+    def _end_of(self, log: Log, ledger_id: int, damage: Damage) -> None:
+        """The last records of a ledger are lost, and nothing behind them says what they held."""
+        last = log.ledgers[-1] if log.ledgers else None
+        if last is None or last.ledger_id != ledger_id:
+            return  # the next ledger began where this one ends
+        if not self._lose(log):
+            self._close(log, f"{damage}; it cannot be told how many messages it held")
+
+    def _lose(
+        self,
+        log: Log,
+        sequence: int | None = None,
+        *,
+        end_id: int | None = None,
+        end_index: int | None = None,
+    ) -> bool:
+        """Give numbers to the entries that damaged records before a sequence held, or before the end of
+        the journal. `end_id` and `end_index` are of the entry behind them, as far as one is known. False:
+        some of them have none."""
+        ledger = log.ledgers[-1]
+        known = self._lost.get(ledger.ledger_id, [])
+        damages = [one for one in known if sequence is None or one.sequence < sequence]
+        if not damages:
+            return False
+        for damage in damages:
+            if is_stored(damage.body, ledger, self._files):
+                continue
+            found = salvaged(damage.body, ledger)
+            if found is None or (end_index is not None and found.block.end_index > end_index):
+                break
+            self._admit_lost(log, ledger, found, str(damage))
+        else:
+            end_index = ledger.end_index if end_index is None else end_index
+        if end_index is not None and ledger.end_index < end_index:
+            # Behind the last entry of a ledger it does not matter how many there were.
+            found = zeros(ledger, ledger.entries + 1 if end_id is None else end_id, end_index)
+            if found is not None:
+                self._admit_lost(log, ledger, found, str(damages[0]))
+        known[:] = [one for one in known if one not in damages]
+        return ledger.end_index == end_index
+
+    def _admit_lost(self, log: Log, ledger: Ledger, found: Salvaged, reason: str) -> None:
+        ledger.is_struck = True
+        self._admit(log, found.block)
+        losses = self.found.losses.setdefault(log.topic_id, [])
+        for first, end in found.lost:
+            losses.append(Loss(ledger.ledger_id, first, end, reason, 0, in_journal=True))
 
     def _close(self, log: Log, reason: str) -> None:
         log.damage = log.damage or reason

@@ -15,7 +15,7 @@ store knows neither cursors nor sequence ids.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from milepost.clock import Clock
@@ -75,6 +75,8 @@ class Store:
         self._open_states: dict[int, TakeSnapshot] = {}
         self._dirty_states: set[int] = set()
         self._parked: dict[int, Snapshot] = {}
+        # What damaged states were before the fact that is lost, where the journal has more than the catalog.
+        self._before_damage: dict[int, Snapshot] = {}
         # States whose snapshot a checkpoint is storing just now: the catalog has an older one.
         self._storing: set[int] = set()
         # States that may hold facts which the journal refused, and the last refusal seen.
@@ -104,10 +106,7 @@ class Store:
         self.damaged_states = found.damaged_states
         self._damaged_topics = found.damaged_topics
         self._adopt_facts(found)
-        # While something is damaged the journal is kept: it holds the intact rest.
-        self._keep_journal = bool(
-            found.report.damages or found.damaged_states or found.damaged_topics
-        ) or any(log.damage for log in found.logs.values())
+        self._remember_losses(found)
         self.journal = Journal(
             files,
             self._incarnation,
@@ -130,17 +129,17 @@ class Store:
 
     def _adopt_facts(self, found: Recovered) -> None:
         for state_id in {*found.snapshots, *found.facts}:
-            if state_id in self.damaged_states:
-                continue  # the journal keeps what it has of it
             if state_id in found.snapshots:
                 before = Snapshot(*found.snapshots[state_id], [])
             else:
                 before = self.catalog.snapshot(state_id)
             facts = found.facts.get(state_id, [])
             sequence = facts[-1][0] if facts else before.sequence
-            self._parked[state_id] = Snapshot(
-                sequence, before.data, [*before.facts, *(fact for _, fact in facts)]
-            )
+            adopted = Snapshot(sequence, before.data, [*before.facts, *(fact for _, fact in facts)])
+            if state_id in self.damaged_states:
+                self._before_damage[state_id] = adopted
+            else:
+                self._parked[state_id] = adopted
 
     def _recovered_log(self, topic_id: int) -> Log | None:
         topic = self.catalog.topic_by_id(topic_id)
@@ -162,6 +161,26 @@ class Store:
         return self._logs[topic.topic_id]
 
     # -- losses ------------------------------------------------------------------------------------
+
+    @property
+    def _keeps_journal(self) -> bool:
+        """Is something damaged of which the journal holds the intact rest?"""
+        return bool(self.damaged_states or self._damaged_topics) or any(
+            log.damage for log in self._logs.values()
+        )
+
+    def _remember_losses(self, found: Recovered) -> None:
+        """Tell the catalog what the journal has lost: the next checkpoint makes its files needless."""
+        now_ms = self.clock.wall_ms()
+        for topic_id, losses in found.losses.items():
+            known = {(one.ledger_id, one.first_index) for one in self.losses.get(topic_id, ())}
+            for loss in losses:
+                if (loss.ledger_id, loss.first_index) not in known:
+                    self.catalog.put_loss(topic_id, loss._replace(found_ms=now_ms))
+        if found.losses:
+            self.losses = self.catalog.losses()
+        for topic_id in found.losses:
+            self._tell_losses(self._logs[topic_id])
 
     def _find_shortages(self) -> None:
         """Remember which ledgers have fewer bytes than were synced to them."""
@@ -187,7 +206,8 @@ class Store:
             self.losses = self.catalog.losses()
 
     def _short_ledgers(self, topic_id: int) -> set[int]:
-        return {loss.ledger_id for loss in self.losses.get(topic_id, ())}
+        losses = self.losses.get(topic_id, ())
+        return {loss.ledger_id for loss in losses if not loss.in_journal}
 
     def _tell_losses(self, log: Log) -> None:
         """Let a log know what it has lost; the next checkpoint fills the places up."""
@@ -216,6 +236,15 @@ class Store:
         self.losses.pop(topic_id, None)
         if (log := self._logs.get(topic_id)) is not None:
             log.accept_loss()
+
+    def accept_damage(self, stored: Mapping[int, Snapshot]) -> None:
+        """Let damaged states go on from where they were before the fact that is lost. The next checkpoint
+        makes that durable. `stored` is what the catalog has of them."""
+        for state_id, snapshot in stored.items():
+            before = self._before_damage.pop(state_id, snapshot)
+            # Everything that the journal has of it up to now is given up.
+            self._parked[state_id] = before._replace(sequence=self.journal.last_sequence)
+            del self.damaged_states[state_id]
 
     @property
     def unfilled(self) -> dict[int, str]:
@@ -292,6 +321,7 @@ class Store:
     def forget_state(self, state_id: int) -> None:
         """The catalog has forgotten it."""
         self.damaged_states.pop(state_id, None)
+        self._before_damage.pop(state_id, None)
         self._open_states.pop(state_id, None)
         self._unfounded.discard(state_id)
         self._dirty_states.discard(state_id)
@@ -501,7 +531,7 @@ class Store:
                 snapshots[state_id] = Snapshot(self.journal.last_sequence, data, [])
         self._dirty_states = set(held_states)
         self._storing = set(snapshots)
-        if self._keep_journal:
+        if self._keeps_journal:
             meta = self.catalog.meta()
             journal_first, next_sequence = meta.journal_first, meta.next_sequence
         else:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 from crash.checker import read_log
 from crash.machine import Machine
 
 from milepost.errors import CorruptData
+from milepost.positions.ids import Position
 from milepost.storage.journal.journal import file_name
 from milepost.testing import power_loss
 from milepost.testing.damage import flip_bit
@@ -203,7 +206,7 @@ class TestMissingFiles:
 
 
 class TestHoles:
-    """Entries whose journal record is damaged may be in the ledger's file all the same."""
+    """Entries whose journal record is damaged may be in the ledger's file all the same, or are lost."""
 
     def crashed(self, *damaged: int, flushed: bool) -> Machine:
         """Five blocks of a, each a group and a moment later; a checkpoint that was not recorded."""
@@ -234,30 +237,100 @@ class TestHoles:
         assert machine.logs["a"].damage is None
         assert len(machine.store.report.damages) == len(damaged)
 
-    def test_one_at_the_end_that_nobody_follows_closes_the_log(self) -> None:
-        """Nothing shows where it ends, so nothing may be numbered behind it."""
-        machine = self.crashed(2, 4, flushed=True)
+    @pytest.mark.parametrize("damaged", [(0,), (2,), (1, 3), (0, 1, 2, 3), (2, 4), (4,)])
+    def test_what_is_nowhere_is_a_loss_and_what_lies_behind_it_is_there(
+        self, damaged: tuple[int, ...]
+    ) -> None:
+        machine = self.crashed(*damaged, flushed=False)
         log = machine.logs["a"]
-        assert log.end_index == 8
-        with pytest.raises(CorruptData, match=r"0001\.journal: byte \d+: sequence 6: entries of l"):
+        lost = [(2 * serial, 2 * serial + 2) for serial in damaged]
+        told = [(one.first_index, one.end_index) for one in machine.store.losses[1]]
+        assert (told, log.damage, log.end_index) == (lost, None, 10)
+        for serial, publish in enumerate(machine.history.topics["a"].publishes):
+            assert publish.position is not None
+            if serial in damaged:
+                with pytest.raises(CorruptData, match=rf"entry 1:{serial} .* is damaged"):
+                    log.read(publish.position)
+            else:
+                assert log.read(publish.position, entries_max=1)[0].payload == publish.payload
+        with pytest.raises(CorruptData, match=r"takes no messages: messages \[\d, \d+\) are lost"):
             machine.publish("a", 1)
+
+    def test_a_loss_of_the_journal_is_accepted_and_the_journal_is_not_kept_for_it(self) -> None:
+        """Starts that come before it is accepted find the same; then it is over."""
+        machine = self.crashed(2, flushed=False)
+        machine.kill()
+        (loss,) = machine.store.losses[1]
+        assert "0001.journal: byte" in loss.reason
+        machine.checkpoint()
+        assert not machine.files.exists(file_name(1))
+        machine.kill()
+        assert machine.store.losses[1] == [loss]
+        with pytest.raises(CorruptData, match="entry 1:2"):
+            machine.logs["a"].read(Position(1, 2))
+        assert machine.store.unfilled == {}, "its file has all that it should have"
+        assert machine.catalog.accept_losses(1) == [loss]
+        machine.store.losses_accepted(1)
+        machine.publish("a", 1)
+        machine.pump()
+        machine.kill()
+        assert (machine.store.losses, machine.logs["a"].end_index) == ({}, 11)
+
+    def test_a_ledger_that_begins_behind_it_says_where_it_ends(self) -> None:
+        """Though its headers are gone: how many entries it were does not matter there."""
+        machine = self.crashed(flushed=False)
+        machine.roll("a")
+        machine.publish("a", 1)
+        machine.pump()
         machine.publish("b", 1)
         machine.pump()
-        assert len(read_log(machine.logs["b"]).items) == 2
-
-    def test_what_is_nowhere_closes_the_log_and_keeps_the_journal(self) -> None:
-        machine = self.crashed(2, flushed=False)
+        payload = machine.history.topics["a"].publishes[4].payload
+        place = machine.files.contents()[file_name(1)].index(payload) - 24  # the last index
+        flip_bit(machine.files, file_name(1), 8 * place)
+        machine.kill()
         log = machine.logs["a"]
-        assert [item.first_index for item in read_log(log).items] == [0, 2]
-        with pytest.raises(CorruptData, match=r"entries 2 to 2 of .* are missing"):
+        told = [(one.first_index, one.end_index) for one in machine.store.losses[1]]
+        assert (told, log.damage, log.end_index) == ([(8, 10)], None, 11)
+        assert log.read(Position(log.ledgers[-1].ledger_id, 0))[0].span.first_index == 10
+
+    def test_one_at_the_end_whose_numbers_are_gone_closes_the_log(self) -> None:
+        """Nothing shows where it ends, so nothing may be numbered behind it; the journal is kept."""
+        machine = self.crashed(flushed=False)
+        payload = machine.history.topics["a"].publishes[4].payload
+        place = machine.files.contents()[file_name(1)].index(payload) - 8  # the count
+        flip_bit(machine.files, file_name(1), 8 * place)
+        machine.kill()
+        assert machine.logs["a"].end_index == 8
+        with pytest.raises(CorruptData, match="it cannot be told how many messages it held"):
             machine.publish("a", 1)
         machine.publish("b", 1)
         machine.pump()
         machine.checkpoint()
-        assert machine.files.exists(file_name(1)), "it holds what is intact behind the hole"
+        assert machine.files.exists(file_name(1)), "it holds what is intact"
         machine.kill()
         assert machine.logs["a"].damage is not None
         assert machine.logs["b"].end_index == 2
+
+    def test_what_a_checkpoint_has_is_not_lost(self) -> None:
+        """The journal is kept for a ledger that cannot be written; a record of another one goes bad."""
+        machine = Machine()
+        for name in "ab":
+            machine.create_topic(name)
+            machine.publish(name, 1)
+            machine.pump()
+        machine.publish("a", 1)
+        machine.pump()
+        machine.files.faults.fail(
+            "any", forever=True, error=errno.EACCES, under="ledgers/0000000000000002.ledger"
+        )
+        machine.checkpoint()
+        machine.files.faults.heal()
+        payload = machine.history.topics["a"].publishes[0].payload
+        place = machine.files.contents()[file_name(1)].index(payload)
+        flip_bit(machine.files, file_name(1), 8 * place)
+        machine.kill()
+        assert machine.problems() == []
+        assert (machine.store.losses, machine.logs["a"].refusal) == ({}, None)
 
 
 class TestFoldedFacts:

@@ -401,7 +401,7 @@ class TestCheckpoints:
         machine.pump()
         machine.publish("b", 1)
         machine.pump()
-        place = machine.files.contents()[file_name(1)].index(b"a/0/")
+        place = machine.files.contents()[file_name(1)].index(b"a/0/") - 8  # the entry's count
         flip_bit(machine.files, file_name(1), 8 * place)
         machine.kill()
         machine.publish("b", 1)

@@ -4,6 +4,7 @@ backlog_quota       decides whether a topic is over its backlog quota, and what 
 broadcast_members   members of broadcast groups: joined, remembered over restarts, forgotten
 compaction_run      runs a compaction: reads the topic, stores which messages are kept
 housekeeping        the regular jobs: expiry, quotas, trimming, compaction, deletion of what is unused
+losses              what a topic has lost, and how it goes on without that when an operator accepts it
 partition_growth    gives a partitioned topic more partitions, and each of them its subscriptions
 policy_enforcement  hands policies to topics when they open or change, and starts the regular jobs
 reset               resets: an operator moves a subscription, with consumers connected or not

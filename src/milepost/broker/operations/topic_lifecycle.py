@@ -34,14 +34,10 @@ from milepost.errors import (
 )
 from milepost.positions.ids import Position
 from milepost.positions.names import TopicName
-from milepost.storage.ledgers.loss import Loss as _LedgerLoss
 from milepost.wire import replies
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
-
-
-LedgerLoss = _LedgerLoss
 
 
 logger = logging.getLogger(__name__)
@@ -337,33 +333,6 @@ async def delete_partitioned(broker: Broker, name: TopicName, *, force: bool) ->
         await broker.directory.delete_partitioned(name)
         await _forget_rules(broker, name)
         await broker.schemas.forget(name)
-
-
-# -- losses ------------------------------------------------------------------------------------------
-
-
-async def accept_loss(broker: Broker, topic: Topic) -> list[LedgerLoss]:
-    """Let a topic go on without what it has lost; what that is.
-
-    `PreconditionFailed` if it has lost nothing, or if it cannot be told what: then the journal still holds
-    a part of it, and only a copy brings the rest back.
-    """
-    log = topic.log
-    if log.damage is not None:
-        raise PreconditionFailed(
-            f"{topic.name} is damaged in a way that cannot be accepted: {log.damage}; restore the data "
-            "directory from a copy, or delete the topic"
-        )
-    if log.loss is None:
-        raise PreconditionFailed(f"{topic.name} has lost nothing")
-    # First: once it is accepted no request can ask for it again, and what no consumer could ever ack would
-    # be backlog for ever, with everything behind it.
-    lost = broker.store.losses.get(topic.row.topic_id, ())
-    for subscription in topic.subscriptions.values():
-        subscription.pass_over([(loss.first_index, loss.end_index) for loss in lost])
-        subscription.flush_acks()
-    await broker.engine.flush()
-    return await broker.engine.accept_loss(topic.row.topic_id)
 
 
 # -- trimming ----------------------------------------------------------------------------------------

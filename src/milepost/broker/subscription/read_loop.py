@@ -20,7 +20,7 @@ from milepost.broker.subscription import notices, stored_runs
 from milepost.broker.subscription.flush_round import FlushRound
 from milepost.broker.subscription.shared_reads import UNREADABLE, SharedReads
 from milepost.broker.subscription.subscription import Subscription
-from milepost.errors import NotFound
+from milepost.errors import CorruptData, NotFound
 from milepost.positions.ranges import Range
 from milepost.storage.interface import Engine
 from milepost.storage.ledgers.entry import Entry
@@ -139,7 +139,7 @@ class ReadLoop:
                     reading.spawn(self._bring(missing, index))
                     return
                 except UNREADABLE as error:
-                    self._skip(index, error)
+                    self._skip(index, index, error)
                     continue
                 reading.reads.keep(log, entries)
             # Set before the offer: a change during the offer wakes the loop, which clears it.
@@ -194,7 +194,7 @@ class ReadLoop:
             log = self._subscription.topic.log
             entries = await self._reading.reads.read(log, plan, demand)
         except UNREADABLE as error:
-            self._skip(plan.ledger.first_index + plan.last_indexes[0], error)
+            self._skip(demand[0], plan.ledger.first_index + plan.last_indexes[0], error)
         else:
             if epoch == self._subscription.cursor.epoch:
                 self._in_vain = demand
@@ -207,15 +207,17 @@ class ReadLoop:
         """What says where entries lie was not in memory."""
         try:
             await self._reading.engine.bring(missing)
+        except CorruptData as error:  # no entry of the ledger can be found
+            log = self._subscription.topic.log
+            self._skip(index, max(log.ledger_with(index).end_index - 1, index), error)
         except UNREADABLE as error:
-            self._skip(index, error)
+            self._skip(index, index, error)
         finally:
             self._is_reading = False
             self._go_on()
 
-    def _skip(self, index: int, error: Exception) -> None:
+    def _skip(self, first: int, last: int, error: Exception) -> None:
         """Log that an entry cannot be read, and pass it over, so that consumers get the entries behind it."""
-        is_gone = isinstance(error, NotFound)  # trimmed while it was looked for
-        if not is_gone:
+        if not isinstance(error, NotFound):  # else it was trimmed while it was looked for
             logger.error("%s: %s", self._subscription, error)
-        self._subscription.pass_over_unreadable(index, is_gone=is_gone)
+        self._subscription.pass_over_unreadable(first, last, error)

@@ -39,7 +39,7 @@ from milepost.broker.subscription.pending_seeks import PendingSeeks
 from milepost.broker.subscription.reset_history import ResetHistory
 from milepost.cursor.cursor import Cursor
 from milepost.cursor.outcomes import Acked, Delivered
-from milepost.errors import ConsumerBusy, MilepostError, StaleEpoch
+from milepost.errors import ConsumerBusy, CorruptData, MilepostError, NotFound, StaleEpoch
 from milepost.positions.ranges import IndexRanges, Range, joined
 from milepost.positions.spans import Span
 from milepost.storage.ledgers.entry import CHUNK, DELAYED, MARKER, Entry
@@ -110,6 +110,8 @@ class Subscription:
         self._scan_index = 0
         # Messages that are asked for in one go: few while entries have to be dealt with one by one.
         self._demand_max = NO_LIMIT
+        # Of what the cursor has set aside, at most so many are damaged, and wait for no consumer.
+        self._damaged_count = 0
         self._seeks = PendingSeeks()
         self.is_blocked = False
         self.reads_compacted = False
@@ -228,6 +230,7 @@ class Subscription:
         """Consumers came or left: who waits for whom is decided anew."""
         if self.dispatcher is not None:
             self.dispatcher.passed_over.clear()
+        self._damaged_count = 0
         self.cursor.call_all_back()
         self.rescan()
 
@@ -507,15 +510,20 @@ class Subscription:
         self.counts.messages_acked -= acked.count
         return acked.count
 
-    def pass_over_unreadable(self, index: int, *, is_gone: bool = False) -> None:
-        """The entry with this index is damaged, or was trimmed (`is_gone`): it stays unacked, and is not
-        tried again until something changes."""
-        if not is_gone:
+    def pass_over_unreadable(self, first: int, index: int, error: Exception) -> None:
+        """The entry with this last index cannot be read, from `first` on: it stays unacked.
+
+        One that is damaged is set aside until consumers come or leave: there may be very many, and a
+        flow must not try them all again. What the disk gives an error for may be read the next time."""
+        if not isinstance(error, NotFound):  # else it was trimmed meanwhile
             self.gate.cannot_read(index)
         handover = self.handovers.at(index)
         if handover is not None:
             self._cut_short(handover)
         self._scan_index = max(self._scan_index, index + 1)
+        if isinstance(error, CorruptData):
+            self.topic.unreadable.add(first, index + 1)
+            self._damaged_count += self.cursor.set_aside(first, index + 1)
 
     def _cut_short(self, handover: Handover) -> None:
         """A chunk of a message that has begun cannot be read: its owner gives the message back."""
@@ -545,7 +553,7 @@ class Subscription:
     def _within_look_ahead(self, ready: Range) -> Range | None:
         """The part of the next ready indexes that may be looked at: none behind too many passed over."""
         cursor = self.cursor
-        if cursor.aside_count < self.limits.look_ahead(len(self.consumers)):
+        if cursor.aside_count - self._damaged_count < self.limits.look_ahead(len(self.consumers)):
             return ready
         first, end = ready
         return (first, min(end, cursor.aside_end)) if first < cursor.aside_end else None
@@ -708,7 +716,7 @@ class Subscription:
         for consumer in self.consumers:
             consumer.unacked = 0
             consumer.is_blocked = False
-        self.unacked = 0
+        self.unacked = self._damaged_count = 0
         self.gate.clear()
         if self.dispatcher is not None:
             self.dispatcher.passed_over.clear()

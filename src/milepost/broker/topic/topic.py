@@ -98,6 +98,8 @@ class Topic:
         self.row = row
         self.name = TopicName.parse(row.name)
         self.log = log
+        self.unreadable = IndexRanges()
+        """Indexes of entries that a read met damaged, since the topic was opened."""
         self.access = access
         self._chunk_search = chunk_search
         self.dedup = dedup

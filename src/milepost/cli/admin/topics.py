@@ -125,7 +125,9 @@ def truncate(topic: str, dry_run: bool) -> None:
             admin.truncate_topic(topic)
 
 
-@click.command(cls=RemoteCommand, help="Accept that messages are gone, so that a topic goes on.")
+@click.command(
+    cls=RemoteCommand, help="Accept that messages or acks are gone, so that a topic goes on."
+)
 @TOPIC
 @DRY_RUN
 def accept_loss(topic: str, dry_run: bool) -> None:

@@ -75,7 +75,7 @@ _TOPICS: Rows = {
     "delete": "Delete topics: one, those of a file, or by expression.",
     "delete-partitioned-topic": "Delete a topic with all its partitions.",
     "truncate": "Move every cursor to the end and delete what is read.",
-    "accept-loss": "Accept that messages are gone, so that a topic goes on.",
+    "accept-loss": "Accept that messages or acks are gone, so that a topic goes on.",
     "unload": Call("unload_topic", "Close a topic here; clients come back by themselves.", TOPIC),
     "trim-topic": "Delete what retention no longer keeps.",
     "terminate": Ask(

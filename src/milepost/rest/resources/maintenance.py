@@ -8,6 +8,7 @@ from fastapi import Body, Depends, Response
 from pydantic import BaseModel, Field
 
 from milepost.broker.auth.operations import Operation
+from milepost.broker.operations import losses as topic_losses
 from milepost.broker.operations import topic_lifecycle
 from milepost.broker.topic.topic import Topic
 from milepost.errors import NotAllowed, PreconditionFailed
@@ -111,7 +112,7 @@ async def trim(asked: Asked, topics: OpenParts, dry_run: DryRun = False) -> Resp
 
 
 class LostMessages(BaseModel):
-    """Messages of one ledger that are gone."""
+    """Messages of one ledger that are gone; or what a subscription did, of the ledger -1."""
 
     ledgerId: int
     firstIndex: int
@@ -120,25 +121,28 @@ class LostMessages(BaseModel):
     foundMs: int
 
     @classmethod
-    def of(cls, loss: topic_lifecycle.LedgerLoss) -> LostMessages:
-        ledger_id, first, end, reason, found_ms = loss
+    def of(cls, loss: topic_losses.Loss) -> LostMessages:
         return cls(
-            ledgerId=ledger_id, firstIndex=first, endIndex=end, reason=reason, foundMs=found_ms
+            ledgerId=loss.ledger_id,
+            firstIndex=loss.first_index,
+            endIndex=loss.end_index,
+            reason=loss.reason,
+            foundMs=loss.found_ms,
         )
 
 
 @router.get(f"{TOPIC}/losses", PERSISTENT_ONLY)
-async def get_losses(broker: AskedBroker, topic: OpenTopic) -> list[LostMessages]:
-    """Acknowledged messages that are gone, and that no operator has accepted to be."""
-    return [LostMessages.of(one) for one in broker.store.losses.get(topic.row.topic_id, ())]
+async def get_losses(broker: AskedBroker, name: AskedTopic) -> list[LostMessages]:
+    """Acknowledged messages that are gone or damaged, and acks that are, which no operator has accepted."""
+    return [LostMessages.of(one) for one in await topic_losses.find(broker, name)]
 
 
 @router.post(f"{TOPIC}/acceptLoss", PERSISTENT_ONLY)
-async def accept_loss(asked: Asked, topic: OpenTopic) -> list[LostMessages]:
-    """Let the topic take messages again, without those that are gone; answers which they are."""
-    losses = await topic_lifecycle.accept_loss(asked.broker, topic)
+async def accept_loss(asked: Asked, name: AskedTopic) -> list[LostMessages]:
+    """Let the topic go on without what is gone; answers what that is."""
+    losses = await topic_losses.accept(asked.broker, name)
     for one in losses:
-        asked.note("accept-loss", topic.name, **one._asdict())
+        asked.note("accept-loss", name, **one._asdict())
     return [LostMessages.of(one) for one in losses]
 
 

@@ -73,6 +73,8 @@ class Damage(NamedTuple):
     owner: int | None = None
     group: int = -1
     """Of the header that survived, or -1."""
+    body: bytes = b""
+    """What is there in place of the body that was written."""
 
     def __str__(self) -> str:
         lost = "a record of unknown kind"
@@ -215,8 +217,9 @@ def _walk(data: bytes, start: int, file: str, seed: int) -> Iterator[Record | Da
             raise UnknownFormat(f"{file}: byte {at}: record kind {kind}; known are {sorted(KINDS)}")
         body_at = at + RECORD_HEADER_SIZE
         after = body_at + size
-        if after > end or google_crc32c.value(body := data[body_at:after]) != crc:
-            yield Damage(file, at, sequence, kind, owner, group)
+        body = data[body_at:after]
+        if after > end or google_crc32c.value(body) != crc:
+            yield Damage(file, at, sequence, kind, owner, group, body)
             at = _next_header(data, at + 1, seed)
             continue
         yield Record(kind, owner, sequence, group, body, at)

@@ -83,6 +83,7 @@ class Ledger:
         "first_index",
         "first_time_ms",
         "is_gone",
+        "is_struck",
         "last_time_ms",
         "ledger_id",
         "sealed",
@@ -99,6 +100,8 @@ class Ledger:
         self.sealed = row.sealed
         self.is_gone = False
         """Trimmed, or deleted with its topic: its file may vanish at any moment."""
+        self.is_struck = False
+        """Entries were damaged in the journal: what is held in memory has to be checked, too."""
         self.stored = row
         """What the last checkpoint wrote. Invariant: never ahead of the file."""
         # Everything durable, stored or still in memory only. Invariant: never behind `stored`.
@@ -262,7 +265,7 @@ class Ledger:
         mileposts = self.mileposts(files)
         entry_id = mileposts.entry_with(index - self.first_index)
         before, _, _ = mileposts.ends(entry_id)
-        if self.first_index + before + 1 != index:
+        if self.first_index + before + 1 != index or self.is_struck:
             return None
         end_id = min(entry_id + limits.entries_max, self.entries)
         last_indexes, flags = mileposts.columns(entry_id, end_id)
@@ -301,7 +304,7 @@ class Ledger:
     def newest(self, index: int, *, entries_max: int, size_max: int) -> list[Entry]:
         """The entries of the newest block, if that begins with this index and is no more than that:
         what consumers that keep up want, without looking for it. Else none."""
-        if index != self._newest_index or self.end_index - index > entries_max:
+        if self.is_struck or index != self._newest_index or self.end_index - index > entries_max:
             return []
         if len(self._blocks[-1]) > size_max:
             return []
@@ -440,15 +443,11 @@ class ReadPlan(NamedTuple):
     def perform(self, files: Files) -> list[Entry]:
         """The entries. Damage costs the damaged entry only: those before it are returned, and it
         is named when it comes first."""
-        if self.data is not None:
-            return decode_entries(self.data, "memory", check=False)
-        path = ledger_path(self.ledger.ledger_id)
-        try:
-            data = files.read(path, self.start, self.end - self.start)
-        except FileNotFoundError:
-            if self.ledger.is_gone:
-                raise LedgerNotFound(f"ledger {self.ledger.ledger_id} has been trimmed") from None
-            data = b""
+        path, data = ledger_path(self.ledger.ledger_id), self.data
+        if data is None:
+            data = self._load(path, files)
+        elif not self.ledger.is_struck:
+            return decode_entries(data, "memory", check=False)
         if len(data) == self.end - self.start:
             try:
                 entries = decode_entries(data, path)
@@ -458,6 +457,14 @@ class ReadPlan(NamedTuple):
                 if self._are_mine(entries):
                     return entries
         return self._salvage(data, path, files)
+
+    def _load(self, path: str, files: Files) -> bytes:
+        try:
+            return files.read(path, self.start, self.end - self.start)
+        except FileNotFoundError:
+            if self.ledger.is_gone:
+                raise LedgerNotFound(f"ledger {self.ledger.ledger_id} has been trimmed") from None
+            return b""
 
     def _check_length(self, path: str, files: Files, entry: str) -> None:
         """Raise `Shortage` if the file has fewer bytes than were synced to it."""

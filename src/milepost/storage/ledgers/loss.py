@@ -1,9 +1,10 @@
-"""Acknowledged entries that are gone from their file: recorded, and accepted by an operator.
+"""Acknowledged entries that are gone: recorded, and accepted by an operator.
 
-A file that is shorter than the catalog says has lost what lay behind its end. The catalog remembers that
-until an operator accepts it: until then the topic takes no messages, so that no reader mistakes what is left
-for all there was. The rest of the file stays where it is; zeros take the place of what is lost, so that
-entries that come behind it have their place, and a reader is told which entry it cannot have.
+A ledger's file that is shorter than the catalog says has lost what lay behind its end. A damaged record of
+the journal has lost the entries that were in it. The catalog remembers that until an operator accepts it:
+until then the topic takes no messages, so that no reader mistakes what is left for all there was. The rest of
+the file stays where it is; zeros take the place of what is lost, so that entries that come behind it have
+their place, and a reader is told which entry it cannot have.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ class Loss(NamedTuple):
     reason: str
     found_ms: int
     """When it was noticed, by the wall clock: for people."""
+    in_journal: bool = False
+    """It was struck in the journal, before a checkpoint: the ledger's file has every byte it should have."""
 
     @property
     def messages(self) -> int:

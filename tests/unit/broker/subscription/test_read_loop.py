@@ -14,6 +14,7 @@ from milepost.broker.dispatch.consumer import NO_EPOCH
 from milepost.broker.dispatch.dispatchers import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
 from milepost.broker.subscription.read_loop import ENTRIES_MAX, TURNS_MAX
 from milepost.broker.subscription.subscription import SINGLES_MAX, Subscription
+from milepost.storage.header import HEADER_SIZE
 from milepost.storage.ledgers.ledger import ledger_path
 from milepost.wire.events import Ack, WireId
 
@@ -136,6 +137,27 @@ def test_a_damaged_entry_costs_nobody_else(disk: Stage, caplog: pytest.LogCaptur
     assert got(consumer) == ["0", "2"]
     assert "entry 1:1" in caplog.text
     assert subscription.cursor.counts() == (1, 2, 0, 0)
+
+
+def test_damaged_entries_are_not_read_again_by_every_flow(make_stage: MakeStage) -> None:
+    """There may be very many. They hold up no other message, and are tried when a consumer comes."""
+    disk = make_stage(tail_size=0, key_shared_look_ahead_per_consumer=1)
+    subscription = stored(disk, 40)
+    path = ledger_path(1)
+    content = disk.files.contents()[path]
+    lost = content[:HEADER_SIZE] + bytes(len(content) // 2)
+    disk.files.damage(path, lost + content[len(lost) :])
+    consumer = disk.consumer(subscription, KEY_SHARED, permits=5)
+    first = int(got(consumer)[0])
+    assert first > 10
+    asked = disk.files.faults.calls["read"]
+    disk.flow(consumer, 100)
+    assert got(consumer) == [str(number) for number in range(first + 5, 40)]
+    assert disk.files.faults.calls["read"] - asked <= 40 - first - 5, "one for each that is intact"
+    disk.files.damage(path, content)
+    disk.consumer(subscription, KEY_SHARED, permits=100)
+    disk.turn()
+    assert subscription.cursor.counts().ready == 0
 
 
 def test_a_disk_that_cannot_be_read_is_asked_again_when_something_changes(

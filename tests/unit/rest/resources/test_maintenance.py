@@ -14,8 +14,12 @@ from stage.talk import SHARED, error_of, produce
 
 from milepost.broker.monitoring.progress import progress_of
 from milepost.cursor.group import Start
+from milepost.storage.header import HEADER_SIZE
+from milepost.storage.journal.records import FACT, RECORD_HEADER_SIZE, scan, seed_of
 from milepost.storage.ledgers.ledger import ledger_path
+from milepost.testing.damage import flip_bit
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.events import WireId
 
 
 def stats(web: Web, name: str = "s") -> dict[str, Any]:
@@ -151,6 +155,80 @@ def test_a_ledger_that_is_cut_while_the_broker_runs_is_told_when_it_is_read(
     assert web("GET t/losses").json == []
     again = Web(stage.restarted())
     assert again("GET t/losses").json == []
+
+
+def facts_of(stage: Stage, state_id: int | None) -> list[tuple[str, int]]:
+    """Journal file and first byte of the body of each fact of a state."""
+    seed = seed_of(stage.store.catalog.meta().incarnation)
+    found = []
+    for path, data in sorted(stage.files.contents().items()):
+        if path.endswith(".journal"):
+            first = int.from_bytes(data[52:60], "little")
+            for record in scan(data, HEADER_SIZE, path, first, seed, whole=False).records:
+                if record.kind == FACT and record.owner == state_id:
+                    found.append((path, record.offset + RECORD_HEADER_SIZE))
+    return found
+
+
+def damage_payload(stage: Stage, path: str, payload: bytes) -> None:
+    place = stage.files.contents()[path].index(payload)
+    flip_bit(stage.files, path, 8 * place)
+
+
+def test_a_damaged_entry_is_a_loss_that_can_be_accepted(make_stage: Callable[..., Stage]) -> None:
+    """The topic takes messages all the time. A consumer meets it; then it is known, and backlog no more."""
+    stage = make_stage(tail_size=0)
+    topic = stage.topic()
+    subscription, other = stage.subscription(topic, "s"), stage.subscription(topic, "other")
+    producer = stage.producer(topic)
+    for number in range(5):
+        stage.publish(producer, message(number, b"payload-%d" % number))
+    stage.checkpoint()
+    damage_payload(stage, ledger_path(1), b"payload-2")
+    web = Web(stage)
+    assert web("POST t/acceptLoss").status == 412, "no read has met it"
+    consumer = stage.consumer(subscription, permits=10)
+    assert [payload[-1:] for payload in got(consumer)] == ["0", "1", "3", "4"]
+    (lost,) = web("GET t/losses").json
+    assert (lost["ledgerId"], lost["firstIndex"], lost["endIndex"]) == (1, 2, 3)
+    assert "entry 1:2 (last index 2) is damaged" in lost["reason"]
+    stage.publish(producer, message(5))
+    assert [one["firstIndex"] for one in web("POST t/acceptLoss").json] == [2]
+    assert web("GET t/losses").json == []
+    assert (subscription.cursor.backlog, other.cursor.backlog) == (5, 5)
+    again = stage.restarted()
+    assert again.topic().subscriptions["other"].cursor.backlog == 5
+
+
+def test_a_subscription_whose_ack_the_journal_lost_goes_back_to_before_it(stage: Stage) -> None:
+    """The topic cannot be opened until that is accepted; others are served, and the journal is kept."""
+    topic = stage.topic()
+    subscription = stage.subscription(topic)
+    stage.publish(stage.producer(topic), *map(message, range(6)))
+    consumer = stage.consumer(subscription, permits=10)
+    for entry_id in range(3):
+        stage.ack(consumer, WireId(1, entry_id))
+        stage.turn()
+    state_id = subscription.state_id
+    path, offset = facts_of(stage, state_id)[-2]
+    flip_bit(stage.files, path, 8 * offset)
+    stage = stage.restarted()
+    web = Web(stage)
+    assert state_id in stage.store.damaged_states
+    stage.publish(stage.producer(stage.topic("persistent://public/default/other")), message(0))
+    (lost,) = web("GET t/losses").json
+    assert (lost["ledgerId"], lost["firstIndex"], lost["endIndex"]) == (-1, 0, 0)
+    assert "cursor s: what it did from there on is lost" in lost["reason"]
+    assert path in lost["reason"]
+    stage.checkpoint()
+    assert stage.files.exists(path), "it has what is intact"
+    assert web("POST t/acceptLoss").json[0]["reason"] == lost["reason"]
+    assert not stage.files.exists(path)
+    for _ in range(2):
+        cursor = stage.topic().subscriptions["s"].cursor
+        assert (cursor.mark_delete_index, cursor.backlog) == (0, 5)
+        assert Web(stage)("GET t/losses").json == []
+        stage = stage.restarted()
 
 
 def test_what_is_lost_is_told_until_it_is_accepted(web: Web) -> None:
