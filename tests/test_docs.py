@@ -136,6 +136,13 @@ def test_links_between_pages_lead_somewhere(name: str) -> None:
     assert broken == []
 
 
+def test_every_test_that_a_page_names_is_there() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page("docs/reliability.md"))
+    assert len(named) > 30
+    gone = [f"{path}::{name}" for path, name in named if f"def {name}(" not in page(path)]
+    assert gone == []
+
+
 def test_every_page_is_in_the_index() -> None:
     folder = ROOT / "docs"
     linked = {(folder / link).resolve() for link in LINK.findall(page("docs/README.md"))}

@@ -29,6 +29,11 @@ _TRANSACTIONS = (
     "tests/unit/broker/operations/test_transactions_under_attack.py "
     "tests/unit/broker/transactions"
 )
+_CHUNKS = (
+    "tests/unit/broker/subscription/test_subscription_chunks.py "
+    "tests/unit/broker/dispatch/test_chunk_gate.py"
+)
+_LOSSES = "tests/unit/storage/test_checkpoint.py tests/unit/storage/test_engine.py"
 _ADDRESSES = "tests/unit/broker/messages/test_ids_to_indexes.py"
 
 BUGS = (
@@ -154,8 +159,8 @@ BUGS = (
     Bug(_S + "recovery.py", "self._refuse_topic(topic_id, reason)\n\n", "pass\n\n", _RECOVERY),
     Bug(
         _S + "recovery.py",
-        "if record.sequence <= self._folded[state_id]:",
-        "if record.sequence < self._folded[state_id]:",
+        "if record.sequence <= self._folded_through(state_id):",
+        "if record.sequence < self._folded_through(state_id):",
         "tests/crash/test_folded_facts.py tests/unit/storage/test_recovery.py",
     ),
     Bug(
@@ -257,5 +262,182 @@ BUGS = (
         "                undo()\n",
         "                pass\n",
         _TRANSACTIONS,
+    ),
+    # What attacks and faults once found, in the order of docs/reliability.md.
+    Bug(  # a slot that its holder's chunked message does not keep
+        _B + "dispatch/dispatchers.py",
+        "                self._assignment.delivered(consumer.holder, slot, first, end)\n",
+        "                pass\n",
+        _CHUNKS,
+    ),
+    Bug(  # a queue that fills in the middle of a message stops it
+        _B + "dispatch/chunk_handover.py",
+        "return self.consumer.peer.is_writable and self.consumer.held is None",
+        "return self.consumer.can_take and self.consumer.held is None",
+        _CHUNKS,
+    ),
+    Bug(  # the last chunk of a message whose first was skipped goes out alone
+        _B + "dispatch/chunk_gate.py",
+        "        if first_index == index or self._cursor.is_withheld(first_index):\n",
+        "        if True:\n",
+        "tests/unit/broker/dispatch/test_chunk_gate.py",
+    ),
+    Bug(  # a restart's permit that is not given back
+        _B + "subscription/subscription.py",
+        "        restarts = needs_restart(consumer, message.indexes[0])\n",
+        "        restarts = needs_restart(consumer, message.indexes[0])\n"
+        "        consumer.permits -= restarts\n",
+        "tests/unit/broker/dispatch/test_chunk_restart.py",
+    ),
+    Bug(  # payloads that are read for an ack
+        _S + "ledgers/heads.py",
+        "size = min(place.end - place.offset, size_max)",
+        "size = place.end - place.offset",
+        "tests/unit/broker/connection/test_session_disk.py",
+    ),
+    Bug(  # every FLOW looks again at what waits for a stuck consumer
+        _B + "subscription/subscription.py",
+        "                self.cursor.set_aside(entry.last_index - entry.count + 1, "
+        "entry.last_index + 1)\n",
+        "",
+        "tests/unit/broker/dispatch/test_passed_over.py",
+    ),
+    Bug(  # no end of running ahead
+        _B + "subscription/subscription.py",
+        "if cursor.aside_count - self._damaged_count < "
+        "self.limits.look_ahead(len(self.consumers)):",
+        "if True:",
+        "tests/unit/broker/dispatch/test_passed_over.py",
+    ),
+    Bug(  # a producer may leave any number of messages unfinished
+        _B + "messages/chunked.py",
+        "        if not self._is_past(producer, limits):\n",
+        "        if True:\n",
+        "tests/unit/broker/messages/test_chunked.py",
+    ),
+    Bug(  # unfinished messages that every step walks over
+        _B + "dispatch/chunk_gate.py",
+        "            cursor.withhold(index, index + 1)\n"
+        "            self._parts.add(index, index + 1)\n"
+        "            return Met(given_up=given_up)\n",
+        "            self._parts.add(index, index + 1)\n            return Met(given_up=given_up)\n",
+        "tests/unit/broker/dispatch/test_chunk_gate.py",
+    ),
+    Bug(  # a damaged ledger is rolled, and its damage forgotten
+        _S + "ledgers/log.py",
+        "        if self.refusal is not None:\n",
+        "        if False:\n",
+        _LOSSES,
+    ),
+    Bug(  # a start that does not look at what the catalog remembers
+        _S + "store.py",
+        "        if not losses:\n            return\n        log.loss =",
+        "        if True:\n            return\n        log.loss =",
+        _LOSSES,
+    ),
+    Bug(  # a ledger that fails every checkpoint
+        _S + "checkpoint.py",
+        "                self._contain(ledger, failure, files)\n",
+        "                raise\n",
+        _LOSSES,
+    ),
+    Bug(  # a loss that holds the journal of all topics
+        _S + "checkpoint.py",
+        "        if isinstance(failure, Shortage):\n",
+        "        if False:\n",
+        _LOSSES,
+    ),
+    Bug(  # connections that take the storage's descriptors
+        _B + "limits/connection_limits.py",
+        "        if self.count >= self.room:\n",
+        "        if False:\n",
+        "tests/unit/broker/limits/test_connection_limits.py",
+    ),
+    Bug(  # a wall clock that jumps makes a member old
+        _B + "topic_loader.py",
+        "            return int(broker.clock.monotonic() * 1000)\n",
+        "            return broker.clock.wall_ms()\n",
+        "tests/unit/broker/operations/test_broadcast_members.py",
+    ),
+    Bug(  # two requests to grow a topic that both read before they write
+        _B + "directory/directory.py",
+        "        def store(catalog: Catalog) -> tuple[Doc, int, list[TopicRow]]:\n"
+        "            doc = catalog.doc(PARTITIONED, key)\n",
+        "        known = self._partitioned[key]\n\n"
+        "        def store(catalog: Catalog) -> tuple[Doc, int, list[TopicRow]]:\n"
+        "            doc = known\n",
+        "tests/scenarios/test_catalog_races.py",
+    ),
+    Bug(  # the journal's thread ends without a word
+        _S + "journal/committer.py",
+        "                        self._loop.call_soon_threadsafe(self._break, error)\n",
+        "                        pass\n",
+        "tests/crash/test_unexpected.py",
+    ),
+    Bug(  # a journal that cannot go on while health is well
+        _S + "journal/committer.py",
+        '        self.failure = f"the journal cannot go on',
+        '        reason = f"the journal cannot go on',
+        "tests/crash/test_unexpected.py",
+    ),
+    Bug(  # one read loop that breaks down ends the round of all
+        _B + "subscription/flush_round.py",
+        "                run()\n            except Exception as error:\n",
+        "                run()\n            except OSError as error:\n",
+        "tests/crash/test_unexpected.py",
+    ),
+    Bug(  # a reader that is to start a time ago gets everything
+        _B + "connection/handlers/subscribe.py",
+        'if command.HasField("start_message_id") and not goes_back:',
+        'if command.HasField("start_message_id"):',
+        "tests/unit/broker/connection/handlers/test_subscribe.py",
+    ),
+    Bug(  # the end of a topic while messages are held
+        _B + "subscription/notices.py",
+        "or cursor.backlog > cursor.withheld_count:",
+        "or cursor.counts().ready > cursor.withheld_count:",
+        "tests/unit/broker/subscription/test_notices_end.py",
+    ),
+    Bug(  # a partition that was never used is not there
+        _B + "directory/directory.py",
+        "        return 0 <= name.partition < partitions\n",
+        "        return False\n",
+        "tests/unit/broker/connection/handlers/test_subscribe.py",
+    ),
+    Bug(  # headers in lower case, in which the Java admin client finds no properties
+        "src/milepost/rest/resources/messages.py",
+        "        return self\n",
+        "        return HeaderName(super().lower())\n",
+        "tests/e2e/test_rest.py",
+    ),
+    Bug(  # a slash that comes encoded in a topic's name
+        "src/milepost/rest/raw_path.py",
+        "    if named is None:\n",
+        "    if True:\n",
+        "tests/unit/rest/test_raw_path.py",
+    ),
+    Bug(  # an unload that goes on in the same ledger
+        _B + "operations/topic_lifecycle.py",
+        "        if _goes_on(topic):\n",
+        "        if False:\n",
+        "tests/unit/broker/operations/test_topic_lifecycle.py",
+    ),
+    Bug(  # a receipt behind its message on the same connection
+        _B + "topic/topic.py",
+        "        if publication.producer.peer.has_consumers:\n",
+        "        if False:\n",
+        "tests/unit/broker/connection/handlers/test_produce.py",
+    ),
+    Bug(  # peeking that makes no subscription
+        "src/milepost/rest/resources/messages.py",
+        "if name in topic.subscriptions or not (create and topic.policies.auto_subscriptions):",
+        "if True:",
+        "tests/unit/rest/resources/test_messages.py",
+    ),
+    Bug(  # upstream's dynamic settings are refused by name
+        _B + "dynamic_settings.py",
+        "        if key in kept_settings.NAMES:\n            kept_settings.check(key, text)\n",
+        "        if False:\n            kept_settings.check(key, text)\n",
+        "tests/unit/rest/resources/test_broker_config.py",
     ),
 )

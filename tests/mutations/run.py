@@ -114,10 +114,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=30, help="how many of the grown ones")
     parser.add_argument("--only", default="", help="bugs of paths that contain this")
+    parser.add_argument("--part", default="1/1", help="the second of four parts is 2/4")
     options = parser.parse_args()
+    part, parts = map(int, options.part.split("/"))
     made = [bug for path, tests in GROWN.items() for bug in grown(path, tests)]
     random.Random(options.seed).shuffle(made)
     bugs = [bug for bug in (*BUGS, *made[: options.count]) if options.only in bug.path]
+    bugs = bugs[(part - 1) * len(bugs) // parts : part * len(bugs) // parts]
     survivors: list[Bug] = []
     with tempfile.TemporaryDirectory(prefix="milepost-mutations-") as name:
         folder = Path(name)
