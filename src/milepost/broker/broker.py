@@ -199,6 +199,7 @@ class Broker:
             ("steward", partial(self.policies.tick, self.clock.wall_ms())),
             ("rates", lambda: self.rates.tick(now, self.topics.values())),
             ("transactions", partial(self.transactions.tick, now)),
+            ("producers", partial(self.admissions.tick, now)),
             ("tick", partial(self._drop_idle, now)),
         ):
             self.attempt(place, work)
@@ -344,6 +345,7 @@ class Broker:
         )
         topic.policies = self.policies.book.of(name)
         await topic_loader.open_states(self, topic, states)
+        self.admissions.opened(topic)
         return topic
 
     def first_doc(self, properties: dict[str, str] | None = None) -> Doc:

@@ -105,6 +105,7 @@ async def close_topic(broker: Broker, topic: Topic) -> None:
 
     As upstream, it goes on in a new ledger: what is in the old one can then be trimmed.
     """
+    broker.admissions.keep_place(topic)
     async with _closed(broker, topic):
         if _goes_on(topic):
             # The topic is closed in any case. A disk that refuses a new ledger now is asked again later.

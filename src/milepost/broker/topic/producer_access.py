@@ -10,6 +10,9 @@ reconnects claims its epoch: if no other had the topic alone since, it goes on u
 another had, it is fenced and stays out for ever. So two producers never both believe that they are
 alone, whichever connection breaks when.
 
+A producer that was put out with its topic, which an operator unloads, comes back in a moment. Until then its
+place is *kept* from those that wait for it in line. Upstream does not tell those of an unload at all.
+
 An epoch that could be given twice would prove nothing: a grant names the epoch to *store*, and the
 producer is told only when that is durable. If storing it fails, say `leave`; the number is not used
 again.
@@ -73,7 +76,7 @@ class Admission(NamedTuple, Generic[P]):
 class ProducerAccess(Generic[P]):
     """Who publishes to one topic and who waits. Producers are known by any hashable value."""
 
-    __slots__ = ("_alone", "_shared", "_waiting", "epoch")
+    __slots__ = ("_alone", "_is_kept", "_shared", "_waiting", "epoch")
 
     # The highest epoch ever given; None if there was none.  Invariant: never falls.
     epoch: int | None
@@ -81,17 +84,22 @@ class ProducerAccess(Generic[P]):
     # Who has the topic alone.  Invariant: then no producer shares it.
     _alone: P | None
 
+    # The place of the producer that had the topic alone under this epoch is kept.
+    # Invariant: then no producer is there.
+    _is_kept: bool
+
     # Who shares the topic, in order of coming (a dict for its order).
     _shared: dict[P, None]
 
     # Who waits in line, with the epoch that each claims.
-    # Invariant: a producer waits only while another is there.
+    # Invariant: a producer waits only while another is there, or its place is kept.
     _waiting: dict[P, int | None]
 
     def __init__(self, epoch: int | None = None) -> None:
         """`epoch` is the one that was stored last."""
         self.epoch = epoch
         self._alone = None
+        self._is_kept = False
         self._shared = {}
         self._waiting = {}
 
@@ -104,6 +112,7 @@ class ProducerAccess(Generic[P]):
             if self._alone is not None or self._waiting:
                 return _refused(producer, ProducerBusy(f"{self._holder()} has the topic alone"))
             self._shared[producer] = None
+            self._is_kept = False
             return Admission(producer, Standing.GRANTED)
         if self._is_outdated(claimed_epoch):
             return _refused(producer, self._fenced(producer, claimed_epoch))
@@ -121,6 +130,11 @@ class ProducerAccess(Generic[P]):
                 self._waiting[producer] = claimed_epoch
                 return Admission(producer, Standing.WAITING)
             return _refused(producer, ProducerFenced(f"{self._holder()} is on the topic"))
+        elif (
+            self._is_kept and mode == AccessMode.WAIT_FOR_EXCLUSIVE and claimed_epoch != self.epoch
+        ):
+            self._waiting[producer] = claimed_epoch
+            return Admission(producer, Standing.WAITING)
         return self._grant(producer, claimed_epoch, to_close, to_refuse)
 
     def leave(self, producer: P) -> list[Admission[P]]:
@@ -130,7 +144,25 @@ class ProducerAccess(Generic[P]):
         self._shared.pop(producer, None)
         if self._alone == producer:
             self._alone = None
-        if self._alone is not None or self._shared or not self._waiting:
+        return self._next_in_line()
+
+    @property
+    def is_owned(self) -> bool:
+        """Has a producer the topic alone, or is its place kept?"""
+        return self._is_kept or self._alone is not None
+
+    def keep_place(self) -> None:
+        """The producer of the last epoch was put out with the topic, and comes back."""
+        assert not self._present(), self._present()
+        self._is_kept = True
+
+    def give_place_up(self) -> list[Admission[P]]:
+        """It has not come back. Returns what that decides, as `leave`."""
+        self._is_kept = False
+        return self._next_in_line()
+
+    def _next_in_line(self) -> list[Admission[P]]:
+        if self.is_owned or self._shared or not self._waiting:
             return []
         following = next(iter(self._waiting))
         claimed_epoch = self._waiting.pop(following)
@@ -156,7 +188,8 @@ class ProducerAccess(Generic[P]):
     def check(self) -> None:
         """Assert every `Invariant:` above."""
         assert self._alone is None or not self._shared, (self._alone, self._shared)
-        assert not self._waiting or self._present(), self._waiting
+        assert not self._waiting or self._is_kept or self._present(), self._waiting
+        assert not self._is_kept or not self._present(), self._present()
         assert self._alone is None or self.epoch is not None, self._alone
         for claimed in self._waiting.values():
             assert not self._is_outdated(claimed), (claimed, self.epoch)
@@ -171,6 +204,7 @@ class ProducerAccess(Generic[P]):
         to_refuse: tuple[P, ...],
     ) -> Admission[P]:
         self._shared.clear()
+        self._is_kept = False
         self._alone = producer
         if claimed_epoch is not None and claimed_epoch == self.epoch and not to_close:
             return Admission(producer, Standing.GRANTED, self.epoch)

@@ -6,7 +6,8 @@ epoch is durable before any producer is told of it; a displaced producer is told
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
 from milepost.broker.topic.producer import Producer
 from milepost.broker.topic.producer_access import Admission
@@ -18,9 +19,37 @@ if TYPE_CHECKING:
     from milepost.broker.broker import Broker
 
 
+# A client whose topic was unloaded comes back within a second. After so many its place is given up.
+PLACE_KEPT_S: Final = 10.0
+
+
 class ProducerAdmission:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        # Topics that were unloaded under a producer that had them alone: its epoch, and until when.
+        self._kept: dict[str, tuple[int | None, float]] = {}
+
+    def keep_place(self, topic: Topic) -> None:
+        """The topic is unloaded: the producer that has it alone comes back to it."""
+        if topic.access.is_owned and topic.name.is_persistent:
+            until = self._broker.clock.monotonic() + PLACE_KEPT_S
+            self._kept[str(topic.name)] = topic.access.epoch, until
+
+    def opened(self, topic: Topic) -> None:
+        """The topic is there again, without producers."""
+        epoch, until = self._kept.get(str(topic.name), (None, 0.0))
+        is_its = epoch is not None and epoch == topic.access.epoch
+        if is_its and self._broker.clock.monotonic() < until:
+            topic.access.keep_place()
+
+    def tick(self, now: float) -> None:
+        """Give up the places of producers that did not come back."""
+        for name, (_, until) in list(self._kept.items()):
+            if now >= until:
+                del self._kept[name]
+                topic = self._broker.topics.get(name)
+                if topic is not None:
+                    self._perform(topic, topic.access.give_place_up())
 
     def remove(self, producer: Producer) -> None:
         """A producer is gone; the producer that waited for that has its turn."""
@@ -33,7 +62,10 @@ class ProducerAdmission:
             if topic.dedup is not None:
                 topic.dedup.closed(producer.name, self._broker.clock.monotonic())
         producer.peer.forget_producer(producer)
-        for decided in topic.access.leave(producer):
+        self._perform(topic, topic.access.leave(producer))
+
+    def _perform(self, topic: Topic, decisions: Iterable[Admission[Producer]]) -> None:
+        for decided in decisions:
             if decided.error is not None:
                 self.refuse_waiting(decided.producer, decided.error)
             else:

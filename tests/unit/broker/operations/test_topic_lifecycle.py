@@ -19,6 +19,7 @@ from stage.talk import (
 from milepost.broker.operations import topic_lifecycle
 from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
+from milepost.broker.topic.producer_admission import PLACE_KEPT_S
 from milepost.errors import AlreadyExists, PreconditionFailed, ServiceNotReady, TopicNotFound
 from milepost.positions.names import TopicName
 from milepost.testing.peer import Loopback
@@ -283,6 +284,44 @@ def test_an_unload_does_not_fence_the_producer_that_has_the_topic_alone(stage: S
     success = answer(holder, ask(holder, back), stage)
     assert error_of(success) == ""
     assert success.topic_epoch == epoch
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_producer_in_line_takes_no_unloaded_topic_from_its_owner(
+    stage: Stage, comes_back: bool
+) -> None:
+    """It is back first, and waits. If the owner does not come, the topic is its own after some seconds."""
+    holder, waiting, _ = _waiting(stage)
+    epoch = stage.topic().access.epoch
+    assert epoch is not None
+    stage.run(topic_lifecycle.close_topic(stage.broker, stage.topic()))
+    waiting.take()
+    again = producer_command(name="b", producer_access_mode=pb.WaitForExclusive, topic=TOPIC)
+    request_id = ask(waiting, again)
+    assert not answer(waiting, request_id, stage).producer_ready
+    if comes_back:
+        back = producer_command(
+            name="a", producer_access_mode=pb.Exclusive, topic_epoch=epoch, topic=TOPIC
+        )
+        assert answer(holder, ask(holder, back), stage).topic_epoch == epoch
+    stage.tick(PLACE_KEPT_S + 1)
+    if comes_back:
+        assert waiting.take() == []
+        holder.hang_up()
+        stage.turn()
+    assert answer(waiting, request_id, stage).topic_epoch == epoch + 1
+    stage.topic().access.check()
+
+
+@pytest.mark.parametrize("mode", [pb.Exclusive, pb.Shared])
+def test_other_producers_find_an_unloaded_topic_free(stage: Stage, mode: int) -> None:
+    """As upstream has it: its owner may have gone for good, and they could not wait."""
+    client = stage.client()
+    produce(stage, client, name="a", producer_access_mode=pb.Exclusive)
+    stage.run(topic_lifecycle.close_topic(stage.broker, stage.topic()))
+    produce(stage, stage.client(), name="b", producer_access_mode=mode)
+    assert list(stage.topic().producers) == ["b"]
+    stage.topic().access.check()
 
 
 def test_a_producer_in_line_for_a_topic_that_is_terminated_is_told_so(stage: Stage) -> None:

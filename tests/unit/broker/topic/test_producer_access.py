@@ -227,6 +227,7 @@ steps = st.one_of(
         st.just("admit"), st.sampled_from("abcd"), st.sampled_from(AccessMode), st.booleans()
     ),
     st.tuples(st.just("leave"), st.sampled_from("abcd")),
+    st.tuples(st.sampled_from(["unload", "give up"]), st.just("")),
 )
 
 
@@ -246,6 +247,15 @@ def test_nobody_believes_to_be_alone_who_is_not(script: list[tuple]) -> None:
                 continue
             mode, claims = args
             decided = [access.admit(name, mode, epochs.get(name) if claims else None)]
+        elif step == "unload":
+            is_owned, access = access.is_owned, ProducerAccess[str](access.epoch)
+            if is_owned:
+                access.keep_place()
+            for believers in (sharing, waiting, alone):
+                believers.clear()
+            decided = []
+        elif step == "give up":
+            decided = access.give_place_up()
         else:
             sharing.discard(name)
             waiting.discard(name)
@@ -272,6 +282,6 @@ def test_nobody_believes_to_be_alone_who_is_not(script: list[tuple]) -> None:
                 alone[admission.producer] = epochs[admission.producer] = epoch
         access.check()
         assert len(alone) + bool(sharing) <= 1
-        assert not waiting or alone or sharing, "they wait for nobody"
+        assert not waiting or alone or sharing or access.is_owned, "they wait for nobody"
         assert all(name in access for name in sharing | waiting | alone.keys())
         assert all(access.is_alone(name) for name in alone)
