@@ -249,7 +249,7 @@ class Broker:
     async def create_partitioned_topic(self, name: TopicName, partitions: int) -> None:
         await self.directory.create_partitioned(name, partitions)
 
-    async def topics_of_namespace(self, namespace: str, mode: str = "PERSISTENT") -> list[str]:
+    def topics_of_namespace(self, namespace: str, mode: str = "PERSISTENT") -> list[str]:
         stored = [] if mode == "NON_PERSISTENT" else self.directory.topics(namespace)
         return (
             stored

@@ -57,7 +57,7 @@ def test_without_a_loop_it_has_a_thread() -> None:
             assert protocol.receive(connection.recv(1 << 16))
 
         async def topics() -> list[str]:
-            return await running.running.broker.topics_of_namespace("public/default")
+            return running.running.broker.topics_of_namespace("public/default")
 
         assert running.run(topics()) == []
     with pytest.raises(AssertionError, match="does not run"):
@@ -73,7 +73,7 @@ def test_a_directory_that_is_given_is_kept(tmp_path: Path) -> None:
             assert running.running.broker.clock is clock
             await running.running.broker.topic(name)
         async with milepost.testing.broker(tmp_path) as running:
-            return await running.running.broker.topics_of_namespace("public/default")
+            return running.running.broker.topics_of_namespace("public/default")
 
     assert asyncio.run(test()) == [str(name)]
 

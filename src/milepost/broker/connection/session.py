@@ -19,6 +19,7 @@ from milepost.broker.auth.credentials import Verdict
 from milepost.broker.connection.handlers import HANDLERS
 from milepost.broker.connection.handlers.ack import ack
 from milepost.broker.connection.handlers.flow import flow
+from milepost.broker.connection.handlers.registry import Unfinished
 from milepost.broker.connection.handlers.send import send
 from milepost.broker.dispatch.consumer import Consumer
 from milepost.broker.limits.time_slices import REST_S, TimeSlices
@@ -199,6 +200,10 @@ class Session:
             self._unheard = events[obeyed_count:]
             self.hold()
             self.broker.spawn(self._bring(missing))
+        except Unfinished as unfinished:
+            self._unheard = [unfinished.rest, *events[obeyed_count + 1 :]]
+            self.hold()
+            self._loop.call_soon(self._hear_unheard)
         finally:
             files.is_strict, files.failure = False, None
         pending = self.pending_publishes
@@ -257,7 +262,7 @@ class Session:
                 self._kept = None
             self._hear(events[1:])
         else:
-            self._unheard = events
+            self._unheard = [*self._unheard, *events[1:]]
         self.release()
         if self._unheard is None:
             late, self._late = self._late, b""

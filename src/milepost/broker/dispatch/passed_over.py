@@ -23,15 +23,13 @@ An entry that was acked meanwhile stays in its line; the cursor says so when it 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from heapq import heappop, heappush, merge
+from heapq import heappop, heappush
 from typing import Final
 
 from milepost.positions.ranges import Range
 
 # Entries that are called back in one go.
 CALLED_MAX: Final = 64
-
-_NO_LINE: Final[list[Range]] = []
 
 
 class PassedOver:
@@ -59,11 +57,16 @@ class PassedOver:
     def freed(self, slot: int, holder: int) -> None:
         """What waited for a slot waits for this consumer now."""
         line = self._by_slot.pop(slot, None)
-        if line is not None:
-            # Sorted lists are heaps.
-            self._by_holder[holder] = list(
-                merge(sorted(self._by_holder.get(holder, _NO_LINE)), sorted(line))
-            )
+        if line is None:
+            return
+        into = self._by_holder.get(holder, line)
+        if into is not line:
+            # The shorter one goes into the longer one: very many slots may be freed, one after the other.
+            if len(into) < len(line):
+                into, line = line, into
+            for one in line:
+                heappush(into, one)
+        self._by_holder[holder] = into
 
     def first_for(self, holders: Iterable[int]) -> int | None:
         """Whose line has the oldest entry, of the consumers that are named; None if none has any."""

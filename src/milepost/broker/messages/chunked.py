@@ -285,6 +285,11 @@ class ChunkedMessages:
         if len(self._wholes) > self._messages_max:
             self._wholes.popitem(last=False)
 
+    @property
+    def has_wholes(self) -> bool:
+        """Is it known of any message where all its chunks lie?"""
+        return bool(self._wholes)
+
     def indexes_of(self, last_index: int) -> tuple[int, ...] | None:
         """Where the chunks of the message lie whose last chunk has this index; None if forgotten."""
         return self._wholes.get(last_index)

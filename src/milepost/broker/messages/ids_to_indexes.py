@@ -9,7 +9,7 @@ its last chunk). Which indexes that is depends on what it is for: acking, releas
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from milepost.errors import IndexNotFound, MilepostError, NotFound, TooManyRequests
 from milepost.positions.ackset import AckSet
@@ -22,6 +22,10 @@ from milepost.wire.scanners.ack_slices import ACKED_RANGES_MAX
 
 if TYPE_CHECKING:
     from milepost.broker.topic.topic import Topic
+
+
+# Ranges of chunks that an ack is obeyed for in one go; those of one message are not divided.
+CHUNK_RANGES_MAX: Final = 1024
 
 
 def acked(
@@ -54,6 +58,21 @@ def acked(
     if missing:
         raise NotInMemory.all_of(missing)
     return ranges, failure
+
+
+def ids_at_once(topic: Topic, ids: Sequence[WireId]) -> int:
+    """How many of the ids an ack is obeyed for in one go: the chunks of a message may lie anywhere, and
+    each is a range of its own then."""
+    ranges = 0
+    for at, (ledger_id, entry_id, *_) in enumerate(ids):
+        try:
+            if topic.lookup(ledger_id, entry_id)[2] & LAST_CHUNK:
+                ranges += len(topic.chunk_ranges(ledger_id, entry_id))
+        except (NotInMemory, MilepostError):
+            continue  # it is brought, or told, when it is obeyed
+        if ranges > CHUNK_RANGES_MAX:
+            return max(at, 1)
+    return len(ids)
 
 
 def acked_ranges(

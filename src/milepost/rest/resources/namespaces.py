@@ -125,7 +125,7 @@ async def get_topics(
 ) -> Response:
     """Full names; each partition by its own."""
     broker.directory.namespace(name)
-    return name_list(await broker.topics_of_namespace(str(name), mode.value))
+    return name_list(broker.topics_of_namespace(str(name), mode.value))
 
 
 # -- properties --------------------------------------------------------------------------------------

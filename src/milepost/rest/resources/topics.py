@@ -85,7 +85,7 @@ async def get_topics(
     `bundle` only those that fall into it."""
     bundles = bundles_of(broker, name)
     mode = "PERSISTENT" if domain == "persistent" else "NON_PERSISTENT"
-    found = await broker.topics_of_namespace(str(name), mode)
+    found = broker.topics_of_namespace(str(name), mode)
     if bundle is not None:
         bundles.bounds(bundle)
         found = bundles.within(bundle, found)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -13,6 +14,7 @@ from milepost.broker.directory.topic_watchers import (
     topics_hash,
 )
 from milepost.errors import InvalidInput, TooManyRequests
+from milepost.testing import ManualClock
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.frames import HEADER_SIZE
 
@@ -97,8 +99,7 @@ def test_no_pattern_takes_for_ever() -> None:
 
 def test_a_watcher_hears_what_came_and_what_went(watchers: TopicWatchers, turns: Turns) -> None:
     listener = Listener()
-    found = watchers.add(listener, 7, NAMESPACE, pattern(".*/a.*"), named("a1", "b"))
-    assert found == named("a1")
+    watchers.add(listener, 7, NAMESPACE, pattern(".*/a.*"), named("a1"))
     watchers.changed(NAMESPACE, named("a2", "b2"), ())
     watchers.changed(NAMESPACE, named("a3"), named("a1"))
     assert listener.take() == []
@@ -119,6 +120,65 @@ def test_what_came_and_went_in_one_turn_was_never_there(
     watchers.changed(NAMESPACE, named("c"), ())
     turns.turn()
     assert [new for _, new, _, _ in listener.take()] == [named("c")]
+
+
+def test_what_went_and_came_in_one_turn_was_there_all_the_time(
+    watchers: TopicWatchers, turns: Turns
+) -> None:
+    listener = Listener()
+    watchers.add(listener, 1, NAMESPACE, pattern(".*"), named("a"))
+    watchers.changed(NAMESPACE, (), named("a"))
+    watchers.changed(NAMESPACE, named("a"), ())
+    turns.turn()
+    assert listener.take() == []
+
+
+def test_a_turn_tells_some_of_very_many_watchers(watchers: TopicWatchers, turns: Turns) -> None:
+    """The hash of each is over all its names: a thousand of them would hold the loop for seconds."""
+    listener, names = Listener(), named(*map(str, range(1000)))
+    for number in range(5):
+        watchers.add(listener, number, NAMESPACE, pattern(".*"), names)
+    told = []
+    watchers.changed(NAMESPACE, named("new"), ())
+    while turns.waiting:
+        turns.turn()
+        told.append([watcher_id for watcher_id, *_ in listener.take()])
+    assert told == [[0, 1], [2, 3], [4]]
+
+
+@pytest.mark.parametrize("walks", [1, 3])
+def test_a_walk_through_very_many_names_rests_and_misses_nothing(
+    watchers: TopicWatchers, walks: int
+) -> None:
+    """Walks are one at a time. What comes and goes meanwhile is in the answer, or not."""
+    names = named(*(f"a{number:04}" for number in range(500)))
+    clock = ManualClock()
+    looks: list[int] = []
+
+    def list_names() -> list[str]:
+        looks.append(len(looks))
+        return list(names)
+
+    class Slow(TopicPattern):
+        def matching(self, names: Iterable[str]) -> list[str]:
+            clock.advance(1)
+            return super().matching(names)
+
+    async def run() -> list[list[str]]:
+        tasks = [
+            asyncio.ensure_future(
+                watchers.matching(Slow(".*/a.*", length_max=50), list_names, clock)
+            )
+            for _ in range(walks)
+        ]
+        await asyncio.sleep(0)
+        assert looks == [0], "the others wait for their turn"
+        names.remove(names[0])
+        names.extend(named("a9999", "b"))
+        return await asyncio.gather(*tasks)
+
+    expected = sorted([*names[1:], *named("a9999")])
+    assert asyncio.run(run()) == [expected] * walks
 
 
 def test_others_hear_nothing(watchers: TopicWatchers, turns: Turns) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -227,3 +228,33 @@ def test_lines_are_taken_from_in_order_and_in_parts() -> None:
     assert passed_over.take(1, room=1) == [(CALLED_MAX + 1, CALLED_MAX + 2)]
     passed_over.clear()
     assert not passed_over
+
+
+def test_what_waits_for_a_slot_goes_into_the_line_of_its_owner_in_order() -> None:
+    """Whichever of the two is longer."""
+    passed_over = PassedOver()
+    for slot, count in ((1, 3), (2, 40), (3, 1)):
+        for number in range(count):
+            passed_over.wait_for_slot(slot, 100 * number + slot, 100 * number + slot + 1)
+    for slot in (1, 2, 3):
+        passed_over.freed(slot, 7)
+    passed_over.freed(1, 7)
+    taken = passed_over.take(7, room=100)
+    assert [first for first, _ in taken] == sorted([*range(1, 301, 100), *range(2, 4002, 100), 3])
+
+
+def test_a_slot_that_is_freed_costs_what_waits_for_it() -> None:
+    """Not what is in the line of its owner: hundreds may be freed at once."""
+
+    def freed_s(line: int) -> float:
+        passed_over = PassedOver()
+        for number in range(line):
+            passed_over.wait_for(7, 10 * number, 10 * number + 1)
+        for slot in range(500):
+            passed_over.wait_for_slot(slot, 20 * slot + 5, 20 * slot + 6)
+        began = time.thread_time()
+        for slot in range(500):
+            passed_over.freed(slot, 7)
+        return time.thread_time() - began
+
+    assert min(freed_s(20_000) for _ in range(3)) < 30 * max(freed_s(20) for _ in range(3))

@@ -157,8 +157,8 @@ def test_a_topic_without_clients_is_gone(stage: Stage) -> None:
     client, other = stage.client(), stage.client()
     produce(stage, client, topic=TOPIC)
     subscribe(stage, other, topic=TOPIC)
-    assert stage.run(stage.broker.topics_of_namespace("public/default", "ALL")) == [TOPIC]
-    assert stage.run(stage.broker.topics_of_namespace("public/default")) == []
+    assert stage.broker.topics_of_namespace("public/default", "ALL") == [TOPIC]
+    assert stage.broker.topics_of_namespace("public/default") == []
     client.hang_up()
     stage.broker._tick()
     assert TOPIC in stage.broker.topics

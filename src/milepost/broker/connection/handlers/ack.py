@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.broker.connection.handlers.registry import hears
+from milepost.broker.connection.handlers.registry import Unfinished, hears
+from milepost.broker.messages import ids_to_indexes
 from milepost.broker.metrics.counters import error_name
 from milepost.broker.subscription import pending_acks
 from milepost.errors import MilepostError, PersistenceError
 from milepost.storage.ledgers.not_in_memory import NotInMemory
 from milepost.wire import replies
 from milepost.wire.commands import Kind
-from milepost.wire.events import Ack
+from milepost.wire.events import Ack, WireId
 from milepost.wire.scanners.ack_slices import distinct
 from milepost.wire.scanners.encode import ack_response
 
@@ -38,10 +39,13 @@ def ack(session: Session, event: Ack) -> None:
       transaction, is `TransactionConflict`, and nothing of that ack counts. One of more than 10,000 ids or
       ranges of batch indexes is `TooManyRequests`: it is obeyed as a whole, and others wait meanwhile.
     - Sets that come to more than 250,000 ranges are `TooManyRequests`.
-    - An ack of very many ids is obeyed in parts, with turns of other clients between them, and answered
-      once.
+    - An ack of very many ids, or of messages of very many chunks, is obeyed in parts, with turns of other
+      clients between them, and answered once.
     """
     failures = session.ack_failures
+    whole, rest = event, list[WireId]()
+    if len(event.ids) > 1 and not event.is_cumulative and event.transaction is None:
+        event, rest = _first_part(session, event)
     if not event.goes_on:
         session.ack_failures = []
         session.broker.counters.acks += 1
@@ -88,3 +92,17 @@ def ack(session: Session, event: Ack) -> None:
         raise
     except OSError as error:  # what the ids mean cannot be read from the disk
         done(PersistenceError(str(error)))
+    if rest:
+        raise Unfinished(whole._replace(ids=rest))
+
+
+def _first_part(session: Session, event: Ack) -> tuple[Ack, list[WireId]]:
+    """What of an ack is obeyed now, and the ids that are left."""
+    consumer = session.consumers.get(event.consumer_id)
+    if consumer is None or not consumer.subscription.topic.chunked.has_wholes:
+        return event, []
+    ids = distinct(event.ids)
+    count = ids_to_indexes.ids_at_once(consumer.subscription.topic, ids)
+    if count == len(ids):
+        return event, []
+    return event._replace(ids=ids[:count], goes_on=True), ids[count:]

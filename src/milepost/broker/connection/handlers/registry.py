@@ -23,10 +23,19 @@ from milepost.broker.auth.operations import Operation
 
 if TYPE_CHECKING:
     from milepost.broker.connection.session import Session
+    from milepost.wire.events import Ack
 
 Work = Coroutine[Any, Any, None] | None
 HandlerFunction = Callable[["Session", Any], Work]
 F = TypeVar("F", bound=Callable[..., Work])
+
+
+class Unfinished(Exception):
+    """An event was obeyed in part: `rest` is to be obeyed next, when others have had their turn."""
+
+    def __init__(self, rest: Ack) -> None:
+        super().__init__(rest)
+        self.rest = rest
 
 
 class Handler(NamedTuple):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost.broker.auth.operations import Operation
@@ -25,19 +27,23 @@ async def get_topics_of_namespace(
     empty when `topics_hash` still holds. With a pattern only those that match it; a pattern that is too
     long, or that RE2 does not know, is left to the client. An unknown namespace has no topics."""
     mode = pb.CommandGetTopicsOfNamespace.Mode.Name(command.mode)
-    names = await session.broker.topics_of_namespace(command.namespace, mode)
-    is_filtered = False
+    broker = session.broker
+    list_names = partial(broker.topics_of_namespace, command.namespace, mode)
+    pattern: TopicPattern | None = None
     if command.topics_pattern:
         with suppress(InvalidInput):
-            limit = session.broker.settings.subscription_pattern_length_max
-            names = TopicPattern(command.topics_pattern, length_max=limit).matching(names)
-            is_filtered = True
+            limit = broker.settings.subscription_pattern_length_max
+            pattern = TopicPattern(command.topics_pattern, length_max=limit)
+    if pattern is None:
+        names: Sequence[str] = list_names()
+    else:
+        names = await broker.watchers.matching(pattern, list_names, broker.clock)
     digest = topics_hash(names)
     changed = digest != command.topics_hash
     answer = replies.topics(
         command.request_id,
         names if changed else (),
-        filtered=is_filtered,
+        filtered=pattern is not None,
         topics_hash=digest,
         changed=changed,
     )

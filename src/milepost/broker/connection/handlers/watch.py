@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost.broker.auth.operations import Operation
@@ -25,11 +26,13 @@ async def watch_topic_list(session: Session, command: pb.CommandWatchTopicList) 
     pattern = TopicPattern(
         command.topics_pattern, length_max=broker.settings.subscription_pattern_length_max
     )
-    names = await broker.topics_of_namespace(command.namespace)
+    matching = await broker.watchers.matching(
+        pattern, partial(broker.topics_of_namespace, command.namespace), broker.clock
+    )
     if session.is_closed:
         return
     watcher_id = signed64(command.watcher_id)
-    matching = broker.watchers.add(session, watcher_id, command.namespace, pattern, names)
+    broker.watchers.add(session, watcher_id, command.namespace, pattern, matching)
     digest = topics_hash(matching)
     known = digest == command.topics_hash
     told = () if known else matching

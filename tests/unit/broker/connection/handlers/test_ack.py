@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from stage.frames import metadata
+import pytest
+from stage.frames import chunk, metadata
 from stage.stage import TOPIC, Stage
 from stage.talk import (
     SHARED,
@@ -18,6 +19,7 @@ from stage.talk import (
     wire_id,
 )
 
+from milepost.broker.messages import ids_to_indexes
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import Delivery, Receipt
 from milepost.wire.scanners.ack_slices import RANGES_MAX
@@ -87,3 +89,38 @@ def test_an_ack_of_a_quarter_of_a_million_ranges_holds_nobody(stage: Stage) -> N
     assert most <= 4 * RANGES_MAX
     assert served_after is not None
     assert served_after < turns // 4
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_an_ack_of_messages_of_very_many_chunks_holds_nobody(
+    stage: Stage, restarts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their chunks lie among each other, so that each is a range of its own. It is answered once, and so is
+    what comes behind it."""
+    messages, chunks, ranges_max = 12, 20, 50
+    monkeypatch.setattr(ids_to_indexes, "CHUNK_RANGES_MAX", ranges_max)
+    producer = stage.producer(stage.topic())
+    stage.subscription(stage.topic(), "s")
+    for number in range(chunks):
+        stage.publish(producer, *(chunk(one, number, chunks) for one in range(messages)))
+    if restarts:
+        stage = stage.restarted(checkpoint=True)
+    client = stage.client()
+    subscribe(stage, client, sub_type=SHARED)
+    cursor = stage.topic().subscriptions["s"].cursor
+    last = [wire_id(1, messages * (chunks - 1) + one) for one in range(messages)]
+    client.say(
+        ack_command(*last, request_id=7),
+        ack_command(wire_id(1, 10**6), request_id=8),
+    )
+    most, answers = 0, []
+    while len(answers) < 2:
+        before = cursor.counts().acked
+        stage.loop.do(lambda: None)  # a turn or two
+        stage.engine.work()
+        most = max(most, cursor.counts().acked - before)
+        answers += client.take_all(pb.CommandAckResponse)
+    assert cursor.backlog == 0
+    assert most <= 2 * ranges_max
+    answered = sorted((one.request_id, one.HasField("error")) for one in answers)
+    assert answered == [(7, False), (8, True)]
