@@ -66,7 +66,7 @@ class _Entry:
 class KeySharedAssignment:
     """The slots of one Key_Shared subscription and what is with their holders."""
 
-    __slots__ = ("_batches", "_entries", "_holds", "_is_ordered", "_slots", "_wanted")
+    __slots__ = ("_batches", "_by_holder", "_entries", "_holds", "_is_ordered", "_slots", "_wanted")
 
     # Held slots.
     _holds: dict[int, _Hold]
@@ -74,6 +74,9 @@ class KeySharedAssignment:
     # Entries that are with consumers, by first index.
     # Invariant: those of a slot are all with its holder, and are counted there.
     _entries: dict[int, _Entry]
+
+    # First indexes of those entries, by holder.  Invariant: none is empty.
+    _by_holder: dict[int, set[int]]
 
     # First indexes of those entries with more than one index, in order: where to look for an index
     # that no entry begins with.
@@ -91,6 +94,7 @@ class KeySharedAssignment:
         self._is_ordered = is_ordered
         self._holds = {}
         self._entries = {}
+        self._by_holder = {}
         self._batches = []
         self._wanted = set()
 
@@ -146,6 +150,7 @@ class KeySharedAssignment:
         if entry is None:
             entry = self._entries[first] = _Entry(first, end, hold)
             hold.entry_count += 1
+            self._by_holder.setdefault(holder, set()).add(first)
             if end - first > 1:
                 insort(self._batches, first)
         assert entry.hold is hold, f"entry {first} is of slot {entry.hold.slot}, not {slot}"
@@ -170,7 +175,7 @@ class KeySharedAssignment:
         """Nothing is with a consumer any more but `inflight`. As `settled`, for when it is not known
         what was given back; takes time for everything that was with it."""
         freed: list[int] = []
-        for entry in [entry for entry in self._entries.values() if entry.hold.holder == holder]:
+        for entry in [self._entries[first] for first in self._by_holder.get(holder, ())]:
             self._keep(entry, inflight.bits(entry.first, entry.end), freed)
         return freed
 
@@ -178,6 +183,7 @@ class KeySharedAssignment:
         """Forget all holders: the cursor was moved."""
         self._holds.clear()
         self._entries.clear()
+        self._by_holder.clear()
         self._batches.clear()
         self._wanted.clear()
 
@@ -193,6 +199,10 @@ class KeySharedAssignment:
             assert self._holds[entry.hold.slot] is entry.hold, f"entry {first}: {entry.hold.slot}"
             counts[entry.hold.slot] = counts.get(entry.hold.slot, 0) + 1
         assert counts == {slot: hold.entry_count for slot, hold in self._holds.items()}, counts
+        by_holder: dict[int, set[int]] = {}
+        for first, entry in self._entries.items():
+            by_holder.setdefault(entry.hold.holder, set()).add(first)
+        assert self._by_holder == by_holder, self._by_holder
         batches = [first for first, entry in self._entries.items() if entry.end - first > 1]
         assert self._batches == sorted(batches), self._batches
         assert self._wanted <= self._holds.keys(), self._wanted
@@ -207,6 +217,10 @@ class KeySharedAssignment:
             return
         first, hold = entry.first, entry.hold
         del self._entries[first]
+        of_holder = self._by_holder[hold.holder]
+        of_holder.discard(first)
+        if not of_holder:
+            del self._by_holder[hold.holder]
         if entry.end - first > 1:
             del self._batches[bisect_left(self._batches, first)]
         hold.entry_count -= 1

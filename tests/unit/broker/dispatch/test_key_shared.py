@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from milepost.broker.dispatch.key_shared import KeySharedAssignment
@@ -167,6 +169,28 @@ def test_a_release_keeps_what_is_still_inflight(assignment: KeySharedAssignment)
 
 
 # ── the rest ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_release_looks_at_what_was_with_its_consumer_only(
+    assignment: KeySharedAssignment,
+) -> None:
+    """A client that holds nothing may say that it gives everything back as often as it likes."""
+
+    class Looked(dict[int, Any]):
+        def values(self) -> Any:
+            raise AssertionError("what others hold was looked at")
+
+    slot = moving_slot(assignment)
+    assignment.join(2, "b")
+    assignment.delivered(2, slot, 7, 8)
+    for first in range(100, 200):
+        assignment.delivered(1, (slot + 1 + first) % 1000, first, first + 1)
+    assignment._entries = Looked(assignment._entries)
+    assert assignment.released(2, IndexRanges()) == []
+    assert assignment.released(2, IndexRanges()) == []
+    assert 7 not in assignment._entries
+    assert len(assignment._entries) == 100
+    assignment.check()
 
 
 def test_a_seek_lets_everything_go(assignment: KeySharedAssignment) -> None:
