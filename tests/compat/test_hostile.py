@@ -309,3 +309,18 @@ def test_a_client_that_leaves_in_the_middle_of_many_requests_is_no_error(
         line.close()
     assert broker.rest("GET", path)[0] == 200
     assert broker.complaints() == ""
+
+
+def test_a_client_that_closes_its_side_gets_the_answers_to_what_it_asked(
+    broker: BrokerProcess,
+) -> None:
+    """Then the connection ends. Half a request has no answer."""
+    path = "/admin/v2/brokers/health"  # which waits for the disk
+    head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{broker.http_port}\r\n\r\n".encode()
+    for asked, answers in ((head * 3, 3), (head[:-2], 0), (b"", 0)):
+        with socket.create_connection(("127.0.0.1", broker.http_port), ANSWER_S) as line:
+            line.sendall(asked)
+            line.shutdown(socket.SHUT_WR)
+            heard = b"".join(iter(lambda: line.recv(65536), b""))
+        assert heard.count(b"HTTP/1.1 200 OK") == answers
+    assert broker.complaints() == ""

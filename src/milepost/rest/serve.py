@@ -63,6 +63,8 @@ class _Protocol(HttpToolsProtocol):
     _is_in_head = True
     # The request that is being read has its answer.
     _is_answered = False
+    # The client has closed its side: it asks for nothing more, and may still read.
+    _is_half_closed = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -88,6 +90,21 @@ class _Protocol(HttpToolsProtocol):
         if self._host is not None:
             self.broker.connections.leave(self._host)
             self._host = None
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Answer what the client has asked for whole; then the connection ends. One that has gone
+        altogether resets the connection at the first bytes."""
+        self._is_half_closed = self._is_in_head and self._is_busy
+        return self._is_half_closed
+
+    @property
+    def _is_busy(self) -> bool:
+        return any(not cycle.response_complete for cycle in self._cycles)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._is_half_closed and not self._is_busy:
+            self.transport.close()
 
     def _expect(self) -> None:
         """The head of a request has to come in time."""
@@ -167,6 +184,9 @@ class _TlsProtocol(_Protocol):
         super().connection_made(transport)
         tls = transport.get_extra_info("ssl_object")
         self._certificate = tls.getpeercert() if tls is not None else None
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        return False  # TLS ends both ways at once
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
