@@ -37,6 +37,8 @@ from milepost.storage.interface import Catalog, ChangeCatalog
 FOLDERS: Final = {Level.NAMESPACE: "namespace policies", Level.TOPIC: "topic policies"}
 
 _NOTHING_SET: Final[Values] = {}
+# Namespaces whose policies are kept ready.
+_KEPT_MAX: Final = 1000
 
 
 class PolicyBook:
@@ -53,10 +55,15 @@ class PolicyBook:
         self._settings = settings
         self._set: dict[Level, dict[str, Values]] = {level: {} for level in Level}
         self._on_change = on_change
+        # What holds for topics that have set nothing themselves, by what their namespace has set: that is
+        # nearly every topic, and to make it takes longer than all else that opens one.  Invariant: made by
+        # the settings that hold, and of the very values that the namespace has.
+        self._of_namespaces: dict[str, tuple[Values, TopicPolicies]] = {}
 
     def use(self, settings: Settings) -> None:
         """The broker's own defaults are others now."""
         self._settings = settings
+        self._of_namespaces.clear()
 
     async def load(self) -> None:
         def read(catalog: Catalog) -> dict[Level, dict[str, Doc]]:
@@ -74,7 +81,17 @@ class PolicyBook:
 
     def of(self, name: TopicName) -> TopicPolicies:
         """What holds for a topic."""
-        return effective(self._settings, *self.levels(name))
+        namespace, topic = self.levels(name)
+        if topic:
+            return effective(self._settings, namespace, topic)
+        key = str(name.namespace)
+        made_of, policies = self._of_namespaces.get(key, (None, None))
+        if policies is None or made_of is not namespace:
+            policies = effective(self._settings, namespace, topic)
+            if len(self._of_namespaces) >= _KEPT_MAX:
+                self._of_namespaces.clear()
+            self._of_namespaces[key] = namespace, policies
+        return policies
 
     def levels(self, name: TopicName) -> tuple[Values, Values]:
         """What the namespace and what the topic has set."""

@@ -36,6 +36,21 @@ def test_a_topic_overrules_its_namespace(stage: Stage) -> None:
     assert book.of(NAME).message_ttl_s == 0
 
 
+def test_topics_that_set_nothing_share_what_their_namespace_has(stage: Stage) -> None:
+    """It is made once: opening a thousand topics took longer for their policies than for all else."""
+    book, other = stage.broker.policies.book, TopicName.parse(f"{TOPIC}-2")
+    assert book.of(NAME) is book.of(other)
+    set_(stage, Level.NAMESPACE, NAMESPACE, "message_ttl", 60)
+    assert book.of(NAME) is book.of(other)
+    assert book.of(other).message_ttl_s == 60
+    set_(stage, Level.TOPIC, TOPIC, "message_ttl", 5)
+    assert (book.of(NAME).message_ttl_s, book.of(other).message_ttl_s) == (5, 60)
+    stage.run(stage.broker.dynamic.set("maxProducersPerTopic", "7"))
+    assert {book.of(name).max_producers for name in (NAME, other)} == {7}
+    set_(stage, Level.NAMESPACE, NAMESPACE, "message_ttl", None)
+    assert book.of(other).message_ttl_s == 0
+
+
 def test_partitions_have_the_policies_of_the_whole(stage: Stage) -> None:
     set_(stage, Level.TOPIC, TOPIC, "message_ttl", 5)
     partition = TopicName.parse(f"{TOPIC}-partition-3")
