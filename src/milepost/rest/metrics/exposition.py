@@ -64,6 +64,8 @@ class Exposition:
         self.slices = slices
         self._parts: list[bytes] = []
         self._has_end = False
+        # Numbers as they are written. Most are small, and the same of very many topics.
+        self._texts: dict[float, str] = {}
 
     def add(self, collected: _Collected) -> None:
         """Families as the library writes them, in one go."""
@@ -78,8 +80,12 @@ class Exposition:
         self.add(_One(family))
         name = family.name + "_total" * isinstance(family, CounterMetricFamily)
         lines: list[str] = []
+        texts = self._texts
         for labels, value in values:
-            lines.append(f"{name}{labels} {go_text(value)}\n")
+            text = texts.get(value)
+            if text is None:
+                text = texts[value] = go_text(value)
+            lines.append(f"{name}{labels} {text}\n")
             if len(lines) == STRETCH:
                 self._parts.append("".join(lines).encode())
                 lines.clear()
