@@ -81,6 +81,45 @@ def test_the_groups_consumers_and_producers_of_a_topic(console: Console) -> None
     assert page.get_by_text("No schema is registered").is_visible()
 
 
+def test_rates_are_drawn_over_time(console: Console) -> None:
+    page = console.go(TOPIC)
+    page.get_by_role("img", name="Messages in a second while this page was open").wait_for()
+
+
+def test_each_partition_of_a_topic_has_its_strip(open_console: Any) -> None:
+    with scene() as made:
+        name = "persistent://public/default/parts"
+        made.broker.run(_partition(made, name, 3))
+        made.client.subscribe(name, "readers").close()
+        publish(made, name, 90)
+        console = open_console(made.url)
+        page = console.go("#/topics?search=parts")
+        row = row_of(page, "parts")
+        row.wait_for()
+        assert "3 partitions" in row.inner_text()
+        row.get_by_role("link").click()
+        page.get_by_label("Partition", exact=True).select_option("2")
+        page.locator(".counts", has_text="ready").wait_for()
+        assert "partition=2" in page.url
+        page.get_by_label("Allow changes").check()
+        page.get_by_role("button", name="Reset…").click()
+        page.get_by_label("Target").select_option("latest")
+        page.locator(".preview", has_text="are skipped").wait_for()
+        page.get_by_label("all 3 partitions").check()
+        page.locator(".preview", has_text="90 are skipped").wait_for()
+        console.go("#/topic/public/default/parts-partition-1?group=readers")
+        page.get_by_role("heading", name="parts", exact=True).wait_for()
+        assert "partition=1" in page.url
+        console.check()
+
+
+async def _partition(made: Scene, name: str, count: int) -> None:
+    from milepost.positions.names import TopicName
+
+    broker = made.broker.running.broker
+    await broker.create_partitioned_topic(TopicName.parse(name), count)
+
+
 def test_policies_say_where_they_come_from_and_schemas_are_shown(open_console: Any) -> None:
     with scene() as made:
         import milepost as pulsar

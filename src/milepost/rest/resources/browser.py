@@ -38,6 +38,8 @@ router = APIRouter(
 
 COUNT_MAX = 200
 PAYLOAD_SIZE_MAX = 64 * 1024
+# Of all payloads of an answer.
+PAYLOADS_SIZE_MAX = 2 * 1024 * 1024
 
 Text = Annotated[str, Query(max_length=1024)]
 
@@ -102,8 +104,8 @@ async def browse_messages(
 ) -> BrowseAnswer:
     """Messages from an index, an id, or a time in milliseconds on; from the first by default. `key`
     and `content` are parts of what they filter, `property` is a name, or `name=` and a part of the value.
-    A batch is split, a chunked message is one. With a filter fewer may come than there are: go on at
-    `next`."""
+    A batch is split, a chunked message is one. Payloads are cut to `payload_max` bytes, and to 2 MiB in
+    all. With a filter fewer may come than there are: go on at `next`."""
     topic = await open_topic(request, name)
     at = await _start(broker, topic, index, id, time)
     found = await browse(
@@ -119,7 +121,10 @@ async def browse_messages(
         end=topic.visible_end,
         looked_at=found.looked_at,
         next=found.next_index,
-        messages=[BrowsedMessage.of(one, payload_max) for one in found.messages],
+        messages=[
+            BrowsedMessage.of(one, min(payload_max, PAYLOADS_SIZE_MAX // count))
+            for one in found.messages
+        ],
     )
 
 

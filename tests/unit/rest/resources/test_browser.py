@@ -89,6 +89,18 @@ def test_a_long_payload_is_cut_and_can_be_had_whole(web: Web) -> None:
     assert web(f"GET {MESSAGES}/5/payload").status == 404
 
 
+def test_payloads_of_one_answer_are_bounded_together(stage: Stage) -> None:
+    producer = stage.producer(stage.topic())
+    stage.publish(producer, message(0, b"x" * 65536))
+    (alone,) = Web(stage)(f"GET {MESSAGES}?count=1&payload_max=65536").json["messages"]
+    (among,) = Web(stage)(f"GET {MESSAGES}?count=200&payload_max=65536").json["messages"]
+    assert (len(base64.b64decode(alone["payload"])), alone["is_cut"]) == (65536, False)
+    assert (len(base64.b64decode(among["payload"])), among["is_cut"]) == (
+        2 * 1024 * 1024 // 200,
+        True,
+    )
+
+
 def test_what_is_compressed_is_unpacked_and_what_does_not_unpack_says_why(stage: Stage) -> None:
     producer = stage.producer(stage.topic())
     said: dict[str, Any] = {"compression": pb.ZSTD, "uncompressed_size": 3000}

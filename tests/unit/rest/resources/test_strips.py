@@ -7,6 +7,7 @@ from stage.frames import batch, message
 from stage.http import Web
 from stage.stage import Stage
 
+from milepost.rest.resources.strips import StripAnswer
 from milepost.wire.events import WireId
 
 STRIP = "/milepost/v1/topics/public/default/t/subscriptions/s/strip"
@@ -34,6 +35,11 @@ def test_columns_add_up_to_progress_at_every_zoom(web: Web) -> None:
         for state in STATES[:4]:
             assert sum(strip[state]) == line[state], (columns, state)
         assert {len(strip[state]) for state in STATES} == {strip["columns"]}
+
+
+def test_what_is_written_by_hand_is_what_is_described(web: Web) -> None:
+    found = web(f"GET {STRIP}?columns=4").json
+    assert StripAnswer(**found).model_dump() == found
 
 
 def test_a_range_of_its_own(web: Web) -> None:

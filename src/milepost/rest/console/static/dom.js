@@ -112,9 +112,26 @@ export function table(caption, heads, rows, options) {
       h('caption', null, caption), h('thead', null, h('tr', null, heading)), h('tbody', null, body)));
 }
 
-export function figure(label, value, note, href) {
-  const inside = [h('span', { class: 'label' }, label), h('span', { class: 'value' }, value), note ? h('span', { class: 'note' }, note) : null];
+export function figure(label, value, note, href, drawn) {
+  const inside = [h('span', { class: 'label' }, label), h('span', { class: 'value' }, value), note ? h('span', { class: 'note' }, note) : null, drawn || null];
   return href ? h('a', { class: 'figure', href }, inside) : h('div', { class: 'figure' }, inside);
+}
+
+/* A line of the newest values, oldest first: what a number did while this page was open. */
+export function spark(values, label) {
+  const space = 'http://www.w3.org/2000/svg';
+  const image = document.createElementNS(space, 'svg');
+  image.setAttribute('viewBox', '0 0 100 24');
+  image.setAttribute('preserveAspectRatio', 'none');
+  image.setAttribute('class', 'spark');
+  image.setAttribute('role', 'img');
+  image.setAttribute('aria-label', label);
+  const most = Math.max(...values, 1e-9);
+  const points = values.map((value, at) => `${(at / Math.max(values.length - 1, 1)) * 100},${23 - (value / most) * 21}`);
+  const line = document.createElementNS(space, 'polyline');
+  line.setAttribute('points', points.join(' '));
+  image.append(line);
+  return image;
 }
 
 export function say(text) {

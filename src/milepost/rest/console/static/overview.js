@@ -41,14 +41,14 @@ export async function showOverview(root, query, context, signal) {
     fill(figures,
       figure('Topics', short(found.topics), 'partitions counted each', '#/topics'),
       figure('Groups', short(found.subscriptions), plural(found.consumers, 'consumer'), '#/topics'),
-      figure('Backlog', short(found.backlog), 'messages not acked'),
-      figure('In', `${rate(found.rates.messages_in)}/s`, `${bytes(found.rates.bytes_in)}/s`),
-      figure('Out', `${rate(found.rates.messages_out)}/s`, `${bytes(found.rates.bytes_out)}/s`),
+      figure('Backlog', short(found.backlog), 'messages not acked', '#/topics'),
+      figure('In', `${rate(found.rates.messages_in)}/s`, `${bytes(found.rates.bytes_in)}/s`, '#/topics'),
+      figure('Out', `${rate(found.rates.messages_out)}/s`, `${bytes(found.rates.bytes_out)}/s`, '#/topics'),
       figure('Stored', bytes(found.stored_bytes), found.disk ? `${bytes(found.disk.free_bytes)} free of the disk (${Math.round(used * 100)} % used)` : ''),
       figure('Connections', short(found.connections), plural(found.producers, 'producer')));
     fill(lines, h('h2', null, 'Groups, the most troubled first'),
       found.lines.length ? groups(found.lines) : h('p', { class: 'muted' }, 'Nothing to show: no topic here has a subscription.'),
-      pager(skip, found.lines.length, found.subscriptions));
+      pager(skip, found.lines.length, Math.min(found.subscriptions, 1000), query));
   }
 
   await step();
@@ -77,9 +77,13 @@ function groups(lines) {
   }), { class: 'stacked' });
 }
 
-function pager(skip, shown, all) {
+function pager(skip, shown, all, query) {
   if (skip === 0 && shown < PAGE) return null;
-  const link = (to, text) => h('a', { href: `#/?skip=${to}` }, text);
+  const link = (to, text) => {
+    const asked = new URLSearchParams(query);
+    asked.set('skip', to);
+    return h('a', { href: `#/?${asked}` }, text);
+  };
   return h('p', { class: 'pager' }, skip > 0 ? link(Math.max(skip - PAGE, 0), '← more troubled') : null,
     h('span', { class: 'muted' }, ` ${number(skip + 1)} to ${number(skip + shown)} of ${number(all)} `),
     shown === PAGE && skip + PAGE < all ? link(skip + PAGE, 'less troubled →') : null);

@@ -113,7 +113,7 @@ function drawHolders(pen, strip, marks, cell, height, paint) {
     const room = (run.last - run.first + 1) * cell - 8;
     const text = fit(pen, run.holder, room);
     if (text) {
-      pen.fillStyle = paint.onInflight || '#221400';
+      pen.fillStyle = '#221400';
       pen.fillText(text, (run.first - strip.first) * cell + 4, height / 2);
     }
   };

@@ -2,7 +2,7 @@
 
 import * as api from './api.js';
 import { note } from './app.js';
-import { age, badge, baseName, bytes, figure, fill, h, moment, number, problem, rate, short, table, topicLink } from './dom.js';
+import { age, badge, baseName, bytes, figure, fill, h, moment, number, problem, rate, short, spark, table, topicLink } from './dom.js';
 import { showMessages } from './messages.js';
 import { showPositions } from './positions.js';
 
@@ -32,14 +32,13 @@ export async function showTopic(root, asked, query, context, signal) {
       h('a', { href: `#/topics?namespace=${encodeURIComponent(`${asked.tenant}/${asked.namespace}`)}` }, `${asked.tenant}/${asked.namespace}`)),
     h('div', { class: 'head' }, h('h1', null, asked.local), partitions ? chooser(asked, query, partition, partitions) : null),
     figures, tabs(tab, name, query), panel);
-  const parts = { asked, topic, name, partition, partitions, rights, query, context, signal };
-  const summary = h('div');
+  const parts = { asked, topic, name, partition, partitions, rights, query, context, signal, passed: passing() };
   api.poll(() => draw(figures, parts), signal, { soon: 3000, seldom: 15000 });
   await draw(figures, parts);
-  put(panel, summary, tab, parts);
+  put(panel, tab, parts);
 }
 
-function put(panel, summary, tab, parts) {
+function put(panel, tab, parts) {
   const views = { positions: showPositions, messages: showMessages, clients: showClients, about: showAbout };
   const place = h('div');
   fill(panel, place);
@@ -69,22 +68,44 @@ function chooser(asked, query, partition, partitions) {
     } } }, Array.from({ length: partitions }, (_, one) => h('option', { value: one, selected: one === partition }, `${one} of ${partitions}`))));
 }
 
-async function draw(figures, { asked, topic, partitions, signal }) {
+/* Messages a second, from the counters of two looks: what passed between them. */
+function passing() {
+  const rates = { in: [], out: [] };
+  let before = null;
+  return (stats) => {
+    const now = { at: performance.now(), in: stats.msgInCounter, out: stats.msgOutCounter };
+    if (before && now.at > before.at) {
+      for (const way of ['in', 'out']) {
+        rates[way].push(Math.max(((now[way] - before[way]) / (now.at - before.at)) * 1000, 0));
+        if (rates[way].length > 60) rates[way].shift();
+      }
+    }
+    before = now;
+    return rates;
+  };
+}
+
+async function draw(figures, { topic, name, partition, passed, signal }) {
   const stats = await api.get(api.admin(topic, '/stats'), {}, signal);
   const groups = Object.values(stats.subscriptions || {});
+  const rates = passed(stats);
+  const drawn = (way, text) => (rates[way].length > 1 ? spark(rates[way], `${text} a second while this page was open, ${rate(rates[way].at(-1))} now`) : null);
+  const kept = partition >= 0 ? { partition } : {};
+  const link = (tab) => topicLink(name, { ...kept, tab });
   fill(figures,
-    figure('Messages', short(stats.endIndex - stats.firstIndex), `index ${number(stats.firstIndex)} to ${number(stats.endIndex)}`),
-    figure('Stored', bytes(stats.storageSize), stats.terminated ? 'terminated: takes no messages' : ''),
-    figure('In', `${rate(stats.msgRateIn)}/s`, `${bytes(stats.msgThroughputIn)}/s`),
-    figure('Out', `${rate(stats.msgRateOut)}/s`, `${bytes(stats.msgThroughputOut)}/s`),
-    figure('Groups', short(groups.length), ''),
-    figure('Producers', short((stats.publishers || []).length), ''));
-  if (stats.refusal) figures.after(h('p', { class: 'problem', role: 'alert' }, `The topic takes no messages: ${stats.refusal}`));
-  void asked; void partitions;
+    figure('Messages', short(stats.endIndex - stats.firstIndex), `index ${number(stats.firstIndex)} to ${number(stats.endIndex)}`, link('messages')),
+    figure('Stored', bytes(stats.storageSize), stats.terminated ? 'terminated: takes no messages' : '', link('about')),
+    figure('In', `${rate(stats.msgRateIn)}/s`, `${bytes(stats.msgThroughputIn)}/s`, null, drawn('in', 'Messages in')),
+    figure('Out', `${rate(stats.msgRateOut)}/s`, `${bytes(stats.msgThroughputOut)}/s`, null, drawn('out', 'Messages out')),
+    figure('Groups', short(groups.length), '', link('clients')),
+    figure('Producers', short((stats.publishers || []).length), '', link('clients')));
+  const refusal = document.getElementById('refusal');
+  if (refusal) refusal.remove();
+  if (stats.refusal) figures.after(h('p', { class: 'problem', role: 'alert', id: 'refusal' }, `The topic takes no messages: ${stats.refusal}`));
   return true;
 }
 
-async function showClients(root, { asked, topic, name, partition, signal }) {
+async function showClients(root, { topic, name, partition, signal }) {
   const [stats, progress] = await Promise.all([
     api.get(api.admin(topic, '/stats'), {}, signal), api.get(api.own(topic, '/progress'), {}, signal),
   ]);
@@ -101,7 +122,6 @@ async function showClients(root, { asked, topic, name, partition, signal }) {
   const producers = (stats.publishers || []).map((one) => [
     one.producerName, one.address.replace(/^\//, ''), one.clientVersion, one.accessMode, rate(one.msgRateIn), bytes(one.averageMsgSize),
   ]);
-  void asked;
   fill(root,
     h('h2', null, 'Groups'), groups.length ? table('Groups', ['Group', 'Verdict', 'Type', ['Backlog'], ['Ready'], ['Inflight'], ['Delayed'], ['Acked'], ['Holes'], ['Behind'], ['Acked/s'], 'Why'], groups, { class: 'stacked' }) : none('No group reads this topic.'),
     h('h2', null, 'Consumers'), consumers.length ? table('Consumers', ['Consumer', 'Group', 'Address', 'Client', ['Inflight'], ['Permits'], ['Sent'], ['Acked'], ['Again'], 'Since'], consumers, { class: 'stacked' }) : none('No consumer is connected.'),
