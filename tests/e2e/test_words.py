@@ -80,11 +80,12 @@ MAKES = {
     "non-persistent create", "non-persistent create-partitioned-topic", "produce", "perf produce",
 }  # fmt: skip
 # Where a name would lie, whether a schema could be registered, which namespaces bear a label, and that
-# transactions have no ledgers, is known without the object.
+# transactions have no ledgers, is known without the object. A setting is no object: none can be missing.
 NEEDS_NOTHING = {
     "topics lookup", "topics bundle-range", "non-persistent lookup", "schemas compatibility", "explain",
     "config show", "namespaces get-anti-affinity-namespaces",
     "transactions buffer-snapshot-internal-stats", "transactions pending-ack-internal-stats",
+    "brokers update-dynamic-config", "brokers delete-dynamic-config",
 }  # fmt: skip
 # What some commands need beside what click requires, by the last words of their names.
 MORE = {
