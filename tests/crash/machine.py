@@ -25,7 +25,7 @@ from milepost.positions.ids import Position
 from milepost.storage.catalog.catalog import Snapshot, TopicRow
 from milepost.storage.catalog.sqlite_catalog import SqliteCatalog
 from milepost.storage.checkpoint import Checkpoint
-from milepost.storage.journal.journal import Commit
+from milepost.storage.journal.queue import Commit
 from milepost.storage.journal.runway import INTERVAL_S
 from milepost.storage.ledgers.entry import BATCH, Block, NewEntry
 from milepost.storage.ledgers.log import Log, RollPolicy

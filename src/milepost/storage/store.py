@@ -24,7 +24,8 @@ from milepost.storage.catalog.catalog import Catalog, Snapshot, TopicRow
 from milepost.storage.checkpoint import Checkpoint
 from milepost.storage.files import Files
 from milepost.storage.journal.journal import FOLDER as JOURNAL_FOLDER
-from milepost.storage.journal.journal import Done, Journal
+from milepost.storage.journal.journal import Journal
+from milepost.storage.journal.queue import Done, JournalQueue
 from milepost.storage.journal.records import FACT, FACTS, STATE, STEP, Part, encode_parts
 from milepost.storage.journal.runway import AHEAD_DEFAULT, PIECE_SIZE
 from milepost.storage.ledgers.ledger import FOLDER as LEDGER_FOLDER
@@ -56,9 +57,13 @@ class Store:
         tail_size_max: int = TAIL_SIZE_DEFAULT,
         journal_ahead: int = AHEAD_DEFAULT,
         journal_piece: int = PIECE_SIZE,
+        begin_journal: Callable[[Recovered], JournalQueue] | None = None,
         salvage: bool = False,
     ) -> None:
-        """Open the directory and recover; blocks until everything promised is there again."""
+        """Open the directory and recover; blocks until everything promised is there again.
+
+        `begin_journal` makes a journal that is not in files of the directory.
+        """
         self.files = files
         self.catalog = catalog
         self.clock = clock
@@ -107,17 +112,21 @@ class Store:
         self._damaged_topics = found.damaged_topics
         self._adopt_facts(found)
         self._remember_losses(found)
-        self.journal = Journal(
-            files,
-            self._incarnation,
-            previous_file=found.previous_file,
-            previous_size=found.previous_size,
-            file_number=found.file_number,
-            next_sequence=found.next_sequence,
-            carried=found.carried,
-            ahead=journal_ahead,
-            piece=journal_piece,
-        )
+        self.journal: JournalQueue
+        if begin_journal is not None:
+            self.journal = begin_journal(found)
+        else:
+            self.journal = Journal(
+                files,
+                self._incarnation,
+                previous_file=found.previous_file,
+                previous_size=found.previous_size,
+                file_number=found.file_number,
+                next_sequence=found.next_sequence,
+                carried=found.carried,
+                ahead=journal_ahead,
+                piece=journal_piece,
+            )
         self.journal.size_submitted = found.report.size_bytes
         # From now on the loss of this file would not go unnoticed.
         catalog.set_meta(

@@ -23,8 +23,9 @@ from functools import partial
 from queue import SimpleQueue
 
 from milepost.clock import Clock
-from milepost.storage.journal.journal import Commit, Journal
+from milepost.storage.journal.journal import Journal
 from milepost.storage.journal.loop_commit import Shortcut
+from milepost.storage.journal.queue import Commit
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +35,31 @@ def told(place: str, error: BaseException) -> None:
     logger.error("contained, in %s: %s: %s", place, type(error).__name__, error, exc_info=error)
 
 
-class Committer:
+class AnyCommitter:
+    """What the engine asks of a committer, wherever the groups go."""
+
+    def __init__(self) -> None:
+        self.around: Callable[[Callable[[], None]], None] = lambda tell: tell()
+        """Called with what tells submitters how their group went, which it has to do."""
+        self.on_error: Callable[[str, BaseException], None] = told
+        """Called with the place and an error that no code foresaw, which cost nothing else."""
+        self.on_fatal: Callable[[str], None] = lambda reason: None
+        """Called when the journal cannot go on in this process, with the reason."""
+        self.failure: str | None = None
+        """Why nothing is committed any more."""
+
+    def stop(self) -> None:
+        """Nothing waits any more, and nothing will."""
+        raise NotImplementedError
+
+    def give_up(self, what: str, error: BaseException) -> None:
+        """What was being committed may be durable or not: only a start can tell."""
+        self.failure = f"{what}: {type(error).__name__}: {error}"
+        logger.critical(self.failure, exc_info=error)
+        self.on_fatal(self.failure)
+
+
+class Committer(AnyCommitter):
     """Made and used on the loop; one thread."""
 
     def __init__(
@@ -47,20 +72,13 @@ class Committer:
     ) -> None:
         """`finished` is called after each group whose submitters were told; `aside` lets another thread
         do something."""
+        super().__init__()
         self._journal = journal
         self._clock = clock
         self._shortcut = shortcut
         self._finished = finished
         self._aside = aside
         self._loop = asyncio.get_running_loop()
-        self.around: Callable[[Callable[[], None]], None] = lambda tell: tell()
-        """Called with what tells submitters how their group went, which it has to do."""
-        self.on_error: Callable[[str, BaseException], None] = told
-        """Called with the place and an error that no code foresaw, which cost nothing else."""
-        self.on_fatal: Callable[[str], None] = lambda reason: None
-        """Called when the journal cannot go on in this process, with the reason."""
-        self.failure: str | None = None
-        """Why nothing is committed any more."""
         self._is_scheduled = False
         # The thread has the turn. Invariant: written on the loop only.
         self._is_away = False
@@ -141,10 +159,7 @@ class Committer:
                     return
 
     def _break(self, error: BaseException) -> None:
-        """What was being committed may be on disk or not: only a start can tell."""
-        self.failure = f"the journal cannot go on: {type(error).__name__}: {error}"
-        logger.critical(self.failure, exc_info=error)
-        self.on_fatal(self.failure)
+        self.give_up("the journal cannot go on", error)
 
     def _came_back(
         self, commits: Sequence[Commit], began: float, ended: float, is_last: bool

@@ -19,55 +19,21 @@ Ahead of a file's end there may be zeros, so that a sync has less to store: runw
 from __future__ import annotations
 
 import errno
-import logging
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from milepost.errors import DiskFull, OutcomeUnknown, PersistenceError
 from milepost.storage.files import AppendFile, Buffer, Files
 from milepost.storage.header import JOURNAL, FileHeader
-from milepost.storage.journal.records import (
-    RECORD_HEADER_SIZE,
-    body_crc,
-    encode_header,
-    seed_of,
-)
+from milepost.storage.journal.queue import ROLL, Commit, JournalQueue, Waiting
+from milepost.storage.journal.records import RECORD_HEADER_SIZE, encode_header, seed_of
 from milepost.storage.journal.runway import AHEAD_DEFAULT, PIECE_SIZE, Runway
-
-logger = logging.getLogger(__name__)
 
 FOLDER = "journal"
 SUFFIX = ".journal"
 _DRAFT = ".new"  # behind the name of a file that is being begun
-
-# One group is at most this large, so that the first of many large entries does not wait for the last.
-GROUP_SIZE_MAX = 8 * 1024 * 1024
-
-Done = Callable[[PersistenceError | None], None]
-
-
-_ROLL = 0  # in place of a kind: begin a new file
-_BARRIER = -1  # … or only say when everything before is durable
-
-
-class _Waiting(NamedTuple):
-    """A record that waits for its group; `body` None for a roll or a barrier, which end one."""
-
-    generation: int
-    kind: int
-    owner: int
-    sequence: int
-    body: Sequence[Buffer] | None
-    size: int
-    crc: int
-    done: Done
-
-
-# Skips the argument handling of a named tuple's constructor, which is half of its time.
-_new_waiting = cast("Callable[[type[_Waiting], tuple[object, ...]], _Waiting]", tuple.__new__)
 
 
 class Carried(NamedTuple):
@@ -79,21 +45,12 @@ class Carried(NamedTuple):
     data: bytes
 
 
-class Commit(NamedTuple):
-    """A group whose fate is known: all of it durable, or none of it."""
-
-    waiting: list[_Waiting]
-    error: PersistenceError | None
-    file_number: int
-    """The file that took it; for a roll, the new file."""
-
-
 def file_name(number: int) -> str:
     return f"{FOLDER}/{number:016x}{SUFFIX}"
 
 
-class Journal:
-    """The open end of the journal: takes records, gives completions."""
+class Journal(JournalQueue):
+    """The open end of the journal in files."""
 
     def __init__(
         self,
@@ -110,27 +67,12 @@ class Journal:
     ) -> None:
         """Begin file `file_number`, which continues `previous_file` cut at `previous_size` bytes,
         with the records that are carried over from there. `ahead` and `piece`: of its runway."""
+        super().__init__(file_number=file_number, next_sequence=next_sequence)
         self._files = files
         self._incarnation = incarnation
         self._seed = seed_of(incarnation)
-
-        # The loop's side.
-        self.last_sequence = next_sequence - 1
-        """Sequence of the newest record submitted. Only grows."""
-        self.size_submitted = 0
-        """Bytes submitted since the last roll: what a restart would have to replay."""
-        self.refused_through = -1
-        """Whatever was submitted up to here and is not answered yet will be refused."""
-        self.rolled_to = file_number
-        """The file that the last roll began."""
-        self._generation = 0
-        self.on_waiting: Callable[[], None] = lambda: None
-        """Called when something waits for a commit and nothing did before."""
-
         # The committer's side. Invariant: no other thread touches these while a commit runs.
         # But the queue, whose two ends are safe: the loop's and the committer's.
-        self._queue: deque[_Waiting] = deque()
-        self._head: _Waiting | None = None  # taken from the queue, too large for the group before
         self._refuse_below = 0  # records of an older generation stand behind a failed group
         self._previous = (previous_file, previous_size)
         self._number = file_number - 1
@@ -140,94 +82,14 @@ class Journal:
         self._good_size = 0  # bytes of the file that are synced
         self._next_sequence = next_sequence  # of the next record in this file
         self._is_uncertain = False  # a failed group may count until the next file is begun
-        self.is_failing = False
-        """The last group could not be written."""
-        self.commits = 0
-        """Groups synced; with `last_sequence` it tells how well commits are shared."""
-        self.commits_on_loop = 0
-        """Of them, by the loop itself; the committer counts."""
         self._begin_file(next_sequence, carried)
-
-    # -- on the loop ---------------------------------------------------------------------------
-
-    def submit(self, kind: int, owner: int, body: Sequence[Buffer], done: Done) -> int:
-        """Queue one record; `done` is called in order of submission, on the loop."""
-        self.last_sequence = sequence = self.last_sequence + 1
-        size = len(body[0]) if len(body) == 1 else sum(map(len, body))
-        self.size_submitted += size + RECORD_HEADER_SIZE
-        fields = (self._generation, kind, owner, sequence, body, size, body_crc(body), done)
-        self._enqueue(_new_waiting(_Waiting, fields))
-        return sequence
-
-    def roll(self, done: Done) -> int:
-        """Begin a new file behind everything submitted so far; returns the sequence it cuts at.
-
-        When `done` is called without an error, every record up to that sequence is durable and
-        lies in files before `rolled_to`.
-        """
-        self.size_submitted = 0
-        sequence = self.last_sequence
-        self._enqueue(_Waiting(self._generation, _ROLL, 0, sequence, None, 0, 0, done))
-        return sequence
-
-    def barrier(self, done: Done) -> None:
-        """Call `done` when everything submitted so far is durable, writing nothing of its own."""
-        sequence = self.last_sequence
-        self._enqueue(_Waiting(self._generation, _BARRIER, 0, sequence, None, 0, 0, done))
-
-    def _enqueue(self, waiting: _Waiting) -> None:
-        is_first = not self._queue
-        self._queue.append(waiting)
-        if is_first:
-            self.on_waiting()
-
-    def finish(self, commits: Sequence[Commit]) -> None:
-        """Tell the submitters, in order. A failure opens a new generation for what comes after it."""
-        raised: Exception | None = None
-        for commit in commits:
-            first = commit.waiting[0]
-            if (commit.error is not None) != self.is_failing and first.body is not None:
-                self._turn(commit.error)
-            lost_records = commit.error is not None and first.body is not None
-            if lost_records and first.generation == self._generation:
-                self._generation += 1
-                self.refused_through = self.last_sequence
-            for _, kind, _, _, _, size, _, done in commit.waiting:
-                if kind == _ROLL:
-                    self.rolled_to = commit.file_number
-                elif lost_records:
-                    self.size_submitted -= size + RECORD_HEADER_SIZE
-                try:
-                    done(commit.error)
-                except Exception as error:  # the others are told all the same
-                    raised = raised or error
-        if raised is not None:
-            raise raised
-
-    def _turn(self, error: Exception | None) -> None:
-        """The disk has begun to refuse, or takes again: news, once each."""
-        self.is_failing = error is not None
-        if error is not None:
-            logger.error("publishes, acks and seeks are refused: %s", error)
-        else:
-            logger.warning("the disk takes publishes, acks and seeks again")
 
     @property
     def number(self) -> int:
         """The file that is being written."""
         return self._number
 
-    def pump(self) -> None:
-        """Commit and finish until nothing waits: the journal without its thread."""
-        while commits := self.commit():
-            self.finish(commits)
-
     # -- wherever the disk may block -------------------------------------------------------------
-
-    @property
-    def is_waiting(self) -> bool:
-        """Is there anything to commit?"""
-        return self._head is not None or bool(self._queue)
 
     @property
     def is_plain(self) -> bool:
@@ -238,17 +100,12 @@ class Journal:
             self._file is not None
             and not runway.is_suspect
             and (not runway.is_laying or runway.is_clear(self._good_size + self._load_size()))
-            and all(one.kind != _ROLL for one in self._queue)
+            and all(one.kind != ROLL for one in self._queue)
         )
 
     def _load_size(self) -> int:
         count, size = self.load()
         return count * RECORD_HEADER_SIZE + size
-
-    def load(self) -> tuple[int, int]:
-        """How many records wait, and how many bytes they are."""
-        count, size = len(self._queue), sum([one.size for one in self._queue])
-        return (count, size) if self._head is None else (count + 1, size + self._head.size)
 
     def commit(self) -> list[Commit]:
         """Take everything that waits, make it durable with one sync, and say how it went."""
@@ -264,7 +121,7 @@ class Journal:
             error: PersistenceError | None = None
             if mark.generation < self._refuse_below:
                 error = _behind_a_failure()
-            elif mark.kind == _ROLL:
+            elif mark.kind == ROLL:
                 error = self._roll(mark.sequence + 1)
             elif self._is_uncertain and (failure := self._restart(mark.sequence + 1)) is not None:
                 error = OutcomeUnknown(f"no new journal file could be begun: {failure}")
@@ -286,26 +143,7 @@ class Journal:
             self._file.close()
             self._file = None
 
-    def _take(self) -> tuple[list[_Waiting], _Waiting | None]:
-        """Records for one group, and the roll or barrier that ends it early, if one does."""
-        group: list[_Waiting] = []
-        size = 0
-        while True:
-            waiting = self._head
-            self._head = None
-            if waiting is None:
-                if not self._queue:
-                    return group, None
-                waiting = self._queue.popleft()
-            if waiting.body is None:
-                return group, waiting
-            size += waiting.size
-            if group and size > GROUP_SIZE_MAX:
-                self._head = waiting
-                return group, None
-            group.append(waiting)
-
-    def _write(self, group: list[_Waiting]) -> PersistenceError | None:
+    def _write(self, group: list[Waiting]) -> PersistenceError | None:
         first, end = group[0].sequence, group[-1].sequence + 1
         assert end - first == len(group), (first, end, len(group))
         if self._file is not None and (
@@ -342,7 +180,7 @@ class Journal:
         self.commits += 1
         return None
 
-    def _refuse(self, group: list[_Waiting], error: PersistenceError) -> PersistenceError:
+    def _refuse(self, group: list[Waiting], error: PersistenceError) -> PersistenceError:
         self._refuse_below = group[-1].generation + 1
         return error
 

@@ -32,7 +32,7 @@ from milepost.positions.ids import Position
 from milepost.positions.spans import Span
 from milepost.storage.files import Files
 from milepost.storage.header import HEADER_SIZE
-from milepost.storage.journal.journal import Done
+from milepost.storage.journal.queue import Done
 from milepost.storage.journal.records import ENTRIES, LEDGER, LEDGER_BODY
 from milepost.storage.ledgers.entry import Block, Entry, NewEntry
 from milepost.storage.ledgers.heads import HeadsPlan

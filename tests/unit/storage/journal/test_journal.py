@@ -8,7 +8,7 @@ import pytest
 from stage.journals import INCARNATION, Desk, bodies, chain
 
 from milepost.errors import DiskFull, OutcomeUnknown, PersistenceError
-from milepost.storage.journal import journal as journal_module
+from milepost.storage.journal import queue as journal_queue
 from milepost.storage.journal.journal import FOLDER, Carried, Journal, file_name
 from milepost.storage.journal.records import FACT, Scan
 from milepost.testing import MemoryFiles, images, power_loss
@@ -52,7 +52,7 @@ class TestGroups:
         assert [(record.sequence, record.group) for record in found.records] == [(1, 1), (2, 1)]
 
     def test_a_group_is_limited_in_size(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(journal_module, "GROUP_SIZE_MAX", 10)
+        monkeypatch.setattr(journal_queue, "GROUP_SIZE_MAX", 10)
         desk = Desk()
         desk.submit("first", "second", "a single one that is larger", "d")
         desk.journal.pump()
@@ -84,7 +84,7 @@ class TestGroups:
     def test_what_is_too_large_for_a_group_is_still_work(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(journal_module, "GROUP_SIZE_MAX", 3)
+        monkeypatch.setattr(journal_queue, "GROUP_SIZE_MAX", 3)
         desk = Desk()
         desk.submit("ab", "cd")
         desk.journal.finish(desk.journal.commit())

@@ -14,7 +14,7 @@ from milepost.errors import (
 )
 from milepost.positions.ids import Position
 from milepost.positions.spans import Span
-from milepost.storage.journal.journal import Done
+from milepost.storage.journal.queue import Done
 from milepost.storage.journal.records import ENTRIES, LEDGER, LEDGER_BODY
 from milepost.storage.ledgers import log as log_module
 from milepost.storage.ledgers.entry import BATCH, Block, NewEntry
