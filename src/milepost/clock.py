@@ -25,6 +25,12 @@ class Clock(Protocol):
         ...
 
 
+def since_boot() -> float:
+    """Seconds that never go back and go on while the machine is suspended, where it can tell."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime(clock)
+
+
 class SystemClock:
     """The machine's clocks."""
 

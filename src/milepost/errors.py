@@ -61,10 +61,12 @@
     ├── NotAuthorized           … or can, and has not the right
     ├── PersistenceError        the disk said no; what was not answered is not stored
     │   ├── OutcomeUnknown      … or may be stored: unknown until the next start
-    │   └── DiskFull
+    │   ├── DiskFull
+    │   └── Fenced              another broker has taken the bucket over: this one must stop
     ├── CorruptData             bytes on disk are not what was written; names file and offset
     │   └── UnknownFormat       written by a newer version: refused, untouched
     ├── DataDirectoryLocked     another process owns the data directory
+    ├── BucketUnusable          the bucket is not there, not permitted, or of another cluster
     ├── ClientError             a client gave up, or was asked for what it cannot do
     │   ├── Timeout             no answer within the time given; it may still have happened
     │   ├── ConnectError        the connection failed or was lost
@@ -429,6 +431,10 @@ class DiskFull(PersistenceError):
     http_status = 507
 
 
+class Fenced(PersistenceError):
+    """Another broker has taken the bucket over. Nothing more may be answered from here."""
+
+
 class CorruptData(MilepostError):
     wire_code = 2
 
@@ -439,6 +445,10 @@ class UnknownFormat(CorruptData):
 
 class DataDirectoryLocked(MilepostError):
     http_status = 409
+
+
+class BucketUnusable(MilepostError):
+    """A bucket that a broker cannot keep its data in. The message says why, and what to do."""
 
 
 class ClientError(MilepostError):

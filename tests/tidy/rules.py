@@ -113,6 +113,8 @@ OPENS_FILES = {
     "storage/descriptors.py": "holds descriptors ready for the seam",
     "storage/catalog/sqlite_catalog.py": "SQLite opens its own database",
     "storage/engine.py": "makes the data directory, before there is a seam to go through",
+    "storage/bucket/folder.py": "a bucket that is a folder: its objects are no files of a data directory",
+    "storage/bucket/start.py": "makes the local directory, before there is a seam to go through",
     "storage/lock.py": "the lock on the data directory is held by the open file itself",
     "broker/limits/memory.py": "reads how much memory the container may use",
     "rest/console/files.py": "reads the console's own files, which are part of the package",

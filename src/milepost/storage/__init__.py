@@ -1,5 +1,6 @@
 """Storage: one journal, many ledgers, a catalog; everything that survives being killed.
 
+bucket/      storage on a bucket: an object store has everything, the local directory is a cache
 catalog/     the catalog: which topics, ledgers and states exist, in one SQLite database
 checkpoint   the checkpoint: moves what the journal holds into ledgers and catalog
 descriptors  keeps file descriptors free for the storage, however many connections there are

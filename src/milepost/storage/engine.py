@@ -13,9 +13,10 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from milepost.clock import Clock
 from milepost.errors import CorruptData, PersistenceError
@@ -25,7 +26,8 @@ from milepost.storage.catalog.sqlite_catalog import FILE as CATALOG_FILE
 from milepost.storage.catalog.sqlite_catalog import SqliteCatalog
 from milepost.storage.checkpoint import Checkpoint
 from milepost.storage.files import Files, RealFiles
-from milepost.storage.journal.committer import Committer, told
+from milepost.storage.journal.committer import AnyCommitter, Committer, told
+from milepost.storage.journal.journal import Journal
 from milepost.storage.journal.loop_commit import Shortcut
 from milepost.storage.ledgers.entry import Entry
 from milepost.storage.ledgers.ledger import Ledger, ReadPlan
@@ -34,6 +36,9 @@ from milepost.storage.ledgers.loss import Loss, Shortage
 from milepost.storage.ledgers.paging import LoopDisk, LoopFiles
 from milepost.storage.lock import DirectoryLock
 from milepost.storage.store import Store
+
+if TYPE_CHECKING:
+    from milepost.storage.bucket.watched import WatchedObjects
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -94,15 +99,15 @@ class StorageEngine(LoopDisk):
         self._failure: str | None = None
         self._on_fatal: Callable[[str], None] = lambda reason: None
         self._on_error: Callable[[str, BaseException], None] = told
-        self.committer = Committer(
-            store.journal,
-            store.clock,
-            shortcut or Shortcut(),
-            self._committed,
-            self._aside,
-        )
+        self._on_lapse: Callable[[], None] = lambda: None
+        self.committer = self._begin_committing(shortcut or Shortcut())
 
     # -- the journal -------------------------------------------------------------------------------
+
+    def _begin_committing(self, shortcut: Shortcut) -> AnyCommitter:
+        journal = self.store.journal
+        assert isinstance(journal, Journal), f"{journal} is of another storage"
+        return Committer(journal, self.store.clock, shortcut, self._committed, self._aside)
 
     @property
     def failure(self) -> str | None:
@@ -114,17 +119,29 @@ class StorageEngine(LoopDisk):
         on_error: Callable[[str, BaseException], None] | None = None,
         on_fatal: Callable[[str], None] | None = None,
         on_checkpoint: Callable[[], None] | None = None,
+        on_lapse: Callable[[], None] | None = None,
     ) -> None:
         """Tell of errors that no code foresaw: with their place if they cost nothing else, or with the
-        reason why the storage cannot go on. Tell of each checkpoint: memory held for it is free."""
+        reason why the storage cannot go on. Tell of each checkpoint: memory held for it is free. And
+        tell when clients may not be served any more."""
         if on_checkpoint is not None:
             self._on_checkpoint = on_checkpoint
+        if on_lapse is not None:
+            self._on_lapse = on_lapse
         if on_error is not None:
             self._on_error = self.committer.on_error = on_error
         if on_fatal is not None:
             self._on_fatal = self.committer.on_fatal = on_fatal
             if self.failure is not None:
                 on_fatal(self.failure)
+
+    @property
+    def may_serve(self) -> bool:
+        return True
+
+    @property
+    def bucket(self) -> WatchedObjects | None:
+        return None
 
     def _committed(self) -> None:
         if self.store.checkpoint_is_due:
@@ -193,7 +210,7 @@ class StorageEngine(LoopDisk):
     def _break(self, calls: list[_CatalogCall], error: BaseException) -> None:
         """Without the catalog's thread no request would be answered again."""
         reason = self._give_up("the catalog cannot go on", error)
-        _settle([(call, None, PersistenceError(reason)) for call in calls])
+        settle([(call, None, PersistenceError(reason)) for call in calls])
 
     def _give_up(self, what: str, error: BaseException) -> str:
         self._failure = f"{what}: {type(error).__name__}: {error}"
@@ -203,7 +220,7 @@ class StorageEngine(LoopDisk):
 
     def _change_catalog(self, calls: list[_CatalogCall]) -> None:
         catalog = self.store.catalog
-        outcomes: list[tuple[_CatalogCall, Any, BaseException | None]] = []
+        outcomes: list[CatalogOutcome] = []
         try:
             with catalog.transaction():
                 for call in calls:
@@ -217,8 +234,12 @@ class StorageEngine(LoopDisk):
         except Exception as error:
             # Whatever it is: without this thread no call would be answered again.
             outcomes = [(call, None, error) for call in calls]
+        self._tell(outcomes)
+
+    def _tell(self, outcomes: list[CatalogOutcome]) -> None:
+        """Answer the callers of a transaction that is over. On the catalog's thread."""
         with suppress(RuntimeError):  # the loop is gone, and with it the callers
-            self._loop.call_soon_threadsafe(_settle, outcomes)
+            self._loop.call_soon_threadsafe(settle, outcomes)
 
     # -- files -------------------------------------------------------------------------------------
 
@@ -346,6 +367,7 @@ class StorageEngine(LoopDisk):
     async def _fold(self) -> None:
         try:
             plan = await self._perform()
+            await self._recorded()
         except Exception as error:
             self.checkpoint_failure = f"{type(error).__name__}: {error}"
             self.checkpoint_failures += 1
@@ -369,7 +391,8 @@ class StorageEngine(LoopDisk):
             # Before a file is touched: is the outcome of the last one certain?
             await self.catalog(lambda catalog: None)
             await self.perform(plan.flush)
-            await self.catalog(plan.record)
+            await self._flushed(plan)
+            await self.catalog(partial(self._record, plan))
         except BaseException as error:
             store.finish_checkpoint(plan, error)
             raise
@@ -380,6 +403,15 @@ class StorageEngine(LoopDisk):
             self._give_up("a checkpoint is recorded and cannot be finished", error)
             raise
         return plan
+
+    async def _flushed(self, plan: Checkpoint) -> None:
+        """The files of a checkpoint are written; the catalog does not count on them yet."""
+
+    def _record(self, plan: Checkpoint, catalog: Catalog) -> None:
+        plan.record(catalog)
+
+    async def _recorded(self) -> None:
+        """A checkpoint has happened; the journal that it makes superfluous is still there."""
 
     async def close(self) -> None:
         """Fold everything in, stop the threads, give the directory back."""
@@ -465,6 +497,11 @@ class _CatalogCall:
             self.future.set_result(result)
 
 
-def _settle(outcomes: list[tuple[_CatalogCall, Any, BaseException | None]]) -> None:
+CatalogOutcome = tuple[_CatalogCall, Any, BaseException | None]
+"""A call, its result, or the error that ended it."""
+
+
+def settle(outcomes: list[CatalogOutcome]) -> None:
+    """Tell the callers, in order, what came of their changes."""
     for call, result, error in outcomes:
         call.settle(result, error)

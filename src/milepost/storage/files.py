@@ -121,10 +121,14 @@ class RealAppendFile:
     def sync(self) -> None:
         os.fdatasync(self._fd)
 
+    def detach(self) -> int:
+        """Give the descriptor away, open."""
+        fd, self._fd = self._fd, -1
+        return fd
+
     def close(self) -> None:
         if self._fd >= 0:
-            fd, self._fd = self._fd, -1
-            os.close(fd)
+            os.close(self.detach())
 
 
 class RealFiles:

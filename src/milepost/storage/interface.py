@@ -1,8 +1,7 @@
 """The interface of the storage: what a log, a store, a catalog and an engine offer, and promise.
 
-The broker programs against these, and would not notice another implementation: one on an object store, say,
-for several brokers. Those for one machine are `ledgers/log.py`, `store.py`, `catalog/sqlite_catalog.py` and
-`engine.py`.
+The broker programs against these. Those for one machine are `ledgers/log.py`, `store.py`,
+`catalog/sqlite_catalog.py` and `engine.py`; on a bucket it is `bucket/engine.py`, with the same store.
 
     Engine ──▶ Store ──▶ Log       one for each topic
           │         └──▶ Journal   one for all
@@ -24,6 +23,7 @@ from milepost.storage.ledgers.paging import Disk
 if TYPE_CHECKING:
     from milepost.errors import PersistenceError
     from milepost.positions.ids import Position
+    from milepost.storage.bucket.watched import WatchedObjects
     from milepost.storage.catalog.catalog import Snapshot, TopicRow
     from milepost.storage.files import Files
     from milepost.storage.ledgers.entry import Block, Entry, NewEntry
@@ -331,8 +331,20 @@ class Engine(Disk, Protocol):
         on_error: Callable[[str, BaseException], None] | None = None,
         on_fatal: Callable[[str], None] | None = None,
         on_checkpoint: Callable[[], None] | None = None,
+        on_lapse: Callable[[], None] | None = None,
     ) -> None:
-        """Tell of errors that no code foresaw, and of each checkpoint: memory held for it is free."""
+        """Tell of errors that no code foresaw, of each checkpoint (memory held for it is free), and when
+        clients may not be served any more."""
+        ...
+
+    @property
+    def may_serve(self) -> bool:
+        """May clients be served? Not while another broker may have taken the storage over."""
+        ...
+
+    @property
+    def bucket(self) -> WatchedObjects | None:
+        """How the bucket does, if the storage is on one."""
         ...
 
     def answer_within(self, around: Callable[[Callable[[], None]], None]) -> None:

@@ -27,6 +27,7 @@ from milepost.storage.header import HEADER_SIZE, JOURNAL, FileHeader
 from milepost.storage.journal.journal import FOLDER as JOURNAL_FOLDER
 from milepost.storage.journal.journal import SUFFIX, Carried, file_name
 from milepost.storage.journal.records import (
+    CATALOG,
     ENTRIES,
     FACT,
     FACTS,
@@ -270,7 +271,7 @@ class _Replay:
                     self._apply(part, path)
                 except Exception as failure:
                     self._contain(part, failure)
-        else:
+        elif record.kind != CATALOG:  # those were applied before there was a catalog to ask
             self._ledger(record)
 
     @property

@@ -36,7 +36,8 @@ FACT = 3  # owner: state; body: opaque to the storage
 STATE = 4  # owner: state; body: a snapshot, in place of all that came before
 FACTS = 5  # owner: 0; body: facts and snapshots of several states, true together or not at all
 STEP = 6  # the same, with entries and beginnings of ledgers among them
-KINDS = frozenset({ENTRIES, LEDGER, FACT, STATE, FACTS, STEP})
+CATALOG = 7  # owner: 0; body: changes of the catalog; in a bucket only (bucket/catalog_changes.py)
+KINDS = frozenset({ENTRIES, LEDGER, FACT, STATE, FACTS, STEP, CATALOG})
 
 _LOST = {
     ENTRIES: "entries of ledger",
@@ -45,6 +46,7 @@ _LOST = {
     STATE: "a snapshot of state",
     FACTS: "facts of several states,",
     STEP: "facts and entries of several owners,",
+    CATALOG: "changes of the catalog,",
 }
 
 LEDGER_BODY = Struct("<QQQ")

@@ -188,7 +188,7 @@ class TestNewerFormats:
     @pytest.mark.parametrize("body", [b"body", b""])
     def test_an_unknown_kind_is_refused(self, body: bytes) -> None:
         with pytest.raises(
-            UnknownFormat, match=r"j: byte 0: record kind 9; known are \[1, 2, 3, 4, 5, 6\]"
+            UnknownFormat, match=r"j: byte 0: record kind 9; known are \[1, 2, 3, 4, 5, 6, 7\]"
         ):
             read(record(10, 10, body, kind=9))
 

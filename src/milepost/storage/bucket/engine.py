@@ -1,0 +1,281 @@
+"""The store of a broker on a bucket: what the broker awaits, durable when the bucket has it.
+
+It is the engine of a data directory with three differences. Groups of the journal go to the bucket. A
+change of the catalog is answered when the record that holds it is there. A checkpoint puts what it wrote
+into packs before the catalog counts on it, stores the catalog as an image, and moves the manifest; only
+then are the groups that the image holds deleted, and what no image names any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from milepost.errors import Fenced, PersistenceError
+from milepost.storage.bucket import chain
+from milepost.storage.bucket.board import BEAT_S, Sign, board_key
+from milepost.storage.bucket.cache import CacheFiles
+from milepost.storage.bucket.catalog_changes import NotedCatalog
+from milepost.storage.bucket.chain import Claim
+from milepost.storage.bucket.committer import BucketCommitter
+from milepost.storage.bucket.image import FOLDER as IMAGES
+from milepost.storage.bucket.image import (
+    PACKS,
+    Extents,
+    Image,
+    Piece,
+    extended,
+    packed,
+    packs_of,
+    size_of,
+)
+from milepost.storage.bucket.journal import BucketJournal
+from milepost.storage.bucket.objects import Delete, Put, deleted, listed, perform, stored
+from milepost.storage.bucket.watched import RIGHT_S, WatchedObjects
+from milepost.storage.catalog.catalog import Catalog
+from milepost.storage.catalog.sqlite_catalog import FILE as CATALOG_FILE
+from milepost.storage.catalog.sqlite_catalog import SqliteCatalog
+from milepost.storage.checkpoint import Checkpoint
+from milepost.storage.engine import CatalogOutcome, StorageEngine, settle
+from milepost.storage.files import Files
+from milepost.storage.header import HEADER_SIZE
+from milepost.storage.journal.committer import AnyCommitter
+from milepost.storage.journal.loop_commit import Shortcut
+from milepost.storage.journal.records import CATALOG
+from milepost.storage.ledgers.ledger import Flush, ledger_path, mileposts_path
+from milepost.storage.ledgers.mileposts import ROW_SIZE
+from milepost.storage.lock import DirectoryLock
+from milepost.storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+# A pack is about this large at most, unless one ledger has more.
+PACK_SIZE: Final = 32 * 1024 * 1024
+# Packs that are on their way at a time.
+PACKS_AT_ONCE: Final = 4
+# How often a broker that may not serve looks whether it may again.
+_LOOK_S: Final = 0.05
+
+
+class BucketEngine(StorageEngine):
+    """A store on a bucket, its threads, and the loop they report to. Made and used on that loop."""
+
+    def __init__(
+        self,
+        store: Store,
+        lock: DirectoryLock,
+        objects: WatchedObjects,
+        files: CacheFiles,
+        claim: Claim,
+        extents: Extents,
+        linger_s: float,
+        garbage: Sequence[str] = (),
+    ) -> None:
+        """`garbage`: keys that may be deleted, for no image can name them any more."""
+        assert isinstance(store.journal, BucketJournal)
+        assert isinstance(store.catalog, NotedCatalog)
+        self.objects = objects
+        self._journal = store.journal
+        self._noted_catalog = store.catalog
+        self._cache = files
+        self._claim = claim
+        self._extents = extents
+        # What the image in the bucket names. Invariant: changes with the manifest only.
+        self._imaged = extents
+        self._linger_s = linger_s
+        self._changes_on_their_way = 0
+        super().__init__(store, lock)
+        if (changes := store.catalog.take_changes()) is not None:  # made by the recovery itself
+            store.journal.submit(CATALOG, 0, (changes,), self._change_is_durable)
+            self._changes_on_their_way += 1
+        self._tasks = [
+            self._loop.create_task(self._beat()),
+            self._loop.create_task(self._watch_right()),
+            self._loop.create_task(self._collect(garbage)),
+        ]
+
+    # -- the journal -------------------------------------------------------------------------------
+
+    def _begin_committing(self, shortcut: Shortcut) -> AnyCommitter:
+        return BucketCommitter(
+            self._journal,
+            self.objects,
+            self._claim.nonce,
+            self.store.clock,
+            self._linger_s,
+            self._committed,
+        )
+
+    # -- the catalog -------------------------------------------------------------------------------
+
+    def _tell(self, outcomes: list[CatalogOutcome]) -> None:
+        changes = self._noted_catalog.take_changes()
+        with suppress(RuntimeError):  # the loop is gone, and with it the callers
+            self._loop.call_soon_threadsafe(self._journal_changes, changes, outcomes)
+
+    def _journal_changes(self, changes: bytes | None, outcomes: list[CatalogOutcome]) -> None:
+        """Answer the callers when their changes are in the bucket, and so is all that they may have
+        read."""
+
+        def durable(error: PersistenceError | None) -> None:
+            self._change_is_durable(error)
+            settle(outcomes)
+
+        if changes is not None:
+            self._changes_on_their_way += 1
+            self._journal.submit(CATALOG, 0, (changes,), durable)
+        elif self._changes_on_their_way:
+            self._changes_on_their_way += 1
+            self._journal.barrier(durable)
+        else:
+            settle(outcomes)
+
+    def _change_is_durable(self, error: PersistenceError | None) -> None:
+        assert error is None, "a journal in a bucket refuses nothing"
+        self._changes_on_their_way -= 1
+
+    # -- checkpoints -------------------------------------------------------------------------------
+
+    async def _flushed(self, plan: Checkpoint) -> None:
+        """Put what the checkpoint wrote into packs."""
+        pieces = await self.perform(partial(pieces_of, plan, self._extents))
+        packs = {f"{PACKS}{uuid4().hex}": pack for pack in packed(pieces, PACK_SIZE)}
+        turns = asyncio.Semaphore(PACKS_AT_ONCE)
+
+        async def put(key: str, pack: Sequence[Piece]) -> None:
+            async with turns:
+                data = b"".join(piece.data for piece in pack)
+                await perform(self.objects, stored(key, data))
+
+        await asyncio.gather(*(put(key, pack) for key, pack in packs.items()))
+        self._extents = extended(self._extents, packs)
+
+    def _record(self, plan: Checkpoint, catalog: Catalog) -> None:
+        assert catalog is self._noted_catalog
+        with self._noted_catalog.unnoted():
+            plan.record(catalog)
+
+    async def _recorded(self) -> None:
+        """Store the image, let starts begin with it, and delete what it replaces."""
+        before = self._claim.manifest
+        meta = await self.catalog(lambda catalog: catalog.meta())
+        floor = self._journal.floor(meta.journal_first)
+        image = await self._loop.run_in_executor(
+            self._file_threads, self._take_image, self._cache.root, self._extents
+        )
+        key = f"{IMAGES}{uuid4().hex}"
+        data = await self._loop.run_in_executor(self._file_threads, image.encode)
+        await perform(self.objects, stored(key, data))
+        try:
+            self._claim = await perform(
+                self.objects, chain.moved(self._claim, floor, key, uuid4().hex)
+            )
+        except Fenced as error:
+            self.committer.stop()
+            self._give_up("the bucket is lost", error)
+            raise
+        self._journal.forget_before(meta.journal_first)
+        dead = packs_of(self._imaged) - packs_of(image.extents)
+        self._imaged = self._extents = image.extents
+        there = await perform(self.objects, listed(chain.FOLDER))
+        await self._collect([before.image, *dead, *chain.collectable(there, floor)])
+
+    @staticmethod
+    def _take_image(root: Path, extents: Extents) -> Image:
+        """The catalog as it is now, and the extents of the ledgers that it has."""
+        catalog = SqliteCatalog(root / CATALOG_FILE)
+        try:
+            # In this order: a ledger that is deleted in between keeps its extents until the next image.
+            paths = {
+                path(row.ledger_id)
+                for row in catalog.all_ledgers()
+                for path in (ledger_path, mileposts_path)
+            }
+            held = {path: rows for path, rows in extents.items() if path in paths}
+            return Image(catalog.image(), held)
+        finally:
+            catalog.close()
+
+    async def _collect(self, keys: Sequence[str]) -> None:
+        """Delete objects that nothing names any more. What is left by an error is found by a start."""
+        await perform(self.objects, deleted(keys))
+
+    # -- the right to serve ------------------------------------------------------------------------
+
+    @property
+    def may_serve(self) -> bool:
+        return self.objects.has_right()
+
+    @property
+    def bucket(self) -> WatchedObjects:
+        return self.objects
+
+    async def _beat(self) -> None:
+        """Say that the broker is there, and so find out whether the bucket can be written."""
+        key = board_key(self._claim.manifest.owner)
+        sign = Sign(socket.gethostname(), os.getpid(), 0)
+        while True:
+            sign = sign._replace(beat=sign.beat + 1)
+            with suppress(TimeoutError):  # the next one may have better luck
+                await asyncio.wait_for(self.objects.answer(Put(key, sign.encode())), RIGHT_S / 2)
+            await asyncio.sleep(BEAT_S)
+
+    async def _watch_right(self) -> None:
+        """Tell when the right to serve is over; it comes back by itself with the next write."""
+        while True:
+            while self.may_serve:
+                await asyncio.sleep(max(RIGHT_S - self.objects.idle_s(), 0.001))
+            self._on_lapse()
+            while not self.may_serve:
+                await asyncio.sleep(_LOOK_S)
+            logger.warning("the bucket takes writes again: clients are served")
+
+    async def close(self) -> None:
+        """Fold everything in, stop the threads, give the bucket back."""
+        await super().close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks)
+        if self.failure is None:
+            await self.objects.answer(Delete(board_key(self._claim.manifest.owner)))
+        self._cache.close()
+        await self.objects.close()
+
+
+def pieces_of(plan: Checkpoint, extents: Extents, files: Files) -> list[Piece]:
+    """What the files of a checkpoint have that no pack has yet. Blocks."""
+    pieces: list[Piece] = []
+    for ledger, flush in plan.flushes:
+        if ledger.ledger_id in plan.held_ledgers or ledger.ledger_id in plan.losses:
+            continue
+        for path, first, end in _stretches(flush, extents):
+            try:
+                data = files.read(path, first, end - first)
+            except FileNotFoundError:
+                if ledger.is_gone:
+                    break
+                raise
+            if len(data) != end - first:
+                raise PersistenceError(f"{path}: {first + len(data)} bytes, and {end} were written")
+            pieces.append(Piece(path, first, data))
+    return pieces
+
+
+def _stretches(flush: Flush, extents: Extents) -> list[tuple[str, int, int]]:
+    """Of each file that a flush wrote to: its path, and from where to where it is in no pack."""
+    row = flush.row
+    path, rows_path = ledger_path(row.ledger_id), mileposts_path(row.ledger_id)
+    stretches = [(path, size_of(extents.get(path, ())), row.size_bytes)]
+    if flush.rows:
+        # Rows that were made again are written anew from the first one.
+        first = size_of(extents.get(rows_path, ())) if flush.from_rows else 0
+        stretches.append((rows_path, first, HEADER_SIZE + row.entries * ROW_SIZE))
+    return [one for one in stretches if one[1] < one[2]]

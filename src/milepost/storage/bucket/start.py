@@ -1,0 +1,349 @@
+"""The start of a broker on a bucket: claim, seal, make the local directory, recover.
+
+    list what may be garbage ─▶ claim ─▶ seal and read the chain ─▶ image and groups into an empty directory
+    ─▶ recovery as after a crash ─▶ engine
+
+Taking over is restarting: the directory that is made here is one that a killed broker could have left, and
+the recovery that reads it is the one of a broker with a disk of its own. Ledgers stay in the bucket until
+they are read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+from milepost.clock import Clock
+from milepost.errors import BucketUnusable, CorruptData
+from milepost.storage.bucket import chain
+from milepost.storage.bucket.board import BEAT_S, DEAD_S, Sign, board_key
+from milepost.storage.bucket.cache import CacheFiles
+from milepost.storage.bucket.catalog_changes import NotedCatalog
+from milepost.storage.bucket.chain import Claim, Group, group_key
+from milepost.storage.bucket.check import probe
+from milepost.storage.bucket.engine import BucketEngine
+from milepost.storage.bucket.image import FOLDER as IMAGES
+from milepost.storage.bucket.image import PACKS, Image, packs_of
+from milepost.storage.bucket.journal import BucketJournal
+from milepost.storage.bucket.manifest import KEY as MANIFEST
+from milepost.storage.bucket.manifest import Manifest, Place
+from milepost.storage.bucket.objects import (
+    Delete,
+    Failed,
+    Found,
+    Get,
+    Objects,
+    Reply,
+    Request,
+    fetched,
+    listed,
+    pause_s,
+    perform,
+    stored,
+)
+from milepost.storage.bucket.watched import WatchedObjects
+from milepost.storage.catalog.sqlite_catalog import FILE as CATALOG_FILE
+from milepost.storage.header import HEADER_SIZE, JOURNAL, FileHeader
+from milepost.storage.journal.journal import FOLDER as JOURNAL_FOLDER
+from milepost.storage.journal.journal import file_name
+from milepost.storage.journal.records import CATALOG, scan, seed_of
+from milepost.storage.ledgers.ledger import FOLDER as LEDGER_FOLDER
+from milepost.storage.ledgers.ledger import ledger_path, mileposts_path
+from milepost.storage.lock import DirectoryLock
+from milepost.storage.recovery import Recovered
+from milepost.storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+# The folder of the data directory that is made anew by each start.
+CACHE: Final = "cache"
+# How often a start asks a bucket that does not answer, before it gives up.
+_ATTEMPTS: Final = 4
+# Groups that are read at a time.
+_READS: Final = 16
+
+
+class Taken(NamedTuple):
+    """A bucket that has been taken over, and what was found in it."""
+
+    claim: Claim
+    image: Image | None
+    groups: list[Group]
+    garbage: list[str]
+    """Objects that no image can name any more."""
+
+
+def fresh_nonce() -> str:
+    return uuid4().hex
+
+
+async def open_bucket(
+    objects: Objects,
+    url: str,
+    data: Path,
+    clock: Clock,
+    *,
+    cluster: str,
+    owner: str,
+    linger_s: float,
+    **options: Any,
+) -> BucketEngine:
+    """Take a bucket over and recover what is in it."""
+    if (data / CATALOG_FILE).exists():
+        raise BucketUnusable(
+            f"data directory {data} holds the data of a broker without a bucket; give this one "
+            "another --data, which needs nothing in it"
+        )
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = DirectoryLock(data)
+    try:
+        watched = WatchedObjects(objects)
+        await _first_contact(watched, url)
+        gone = await _wait_for_owner(watched)
+        sign = Sign(socket.gethostname(), os.getpid(), 0)
+        await probe(watched, url, board_key(owner), sign.encode())
+        taken = await take_over(watched, cluster, owner)
+        if gone is not None:
+            taken.garbage.append(gone)
+        root = data / CACHE
+        shutil.rmtree(root, ignore_errors=True)
+        root.mkdir(mode=0o700)
+        if taken.image is None:
+            taken = await _begin(watched, root, taken)
+        assert taken.image is not None
+        files = CacheFiles(root, watched, taken.image.extents)
+        catalog = await asyncio.to_thread(furnish, files, root, taken)
+        try:
+            manifest = taken.claim.manifest
+            store = Store(
+                files, catalog, clock, begin_journal=_journal_maker(catalog, manifest), **options
+            )
+        except BaseException:
+            catalog.close()
+            raise
+    except BaseException:
+        lock.release()
+        await objects.answer(Delete(board_key(owner)))
+        await objects.close()
+        raise
+    return BucketEngine(
+        store, lock, watched, files, taken.claim, taken.image.extents, linger_s, taken.garbage
+    )
+
+
+async def _first_contact(objects: Objects, url: str) -> None:
+    """Raise `BucketUnusable` if the bucket cannot be read at all."""
+    reason = ""
+    for attempt in range(_ATTEMPTS):
+        reply = await objects.answer(Get(MANIFEST))
+        if not isinstance(reply, Failed):
+            return
+        if reply.is_denied:
+            raise BucketUnusable(
+                f"{url}: not permitted: {reply.reason}; the broker needs to get, put, list and "
+                "delete objects there: look at its credentials"
+            )
+        reason = reply.reason
+        await asyncio.sleep(pause_s(attempt))
+    raise BucketUnusable(
+        f"{url}: cannot be reached: {reason}; look at the name, the region and the endpoint"
+    )
+
+
+async def _wait_for_owner(objects: Objects) -> str | None:
+    """Raise `BucketUnusable` if another broker is there; the key of one that is not any more."""
+    found = await perform(objects, fetched(MANIFEST))
+    if found is None:
+        return None
+    owner = Manifest.decode(found.data).owner
+    key = board_key(owner)
+    first = await perform(objects, fetched(key))
+    if first is None:
+        return None  # it went in good order
+    sign = Sign.decode(first.data)
+    if sign is not None and sign.is_surely_dead(socket.gethostname()):
+        return key
+    logger.warning("the bucket belongs to broker %s: waiting whether it is there", owner)
+    for _ in range(round(DEAD_S / BEAT_S)):
+        await asyncio.sleep(BEAT_S)
+        now = await perform(objects, fetched(key))
+        if now is None:
+            return None
+        if now.data != first.data:
+            where = f" (host {sign.host}, process {sign.pid})" if sign is not None else ""
+            raise BucketUnusable(
+                f"the bucket is in use by broker {owner}{where}: stop it first, or give this one "
+                "another prefix"
+            )
+    return key
+
+
+async def take_over(objects: Objects, cluster: str, owner: str) -> Taken:
+    """Become the owner of a bucket, and read what starts need."""
+    while True:
+        # Listed before the claim: whatever no image names then, none ever will. An owner before this
+        # one cannot move the manifest any more, and a later one has names of its own.
+        there = [
+            key for folder in (IMAGES, PACKS) for key, _ in await perform(objects, listed(folder))
+        ]
+        claim = await perform(objects, chain.claimed(cluster, owner, fresh_nonce))
+        ahead = await _ahead(objects, claim.manifest)
+        groups = await perform(ahead, chain.sealed_groups(claim))
+        if not claim.manifest.image:
+            return Taken(claim, None, groups, there)
+        key = claim.manifest.image
+        found = await perform(objects, fetched(key))
+        if found is not None:
+            image = await asyncio.to_thread(Image.decode, found.data, key)
+            named = packs_of(image.extents) | {key}
+            return Taken(claim, image, groups, [one for one in there if one not in named])
+        now = await perform(objects, fetched(MANIFEST))
+        if now is None or Manifest.decode(now.data).epoch == claim.manifest.epoch:
+            raise CorruptData(f"{key}: the manifest names it, and it is not in the bucket")
+        # Another broker has come between; it may be gone again.
+
+
+class _Ahead:
+    """`Objects` of which some were read before they are asked for."""
+
+    def __init__(self, objects: Objects, found: dict[str, Found]) -> None:
+        self._objects = objects
+        self._found = found
+
+    async def answer(self, request: Request) -> Reply:
+        if isinstance(request, Get) and request.key in self._found:
+            return self._found.pop(request.key)
+        return await self._objects.answer(request)
+
+    def read(self, key: str, start: int, size: int) -> bytes:
+        return self._objects.read(key, start, size)
+
+    async def close(self) -> None:
+        await self._objects.close()
+
+
+async def _ahead(objects: Objects, manifest: Manifest) -> Objects:
+    """Read the groups from the floor on, many at a time. What is above the floor stays as it is."""
+    keys = [
+        key
+        for key, _ in await perform(objects, listed(chain.FOLDER))
+        if (place := chain.place_of(key)) is not None and place >= manifest.floor
+    ]
+    found: dict[str, Found] = {}
+    turns = asyncio.Semaphore(_READS)
+
+    async def read(key: str) -> None:
+        async with turns:
+            if (one := await perform(objects, fetched(key))) is not None:
+                found[key] = one
+
+    await asyncio.gather(*map(read, keys))
+    return _Ahead(objects, found)
+
+
+async def _begin(objects: Objects, root: Path, taken: Taken) -> Taken:
+    """The bucket is new: store an empty catalog. Its identity must be known before the first group."""
+    if taken.groups:
+        raise CorruptData(
+            f"{group_key(taken.groups[0].place)}: there are groups, and the manifest names no image"
+        )
+    catalog = NotedCatalog(root / CATALOG_FILE)
+    image = Image(catalog.image(), {})
+    catalog.close()
+    key = f"{IMAGES}{fresh_nonce()}"
+    await perform(objects, stored(key, image.encode()))
+    floor = Place(taken.claim.manifest.epoch, 0)
+    claim = await perform(objects, chain.moved(taken.claim, floor, key, fresh_nonce()))
+    return taken._replace(claim=claim, image=image)
+
+
+def _journal_maker(
+    catalog: NotedCatalog, manifest: Manifest
+) -> Callable[[Recovered], BucketJournal]:
+    def make(found: Recovered) -> BucketJournal:
+        return BucketJournal(
+            catalog.meta().incarnation,
+            manifest.epoch,
+            manifest.floor,
+            file_number=found.file_number,
+            next_sequence=found.next_sequence,
+        )
+
+    return make
+
+
+def furnish(files: CacheFiles, root: Path, taken: Taken) -> NotedCatalog:
+    """Make the directory that recovery reads. Blocks."""
+    assert taken.image is not None
+    database = root / CATALOG_FILE
+    database.unlink(missing_ok=True)
+    for beside in ("-wal", "-shm"):
+        (root / f"{CATALOG_FILE}{beside}").unlink(missing_ok=True)
+    database.write_bytes(taken.image.catalog)
+    catalog = NotedCatalog(database)
+    try:
+        files.make_folder(JOURNAL_FOLDER)
+        files.make_folder(LEDGER_FOLDER)
+        meta = catalog.meta()
+        seed = seed_of(meta.incarnation)
+        _apply_changes(catalog, taken.groups, seed)
+        last = _write_journal(files, meta.incarnation, taken.groups, max(meta.next_sequence, 1))
+        catalog.set_meta(
+            journal_first=1,
+            journal_last=last,
+            next_ledger_id=meta.next_ledger_id,
+            next_sequence=meta.next_sequence,
+        )
+        # Appending needs the mileposts of the ledgers that still grow: all at once, not one by one.
+        growing = [row for row in catalog.all_ledgers() if row.entries and not row.sealed]
+        files.bring([mileposts_path(row.ledger_id) for row in growing])
+        files.bring_heads([ledger_path(row.ledger_id) for row in growing])
+    except BaseException:
+        catalog.close()
+        raise
+    return catalog
+
+
+def _apply_changes(catalog: NotedCatalog, groups: Iterable[Group], seed: int) -> None:
+    for group in groups:
+        key = group_key(group.place)
+        scanned = scan(group.body, 0, key, group.first_sequence, seed, whole=True)
+        if scanned.damages:
+            raise CorruptData(str(scanned.damages[0]))
+        for record in scanned.records:
+            if record.kind == CATALOG:
+                catalog.apply(record.body)
+
+
+def _write_journal(
+    files: CacheFiles, incarnation: bytes, groups: Sequence[Group], next_sequence: int
+) -> int:
+    """Groups as files of a journal, one for each epoch; returns the number of the last."""
+    number, before, size = 0, 0, 0
+    for _, chained in groupby(groups, key=lambda group: group.place.epoch):
+        bodies = list(chained)
+        number += 1
+        header = FileHeader(JOURNAL, incarnation, number, before, size, bodies[0].first_sequence)
+        _write(files, number, [header.encode(), *(group.body for group in bodies)])
+        before, size = number, HEADER_SIZE + sum(len(group.body) for group in bodies)
+    if not number:
+        number = 1
+        header = FileHeader(JOURNAL, incarnation, number, 0, 0, next_sequence)
+        _write(files, number, [header.encode()])
+    return number
+
+
+def _write(files: CacheFiles, number: int, buffers: Sequence[bytes]) -> None:
+    file = files.create(file_name(number))
+    try:
+        file.append(buffers)
+    finally:
+        file.close()

@@ -1,0 +1,165 @@
+"""Buckets by their address: `s3://`, `gs://`, `az://`, and `file://` for a folder of this machine.
+
+Object stores are reached with obstore. Credentials are found where the store's users have them: in the
+variables of the environment, or with the role of the machine. obstore repeats nothing by itself: a request
+that it repeated would be reported as one that met another writer's object.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlsplit
+
+from milepost.errors import BucketUnusable
+from milepost.storage.bucket.address import check_url
+from milepost.storage.bucket.folder import FolderObjects
+from milepost.storage.bucket.objects import (
+    Absent,
+    Create,
+    Delete,
+    Done,
+    Failed,
+    Found,
+    Get,
+    Listed,
+    Objects,
+    Put,
+    Refused,
+    Replace,
+    Reply,
+    Request,
+    Scan,
+    pause_s,
+)
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+# A request that has no answer by then has failed; it may be carried out all the same.
+_REQUEST_S: Final = 20
+_CONNECT_S: Final = 5
+# A read of a ledger is tried this often before the reader hears of it.
+_READS: Final = 8
+
+
+def open_objects(url: str, *, endpoint: str = "", region: str = "") -> Objects:
+    """The bucket, or the folder in one, that an address names. Nothing is asked of it yet."""
+    check_url(url)
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        try:
+            return FolderObjects(Path(unquote(parts.path)))
+        except OSError as error:
+            raise BucketUnusable(
+                f"{url}: the folder cannot be used: {error.strerror}; make it, or give the broker "
+                "the right to write there"
+            ) from error
+    from obstore.store import from_url
+
+    options: dict[str, Any] = {}
+    if endpoint:
+        options["endpoint"] = endpoint
+    if region:
+        options["region"] = region
+    try:
+        store = from_url(
+            url,
+            client_options={
+                "timeout": timedelta(seconds=_REQUEST_S),
+                "connect_timeout": timedelta(seconds=_CONNECT_S),
+                "allow_http": endpoint.startswith("http://"),
+            },
+            retry_config={"max_retries": 0, "retry_timeout": timedelta(seconds=_REQUEST_S)},
+            **options,
+        )
+    except Exception as error:
+        raise BucketUnusable(f"{url}: {first_line(error)}") from error
+    return StoreObjects(store)
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, without the details behind its first line.
+
+    >>> first_line(ValueError("no such thing\\n\\nDebug source: …"))
+    'no such thing'
+    """
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+class StoreObjects:
+    """`Objects` of an object store that obstore reaches."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    async def answer(self, request: Request) -> Reply:
+        from obstore import exceptions
+
+        try:
+            return await self._answer(request)
+        except FileNotFoundError as error:
+            if isinstance(request, Get):
+                return Absent()
+            return Done() if isinstance(request, Delete) else Failed(first_line(error))
+        except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
+            return Refused()
+        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
+            return Failed(first_line(error), is_denied=True)
+        except NotImplementedError as error:
+            return Failed(f"the store does not have what is needed: {first_line(error)}")
+        except (exceptions.BaseError, OSError) as error:
+            return Failed(first_line(error))
+
+    async def _answer(self, request: Request) -> Reply:
+        import obstore
+
+        store = self._store
+        match request:
+            case Get(key):
+                found = await obstore.get_async(store, key)
+                tag = _tag(found.meta)
+                return Found(bytes(await found.bytes_async()), tag)
+            case Create(key, data):
+                return Done(_tag(await obstore.put_async(store, key, data, mode="create")))
+            case Replace(key, data, tag):
+                mode = json.loads(tag)
+                return Done(_tag(await obstore.put_async(store, key, data, mode=mode)))
+            case Put(key, data):
+                return Done(_tag(await obstore.put_async(store, key, data)))
+            case Delete(key):
+                await obstore.delete_async(store, key)
+                return Done()
+            case Scan(prefix):
+                objects: list[tuple[str, int]] = []
+                async for page in obstore.list(store, prefix):
+                    objects += ((str(one["path"]), one["size"]) for one in page)
+                return Listed(sorted(objects))
+        return Done()
+
+    def read(self, key: str, start: int, size: int) -> bytes:
+        import obstore
+        from obstore import exceptions
+
+        for attempt in range(_READS):
+            try:
+                return bytes(obstore.get_range(self._store, key, start=start, length=size))
+            except FileNotFoundError as error:
+                raise OSError(errno.EIO, f"{key} is not in the bucket") from error
+            except (exceptions.BaseError, OSError) as error:
+                if attempt == _READS - 1:
+                    raise OSError(errno.EIO, f"{key}: {first_line(error)}") from error
+            time.sleep(pause_s(attempt))
+        raise AssertionError("unreachable")
+
+    async def close(self) -> None:
+        """Connections are given back with the store."""
+
+
+def _tag(meta: Any) -> str:
+    """What names an object's version to the store: stores differ in which of the two they look at."""
+    return json.dumps({name: meta[name] for name in ("e_tag", "version") if meta.get(name)})

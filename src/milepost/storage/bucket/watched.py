@@ -1,0 +1,99 @@
+"""A bucket that is watched: how long requests take, which fail, and when a write last succeeded.
+
+The time of the last write decides whether a broker may serve: others may take the bucket over from one that
+could not write for some seconds, and it must have stopped by then. A write counts from the moment its
+request began, by a clock that goes on while the machine is suspended.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable
+from itertools import accumulate
+from typing import Final
+
+from milepost.clock import since_boot
+from milepost.storage.bucket.objects import (
+    Create,
+    Done,
+    Failed,
+    Objects,
+    Put,
+    Replace,
+    Reply,
+    Request,
+)
+
+logger = logging.getLogger(__name__)
+
+# Upper ends of the classes of the histogram, in seconds.
+CLASSES: Final = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+# After so long without a write the broker stops serving.
+RIGHT_S: Final = 4.0
+
+
+class Latency:
+    """The durations of one kind of request."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(CLASSES) + 1)
+        self.sum_s = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.counts[bisect_left(CLASSES, seconds)] += 1
+        self.sum_s += seconds
+
+    def cumulative(self) -> list[tuple[str, int]]:
+        """How many took at most so long, by the upper end of each class."""
+        bounds = (*map(str, CLASSES), "+Inf")
+        return list(zip(bounds, accumulate(self.counts), strict=True))
+
+
+class WatchedObjects:
+    """`Objects`, and what is known of how they do."""
+
+    def __init__(self, objects: Objects, now: Callable[[], float] = since_boot) -> None:
+        self._objects = objects
+        self._now = now
+        self.latencies: dict[str, Latency] = {}
+        """By the name of the request, of those that were answered."""
+        self.errors: Counter[str] = Counter()
+        """By the name of the request."""
+        self.failure: str | None = None
+        """Why the last request failed; None if it did not."""
+        self.last_write = now()
+        """When the last write that succeeded was begun."""
+
+    def idle_s(self) -> float:
+        """How long ago the last write that succeeded was begun."""
+        return self._now() - self.last_write
+
+    def has_right(self) -> bool:
+        """May the broker serve? Another one may not have taken over yet."""
+        return self.idle_s() < RIGHT_S
+
+    async def answer(self, request: Request) -> Reply:
+        began = self._now()
+        reply = await self._objects.answer(request)
+        name = type(request).__name__.lower()
+        if isinstance(reply, Failed):
+            self.errors[name] += 1
+            if self.failure is None:
+                logger.error("the bucket does not answer (%s): %s", name, reply.reason)
+            self.failure = reply.reason
+            return reply
+        if self.failure is not None:
+            logger.warning("the bucket answers again")
+            self.failure = None
+        self.latencies.setdefault(name, Latency()).add(self._now() - began)
+        if isinstance(reply, Done) and isinstance(request, Create | Replace | Put):
+            self.last_write = max(self.last_write, began)
+        return reply
+
+    def read(self, key: str, start: int, size: int) -> bytes:
+        return self._objects.read(key, start, size)
+
+    async def close(self) -> None:
+        await self._objects.close()

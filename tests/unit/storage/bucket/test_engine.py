@@ -1,0 +1,417 @@
+"""The store on a bucket: durable when the bucket has it, found again by the next broker, fenced by it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from milepost.errors import BucketUnusable, PersistenceError, UnknownFormat
+from milepost.positions.ids import Position
+from milepost.storage.bucket.engine import BucketEngine
+from milepost.storage.bucket.manifest import Manifest
+from milepost.storage.bucket.objects import Create, Failed, Get, Put, Replace, Request
+from milepost.storage.bucket.start import open_bucket
+from milepost.storage.catalog.catalog import TopicRow
+from milepost.storage.ledgers.entry import NewEntry
+from milepost.storage.ledgers.log import Log, RollPolicy
+from milepost.testing import ManualClock
+from milepost.testing.bucket import MemoryBucket
+
+NOW_MS = 1_700_000_000_000
+
+
+class Broker:
+    """An engine on a bucket, and what it has answered."""
+
+    def __init__(self, engine: BucketEngine) -> None:
+        self.engine = engine
+        self.answers: list[PersistenceError | None] = []
+        self.fatal: list[str] = []
+        self._started: list[asyncio.Future[None]] = []
+        engine.watch(on_fatal=self.fatal.append)
+
+    async def topic(self, name: str) -> Log:
+        row = await self.engine.catalog(lambda catalog: catalog.create_topic(name, {}))
+        return self.engine.store.log(row)
+
+    async def found(self, name: str) -> Log:
+        row = await self.engine.catalog(lambda catalog: catalog.topic(name))
+        assert isinstance(row, TopicRow), f"no topic {name}"
+        return self.engine.store.log(row)
+
+    async def publish(self, log: Log, *payloads: bytes) -> None:
+        for payload in payloads:
+            log.append([NewEntry(payload)], NOW_MS, self.answers.append)
+        await self.engine.flush()
+
+    async def read(self, log: Log) -> list[bytes]:
+        return [bytes(entry.payload) for entry in await self._entries(log)]
+
+    async def _entries(self, log: Log) -> list:
+        entries = []
+        for ledger in list(log.ledgers):
+            entry_id = 0
+            while entry_id < ledger.entries:
+                position = Position(ledger.ledger_id, entry_id)
+                plan = await self.engine.look(partial(log.plan_read, position))
+                got = await self.engine.read(plan)
+                entries += got
+                entry_id += len(got)
+        return entries
+
+    def start(self, work: Coroutine[object, object, None]) -> None:
+        """Let something go on beside what follows."""
+        self._started.append(asyncio.ensure_future(work))
+
+    async def settled(self) -> None:
+        """Everything that was started is over, however it went."""
+        if self._started:
+            await asyncio.wait(self._started)
+
+    async def kill(self) -> None:
+        """End without a word: what the bucket has is what there is."""
+        self.engine.committer.stop()
+        self.engine.committer.failure = "killed"
+        for work in self._started:
+            work.cancel()
+        await self.settled()
+        if (checkpoint := self.engine._checkpoint) is not None:
+            checkpoint.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await self.engine.close()
+
+
+class Bench:
+    """Brokers that come and go, each with a directory of its own, on one bucket."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.bucket = MemoryBucket()
+        self._root = tmp_path
+        self._count = 0
+        self.open: list[Broker] = []
+
+    async def broker(self, cluster: str = "test", entries_max: int = 4) -> Broker:
+        self._count += 1
+        engine = await open_bucket(
+            self.bucket,
+            "memory://",
+            self._root / f"broker{self._count}",
+            ManualClock(),
+            cluster=cluster,
+            owner=f"broker{self._count}",
+            linger_s=0.0,
+            roll_policy=RollPolicy(entries_max=entries_max),
+            tail_size_max=0,
+        )
+        broker = Broker(engine)
+        self.open.append(broker)
+        return broker
+
+    def keys(self, folder: str) -> list[str]:
+        return sorted(key for key in self.bucket.objects if key.startswith(folder))
+
+    @property
+    def manifest(self) -> Manifest:
+        return Manifest.decode(self.bucket.objects["manifest"])
+
+
+def on_loop(tmp_path: Path, test: Callable[[Bench], Awaitable[None]]) -> None:
+    async def run() -> None:
+        bench = Bench(tmp_path)
+        try:
+            await asyncio.wait_for(test(bench), 60)
+        finally:
+            bench.bucket.fault = lambda request: None
+            bench.bucket.gate.set()
+            for broker in bench.open:
+                if broker.engine._lock is not None:
+                    await broker.kill()
+
+    asyncio.run(run())
+
+
+def test_what_was_answered_is_there_for_a_broker_with_an_empty_directory(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        first = await bench.broker()
+        log = await first.topic("a")
+        await first.publish(log, b"0", b"1", b"2", b"3", b"4", b"5")
+        await first.kill()
+        second = await bench.broker()
+        found = await second.found("a")
+        assert await second.read(found) == [b"0", b"1", b"2", b"3", b"4", b"5"]
+        assert found.next_index == 6
+
+    on_loop(tmp_path, test)
+
+
+def test_a_checkpoint_moves_everything_into_packs_and_deletes_the_groups(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        first = await bench.broker()
+        log = await first.topic("a")
+        for n in range(10):
+            await first.publish(log, b"%d" % n)
+        groups = bench.keys("journal/")
+        await first.engine.checkpoint()
+        assert len(groups) > 5
+        assert bench.keys("journal/") == []
+        assert bench.manifest.floor.number == len(groups)
+        assert bench.keys("image/") == [bench.manifest.image]
+        await first.publish(log, b"behind")
+        await first.kill()
+        second = await bench.broker()
+        found = await second.found("a")
+        assert await second.read(found) == [*(b"%d" % n for n in range(10)), b"behind"]
+        await second.publish(found, b"more")
+        await second.engine.checkpoint()
+        await second.kill()
+        third = await bench.broker()
+        payloads = await third.read(await third.found("a"))
+        assert payloads == [*(b"%d" % n for n in range(10)), b"behind", b"more"]
+
+    on_loop(tmp_path, test)
+
+
+def test_ledgers_are_brought_when_they_are_read_and_not_before(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        first = await bench.broker()
+        for name in ("a", "b"):
+            await first.publish(await first.topic(name), *(b"x" * 100 for _ in range(9)))
+        await first.engine.checkpoint()
+        await first.kill()
+        second = await bench.broker()
+        cache = second.engine._cache
+        before = cache.fetched_bytes
+        assert before < 900
+        assert len(await second.read(await second.found("a"))) == 9
+        assert 900 < cache.fetched_bytes - before < 2 * 900
+
+    on_loop(tmp_path, test)
+
+
+def test_states_and_their_facts_come_back(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        first = await bench.broker()
+        log = await first.topic("a")
+        row = await first.engine.catalog(
+            lambda catalog: catalog.create_state(log.topic_id, "cursor", "s", {"k": 1})
+        )
+        store = first.engine.store
+        store.open_state(row.state_id, lambda: b"snapshot")
+        store.fact(row.state_id, b"one", first.answers.append)
+        await first.engine.flush()
+        await first.engine.checkpoint()
+        store.fact(row.state_id, b"two", first.answers.append)
+        await first.engine.flush()
+        await first.kill()
+        second = await bench.broker()
+        found = second.engine.store.open_state(row.state_id, lambda: b"")
+        assert (found.data, found.facts) == (b"snapshot", [b"two"])
+        (state,) = await second.engine.catalog(lambda catalog: catalog.states(log.topic_id))
+        assert state == row
+
+    on_loop(tmp_path, test)
+
+
+def test_a_change_of_the_catalog_is_answered_when_the_bucket_has_it(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        first = await bench.broker()
+        await first.topic("before")
+        bench.bucket.gate.clear()
+        made = asyncio.ensure_future(first.topic("held"))
+        seen = asyncio.ensure_future(
+            first.engine.catalog(lambda catalog: [row.name for row in catalog.topics()])
+        )
+        done, _ = await asyncio.wait([made, seen], timeout=0.2)
+        assert not done, "neither the change nor what it shows may be answered before it is durable"
+        bench.bucket.gate.set()
+        await made
+        assert await seen == ["before", "held"]
+        await first.kill()
+        second = await bench.broker()
+        await second.found("held")
+
+    on_loop(tmp_path, test)
+
+
+def test_changes_between_record_and_image_are_applied_once(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        first = await bench.broker()
+        await first.topic("a")
+        # The image holds `b`, and so does the journal behind the floor.
+        checkpoint = asyncio.ensure_future(first.engine.checkpoint())
+        made = [asyncio.ensure_future(first.topic(f"b{n}")) for n in range(30)]
+        await asyncio.gather(checkpoint, *made)
+        await first.kill()
+        second = await bench.broker()
+        names = await second.engine.catalog(lambda catalog: {t.name for t in catalog.topics()})
+        assert names == {"a", *(f"b{n}" for n in range(30))}
+
+    on_loop(tmp_path, test)
+
+
+def test_an_owner_that_was_taken_over_answers_nothing_more(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        first = await bench.broker()
+        log = await first.topic("a")
+        await first.publish(log, b"0")
+        second = await bench.broker()
+        log.append([NewEntry(b"lost")], NOW_MS, first.answers.append)
+        while not first.fatal:
+            await asyncio.sleep(0)
+        assert first.answers == [None]
+        assert "Fenced" in first.fatal[0]
+        with pytest.raises(PersistenceError, match="another broker has taken the bucket over"):
+            await first.engine.flush()
+        assert await second.read(await second.found("a")) == [b"0"]
+
+    on_loop(tmp_path, test)
+
+
+def test_a_checkpoint_of_an_owner_that_was_taken_over_moves_nothing(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        first = await bench.broker()
+        await first.publish(await first.topic("a"), b"0", b"1")
+        begun = asyncio.Event()
+
+        def fault(request: Request) -> Failed | None:
+            if isinstance(request, Put) and request.key.startswith("pack/"):
+                begun.set()
+                return Failed("slow down")
+            return None
+
+        bench.bucket.fault = fault
+        checkpoint = asyncio.ensure_future(first.engine.checkpoint())
+        await begun.wait()
+        second = await bench.broker()
+        bench.bucket.fault = lambda request: None
+        with pytest.raises(PersistenceError):
+            await checkpoint
+        assert first.fatal
+        assert bench.manifest.owner == "broker2"
+        assert await second.read(await second.found("a")) == [b"0", b"1"]
+
+    on_loop(tmp_path, test)
+
+
+def test_requests_that_fail_or_lose_their_answer_cost_nothing(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        random = Random(7)
+        first = await bench.broker()
+        log = await first.topic("a")
+        bench.bucket.fault = lambda request: (
+            Failed("503")
+            if isinstance(request, Create | Replace | Put | Get) and random.random() < 0.2
+            else None
+        )
+        bench.bucket.lose = lambda request: random.random() < 0.2
+        payloads = [b"%d" % n for n in range(40)]
+        for n, payload in enumerate(payloads):
+            await first.publish(log, payload)
+            if n == 20:
+                await first.engine.checkpoint()
+        assert first.answers == [None] * 40
+        await first.kill()
+        second = await bench.broker()
+        assert await second.read(await second.found("a")) == payloads
+
+    on_loop(tmp_path, test)
+
+
+def test_trimmed_ledgers_are_deleted_from_the_bucket(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        first = await bench.broker()
+        log = await first.topic("a")
+        for n in range(4):
+            await first.publish(log, *(b"%d" % n for _ in range(4)))
+            await first.engine.checkpoint()
+        packs = bench.keys("pack/")
+        await first.engine.trim(log, 8)
+        await first.publish(log, b"new")
+        await first.engine.checkpoint()
+        assert len(packs) == 4
+        assert len(set(packs) & set(bench.keys("pack/"))) < 4
+        await first.kill()
+        second = await bench.broker()
+        found = await second.found("a")
+        assert found.first_index == 8
+        assert len(await second.read(found)) == 9
+
+    on_loop(tmp_path, test)
+
+
+def test_a_start_deletes_what_a_killed_checkpoint_left(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        first = await bench.broker()
+        await first.publish(await first.topic("a"), b"0")
+        await first.engine.checkpoint()
+        await first.kill()
+        bench.bucket.objects["pack/left"] = b"x"
+        bench.bucket.objects["image/left"] = b"x"
+        second = await bench.broker()
+        await second.engine._tasks[2]
+        assert not {"pack/left", "image/left"} & set(bench.bucket.objects)
+        assert await second.read(await second.found("a")) == [b"0"]
+
+    on_loop(tmp_path, test)
+
+
+class TestBadBuckets:
+    def test_one_that_does_not_permit_it_is_refused(self, tmp_path: Path) -> None:
+        async def test(bench: Bench) -> None:
+            bench.bucket.fault = lambda request: Failed("403", is_denied=True)
+            with pytest.raises(BucketUnusable, match="not permitted: 403; the broker needs"):
+                await bench.broker()
+
+        on_loop(tmp_path, test)
+
+    def test_one_that_does_not_answer_is_refused(self, tmp_path: Path) -> None:
+        async def test(bench: Bench) -> None:
+            bench.bucket.fault = lambda request: Failed("no route")
+            with pytest.raises(BucketUnusable, match="cannot be reached: no route; look at"):
+                await bench.broker()
+
+        on_loop(tmp_path, test)
+
+    def test_one_of_another_cluster_is_refused_and_left_alone(self, tmp_path: Path) -> None:
+        async def test(bench: Bench) -> None:
+            await (await bench.broker()).kill()
+            before = bench.manifest
+            with pytest.raises(BucketUnusable, match="belongs to cluster 'test'"):
+                await bench.broker("other")
+            assert bench.manifest == before
+
+        on_loop(tmp_path, test)
+
+    def test_one_of_a_newer_format_is_refused(self, tmp_path: Path) -> None:
+        async def test(bench: Bench) -> None:
+            doc = {**json.loads(Manifest("c", 1, "o", (1, 0), "", "n").encode()), "format": 2}
+            bench.bucket.objects["manifest"] = json.dumps(doc).encode()
+            with pytest.raises(UnknownFormat, match="format 2; this release reads 1"):
+                await bench.broker()
+
+        on_loop(tmp_path, test)
+
+    def test_a_manifest_of_another_program_is_refused(self, tmp_path: Path) -> None:
+        async def test(bench: Bench) -> None:
+            bench.bucket.objects["manifest"] = b"hello"
+            with pytest.raises(BucketUnusable, match="is not a manifest of Milepost"):
+                await bench.broker()
+
+        on_loop(tmp_path, test)
+
+    def test_a_data_directory_of_a_broker_without_a_bucket_is_left_alone(
+        self, tmp_path: Path
+    ) -> None:
+        async def test(bench: Bench) -> None:
+            (tmp_path / "broker1").mkdir()
+            (tmp_path / "broker1" / "catalog.sqlite").write_bytes(b"precious")
+            with pytest.raises(BucketUnusable, match="holds the data of a broker without a bucket"):
+                await bench.broker()
+            assert (tmp_path / "broker1" / "catalog.sqlite").read_bytes() == b"precious"
+
+        on_loop(tmp_path, test)

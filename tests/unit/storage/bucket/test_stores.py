@@ -1,0 +1,120 @@
+"""Buckets by their address, and an object store as obstore reaches it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from obstore.store import MemoryStore
+
+from milepost.clock import SystemClock
+from milepost.errors import BucketUnusable
+from milepost.storage.bucket.check import probe, tried_out
+from milepost.storage.bucket.folder import FolderObjects
+from milepost.storage.bucket.objects import (
+    Absent,
+    Create,
+    Delete,
+    Done,
+    Failed,
+    Found,
+    Get,
+    Listed,
+    Objects,
+    Put,
+    Refused,
+    Replace,
+    Scan,
+)
+from milepost.storage.bucket.stores import StoreObjects, open_objects
+from milepost.testing.bucket import MemoryBucket
+
+
+@contextmanager
+def every_kind(tmp_path: Path) -> Iterator[list[Objects]]:
+    folder = open_objects((tmp_path / "bucket").as_uri())
+    kinds: list[Objects] = [StoreObjects(MemoryStore()), folder, MemoryBucket()]
+    yield kinds
+    for one in kinds:
+        asyncio.run(one.close())
+
+
+def test_all_kinds_answer_alike(tmp_path: Path) -> None:
+    async def talk(objects: Objects) -> None:
+        assert await objects.answer(Get("a/k")) == Absent()
+        first = await objects.answer(Create("a/k", b"one"))
+        assert isinstance(first, Done)
+        assert await objects.answer(Create("a/k", b"two")) == Refused()
+        found = await objects.answer(Get("a/k"))
+        assert found == Found(b"one", first.tag)
+        second = await objects.answer(Replace("a/k", b"three", first.tag))
+        assert isinstance(second, Done)
+        assert await objects.answer(Replace("a/k", b"four", first.tag)) == Refused()
+        assert await objects.answer(Replace("a/none", b"x", first.tag)) != Done()
+        assert isinstance(await objects.answer(Put("a/l", b"12345")), Done)
+        assert await objects.answer(Scan("a/")) == Listed([("a/k", 5), ("a/l", 5)])
+        assert await objects.answer(Scan("b/")) == Listed([])
+        assert objects.read("a/l", 1, 3) == b"234"
+        assert isinstance(await objects.answer(Delete("a/k")), Done)
+        assert isinstance(await objects.answer(Delete("a/k")), Done)
+        assert await objects.answer(Get("a/k")) == Absent()
+        with pytest.raises(OSError, match="k"):
+            objects.read("a/k", 0, 1)
+
+    with every_kind(tmp_path) as kinds:
+        for objects in kinds:
+            asyncio.run(talk(objects))
+
+
+def test_all_kinds_pass_the_trials(tmp_path: Path) -> None:
+    with every_kind(tmp_path) as kinds:
+        for objects in kinds:
+            trials = asyncio.run(tried_out(objects, SystemClock()))
+            assert [trial for trial in trials if not trial.is_good] == []
+            assert asyncio.run(objects.answer(Scan("check/"))) == Listed([])
+
+
+def test_a_store_that_ignores_conditions_is_found_out() -> None:
+    class Careless(MemoryBucket):
+        def apply(self, request):
+            if isinstance(request, Create | Replace):
+                request = Put(request.key, request.data)
+            return super().apply(request)
+
+    bad = {
+        trial.name
+        for trial in asyncio.run(tried_out(Careless(), SystemClock()))
+        if not trial.is_good
+    }
+    assert bad == {
+        "create only if absent",
+        "replace only what was read",
+        "one of many creators wins",
+        "one of many replacers wins",
+    }
+    with pytest.raises(BucketUnusable, match="writes although the condition does not hold"):
+        asyncio.run(probe(Careless(), "s3://b", "k", b"x"))
+
+
+def test_a_bucket_that_cannot_be_written_is_refused() -> None:
+    bucket = MemoryBucket()
+    bucket.fault = lambda request: Failed("read-only", is_denied=True)
+    with pytest.raises(BucketUnusable, match="cannot be written: read-only; the broker needs"):
+        asyncio.run(probe(bucket, "s3://b", "k", b"x"))
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(BucketUnusable, match="the folder cannot be used: Not a directory; make it"):
+        open_objects((tmp_path / "file" / "bucket").as_uri())
+
+
+def test_a_folder_that_vanished_is_not_made_again(tmp_path: Path) -> None:
+    objects = FolderObjects(tmp_path / "bucket")
+    (tmp_path / "bucket").rename(tmp_path / "away")
+    assert isinstance(asyncio.run(objects.answer(Put("a/k", b"x"))), Failed)
+    assert not (tmp_path / "bucket").exists()
+    asyncio.run(objects.close())

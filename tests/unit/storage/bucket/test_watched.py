@@ -1,0 +1,65 @@
+"""A watched bucket: the right to serve ends 4 seconds after the last write that succeeded was begun."""
+
+from __future__ import annotations
+
+import asyncio
+
+from milepost.storage.bucket.objects import Absent, Create, Failed, Get, Put, Reply, Request
+from milepost.storage.bucket.watched import RIGHT_S, WatchedObjects
+from milepost.testing.bucket import MemoryBucket
+
+
+class Slow(MemoryBucket):
+    """Takes some time for each request."""
+
+    now = 100.0
+    takes_s = 0.0
+
+    async def answer(self, request: Request) -> Reply:
+        self.now += self.takes_s
+        return await super().answer(request)
+
+
+def watched() -> tuple[Slow, WatchedObjects]:
+    bucket = Slow()
+    return bucket, WatchedObjects(bucket, lambda: bucket.now)
+
+
+def test_a_write_counts_from_when_it_was_begun() -> None:
+    bucket, objects = watched()
+    bucket.takes_s = 3.0
+    asyncio.run(objects.answer(Put("k", b"")))
+    assert objects.idle_s() == 3.0
+    assert objects.has_right()
+    bucket.now += 1.0
+    assert not objects.has_right()
+    bucket.takes_s = 0.0
+    asyncio.run(objects.answer(Put("k", b"")))
+    assert objects.has_right()
+
+
+def test_reads_refusals_and_errors_give_no_right() -> None:
+    bucket, objects = watched()
+    asyncio.run(objects.answer(Put("k", b"")))
+    bucket.now += RIGHT_S
+    assert asyncio.run(objects.answer(Get("none"))) == Absent()
+    asyncio.run(objects.answer(Create("k", b"")))
+    bucket.fault = lambda request: Failed("503")
+    asyncio.run(objects.answer(Put("k", b"")))
+    assert not objects.has_right()
+
+
+def test_requests_are_counted_and_timed() -> None:
+    bucket, objects = watched()
+    bucket.takes_s = 0.03
+    for _ in range(3):
+        asyncio.run(objects.answer(Put("k", b"")))
+    bucket.fault = lambda request: Failed("503")
+    asyncio.run(objects.answer(Put("k", b"")))
+    assert objects.errors == {"put": 1}
+    assert objects.failure == "503"
+    counts = dict(objects.latencies["put"].cumulative())
+    assert (counts["0.02"], counts["0.05"], counts["+Inf"]) == (0, 3, 3)
+    bucket.fault = lambda request: None
+    asyncio.run(objects.answer(Get("k")))
+    assert objects.failure is None
