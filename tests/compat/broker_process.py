@@ -35,6 +35,8 @@ class BrokerProcess:
         self.settings = settings
         self.flags: list[str] = []
         """More of the command line, such as a conf file."""
+        if os.environ.get("MILEPOST_TESTS_ON") == "bucket" and "bucket" not in settings:
+            self.flags += ["--bucket", (directory / "bucket").as_uri()]
         self.descriptors: int | None = None
         """How many the process may have."""
         self.port = 0

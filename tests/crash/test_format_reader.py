@@ -421,6 +421,7 @@ def test_the_page_names_every_number_of_the_code() -> None:
         records.STATE: "state",
         records.FACTS: "facts",
         records.STEP: "step",
+        records.CATALOG: "catalog",
     }
     for kind, word in kinds.items():
         assert f"**{kind}, {word}.**" in page

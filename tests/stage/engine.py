@@ -58,9 +58,13 @@ class HandEngine(LoopDisk):
         on_error: Callable[[str, BaseException], None] | None = None,
         on_fatal: Callable[[str], None] | None = None,
         on_checkpoint: Callable[[], None] | None = None,
+        on_lapse: Callable[[], None] | None = None,
     ) -> None:
         """Nothing breaks down here."""
         self.told_of_checkpoints = on_checkpoint or self.told_of_checkpoints
+
+    may_serve = True
+    bucket = None
 
     def answer_within(self, around: Callable[[Callable[[], None]], None]) -> None:
         self._around = around

@@ -89,6 +89,10 @@ SHOWN: Final = {
         "milepost serve --conf": "needs a conf file of another broker; its words are checked by test_pages",
         "milepost --admin-url http://pulsar": "needs another broker; its words are checked by test_pages",
     },
+    "docs/cluster.md": {
+        "milepost bucket check s3://": "needs an object store; tests/compat/test_bucket.py uses a folder",
+        "manifest ": "a drawing",
+    },
     "docs/operating.md": {"2026-11-15T": "lines of a log"},
     "docs/pipelines/verify.md": {"persistent://public/default/events in": "lines of an answer"},
     "docs/progress.md": {

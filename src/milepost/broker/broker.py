@@ -93,7 +93,7 @@ class Broker:
         )
         self.subscription_host = topic_loader.SubscriptionHost(self)
         engine.answer_within(self.round.during)
-        engine.watch(on_error=self.unexpected)
+        engine.watch(on_error=self.unexpected, on_lapse=self._hang_up)
         self.opening: dict[str, asyncio.Future[Topic]] = {}
         """Topics that are being opened, or closed: a client that wants one waits."""
         self.policies = PolicyEnforcement(self)
@@ -160,6 +160,13 @@ class Broker:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.engine.close()
+
+    def _hang_up(self) -> None:
+        """Another broker may serve these clients now: none of them may hear anything more from here."""
+        logger.error("the bucket takes nothing: %d connections are closed", len(self.sessions))
+        for session in list(self.sessions):
+            session.close()
+            session.lost()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something to its end, also when the caller is gone."""

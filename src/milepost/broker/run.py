@@ -1,6 +1,10 @@
-"""Starts a broker: recovers its data directory and opens its ports."""
+"""Starts a broker: recovers its data directory, or its bucket, and opens its ports."""
 
 from __future__ import annotations
+
+import socket
+from typing import Any
+from uuid import uuid4
 
 from milepost.broker.broker import Broker
 from milepost.broker.connection.server import RunningBroker
@@ -12,19 +16,9 @@ from milepost.storage.ledgers.log import RollPolicy
 
 
 async def run_broker(settings: Settings, *, clock: Clock | None = None) -> RunningBroker:
-    """Recover the data directory and listen."""
+    """Recover what is stored, and listen."""
     clock = clock or SystemClock()
-    store, lock = open_store(
-        settings.data,
-        clock,
-        roll_policy=RollPolicy(
-            settings.ledger_size_max, settings.ledger_entries_max, settings.ledger_age_max_s * 1000
-        ),
-        journal_size_max=settings.journal_size_max,
-        journal_ahead=settings.journal_ahead_size,
-        tail_size_max=settings.tail_cache_size,
-    )
-    engine = StorageEngine(store, lock, Shortcut(settings.journal_shortcut_s))
+    engine = await _open_storage(settings, clock)
     try:
         broker = Broker(settings, engine, clock)
     except BaseException:
@@ -38,3 +32,34 @@ async def run_broker(settings: Settings, *, clock: Clock | None = None) -> Runni
         await broker.close()
         raise
     return running
+
+
+async def _open_storage(settings: Settings, clock: Clock) -> StorageEngine:
+    options: dict[str, Any] = {
+        "roll_policy": RollPolicy(
+            settings.ledger_size_max, settings.ledger_entries_max, settings.ledger_age_max_s * 1000
+        ),
+        "journal_size_max": settings.journal_size_max,
+        "tail_size_max": settings.tail_cache_size,
+    }
+    if settings.bucket:
+        # Loaded by those that use it: it needs a package that others have no use for.
+        from milepost.storage.bucket.start import open_bucket
+        from milepost.storage.bucket.stores import open_objects
+
+        return await open_bucket(
+            open_objects(
+                settings.bucket, endpoint=settings.bucket_endpoint, region=settings.bucket_region
+            ),
+            settings.bucket,
+            settings.data,
+            clock,
+            cluster=settings.cluster_name,
+            owner=f"{socket.gethostname()}-{uuid4().hex[:8]}",
+            linger_s=settings.bucket_linger_s,
+            **options,
+        )
+    store, lock = open_store(
+        settings.data, clock, journal_ahead=settings.journal_ahead_size, **options
+    )
+    return StorageEngine(store, lock, Shortcut(settings.journal_shortcut_s))

@@ -61,6 +61,8 @@ _ROWS: tuple[tuple[type[Exception], Exit, str], ...] = (
         Exit.DATA,
         "nothing was removed: keep the files, restore from a copy, and report it",
     ),
+    (errors.BucketUnusable, Exit.STORAGE, ""),
+    (errors.Fenced, Exit.STORAGE, ""),
     (errors.DiskFull, Exit.STORAGE, "free some space and start again"),
     (errors.PersistenceError, Exit.STORAGE, "look at the disk, then start again"),
     (errors.NotAuthenticated, Exit.AUTH, "say who you are with --token or a context"),

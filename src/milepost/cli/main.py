@@ -67,6 +67,7 @@ COMMANDS = {
     "verify": Lazy(
         "milepost.cli.server.verify:verify", "Check a data directory, without a broker."
     ),
+    "bucket": Lazy("milepost.cli.server.bucket:bucket", "Try out a bucket for a broker."),
     "pipeline": Lazy("milepost.cli.pipeline:pipeline", "Topics into lakes and back, by Spark."),
     "context": Lazy(
         "milepost.cli.connection.context:context", "Names for the brokers that you work with."

@@ -189,7 +189,9 @@ class RunningBroker:
 
     def refusal(self, host: str) -> str | None:
         """Why one more connection from a host is too many; None if it is counted."""
-        return "closing" if self.broker.is_closing else self.broker.connections.enter(host)
+        if self.broker.is_closing:
+            return "closing"
+        return self.broker.connections.enter(host) if self.broker.engine.may_serve else "bucket"
 
     def forget(self, connection: Connection) -> None:
         """A connection is gone."""

@@ -40,6 +40,7 @@ from milepost.broker.settings.setting import (
 )
 from milepost.errors import InvalidSetting, UnknownListener
 from milepost.schemas.compatibility import Strategy
+from milepost.storage.bucket.address import check_url
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,7 +96,11 @@ class Settings(SecuritySettings, PolicySettings):
         "The listener whose addresses clients are told that name none.",
         "internalListenerName",
     )
-    cluster_name: str = text("standalone", "The `cluster` label of the metrics.", "clusterName")
+    cluster_name: str = text(
+        "standalone",
+        "The `cluster` label of the metrics, and whose a bucket is.",
+        "clusterName",
+    )
 
     # Exactness.
     batch_index_ack: bool = switch(
@@ -355,6 +360,24 @@ class Settings(SecuritySettings, PolicySettings):
     )
 
     # Storage.
+    bucket: str = text(
+        "",
+        "Keep everything durable in a bucket: `s3://name/prefix`, `gs://…`, `az://…`, or `file:///folder`; "
+        "the data directory is then a cache. Empty: in the data directory.",
+    )
+    bucket_endpoint: str = text(
+        "",
+        "The address of an object store other than the public one, such as `http://127.0.0.1:9000`.",
+    )
+    bucket_region: str = text(
+        "", "The region of the bucket; empty: as the environment of the broker says."
+    )
+    bucket_linger_s: float = duration(
+        0.1,
+        "How long records wait for others to be sent to the bucket with them, while others are on their "
+        "way; a record that comes alone never waits.",
+        high=10,
+    )
     journal_size_max: int = size(
         64 * MIB,
         "A checkpoint is due when the journal has grown by this much.",
@@ -413,6 +436,8 @@ class Settings(SecuritySettings, PolicySettings):
                     f"one of the two ports must be open; 0 takes any free port"
                 )
         advertised_listeners.parse(self.advertised_listeners)
+        if self.bucket:
+            check_url(self.bucket)
 
     @property
     def advertised_host(self) -> str:

@@ -1,5 +1,6 @@
-"""Commands that run and check a broker: serve, config, verify.
+"""Commands that run and check a broker: serve, config, verify, bucket.
 
+bucket            `milepost bucket`: tries out a bucket
 conf_text         reads the text of configuration files
 config            `milepost config`: shows the settings and where each comes from
 logs              the format of log lines: text or JSON

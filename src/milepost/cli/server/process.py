@@ -241,7 +241,8 @@ def _announce(
         beside.rename(ready_file)
     tell_manager("READY=1")
     click.echo(
-        f"Milepost {__version__} · {pulsar_url} · {http_url} · data in {settings.data}, "
+        f"Milepost {__version__} · {pulsar_url} · {http_url} · data in "
+        f"{settings.bucket or settings.data}, "
         f"recovered {recovered.entries} entries in {took_ms:.0f} ms"
     )
     if http_url:

@@ -18,7 +18,13 @@ from milepost.cli.server.sources import Loaded, load
 from milepost.errors import InvalidSetting
 
 # Settings with a flag of their own; `--set` reaches the others.
-FLAGS = {"data": "DIRECTORY", "host": "ADDRESS", "port": "PORT", "http_port": "PORT"}
+FLAGS = {
+    "data": "DIRECTORY",
+    "bucket": "URL",
+    "host": "ADDRESS",
+    "port": "PORT",
+    "http_port": "PORT",
+}
 
 _FILE = click.Path(path_type=Path)
 

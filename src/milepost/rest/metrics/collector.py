@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any
 from fastapi import Request
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
@@ -106,6 +111,7 @@ class BrokerCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         yield from self._counters()
+        yield from self._bucket()
         yield from self._broker_gauges()
 
     def _counters(self) -> Iterator[Metric]:
@@ -140,6 +146,34 @@ class BrokerCollector(Collector):
             "milepost_checkpoint_failures",
             "Checkpoints that failed.",
             self._broker.engine.checkpoint_failures,
+        )
+
+    def _bucket(self) -> Iterator[Metric]:
+        """How the bucket does, if the storage is on one."""
+        bucket = self._broker.engine.bucket
+        if bucket is None:
+            return
+        times = HistogramMetricFamily(
+            "milepost_bucket_request_seconds", "Requests that were answered.", labels=["request"]
+        )
+        for name, latency in sorted(bucket.latencies.items()):
+            times.add_metric([name], latency.cumulative(), latency.sum_s)
+        yield times
+        errors = CounterMetricFamily(
+            "milepost_bucket_errors", "Requests that failed, and are repeated.", labels=["request"]
+        )
+        for name, count in sorted(bucket.errors.items()):
+            errors.add_metric([name], count)
+        yield errors
+        yield GaugeMetricFamily(
+            "milepost_bucket_idle_seconds",
+            "Since the last write that succeeded; clients are not served from 4 on.",
+            bucket.idle_s(),
+        )
+        yield GaugeMetricFamily(
+            "milepost_bucket_may_serve",
+            "0 while another broker may have taken the bucket over.",
+            bucket.has_right(),
         )
 
     def _broker_gauges(self) -> Iterator[Metric]:

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
+from milepost.errors import ServiceNotReady
 from milepost.rest.request import AskedBroker, AskedTopic
 from milepost.rest.resources.bundles import bundles_of
 from milepost.rest.route_access import Router
@@ -40,6 +41,8 @@ async def look_up(
 ) -> LookupData:
     """On the listener that the client names; one that is not there is 412."""
     broker.directory.check_namespace(name)
+    if not broker.engine.may_serve:
+        raise ServiceNotReady("the bucket takes nothing: another broker may have this topic")
     listener = listener_header or listener
     url = broker.lookup_url(listener)
     broker.counters.lookups += 1

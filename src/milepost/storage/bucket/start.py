@@ -316,8 +316,9 @@ def _apply_changes(catalog: NotedCatalog, groups: Iterable[Group], seed: int) ->
     for group in groups:
         key = group_key(group.place)
         scanned = scan(group.body, 0, key, group.first_sequence, seed, whole=True)
-        if scanned.damages:
-            raise CorruptData(str(scanned.damages[0]))
+        for damage in scanned.damages:
+            if damage.kind in (None, CATALOG):  # else it is the damage of its topic or state alone
+                raise CorruptData(str(damage))
         for record in scanned.records:
             if record.kind == CATALOG:
                 catalog.apply(record.body)

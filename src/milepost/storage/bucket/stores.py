@@ -88,7 +88,8 @@ def first_line(error: BaseException) -> str:
     >>> first_line(ValueError("no such thing\\n\\nDebug source: …"))
     'no such thing'
     """
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return line.partition(": <?xml")[0]
 
 
 class StoreObjects:
