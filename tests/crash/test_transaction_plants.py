@@ -13,6 +13,7 @@ import pytest
 from crash.test_transaction_images import failures
 from milepost.broker.operations import transactions
 from milepost.broker.subscription.ack_journal import AckJournal
+from milepost.broker.topic import dedup_state
 from milepost.broker.transactions.coordinator import Coordinator, Outcome
 from milepost.broker.transactions.topic_transactions import TopicTransactions
 from milepost.positions.ranges import IndexRanges
@@ -82,6 +83,11 @@ def _abort_shows(patch: Patch) -> None:
     patch.setattr(TopicTransactions, "ended", shows)
 
 
+def _sequence_ids_not_read_from_the_log(patch: Patch) -> None:
+    """What a producer sends again behind a crash is stored twice, in transactions too."""
+    patch.setattr(dedup_state, "_replay", lambda dedup, entry, now: None)
+
+
 PLANTS: list[tuple[Plant, bool]] = [
     (_pending_acks_not_restored, False),
     (_commit_applied_twice, False),
@@ -90,6 +96,7 @@ PLANTS: list[tuple[Plant, bool]] = [
     (_hidden_forgotten, False),
     (_acks_outside_of_the_end, False),
     (_abort_shows, False),
+    (_sequence_ids_not_read_from_the_log, False),
 ]
 
 

@@ -7,6 +7,9 @@
 - its end was asked for: it has ended that way, or it is open;
 - else it is open: its messages are in the log and not visible, its acks pending. Then it can be ended, both
   ways, and what that means survives the next restart.
+
+Every topic has deduplication, an ordinary subscription and a broadcast group: what is sent again is stored
+once, and acks count for the subscription that they were made on. What all have acked may be trimmed.
 """
 
 from __future__ import annotations
@@ -33,6 +36,8 @@ from stage.talk import (
 )
 
 from milepost.broker.operations import topic_lifecycle
+from milepost.broker.policies.policy import Level
+from milepost.broker.policies.table import POLICIES
 from milepost.broker.transactions.coordinator import Outcome
 from milepost.positions import TxnId
 from milepost.positions.ids import Position
@@ -46,6 +51,10 @@ from milepost.wire.metadata import split_entry
 
 TOPICS = tuple(f"persistent://public/default/{name}" for name in "abc")
 SUBSCRIPTION = "s"
+GROUP, MEMBER = "g", "m"
+SUBSCRIPTIONS = (SUBSCRIPTION, GROUP)
+# The consumers of a group are numbered from here on.
+GROUP_CONSUMERS = 10
 EARLIEST = pb.CommandSubscribe.Earliest
 BATCH_COUNT = 3
 CONNECTIONS_MAX = 20
@@ -76,12 +85,15 @@ class Sent:
     fate: str = ASKED
     was_moved_over: bool = False
     """A seek came since, which may have acked it."""
+    may_be_trimmed: bool = False
+    """Every subscription had acked it when its topic was trimmed."""
 
 
 @dataclass
 class Ack:
     txn: TxnId | None
     messages: list[Acked]
+    subscription: str
     fate: str = ASKED
     is_stale: bool = False
     """A seek, or a deletion, came since."""
@@ -114,13 +126,14 @@ class Story:
         self.sent[key] = Sent(txn, count)
 
     def heard_send(self, key: Key, fate: str) -> None:
-        self.sent[key].fate = fate
+        if self.sent[key].fate != DONE:  # it was stored, and what was sent again may be refused
+            self.sent[key].fate = fate
 
     def see(self, key: Key) -> None:
         self.seen.add(key)
 
-    def ack(self, txn: TxnId | None, messages: list[Acked]) -> None:
-        self.acks.append(Ack(txn, messages))
+    def ack(self, txn: TxnId | None, messages: list[Acked], subscription: str) -> None:
+        self.acks.append(Ack(txn, messages, subscription))
 
     def heard_ack(self, number: int, fate: str) -> None:
         self.acks[number].fate = fate
@@ -137,6 +150,10 @@ class Story:
             sent.was_moved_over |= key.topic == topic
         for ack in self.acks:
             ack.is_stale |= any(one.key.topic == topic for one in ack.messages)
+
+    def trimmed(self, keys: list[Key]) -> None:
+        for key in keys:
+            self.sent[key].may_be_trimmed = True
 
     def lost(self, topic: str) -> None:
         self.moved(topic)
@@ -156,18 +173,25 @@ class Workload:
         self._open: list[TxnId] = []
         self._receipts: dict[str, deque[Key]] = defaultdict(deque)
         self._asked: dict[int, Callable[[str], None]] = {}
-        self._delivered: dict[str, list[tuple[Delivery, Key, int]]] = defaultdict(list)
+        # By consumer.
+        self._delivered: dict[int, list[tuple[Delivery, Key, int]]] = defaultdict(list)
+        # Messages that can be sent again, each with its frame.
+        self._frames: dict[Key, bytes] = {}
         self._plan: list[Any] = []
+        book = self.stage.broker.policies.book
+        self.stage.run(book.set(Level.NAMESPACE, "public/default", POLICIES["deduplication"], True))
         for topic in TOPICS:
             self.stage.topic(topic)
         self.connect()
         self._verbs: list[tuple[int, Callable[[str], None]]] = [
             (7, self._begin),
             (30, self._send),
-            (20, self._ack),
+            (5, self._resend),
+            (26, self._ack),
             (14, self._end),
             (2, self._seek),
             (3, self._unload),
+            (3, self._trim),
             (1, self._truncate),
             (1, self._delete),
             (6, self._checkpoint_step),
@@ -207,14 +231,23 @@ class Workload:
 
     def _join(self, number: int, topic: str) -> None:
         self._receipts[topic].clear()
-        self._delivered[topic] = []
         ask(self.client, producer_command(number, f"p{number}", topic=topic))
-        subscription = subscribe_command(
-            SUBSCRIPTION, SHARED, number, topic=topic, initialPosition=EARLIEST
-        )
-        ask(self.client, subscription)
-        self.stage.turn()
-        self.client.say(pb.CommandFlow(consumer_id=number, messagePermits=1000))
+        for name, consumer_id, metadata in (
+            (SUBSCRIPTION, number, ()),
+            (GROUP, GROUP_CONSUMERS + number, _MEMBERSHIP),
+        ):
+            self._delivered[consumer_id] = []
+            command = subscribe_command(
+                name,
+                SHARED,
+                consumer_id,
+                topic=topic,
+                initialPosition=EARLIEST,
+                metadata=metadata,
+            )
+            ask(self.client, command)
+            self.stage.turn()
+            self.client.say(pb.CommandFlow(consumer_id=consumer_id, messagePermits=1000))
 
     def _rejoin(self) -> None:
         """Everything is answered; the clients of topics that were closed are back."""
@@ -240,9 +273,9 @@ class Workload:
                 key = self._receipts[TOPICS[heard.producer_id]].popleft()
                 self._note("heard_send", key, _fate_of(heard))
             elif isinstance(heard, Delivery):
-                topic = TOPICS[heard.consumer_id]
+                topic = TOPICS[heard.consumer_id % GROUP_CONSUMERS]
                 key, count = _key_of(topic, heard.entry)
-                self._delivered[topic].append((heard, key, count))
+                self._delivered[heard.consumer_id].append((heard, key, count))
                 self._note("see", key)
             elif (tell := self._asked.pop(getattr(heard, "request_id", -1), None)) is not None:
                 tell(_fate_of(heard))
@@ -264,7 +297,11 @@ class Workload:
             return
         txn = TxnId(reply.txnid_most_bits, reply.txnid_least_bits)
         bits = within(txn)
-        pairs = [pb.Subscription(topic=name, subscription=SUBSCRIPTION) for name in TOPICS]
+        pairs = [
+            pb.Subscription(topic=name, subscription=one)
+            for name in TOPICS
+            for one in SUBSCRIPTIONS
+        ]
         added = [
             request(self.stage, self.client, command)
             for command in (
@@ -298,12 +335,27 @@ class Workload:
         for key, count, _ in frames:
             self._note("send", key, txn, count)
             self._receipts[topic].append(key)
-        self.client.say(*[_addressed(frame, number) for _, _, frame in frames])
+        said = [_addressed(frame, number) for _, _, frame in frames]
+        if kind != "chunks":
+            self._frames[frames[0][0]] = said[0]
+        self.client.say(*said)
+
+    def _resend(self, topic: str) -> None:
+        """A client that heard no receipt sends again what is stored: it is stored once."""
+        stored = [
+            key for key in self._frames if key.topic == topic and self.story.sent[key].fate == DONE
+        ]
+        if stored:
+            key = self.draw.choice(stored)
+            self._receipts[topic].append(key)
+            self.client.say(self._frames[key])
 
     def _ack(self, topic: str) -> None:
-        if not self._delivered[topic]:
+        name = self.draw.choice(SUBSCRIPTIONS)
+        consumer_id = TOPICS.index(topic) + (GROUP_CONSUMERS if name == GROUP else 0)
+        if not self._delivered[consumer_id]:
             return
-        delivery, key, count = self.draw.choice(self._delivered[topic])
+        delivery, key, count = self.draw.choice(self._delivered[consumer_id])
         if key.chunk_id == 0:
             return  # the last chunk speaks for the message
         txn = self.draw.choice([None, *self._open, *self._open])
@@ -315,9 +367,9 @@ class Workload:
         bits = {} if txn is None else within(txn)
         number = len(self.story.acks)
         keys = [key] if key.chunk_id < 0 else [key._replace(chunk_id=0), key]
-        self._note("ack", txn, [Acked(one, at) for one in keys for at in covered])
+        self._note("ack", txn, [Acked(one, at) for one in keys for at in covered], name)
         target = wire_id(delivery.ledger_id, delivery.entry_id, **fields)
-        command = ack_command(target, consumer_id=TOPICS.index(topic), **bits)
+        command = ack_command(target, consumer_id=consumer_id, **bits)
         self._ask(command, lambda fate: self._note("heard_ack", number, fate))
 
     def _end(self, topic: str) -> None:
@@ -356,6 +408,25 @@ class Workload:
         closing = topic_lifecycle.close_topic(self.stage.broker, self.stage.topic(topic))
         self.stage.run(closing)
         self._rejoin()
+
+    def _trim(self, topic: str) -> None:
+        """An operator skips messages on all subscriptions, and drops what no subscription needs then."""
+        self._release()
+        self._note("moved", topic)
+        wanted = self.draw.randint(0, self.stage.topic(topic).visible_end)
+        for subscription in self.stage.topic(topic).subscriptions.values():
+            for part in subscription.parts():
+                part.skip(min(wanted, part.cursor.end))
+        self._release()
+        self.stage.tick()  # a group follows its members
+        index = topic_lifecycle.trimmable_index(self.stage.topic(topic))
+        gone = [
+            _key_of(topic, bytes(entry.payload))[0]
+            for entry in read(self.stage, topic)
+            if entry.last_index < index
+        ]
+        self._note("trimmed", gone)
+        self._attempt(topic_lifecycle.trim(self.stage.broker, self.stage.topic(topic)))
 
     def _truncate(self, topic: str) -> None:
         self._release()
@@ -427,6 +498,12 @@ class Workload:
         self.stage.files.faults.fail(call, self.draw.randint(1, 3), error=error, under="journal")  # type: ignore[arg-type]
 
 
+_MEMBERSHIP = [
+    pb.KeyValue(key=key, value=value)
+    for key, value in (("milepost.mode", "broadcast"), ("milepost.member", MEMBER))
+]
+
+
 def within(txn: TxnId) -> dict[str, int]:
     return {"txnid_least_bits": txn.least, "txnid_most_bits": txn.most}
 
@@ -484,6 +561,7 @@ def judge(image: Image, *, ends: bool = True) -> list[str]:
         if not ends or problems:
             return problems
         client = stage.client()
+        send_again(stage, story)
         for number, txn in enumerate(stage_open(stage)):
             outcome = Outcome(number % 2)
             story.ends.setdefault(txn, []).append([outcome, ASKED])
@@ -498,6 +576,29 @@ def judge(image: Image, *, ends: bool = True) -> list[str]:
         return problems
     finally:
         stage.close()
+
+
+def send_again(stage: Stage, story: Story) -> None:
+    """Each producer comes back and sends the last message again that it has a receipt for, in the
+    transaction that it was of."""
+    client = stage.client()
+    for number, topic in enumerate(TOPICS):
+        stored = [
+            key
+            for key, sent in story.sent.items()
+            if key.topic == topic and sent.fate == DONE and sent.count == 1 and key.chunk_id < 0
+        ]
+        if not stored or topic in story.lost_topics:
+            continue
+        request(stage, client, producer_command(number, f"p{number}", topic=topic))
+        key = stored[-1]
+        txn = story.sent[key].txn
+        bits = {} if txn is None else within(txn)
+        frame = message(key.sequence_id, producer=f"p{number}", **bits)
+        client.say(_addressed(frame, number))
+        stage.turn()
+    client.hang_up()
+    stage.turn()
 
 
 def stage_open(stage: Stage) -> list[TxnId]:
@@ -530,7 +631,11 @@ def _topic_problems(
     stage: Stage, story: Story, name: str, outcomes: dict[TxnId, Outcome | None]
 ) -> Iterator[str]:
     topic = stage.topic(name)
-    entries = {_key_of(name, bytes(e.payload))[0]: e for e in read(stage, name)}
+    stored = [(_key_of(name, bytes(e.payload))[0], e) for e in read(stage, name)]
+    entries = dict(stored)
+    for key, times in Counter(key for key, _ in stored).items():
+        if times > 1:
+            yield f"{key} is stored {times} times"
     transactions = topic.transactions
     of_open = {} if transactions is None else dict(transactions.open_messages())
     may_be_gone = name in story.lost_topics
@@ -539,7 +644,7 @@ def _topic_problems(
             continue
         entry = entries.get(key)
         if entry is None:
-            if sent.fate == DONE and not may_be_gone:
+            if sent.fate == DONE and not may_be_gone and not sent.may_be_trimmed:
                 yield f"{key} of {sent.txn} had a receipt and is gone"
             continue
         if sent.fate == REFUSED:
@@ -557,8 +662,9 @@ def _topic_problems(
         if outcome is None and index < topic.visible_end:
             yield f"{key} of {sent.txn}, which is open, is visible"
     yield from _delivery_problems(stage, story, name, entries, outcomes)
-    if SUBSCRIPTION in topic.subscriptions:
-        yield from _ack_problems(stage, story, name, entries, outcomes)
+    for subscription in SUBSCRIPTIONS:
+        if subscription in topic.subscriptions:
+            yield from _ack_problems(stage, story, name, entries, outcomes, subscription)
 
 
 def read(stage: Stage, name: str) -> list[Entry]:
@@ -621,13 +727,17 @@ def _ack_problems(
     name: str,
     entries: dict[Key, Entry],
     outcomes: dict[TxnId, Outcome | None],
+    subscription: str,
 ) -> Iterator[str]:
     topic = stage.topic(name)
-    cursor = topic.subscriptions[SUBSCRIPTION].cursor
+    *_, part = topic.subscriptions[subscription].parts()  # of a group its member, if there is one
+    cursor = part.cursor
     may: set[Acked] = set()
     must: set[Acked] = set()
     pending: dict[Acked, TxnId] = {}
     for ack in story.acks:
+        if ack.subscription != subscription:
+            continue
         for one in ack.messages:
             if one.key.topic != name or one.key not in entries:
                 continue
