@@ -121,9 +121,10 @@ async def _struck(broker: Broker, topic: Topic) -> list[Loss]:
 
 
 async def _look_at(broker: Broker, topic: Topic, index: int) -> tuple[Span, str | None]:
-    """The entry that holds an index, and what is wrong with it."""
+    """The entry that holds an index, and what is wrong with it. Where none can be found, all that is left
+    of its ledger."""
     log, engine = topic.log, broker.engine
-    span = Span(index, 1)
+    span = Span(index, max(log.ledger_with(index).end_index - index, 1))
     try:
         located = await engine.look(lambda: log.locate(index))
         span = located.span

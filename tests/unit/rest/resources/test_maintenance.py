@@ -200,6 +200,35 @@ def test_a_damaged_entry_is_a_loss_that_can_be_accepted(make_stage: Callable[...
     assert again.topic().subscriptions["other"].cursor.backlog == 5
 
 
+def test_a_ledger_in_which_no_entry_can_be_found_is_one_loss(
+    make_stage: Callable[..., Stage],
+) -> None:
+    """Its file is another ledger's: it is met once, not once for each of its messages."""
+    stage = make_stage(tail_size=0, ledger_entries_max=3)
+    topic = stage.topic()
+    stage.subscription(topic)
+    producer = stage.producer(topic)
+    for number in range(5):
+        stage.publish(producer, message(number))
+    stage.checkpoint()
+    contents = stage.files.contents()
+    first, second = contents[ledger_path(1)], contents[ledger_path(2)]
+    stage.files.damage(ledger_path(1), second[:HEADER_SIZE] + first[HEADER_SIZE:])
+    stage = stage.restarted()
+    web = Web(stage)
+    subscription = stage.topic().subscriptions["s"]
+    consumer = stage.consumer(subscription, permits=10)
+    assert got(consumer) == ["3", "4"]
+    asked = stage.files.faults.calls["read"]
+    stage.flow(consumer, 10)
+    assert stage.files.faults.calls["read"] == asked
+    (lost,) = web("GET t/losses").json
+    assert (lost["ledgerId"], lost["firstIndex"], lost["endIndex"]) == (1, 0, 3)
+    assert "belongs to ledger" in lost["reason"]
+    assert web("POST t/acceptLoss").json[0]["endIndex"] == 3
+    assert subscription.cursor.mark_delete_index == 2
+
+
 def test_a_subscription_whose_ack_the_journal_lost_goes_back_to_before_it(stage: Stage) -> None:
     """The topic cannot be opened until that is accepted; others are served, and the journal is kept."""
     topic = stage.topic()
