@@ -376,8 +376,8 @@ BUGS = (
     ),
     Bug(  # a journal that cannot go on while health is well
         _S + "journal/committer.py",
-        '        self.failure = f"the journal cannot go on',
-        '        reason = f"the journal cannot go on',
+        '        self.failure = f"{what}',
+        '        self.told = f"{what}',
         "tests/crash/test_unexpected.py",
     ),
     Bug(  # one read loop that breaks down ends the round of all
