@@ -42,10 +42,9 @@ master_option = click.option(
     "--master", default="local[*]", show_default=True, help="A Spark master."
 )
 
-
-@click.group(help="Topics into lakes and back, by Spark: exactly once, and verified.")
-def pipeline() -> None:
-    pass
+pipeline = click.Group(
+    "pipeline", help="Topics into lakes and back, by Spark: exactly once, and verified."
+)
 
 
 def _check_installed() -> None:

@@ -22,10 +22,7 @@ FILE = click.option(
     help='JSON with "type", "schema" and "properties"; - reads the standard input.',
 )
 
-
-@click.group(cls=Group, help="Schemas: the words of `pulsar-admin schemas`.")
-def schemas() -> None:
-    pass
+schemas = Group("schemas", help="Schemas: the words of `pulsar-admin schemas`.")
 
 
 @schemas.command(cls=RemoteCommand, help="The latest schema of a topic, one version, or all.")

@@ -35,10 +35,7 @@ RSA_BITS = 2048
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
-
-@click.group(help="Keys, and tokens signed with them. No broker is asked.")
-def tokens() -> None:
-    pass
+tokens = click.Group("tokens", help="Keys, and tokens signed with them. No broker is asked.")
 
 
 # -- keys --------------------------------------------------------------------------------------------

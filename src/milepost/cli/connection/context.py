@@ -17,10 +17,7 @@ from milepost.cli.groups import Group
 from milepost.cli.output import output_option, show_rows
 from milepost.client.connection.endpoint import Endpoint
 
-
-@click.group(cls=Group, help="Names for the brokers that you work with.")
-def context() -> None:
-    pass
+context = Group("context", help="Names for the brokers that you work with.")
 
 
 @context.command(help="Add a context, or replace one. The first becomes the current one.")

@@ -27,10 +27,7 @@ SUBSCRIPTION = click.argument("subscription")
 POSITIONS = {"firstIndex", "endIndex", "markDeleteIndex", "epoch"}
 COLUMNS = ("subscription", "type", "consumers", "backlog", "ready", "inflight", "delayed", "rate")
 
-
-@click.group(cls=Group, help="Subscriptions and their progress.")
-def subscriptions() -> None:
-    pass
+subscriptions = Group("subscriptions", help="Subscriptions and their progress.")
 
 
 @subscriptions.command(

@@ -15,10 +15,7 @@ from milepost.cli.server.reference import page
 from milepost.cli.server.settings_options import load_settings, settings_options
 from milepost.cli.server.sources import Loaded
 
-
-@click.group(help="Show the settings and where they come from.")
-def config() -> None:
-    pass
+config = click.Group("config", help="Show the settings and where they come from.")
 
 
 @config.command(help="Every setting, as `milepost serve` with the same flags would take it.")
