@@ -17,9 +17,7 @@ from milepost.cli.output import note, show_rows
 COLUMNS = ("trial", "good", "detail")
 
 
-@click.group(help="Try out a bucket for `milepost serve --bucket`.")
-def bucket() -> None:
-    pass
+bucket = click.Group("bucket", help="Try out a bucket for `milepost serve --bucket`.")
 
 
 @bucket.command(
