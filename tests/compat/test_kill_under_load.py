@@ -1,8 +1,9 @@
 """The broker is killed 25 times under a mixed load: no receipt is lost, no answered ack comes again, no
-index is given twice.
+index is given twice, no transaction is half there.
 
 Four producers (batched, unbatched, keyed, chunked or compressed) and four subscriptions, one of each
-type, with consumers of the official client and raw ones that ask for an answer to each ack. A nemesis
+type, with consumers of the official client and raw ones that ask for an answer to each ack. Beside them a
+client writes to two more topics in transactions (transactor.py). A nemesis
 waits until everybody has worked with the present broker, lets the load go on for 50 to 500 ms more, and
 kills it with SIGKILL; a new one starts on the same directory and port, and the clients come back by
 themselves. At the end everything is drained, the broker stopped, its directory read, and the history
@@ -32,6 +33,8 @@ from compat.broker_process import BrokerProcess
 from compat.history import History, Message, Table, full_verdict
 from compat.load import OfficialConsumer, Producer, Worker, key_of
 from compat.raw_consumer import RawConsumer
+from compat.transactor import TOPICS as OF_TRANSACTIONS
+from compat.transactor import Transactor, judged
 from crash.checker import check_lookups, read_log
 from crash.conftest import KEY as SUMMARY
 from stage.acksets import is_clean
@@ -82,6 +85,7 @@ class Campaign:
         self.client_log = directory / "clients.log"  # a client without its broker has much to say
         self.producers: list[Producer] = []
         self.consumers: list[OfficialConsumer | RawConsumer] = []
+        self.transactors: list[Transactor] = []
 
     # -- the load ----------------------------------------------------------------------------------
 
@@ -143,12 +147,13 @@ class Campaign:
             )
         ):
             self.producers.append(Producer(number, self.client(), TOPIC, history, seed, **options))
-        for producer in self.producers:
-            producer.start()
+        self.transactors.append(Transactor(self.broker.url, history, seed))
+        for worker in (*self.producers, *self.transactors):
+            worker.start()
 
     @property
     def workers(self) -> list[Worker]:
-        return [*self.producers, *self.consumers]
+        return [*self.producers, *self.consumers, *self.transactors]
 
     def await_all(self, workers: Sequence[Worker], generation: int) -> None:
         """Everybody has worked with the broker of this generation."""
@@ -198,10 +203,11 @@ class Campaign:
     def drain(self) -> None:
         """Everything sent has its receipt, and everything stored is acked on every subscription."""
         self.await_all(self.workers, self.history.generation)
+        for worker in (*self.producers, *self.transactors):
+            worker.stop()
+        for worker in (*self.producers, *self.transactors):
+            worker.join(REACH_TIMEOUT_S)
         for producer in self.producers:
-            producer.stop()
-        for producer in self.producers:
-            producer.join(REACH_TIMEOUT_S)
             producer.await_receipts(REACH_TIMEOUT_S)
         for consumer in self.consumers:
             consumer.acks_all = True
@@ -225,9 +231,19 @@ class Campaign:
             consumer.join(REACH_TIMEOUT_S)
         self.await_all(self.workers, 0)
 
-    def read_back(self) -> list[tuple[int, int, int, bytes]]:
+    def await_transactions(self) -> None:
+        """What kills have left open ends when its time is over."""
+        deadline = time.monotonic() + DRAIN_TIMEOUT_S
+        while True:
+            _, stats = self.broker.rest("GET", "/admin/v3/transactions/coordinatorStats")
+            if not stats["0"]["ongoingTxnSize"]:
+                return
+            assert time.monotonic() < deadline, f"open for too long: {stats}"
+            time.sleep(0.2)  # sleep: the broker's own clock
+
+    def read_back(self, topic: str = TOPIC) -> list[tuple[int, int, int, bytes]]:
         """Everything, by the official client's reader."""
-        reader = self.client().create_reader(TOPIC, pulsar.MessageId.earliest)
+        reader = self.client().create_reader(topic, pulsar.MessageId.earliest)
         found = []
         while reader.has_message_available():
             message = reader.read_next(10_000)
@@ -285,7 +301,27 @@ def read_table(log: Log) -> Table:
     return Table(messages, state.end_index)
 
 
-@pytest.mark.timeout(7200 if LONG else 280)
+@pytest.mark.parametrize(
+    ("asked", "answered", "topics", "problem"),
+    [
+        (True, {}, ([b"0"], []), "half there"),
+        (True, {0: True}, ([], []), "answered True"),
+        (False, {0: False}, ([b"0"], [b"0"]), "answered False"),
+        (None, {}, ([b"0"], [b"0"]), "never to be committed"),
+        (True, {}, ([b"0", b"0"], [b"0"]), "more than once"),
+    ],
+)
+def test_the_judge_of_transactions_objects(
+    asked: bool | None,
+    answered: dict[int, bool],
+    topics: tuple[list[bytes], list[bytes]],
+    problem: str,
+) -> None:
+    assert problem in " ".join(judged([asked], answered, topics, once=True))
+    assert judged([True, False], {0: True}, ([b"0"], [b"0"]), once=True) == []
+
+
+@pytest.mark.timeout(7200 if LONG else 400)
 @pytest.mark.parametrize("deduplication", [True, False], ids=["deduplicated", "plain"])
 def test_nothing_answered_is_lost_when_the_broker_is_killed_under_load(
     deduplication: bool, tmp_path: Path, record_property: Callable[[str, object], None]
@@ -299,6 +335,10 @@ def test_nothing_answered_is_lost_when_the_broker_is_killed_under_load(
             campaign.kill()
         campaign.drain()
         read_back = campaign.read_back()
+        campaign.await_transactions()
+        of_transactions = [
+            [data for *_, data in campaign.read_back(name)] for name in OF_TRANSACTIONS
+        ]
         campaign.broker.stop()
     finally:
         campaign.close()
@@ -330,8 +370,11 @@ def test_nothing_answered_is_lost_when_the_broker_is_killed_under_load(
         ((ledger_id, entry_id, batch_index), (key_of(data) or (None,))[0])
         for ledger_id, entry_id, batch_index, data in read_back
     ]
+    (transactor,) = campaign.transactors
+    assert transactor.verdict(*of_transactions, once=deduplication) == []
     # The load was a load.
     kills = len(history.kills)
+    assert sum(transactor.answered.values()) > 3 * kills
     assert len(history.receipts) > 200 * kills
     assert len(history.answered) > 100 * kills
     assert len(history.given) > 100 * kills
