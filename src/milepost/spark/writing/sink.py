@@ -368,8 +368,10 @@ class _Writes:
 
     def _undo(self, messages: Sequence[Any]) -> None:
         """What the driver does when a task has failed, or the end."""
+        if not self._options.transactional:
+            return  # what is published stays
         series = self._ended_series(messages)
-        if self._options.transactional and series is not None:
+        if series is not None:
             abort_run(self._options.connection, series)
 
     def _ended_series(self, messages: Sequence[Any]) -> Series | None:
