@@ -73,7 +73,7 @@ def test_the_groups_consumers_and_producers_of_a_topic(console: Console) -> None
     row = row_of(page, "billing")
     row.wait_for()
     assert "Shared" in row.inner_text()
-    assert page.get_by_role("cell", name="billing-1").is_visible()
+    assert page.get_by_role("cell", name="billing-1", exact=True).is_visible()
     page.get_by_role("tab", name="Schema and policies").click()
     page.get_by_role("cell", name="Time to live", exact=False).or_(
         page.get_by_role("cell", name="message ttl")

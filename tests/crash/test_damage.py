@@ -554,7 +554,9 @@ class TestNewerFormats:
         machine.pump()
         monkeypatch.undo()
         before = files.contents()
-        with pytest.raises(UnknownFormat, match=r"record kind 77; known are \[1, 2, 3, 4, 5, 6\]"):
+        with pytest.raises(
+            UnknownFormat, match=r"record kind 77; known are \[1, 2, 3, 4, 5, 6, 7\]"
+        ):
             machine.kill()
         assert files.contents() == before
 
