@@ -442,3 +442,25 @@ def test_what_nobody_delays_any_more_is_ready(cursor: Cursor) -> None:
     assert cursor.counts() == Counts(ready=9, inflight=0, delayed=0, acked=1)
     assert cursor.next_due_ms is None
     cursor.check()
+
+
+# ── acked in a transaction ────────────────────────────────────────────────────────────────────
+
+
+def test_what_a_transaction_acks_is_taken_from_every_place(cursor: Cursor) -> None:
+    """From two consumers, twice from one of them, from what is ready, and the very first message."""
+    cursor.deliver(0, 2, holder=1)
+    cursor.deliver(2, 4, holder=2)
+    cursor.deliver(4, 6, holder=1)
+    done = cursor.pend([(0, 3), (3, 8)])
+    assert (done.count, done.taken) == (8, {1: 4, 2: 2})
+    assert cursor.pended_within([(0, 10)]) == IndexRanges([(0, 8)])
+    assert cursor.counts() == Counts(ready=2, inflight=8, delayed=0, acked=0)
+
+
+@pytest.mark.parametrize("piece", [(-1, 1), (3, 3), (9, 11)])
+def test_a_transaction_acks_nothing_that_is_not_there(
+    cursor: Cursor, piece: tuple[int, int]
+) -> None:
+    with pytest.raises(IndexNotFound, match="the end is 10"):
+        cursor.pend([piece])
