@@ -114,7 +114,7 @@ def identity_of(request: Request) -> Identity | None:
 
 
 def who(request: Request) -> str:
-    """Whom the history names: the role that was judged, or where the request came from."""
+    """The name by which the broker records a caller: its role, or the address it came from."""
     identity = identity_of(request)
     if identity is not None:
         return identity.speaks_as

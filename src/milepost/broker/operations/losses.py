@@ -103,20 +103,19 @@ async def _struck(broker: Broker, topic: Topic) -> list[Loss]:
     for loss in broker.store.losses.get(topic.row.topic_id, ()):
         known.add(loss.first_index, loss.end_index)
     found: list[Loss] = []
-    for first, end in list(topic.unreadable):
-        index = max(first, topic.log.first_index)
-        while index < end:
-            if index in known:
-                index += 1
-                continue
-            ledger_id = topic.log.ledger_with(index).ledger_id
-            span, reason = await _look_at(broker, topic, index)
-            if reason is None:
-                topic.unreadable.discard(span.first_index, span.end_index)
-            else:
-                now_ms = broker.clock.wall_ms()
-                found.append(Loss(ledger_id, span.first_index, span.end_index, reason, now_ms))
-            index = span.end_index
+    # A loss of very many messages is one range: it is not walked through index by index.
+    for struck in list(topic.unreadable):
+        for first, end in known.gaps(*struck):
+            index = max(first, topic.log.first_index)
+            while index < end:
+                ledger_id = topic.log.ledger_with(index).ledger_id
+                span, reason = await _look_at(broker, topic, index)
+                if reason is None:
+                    topic.unreadable.discard(span.first_index, span.end_index)
+                else:
+                    now_ms = broker.clock.wall_ms()
+                    found.append(Loss(ledger_id, span.first_index, span.end_index, reason, now_ms))
+                index = span.end_index
     return found
 
 
