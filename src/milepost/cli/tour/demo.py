@@ -60,7 +60,8 @@ def demo(out: Path) -> None:
             demo_lake.show(broker.ready, pulsar, Path(folder), out, first=7)
         finally:
             broker.kill()
-    click.echo("\nNext: `make run` starts a broker to keep; README.md says what else there is.")
+    click.echo("\nNext: `make run` starts a broker to keep, and prints where its console is.")
+    click.echo("README.md says what else there is.")
 
 
 def _official_client() -> ModuleType:
