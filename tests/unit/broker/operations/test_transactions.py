@@ -23,6 +23,21 @@ from stage.talk import (
     text_of,
     wire_id,
 )
+from stage.transactions import (
+    ABORT,
+    COMMIT,
+    OTHER,
+    ack_in,
+    add_subscription,
+    add_topics,
+    bodies,
+    bodies_of,
+    counts,
+    end,
+    new,
+    started,
+    within,
+)
 
 from milepost.broker.auth.operations import Action
 from milepost.broker.operations.topic_lifecycle import (
@@ -36,72 +51,14 @@ from milepost.positions.names import NamespaceName
 from milepost.testing.peer import Loopback
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
-from milepost.wire.batches import SingleMessage, join_batch, split_batch
-from milepost.wire.events import Delivery
-from milepost.wire.metadata import split_entry
+from milepost.wire.batches import SingleMessage, join_batch
 from milepost.wire.scanners.encode import send_frame
-
-OTHER = "persistent://public/default/other"
-COMMIT, ABORT = pb.COMMIT, pb.ABORT
 
 
 @pytest.fixture
 def stage() -> Iterator[Stage]:
     with Stage() as one:
         yield one
-
-
-def new(stage: Stage, client: Loopback, ttl_ms: int = 60_000) -> TxnId:
-    reply = request(stage, client, pb.CommandNewTxn(txn_ttl_millis=ttl_ms))
-    assert not error_of(reply), reply
-    return TxnId(reply.txnid_most_bits, reply.txnid_least_bits)
-
-
-def add_topics(stage: Stage, client: Loopback, txn: TxnId, *topics: str) -> Any:
-    command = pb.CommandAddPartitionToTxn(
-        txnid_least_bits=txn.least, txnid_most_bits=txn.most, partitions=topics or (TOPIC,)
-    )
-    return request(stage, client, command)
-
-
-def add_subscription(
-    stage: Stage, client: Loopback, txn: TxnId, name: str = "s", topic: str = TOPIC
-) -> Any:
-    command = pb.CommandAddSubscriptionToTxn(
-        txnid_least_bits=txn.least,
-        txnid_most_bits=txn.most,
-        subscription=[pb.Subscription(topic=topic, subscription=name)],
-    )
-    return request(stage, client, command)
-
-
-def end(stage: Stage, client: Loopback, txn: TxnId, action: Any = COMMIT) -> Any:
-    command = pb.CommandEndTxn(
-        txnid_least_bits=txn.least, txnid_most_bits=txn.most, txn_action=action
-    )
-    return request(stage, client, command)
-
-
-def within(txn: TxnId) -> dict[str, int]:
-    """Fields of a message's metadata."""
-    return {"txnid_least_bits": txn.least, "txnid_most_bits": txn.most}
-
-
-def ack_in(stage: Stage, client: Loopback, txn: TxnId, *ids: Any, **fields: Any) -> Any:
-    command = ack_command(*ids, txnid_least_bits=txn.least, txnid_most_bits=txn.most, **fields)
-    return request(stage, client, command)
-
-
-def started(stage: Stage, **fields: Any) -> Loopback:
-    """A client that produces, and consumes with room for many."""
-    client = stage.client()
-    produce(stage, client)
-    subscribe(stage, client, permits=100, **fields)
-    return client
-
-
-def counts(stage: Stage, name: str = "s", topic: str = TOPIC) -> Any:
-    return stage.topic(topic).subscriptions[name].cursor.counts()
 
 
 class TestMessages:
@@ -173,7 +130,7 @@ class TestMessages:
         stage.turn()
         client.take()
         stage.engine.holds_journal = True
-        command = pb.CommandEndTxn(request_id=7, txn_action=COMMIT, **_bits(txn))
+        command = pb.CommandEndTxn(request_id=7, txn_action=COMMIT, **within(txn))
         client.say(command)
         stage.turn()
         assert bodies(client) == []  # durable before visible
@@ -229,29 +186,6 @@ class TestMessages:
         assert bodies(client) == ["0/0", "0/1", "0/2", "2"]
 
 
-def _bits(txn: TxnId) -> dict[str, int]:
-    return {"txnid_least_bits": txn.least, "txnid_most_bits": txn.most}
-
-
-def bodies(client: Loopback) -> list[str]:
-    """The payloads of the messages that came, batches message by message."""
-    return bodies_of(client.take())
-
-
-def bodies_of(came: list[Any]) -> list[str]:
-    found: list[str] = []
-    for heard in came:
-        if not isinstance(heard, Delivery):
-            continue
-        entry = split_entry(heard.entry)
-        if entry.metadata.HasField("num_messages_in_batch"):
-            count = entry.metadata.num_messages_in_batch
-            found += [one.payload.decode() for one in split_batch(entry.payload, count)]
-        else:
-            found.append(entry.payload.decode())
-    return found
-
-
 def _two_messages(*payloads: bytes) -> bytes:
     return join_batch(
         SingleMessage(pb.SingleMessageMetadata(payload_size=len(one)), one) for one in payloads
@@ -278,7 +212,7 @@ class TestEndsTogether:
 
     def _ends(self, txns: list[TxnId], *actions: Any) -> list[pb.CommandEndTxn]:
         return [
-            pb.CommandEndTxn(request_id=number, txn_action=action, **_bits(txn))
+            pb.CommandEndTxn(request_id=number, txn_action=action, **within(txn))
             for number, (txn, action) in enumerate(zip(txns, actions, strict=True))
         ]
 
@@ -496,7 +430,7 @@ class TestRestarts:
         client.say(message(0, **within(txn)))
         stage.turn()
         stage.engine.holds_journal = True
-        client.say(pb.CommandEndTxn(request_id=9, txn_action=COMMIT, **_bits(txn)))
+        client.say(pb.CommandEndTxn(request_id=9, txn_action=COMMIT, **within(txn)))
         stage.turn()
         stage = stage.restarted()
         assert stage.topic().visible_end == 0
@@ -513,7 +447,7 @@ class TestRestarts:
         stage.turn()
         planned: list[Any] = []
         stage.store.begin_checkpoint(planned.append)
-        client.say(pb.CommandEndTxn(request_id=9, txn_action=COMMIT, **_bits(txn)))
+        client.say(pb.CommandEndTxn(request_id=9, txn_action=COMMIT, **within(txn)))
         stage.turn()
         (plan,) = planned
         plan.flush(stage.files)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from stage.stage import TOPIC, Stage
 from stage.talk import error_of, produce, request, subscribe, text_of
-from unit.broker.operations.test_transactions import (
+from stage.transactions import (
     ABORT,
     COMMIT,
     OTHER,

@@ -26,7 +26,7 @@ from stage.talk import (
     subscribe,
     wire_id,
 )
-from unit.broker.operations.test_transactions import (
+from stage.transactions import (
     ABORT,
     COMMIT,
     OTHER,

@@ -22,7 +22,7 @@ from stage.talk import (
     text_of,
     wire_id,
 )
-from unit.broker.operations.test_transactions import (
+from stage.transactions import (
     ABORT,
     COMMIT,
     ack_in,
