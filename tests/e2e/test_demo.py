@@ -34,5 +34,6 @@ def test_the_tour_ends_well_and_explains_itself(tmp_path: Path) -> None:
     told = done.stdout.partition("\n7. ")[2].splitlines()
     assert "Spark" in told[0]
     assert "install" in told[1]
-    assert told[-1].startswith("Next: `make run`")
+    assert told[-2].startswith("Next: `make run`")
+    assert told[-1].startswith("README.md")
     assert not (tmp_path / "out").exists()

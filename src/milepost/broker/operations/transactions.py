@@ -415,8 +415,8 @@ class Transactions:
             self._gather(end)
 
     def _submit(self, asked: Sequence[_End]) -> None:
-        """Everything that ends mean, as one record; made true when it is durable. Those whose topics
-        are not open come later."""
+        """Write all ends as one record, and apply them when it is durable. An end whose topics are
+        not open yet waits until they are."""
         ends, parts = self._parts(asked)
         if not ends:
             return

@@ -150,7 +150,7 @@ def end_transaction(session: Session, command: EndTransaction) -> Work:
 
 
 def _end_run(session: Session, command: EndTransaction, series: Series) -> Work:
-    """What was opened by tasks that told no driver of it is known by its series alone."""
+    """Abort a run by its series: the driver does not know the transactions of killed tasks."""
     if command.action != Outcome.ABORT:
         raise InvalidInput(f"series {series.name}: a run can be aborted, not committed")
     service = session.broker.transactions
