@@ -42,6 +42,8 @@ STRIP = f"{TOPIC}/subscriptions/reports/strip"
 LOOKED_AT = (OVERVIEW, f"{TOPIC}/progress", f"{STRIP}?columns=1200", f"{TOPIC}/progress")
 # Of each person: the overview each two seconds, progress and a strip each second.
 LOOKS_PER_SECOND = 2.5 * PEOPLE
+# What the console would take for an answer (`rest/recent.py`).
+AS_OLD_AS = "Cache-Control: max-age=1"
 
 
 async def fill(load: Load, topics: int) -> None:
@@ -99,7 +101,7 @@ async def measure() -> list[Result]:
                 await asyncio.to_thread(seconds_of, f"{target.http_url}{STRIP}?columns=2000")
                 for _ in range(9)
             ]
-            async with Asker(target.http_url, LOOKED_AT, LOOKS_PER_SECOND) as asker:
+            async with Asker(target.http_url, LOOKED_AT, LOOKS_PER_SECOND, AS_OLD_AS) as asker:
                 rates = await compare_rates(
                     load, "rates", asker.asking, rounds=rounds, seconds=PHASE_S
                 )

@@ -1,6 +1,6 @@
 """HTTP requests at a fixed rate, from a process of its own: so that whoever measures is not who asks.
 
-    python -m bench.load.asker 127.0.0.1:8080 1000 < lines          # a path a line
+    python -m bench.load.asker 127.0.0.1:8080 1000 '' < lines       # a path a line
 
 The paths are asked for in turn over a few keep-alive connections, each when it is due, whether or not the
 last was answered. While nobody is to be asked, the process asks itself, at the same rate: so that what the
@@ -42,7 +42,8 @@ _ANSWER = (
 class Asker:
     """The process, seen from the one that measures."""
 
-    def __init__(self, url: str, paths: Sequence[str], per_second: float) -> None:
+    def __init__(self, url: str, paths: Sequence[str], per_second: float, header: str = "") -> None:
+        self._header = f"{header}\r\n" if header else ""
         self._address = urlsplit(url).netloc
         self._paths = "".join(f"{path}\n" for path in paths)
         self._per_second = per_second
@@ -52,7 +53,8 @@ class Asker:
 
     async def __aenter__(self) -> Self:
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "bench.load.asker", self._address, str(self._per_second)),
+            *(sys.executable, "-m", "bench.load.asker"),
+            *(self._address, str(self._per_second), self._header),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             limit=1 << 26,
@@ -161,11 +163,11 @@ class _Asking:
         self.connections[number % CONNECTIONS].ask(self._requests[number % len(self._requests)])
 
 
-async def _main(address: str, per_second: float, stream: IO[bytes]) -> None:
+async def _main(address: str, per_second: float, headers: str, stream: IO[bytes]) -> None:
     host, port = address.rsplit(":", 1)
     requests = []
     while path := stream.readline().decode().strip():
-        requests.append(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        requests.append(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n".encode())
     loop = asyncio.get_running_loop()
     server = await loop.create_server(_Itself, "127.0.0.1", 0)
     took: list[float] = []
@@ -197,4 +199,4 @@ async def _main(address: str, per_second: float, stream: IO[bytes]) -> None:
 
 if __name__ == "__main__":
     # Unbuffered: what follows the paths is read byte by byte.
-    uvloop.run(_main(sys.argv[1], float(sys.argv[2]), os.fdopen(0, "rb", 0)))
+    uvloop.run(_main(sys.argv[1], float(sys.argv[2]), sys.argv[3], os.fdopen(0, "rb", 0)))

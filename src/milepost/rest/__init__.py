@@ -15,6 +15,7 @@ metrics/      `/metrics` for Prometheus, and broker metrics as JSON
 models        the JSON models of the broker's own values, for the OpenAPI description
 name_lists    sends long lists of names in pieces
 raw_path      decodes names in request paths as upstream does
+recent        answers that are up to a second old, for clients that say they would take them
 reference     makes docs/rest.md from the docstrings of the routes
 request       what handlers take from a request: the broker, topic and namespace names
 resources/    one router a resource of the admin API: begin here to add or change a route

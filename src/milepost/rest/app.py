@@ -26,6 +26,7 @@ from milepost.rest.console import pages
 from milepost.rest.edge import Edge
 from milepost.rest.hosts import HostRules
 from milepost.rest.metrics import collector, json_metrics
+from milepost.rest.recent import Recent
 from milepost.rest.request import Elsewhere
 from milepost.rest.resources import (
     backlogs,
@@ -159,6 +160,7 @@ def create_app(broker: Broker) -> FastAPI:
         if isinstance(route, APIRoute)
     ]
     app.add_middleware(Shortcut, refuse=_refused)
+    app.add_middleware(Recent)
     app.add_middleware(Edge, hosts=HostRules(broker.settings))
     return app
 
