@@ -4,8 +4,9 @@
     python -m bench --full attacks      # more rounds
 
 An attack is something that a client can do with a few frames and that makes work. Each is prepared on a topic
-of its own. Then one connection publishes to another topic at a steady rate, with the attack going on and
-without it, in turns (`bench/load/beside.py`); what counts is how much the p99 of publishing grows.
+of its own, by a process of its own (`bench/load/attacker.py`). Then one connection publishes to another topic
+at a steady rate, with the attack going on and without it, in turns (`bench/load/beside.py`); what counts is
+how much the p99 of publishing grows.
 
 A new attack is a function that prepares itself and returns how it goes on, and a line in `ATTACKS`.
 """
@@ -20,6 +21,7 @@ import uvloop
 
 import bench
 from bench import Result, at_most
+from bench.load.attacker import Attacker
 from bench.load.beside import SETTLE_S, Disturbance, compare
 from bench.load.link import Frames, Link
 from bench.load.target import started
@@ -336,8 +338,8 @@ async def measure(names: list[str] | None = None) -> list[Result]:
     results = []
     for name in names or ATTACKS:
         async with started() as target:
-            load = Load(target)
-            beside = await compare(load, "beside", await ATTACKS[name](load), rounds=rounds)
+            async with Attacker(__name__, name, target.url) as attacker:
+                beside = await compare(Load(target), "beside", attacker.attack, rounds=rounds)
             results.append(
                 at_most(
                     f"{name}: p99 of publishing {beside.quiet_ms:.2f} ms, "

@@ -27,8 +27,7 @@ a backlog is being written to it would give the connection up.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import Final
 
@@ -211,8 +210,9 @@ class ServerProtocol(Connection):
         self._feature_flags = feature_flags or DEFAULT_FLAGS
         # A command that is read in parts; nothing behind it is read meanwhile.
         self._long: LongCommand | None = None
-        # Slices of an ACK that were not heard yet; nothing behind them is read meanwhile.
-        self._slices: deque[Ack] = deque()
+        # The slice of an ACK that is heard next, and those behind it; nothing else is read meanwhile.
+        self._slice: Ack | None = None
+        self._slices: Iterator[Ack] = iter(())
         self.part = 0
         """Which part of a long command was heard last; 0: the first one, or a whole command."""
         self._next_part = 0
@@ -225,15 +225,16 @@ class ServerProtocol(Connection):
     def receive(self, data: bytes) -> list[ServerEvent]:
         """What the bytes mean, in order."""
         events: list[ServerEvent] = []
-        if self._slices or self._long is not None:
+        if self._slice is not None or self._long is not None:
             # What was received whole is heard whole, also when nothing behind it is.
             if self.state is not State.CLOSED:
                 self._unfinished.gather(data)
-            if not self._slices and self._long is not None:
+            if self._slice is None and self._long is not None:
                 self._take_part(self._long, events)
-            if self._slices:
-                events.append(self._slices.popleft())
-            if not self._slices and self._long is None:
+            if self._slice is not None:
+                events.append(self._slice)
+                self._slice = next(self._slices, None)
+            if self._slice is None and self._long is None:
                 self.has_more = self.state is not State.CLOSED
             return events
         self.has_more = False
@@ -246,7 +247,7 @@ class ServerProtocol(Connection):
         at = 0
         self._left = HEARD_MAX
         try:
-            while self._long is None and not self._slices:
+            while self._long is None and self._slice is None:
                 if self._left <= 0:
                     self.has_more = True
                     break
@@ -294,8 +295,9 @@ class ServerProtocol(Connection):
         if not goes_on:
             self._long = None
         else:
-            events[:] = [e._replace(goes_on=True) if isinstance(e, Ack) else e for e in events]
-            self._slices = deque(one._replace(goes_on=True) for one in self._slices)
+            events[:] = [_going_on(e) if isinstance(e, Ack) else e for e in events]
+            if self._slice is not None:
+                self._slice, self._slices = _going_on(self._slice), map(_going_on, self._slices)
 
     def accept(self) -> None:
         """Answer CONNECTED: the peer is who it says. Commands may come from now on."""
@@ -409,11 +411,12 @@ class ServerProtocol(Connection):
 
     def _add_ack(self, ack: Ack, events: list[ServerEvent]) -> None:
         slices = sliced(ack)
-        if len(slices) == 1:
-            events.append(slices[0])
-        else:
-            self._slices.extend(slices)
+        first = next(slices)
+        if first.goes_on:
+            self._slice, self._slices = first, slices
             self.has_more = True
+        else:
+            events.append(first)
 
     def _refuse_value(self, unknown: UnknownValue) -> None:
         """Answer a request that asks for something of the future; the connection lives on."""
@@ -525,6 +528,10 @@ class ClientProtocol(Connection):
             events.append(command)
         elif not self._hear(kind):
             raise ProtocolError(Reason.BEFORE_CONNECT, f"{kind_name(kind)} before CONNECTED")
+
+
+def _going_on(ack: Ack) -> Ack:
+    return ack._replace(goes_on=True)
 
 
 def _with_known_error(unknown: UnknownValue) -> Command:

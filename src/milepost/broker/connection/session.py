@@ -27,6 +27,7 @@ from milepost.broker.monitoring import connection_log
 from milepost.broker.peer import Buffer
 from milepost.broker.topic.producer import Producer
 from milepost.errors import MilepostError, PersistenceError, TooManyRequests
+from milepost.positions.ranges import IndexRanges
 from milepost.storage.ledgers.not_in_memory import NotInMemory
 from milepost.storage.ledgers.paging import LOOKS_LIMIT, LOOKS_MAX, UNREADABLE, Failure
 from milepost.wire import replies
@@ -39,7 +40,6 @@ from milepost.wire.events import (
     Sends,
     ServerEvent,
     TransactionRequest,
-    WireId,
 )
 from milepost.wire.protocol import ServerProtocol, State
 
@@ -142,8 +142,8 @@ class Session:
         self._waits_for_reader = False
         # The time that parts of what was received may take before a rest.
         self._slices: TimeSlices | None = None
-        self.named: set[WireId] = set()
-        """By the parts of a long command that were heard."""
+        self.released = IndexRanges()
+        """What the parts of a long REDELIVER that were heard name."""
         # The connection is gone, and what came whole before that is still being obeyed.
         self._is_gone = False
         self.ack_failures: list[MilepostError] = []

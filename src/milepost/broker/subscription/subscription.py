@@ -671,17 +671,29 @@ class Subscription:
 
     # -- release -----------------------------------------------------------------------------------
 
-    def redeliver(self, consumer: Consumer, ids: Sequence[WireId], epoch: int) -> None:
-        """REDELIVER_UNACKNOWLEDGED_MESSAGES: by id, or everything that the consumer holds."""
+    def redeliver(
+        self,
+        consumer: Consumer,
+        ids: Sequence[WireId],
+        epoch: int,
+        before: IndexRanges | None = None,
+    ) -> None:
+        """REDELIVER_UNACKNOWLEDGED_MESSAGES: by id, or everything that the consumer holds. `before` is what
+        earlier parts of the same command named; it grows by what this one does."""
         assert self.dispatcher is not None
         if epoch != NO_EPOCH:
             consumer.epoch = max(consumer.epoch, epoch)
         if ids and self.dispatcher.releases_by_id:
             # What another consumer has by now stays there, and so does its key.
-            asked = chunk_acks.whole_messages(
-                self, ids_to_indexes.released_ranges(self.topic, ids), consumer
+            asked = IndexRanges(
+                chunk_acks.whole_messages(
+                    self, ids_to_indexes.released_ranges(self.topic, ids), consumer
+                )
             )
-            held = self.cursor.inflight_within(consumer.holder, IndexRanges(asked))
+            if before is not None:
+                asked.discard_all(asked & before)
+                before.add_all(asked)
+            held = self.cursor.inflight_within(consumer.holder, asked)
             if consumer.held is not None:
                 # On their way: the consumer does not have them yet and cannot give them back.
                 held.discard_all(held & consumer.held.indexes)

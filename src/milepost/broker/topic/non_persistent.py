@@ -23,6 +23,7 @@ from milepost.broker.topic.topic import Topic
 from milepost.cursor.cursor import Cursor
 from milepost.errors import NotAllowed
 from milepost.positions.names import TopicName
+from milepost.positions.ranges import IndexRanges
 from milepost.storage.catalog.catalog import TopicRow
 from milepost.storage.ledgers.log import Log, RollPolicy
 
@@ -173,7 +174,13 @@ class NonPersistentSubscription(Subscription):
     ) -> None:
         done(None)
 
-    def redeliver(self, consumer: Consumer, ids: Sequence[WireId], epoch: int) -> None:
+    def redeliver(
+        self,
+        consumer: Consumer,
+        ids: Sequence[WireId],
+        epoch: int,
+        before: IndexRanges | None = None,
+    ) -> None:
         """There is nothing left to send again."""
 
     def seek(

@@ -13,7 +13,9 @@ not cut.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from array import array
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import Final
 
@@ -30,55 +32,64 @@ _MASK_64: Final = (1 << 64) - 1
 _ack_set = itemgetter(4)
 
 
-def sliced(ack: Ack) -> list[Ack]:
-    """The ACK itself, or slices of it that mean the same one after the other."""
+def sliced(ack: Ack) -> Iterator[Ack]:
+    """The ACK itself, or slices of it that mean the same one after the other. Each is cut when it is asked
+    for, so that no step is long."""
     sets = list(map(_ack_set, ack.ids))
-    if sum(map(len, sets)) * _RANGES_PER_WORD <= RANGES_MAX or ack.is_cumulative:
-        return [ack]
-    if ack.transaction is not None:
-        return [ack]
+    is_small = sum(map(len, sets)) * _RANGES_PER_WORD <= RANGES_MAX
+    if is_small or ack.is_cumulative or ack.transaction is not None:
+        yield ack
+        return
     if sum(map(ranges_in, sets)) <= RANGES_MAX:
-        return [ack]
-    slices: list[Ack] = []
+        yield ack
+        return
+    slices = _cut(ack)
+    before = next(slices)
+    for one in slices:
+        yield before._replace(goes_on=True)
+        before = one
+    yield before
+
+
+def _cut(ack: Ack) -> Iterator[Ack]:
     whole: list[WireId] = []  # ids that share the next slice
     left = RANGES_MAX
     for message_id in distinct(ack.ids):
         ranges = ranges_in(message_id.ack_set)
         if ranges > left and whole:
-            slices.append(ack._replace(ids=whole))
+            yield ack._replace(ids=whole)
             whole, left = [], RANGES_MAX
         if ranges > ACKED_RANGES_MAX:
-            slices.append(ack._replace(ids=[message_id]))
+            yield ack._replace(ids=[message_id])
         elif ranges > RANGES_MAX:
-            slices += _windows(ack, message_id)
+            yield from _windows(ack, message_id)
         else:
             whole.append(message_id)
             left -= ranges
     if whole:
-        slices.append(ack._replace(ids=whole))
-    return [*(one._replace(goes_on=True) for one in slices[:-1]), slices[-1]]
+        yield ack._replace(ids=whole)
 
 
 def ranges_in(words: Sequence[int]) -> int:
-    """How many ranges of acked messages a set names, or up to one for each word less."""
-    return sum([((word ^ word << 1) & _MASK_64).bit_count() >> 1 for word in words])
+    """How many ranges of acked messages a set names, or one less."""
+    bits = int.from_bytes(array("q", words).tobytes(), sys.byteorder)
+    return (bits ^ bits << 1).bit_count() >> 1
 
 
-def _windows(ack: Ack, message_id: WireId) -> list[Ack]:
+def _windows(ack: Ack, message_id: WireId) -> Iterator[Ack]:
     """Slices of one large set."""
     words = message_id.ack_set
-    windows: list[Ack] = []
-    first = ranges = 0
+    first = edges = before = 0
     for at, word in enumerate(words, 1):
-        ranges += ((word ^ word << 1) & _MASK_64).bit_count() >> 1
+        edges += ((word ^ (word << 1 | before)) & _MASK_64).bit_count()
+        before = word >> 63 & 1
         # Words that are missing mean acked: those behind the last one are the last slice's.
         is_last = at == len(words)
-        if is_last or ranges > RANGES_MAX - _RANGES_PER_WORD:
+        if is_last or edges > 2 * (RANGES_MAX - _RANGES_PER_WORD):
             only = message_id._replace(ack_set=words[first:at])
             window = (first * 64, BATCH_SIZE_MAX if is_last else at * 64)
-            windows.append(ack._replace(ids=[only], window=window))
-            first, ranges = at, 0
-    return windows
+            yield ack._replace(ids=[only], window=window)
+            first, edges, before = at, 0, 0
 
 
 def distinct(ids: Sequence[WireId]) -> list[WireId]:

@@ -286,12 +286,12 @@ def test_entries_that_came_back_together_go_out_in_one_run(stage: Stage) -> None
     topic = stage.topic()
     subscription = stage.subscription(topic)
     consumer = stage.consumer(subscription, SHARED, permits=1000)
-    stage.publish(stage.producer(topic), *[message(number) for number in range(300)])
-    assert len(got(consumer)) == 300
-    subscription.redeliver(consumer, [WireId(1, number) for number in range(300)], NO_EPOCH)
+    stage.publish(stage.producer(topic), *[message(number) for number in range(200)])
+    assert len(got(consumer)) == 200
+    subscription.redeliver(consumer, [WireId(1, number) for number in range(200)], NO_EPOCH)
     stage.loop.call_soon(stage.loop.stop)  # one pass over what is ready now
     stage.loop.run_forever()
-    assert len(got(consumer)) == 300
+    assert len(got(consumer)) == 200
     stage.turn()
 
 
@@ -307,4 +307,4 @@ def test_a_turn_offers_a_bounded_number_of_entries(stage: Stage) -> None:
         stage.loop.call_soon(stage.loop.stop)
         stage.loop.run_forever()
         turns.append(len(got(consumer)))
-    assert max(turns) < 2 * ENTRIES_MAX
+    assert max(turns) <= ENTRIES_MAX

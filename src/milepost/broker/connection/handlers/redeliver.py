@@ -8,13 +8,13 @@ from milepost.broker.auth.operations import Operation
 from milepost.broker.connection.handlers.registry import Work, handles
 from milepost.broker.dispatch.consumer import NO_EPOCH
 from milepost.positions import signed64
-from milepost.storage.ledgers.not_in_memory import NotInMemory
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.commands import Kind
 from milepost.wire.events import WireId
 
 if TYPE_CHECKING:
     from milepost.broker.connection.session import Session
+    from milepost.positions.ranges import IndexRanges
 
 
 @handles(Kind.REDELIVER_UNACKNOWLEDGED_MESSAGES, needs=Operation.HELD)
@@ -26,20 +26,16 @@ def redeliver(session: Session, command: pb.CommandRedeliverUnacknowledgedMessag
     consumer = session.consumers.get(signed64(command.consumer_id))
     if consumer is not None:
         ids = [WireId(signed64(m.ledgerId), signed64(m.entryId)) for m in command.message_ids]
+        before: IndexRanges | None = None
         if session.protocol.part or session.protocol.has_more:
             # Obeyed in parts: a message that went out again between two parts is not meant by the second.
             if not session.protocol.part:
-                session.named.clear()
-            ids = [one for one in dict.fromkeys(ids) if one not in session.named]
-            session.named.update(ids)
+                session.released.clear()
+            before = session.released
             dispatcher = consumer.subscription.dispatcher
             names_them = dispatcher is not None and dispatcher.releases_by_id
             if session.protocol.part and not (ids and names_them):
                 return None
         epoch = signed64(command.consumer_epoch) if command.HasField("consumer_epoch") else NO_EPOCH
-        try:
-            consumer.subscription.redeliver(consumer, ids, epoch)
-        except NotInMemory:
-            session.named.difference_update(ids)  # the session calls again with the same part
-            raise
+        consumer.subscription.redeliver(consumer, ids, epoch, before)
     return None
