@@ -254,8 +254,9 @@ def test_ctrl_c_while_it_waits_for_messages(broker: Serving) -> None:
     assert (consumer.returncode, out, err) == (INTERRUPTED, b"", b"\n")
 
 
-def on_a_terminal(args: list[str], url: str, *, columns: int) -> tuple[int, str]:
+def on_a_terminal(args: list[str], url: str, *, columns: int, **more: str) -> tuple[int, str]:
     """Run with a terminal of that width; the exit code, and what it showed."""
+    given = {k: v for k, v in environment(url).items() if k not in ("COLUMNS", "LINES", "NO_COLOR")}
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     process = subprocess.Popen(
@@ -263,7 +264,7 @@ def on_a_terminal(args: list[str], url: str, *, columns: int) -> tuple[int, str]
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        env={k: v for k, v in environment(url).items() if k not in ("COLUMNS", "LINES")},
+        env={**given, "TERM": "xterm", **more},
         start_new_session=True,
     )
     os.close(theirs)
@@ -289,13 +290,16 @@ def test_forty_columns(broker: Serving) -> None:
     assert milepost("topics", "create", "narrow", url=url).returncode == 0
     done = milepost("subscriptions", "create", "narrow", "a-rather-long-name", url=url)
     assert done.returncode == 0, done.stderr
-    code, shown = on_a_terminal(["subscriptions", "list", "narrow"], url, columns=40)
+    listed = ["subscriptions", "list", "narrow"]
+    code, shown = on_a_terminal(listed, url, columns=40, NO_COLOR="1")
     assert code == 0
     assert "subscription  a-rather-long-name\n" in shown
     assert max(len(line) for line in shown.splitlines()) <= 40
-    code, wide = on_a_terminal(["subscriptions", "list", "narrow"], url, columns=200)
+    code, wide = on_a_terminal(listed, url, columns=200, NO_COLOR="1")
     assert wide.splitlines()[0].startswith("SUBSCRIPTION  ")
     assert "\x1b" not in shown + wide, "no colours"
+    code, coloured = on_a_terminal(listed, url, columns=200)
+    assert "\x1b[1mSUBSCRIPTION\x1b[0m" in coloured
     code, helped = on_a_terminal(["--help"], url, columns=40)
     assert code == 0
     assert "Usage: milepost" in helped

@@ -20,7 +20,7 @@ messages       calls about messages: ids by index and time, the last id, message
 namespaces     calls about namespaces and their permissions
 placement      calls about bundles, clusters and resource groups
 policies       calls about policies of namespaces and topics
-progress       calls about the progress of subscriptions (Milepost only)
+progress       calls about progress: of subscriptions, their strips, topics with their counts (Milepost only)
 request        one call without a socket: its request, and how its answer is read
 resets         calls about resets: dry run, check, history (Milepost only)
 schemas        calls about the schemas of topics

@@ -87,6 +87,9 @@ class Calls:
     reset_subscription = call(resets.reset_subscription)
     get_resets = call(resets.get_resets)
     get_progress = call(progress.get_progress)
+    get_strip = call(progress.get_strip)
+    get_overview = call(progress.get_overview)
+    search_topics = call(progress.search_topics)
 
     # Policies.
     get_policy = call(policies.get_policy)

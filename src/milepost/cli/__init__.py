@@ -10,6 +10,7 @@ bars         the progress bar on a terminal
 completion   `milepost completion`: Tab completion for shells
 connection/  the options that say which broker a command talks to, and `milepost context`
 exits        the exit codes, and which error has which
+figures      figures for people: ages, sizes, short names of topics
 groups       command groups that load a command when it is called, and suggest near names
 input_files  reads files that a command line names
 java         checks that there is a Java that Spark can use
@@ -21,6 +22,8 @@ pipeline     `milepost pipeline`: archive, verify, replay and progress reports, 
 progress/    `milepost progress`, `seek`, `subscriptions`, `explain`
 quantities   parses durations, sizes and times
 server/      `milepost serve`, `config`, `verify`; settings files, logging, signals
+tables       lays out tables for a terminal, however narrow
+terminal     how wide the output is, and whether it takes colours
 tour/        `milepost demo`
 version      `milepost version`
 """

@@ -75,9 +75,17 @@ or a time that is not there is refused with what is there, exit code 5, and move
 ## Output
 
 `-o json` and `-o csv` are for programs, and stable; `-o table` is for people. Without `-o` a list is a name
-a line and an object is indented JSON, as `pulsar-admin` prints them; Milepost's own reports are tables. A
-table that is wider than the terminal is turned: one field a line. Results go to standard output, everything
-else to standard error. There are no colours.
+a line and an object is indented JSON, as `pulsar-admin` prints them; Milepost's own reports are tables.
+Results go to standard output, everything else to standard error.
+
+A terminal gets what fits it: `progress` and `topics list` leave out columns that are all zero, cut long names
+in their middle, and leave out what matters least; other tables that are too wide are turned, one field a
+line. Reasons stand below their rows where there is no room beside them. Topics have the shortest name that
+commands read. A pipe or a file gets everything, with full names, and `topics list` prints names there, as
+`pulsar-admin` does; `milepost admin topics list` does so everywhere.
+
+Colours are for terminals only; `NO_COLOR` set to anything, or `TERM=dumb`, switches them off. `TERM=dumb` gets
+ASCII. `COLUMNS` overrules the terminal's width.
 
 ## Exit codes
 

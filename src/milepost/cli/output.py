@@ -10,12 +10,13 @@ terminal is turned: one field a line. What is not printed on a terminal is never
 from __future__ import annotations
 
 import json
-import shutil
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
+
+from milepost.cli.tables import Column, fit, lines
+from milepost.cli.terminal import terminal
 
 FORMATS = ("table", "json", "csv")
 
@@ -56,8 +57,10 @@ def show_names(names: Iterable[str], column: str) -> None:
 
 def show_object(value: Any) -> None:
     """One value: text as it stands, anything else as JSON with Jackson's spaces."""
-    if chosen() in ("table", "csv") and isinstance(value, Mapping):
+    if chosen() == "csv" and isinstance(value, Mapping):
         show_rows(("field", "value"), list(value.items()))
+    elif chosen() == "table" and (isinstance(value, Mapping) or _holds_others(value)):
+        _echo_fields(list(outline(value)))
     elif isinstance(value, str) and chosen() != "json":
         click.echo(value)
     elif chosen() is None:
@@ -83,38 +86,17 @@ def show_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     elif form == "csv":
         _echo_csv(columns, rows)
     else:
-        cells = [[_cell(value) for value in row] for row in rows]
-        for line in table_lines(columns, cells, _width()):
+        place = terminal()
+        cells = [[table_cell(value) for value in row] for row in rows]
+        for line in lines(fit([Column(name) for name in columns], cells, place.width), place):
             click.echo(line)
 
 
-def table_lines(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None
-) -> Iterable[str]:
-    """A table with a head; if it does not fit, every row as lines of field and value."""
-    widths = [
-        max(len(column), *(len(row[place]) for row in rows)) if rows else len(column)
-        for place, column in enumerate(columns)
-    ]
-    if width is None or sum(widths) + 2 * (len(widths) - 1) <= width or not rows:
-        align = [_is_numeric(row[place] for row in rows) for place in range(len(columns))]
-        for row in ([column.upper() for column in columns], *rows):
-            cells = (
-                cell.rjust(size) if is_number else cell.ljust(size)
-                for cell, size, is_number in zip(row, widths, align, strict=True)
-            )
-            yield "  ".join(cells).rstrip()
-        return
-    label = max(len(column) for column in columns)
-    for number, row in enumerate(rows):
-        if number:
-            yield ""
-        for column, cell in zip(columns, row, strict=True):
-            yield f"{column.ljust(label)}  {cell}".rstrip()
-
-
-def _is_numeric(cells: Iterable[str]) -> bool:
-    return all(cell.lstrip("-").replace(".", "", 1).isdecimal() or not cell for cell in cells)
+def _echo_fields(fields: Sequence[tuple[str, object]]) -> None:
+    """A field a line. A long value is wrapped by the terminal, and not cut."""
+    cells = [(name, table_cell(value)) for name, value in fields]
+    for line in lines(fit([Column("field"), Column("value")], cells, None), terminal()):
+        click.echo(line)
 
 
 def _cell(value: object) -> str:
@@ -131,8 +113,40 @@ def _cell(value: object) -> str:
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 
-def _width() -> int | None:
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+def table_cell(value: object) -> str:
+    """The same for people: a list as its values behind one another."""
+    if isinstance(value, list) and not _holds_others(value):
+        return ", ".join(map(_cell, value))
+    return _cell(value)
+
+
+def outline(value: Any, depth: int = 0) -> Iterator[tuple[str, object]]:
+    """The fields of a value, those of a value in it indented below its name.
+
+    >>> list(outline({"a": 1, "b": {"c": [True, None]}, "d": [{"e": "x"}]}))
+    [('a', 1), ('b', ''), ('  c', [True, None]), ('d', ''), ('  0', ''), ('    e', 'x')]
+    """
+    inner: Iterable[tuple[Any, Any]]
+    inner = value.items() if isinstance(value, Mapping) else enumerate(value)
+    for name, one in inner:
+        label = f"{'  ' * depth}{name}"
+        if isinstance(one, Mapping) or _holds_others(one):
+            yield label, ""
+            yield from outline(one, depth + 1)
+        else:
+            yield label, one
+
+
+def _holds_others(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(one, list | Mapping) for one in value)
+
+
+def for_a_person() -> bool:
+    """Is the result printed on a terminal, in no form that was asked for, and not as pulsar-admin's?"""
+    ctx = click.get_current_context()
+    if chosen() is not None:
+        return chosen() == "table"
+    return terminal().width is not None and not ctx.command_path.startswith("milepost admin ")
 
 
 def _echo_json(value: Any) -> None:

@@ -221,7 +221,7 @@ def test_a_call_is_this_request(
 
 # Those that read a list, a number or an id, or ask more than once, have tests beside their resource.
 ELSEWHERE = {
-    "get_progress", "get_losses", "accept_loss",
+    "get_progress", "get_strip", "get_overview", "search_topics", "get_losses", "accept_loss",
     "list_topics", "list_partitioned_topics", "lookup_partitioned_topic",
     "terminate_topic", "terminate_partitioned_topic",
     "get_subscriptions", "get_message_id_by_index", "get_message_id_by_timestamp", "get_index_by_message_id",

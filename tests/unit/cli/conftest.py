@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
+import struct
+import sys
+import termios
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +82,51 @@ def line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(Endpoint, "admin", face)
     return made
+
+
+class Screen:
+    """A terminal of so many columns: what a command line prints there, escapes and all."""
+
+    def __init__(self, line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._line = line
+        self._monkeypatch = monkeypatch
+
+    def __call__(
+        self,
+        width: int,
+        *args: str,
+        answers: tuple[Any, ...] = (),
+        **environ: str,
+    ) -> str:
+        reader, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
+        shown = bytearray()
+        reading = threading.Thread(target=_read_all, args=(reader, shown))
+        reading.start()
+        with self._monkeypatch.context() as patch:
+            patch.delenv("COLUMNS", raising=False)
+            patch.delenv("NO_COLOR", raising=False)
+            for name, value in ({"TERM": "xterm"} | environ).items():
+                patch.setenv(name, value)
+            with open(terminal, "w", encoding="utf-8") as out:
+                patch.setattr(sys, "stdout", out)
+                self._line(*args, answers=answers)
+        reading.join()
+        os.close(reader)
+        return shown.decode().replace("\r\n", "\n")
+
+
+def _read_all(descriptor: int, into: bytearray) -> None:
+    while True:
+        try:
+            data = os.read(descriptor, 65536)
+        except OSError:  # the other side is closed
+            return
+        if not data:
+            return
+        into += data
+
+
+@pytest.fixture
+def screen(line: Line, monkeypatch: pytest.MonkeyPatch) -> Screen:
+    return Screen(line, monkeypatch)

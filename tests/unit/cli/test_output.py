@@ -7,32 +7,9 @@ import json
 import pytest
 from unit.cli.conftest import Line
 
-from milepost.cli.output import table_lines
+from milepost.cli.output import outline
 
-ROWS = [["orders", "12"], ["a\\x1b", "7"]]
 TENANTS = ["acme", 'we"ird']
-
-
-def test_a_table_is_aligned() -> None:
-    assert list(table_lines(("name", "backlog"), ROWS, None)) == [
-        "NAME    BACKLOG",
-        "orders       12",
-        "a\\x1b         7",
-    ]
-
-
-def test_a_table_that_does_not_fit_is_turned() -> None:
-    assert list(table_lines(("name", "backlog"), ROWS, 10)) == [
-        "name     orders",
-        "backlog  12",
-        "",
-        "name     a\\x1b",
-        "backlog  7",
-    ]
-
-
-def test_an_empty_table_has_its_head() -> None:
-    assert list(table_lines(("name", "backlog"), [], 5)) == ["NAME  BACKLOG"]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +32,7 @@ def test_names(line: Line, args: tuple[str, ...], shown: str) -> None:
         (None, '{\n  "a" : 1,\n  "b" : {\n    "c" : true\n  }\n}\n'),
         ("json", '{\n  "a": 1,\n  "b": {\n    "c": true\n  }\n}\n'),
         ("csv", 'field,value\na,1\nb,"{""c"": true}"\n'),
-        ("table", 'FIELD  VALUE\na      1\nb      {"c": true}\n'),
+        ("table", "FIELD  VALUE\na      1\nb\n  c    true\n"),
     ],
 )
 def test_an_object(line: Line, form: str | None, shown: str) -> None:
@@ -73,3 +50,20 @@ def test_an_unknown_format_is_refused(line: Line) -> None:
     assert line("tenants", "list", "-o", "yaml") == ""
     assert line.code == 2
     assert line.err.count("\n") == 1
+
+
+def test_no_cell_of_a_table_holds_json(line: Line) -> None:
+    deep = {"list": [1, "two", None], "inner": {"of": [{"x": {"y": []}}, 7]}, "none": {}}
+    shown = line("tenants", "get", "x", "-o", "table", answers=(deep,))
+    assert shown.splitlines() == [
+        "FIELD      VALUE",
+        "list       1, two,",
+        "inner",
+        "  of",
+        "    0",
+        "      x",
+        "        y",
+        "    1      7",
+        "none",
+    ]
+    assert dict(outline({"a": {"b": 1}})) == {"a": "", "  b": 1}

@@ -15,6 +15,7 @@ resource_groups      `milepost resourcegroups` and `milepost broker-stats`
 schemas              `milepost schemas`
 tenants              `milepost tenants` and `milepost clusters`
 tokens               `milepost tokens`: makes keys, signs and checks tokens
+topic_list           `milepost topics list`: names for programs, counts and sizes for people
 topic_messages       `milepost topics`: peek, examine, ids by index and time, sizes
 topic_placement      `milepost topics`: replication and offloading
 topic_subscriptions  `milepost topics`: create, delete, skip, expire and reset subscriptions

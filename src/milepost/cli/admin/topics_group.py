@@ -18,21 +18,8 @@ from milepost.cli.admin.options import (
 )
 from milepost.cli.admin.permissions import OF_TOPICS
 from milepost.cli.admin.policy_group import PolicyGroup
-from milepost.cli.groups import LazyGroup, Rows, table_of
+from milepost.cli.groups import Lazy, LazyGroup, Rows, table_of
 from milepost.cli.output import show_object, show_pairs
-from milepost.cli.quantities import Property
-
-_DOMAIN = click.option(
-    "-td",
-    "--topic-domain",
-    "domain",
-    type=click.Choice(["persistent", "non_persistent"]),
-    callback=lambda *of: of[2].replace("_", "-") if of[2] else None,
-)
-_OF_BUNDLE = click.option("-b", "--bundle", hidden=True, expose_value=False)
-_OF_PROPERTIES = click.option(
-    "-p", "--property", type=Property(), multiple=True, hidden=True, expose_value=False
-)
 
 
 def _stats_options(command: Any) -> Any:
@@ -46,15 +33,12 @@ def _stats_options(command: Any) -> Any:
 
 
 _TOPICS: Rows = {
-    "list": Ask(
-        "list_topics",
-        "Names of the topics of a namespace.",
-        NAMESPACE,
-        _DOMAIN,
-        SYSTEM,
-        _OF_BUNDLE,
-        _OF_PROPERTIES,
-        show=names("topic"),
+    "list": Lazy(
+        "milepost.cli.admin.topic_list:list_topics", "Names of the topics of a namespace."
+    ),
+    "describe": Lazy(
+        "milepost.cli.progress.describe:describe_topic",
+        "A page about a topic: sizes, clients, groups and strips.",
     ),
     "list-partitioned-topics": Ask(
         "list_partitioned_topics",

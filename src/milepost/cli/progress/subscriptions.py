@@ -17,6 +17,7 @@ from milepost.cli.connection.connection import connection
 from milepost.cli.connection.remote import RemoteCommand
 from milepost.cli.groups import Group
 from milepost.cli.output import show_object, show_rows
+from milepost.cli.progress.describe import describe_subscription
 from milepost.cli.progress.moves import dry_run_of
 from milepost.cli.progress.places import END, position_of
 from milepost.cli.quantities import Property
@@ -28,6 +29,7 @@ POSITIONS = {"firstIndex", "endIndex", "markDeleteIndex", "epoch"}
 COLUMNS = ("subscription", "type", "consumers", "backlog", "ready", "inflight", "delayed", "rate")
 
 subscriptions = Group("subscriptions", help="Subscriptions and their progress.")
+subscriptions.add_command(describe_subscription, "describe")
 
 
 @subscriptions.command(

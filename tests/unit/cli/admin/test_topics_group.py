@@ -21,7 +21,7 @@ UPSTREAM = {
     "get-replicated-subscription-status", "set-replicated-subscription-status",
 }  # fmt: skip
 
-OURS = {"get-index-by-message-id", "accept-loss"}
+OURS = {"get-index-by-message-id", "accept-loss", "describe"}
 
 
 def test_every_name() -> None:

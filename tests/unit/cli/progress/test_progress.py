@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from unit.cli.conftest import Line
+from unit.cli.conftest import Line, Screen
 
-from milepost.cli.progress.progress import age
+from milepost.admin.errors import Unreachable
 
 
 def client(name: str, inflight: int = 0) -> dict[str, Any]:
@@ -135,5 +135,45 @@ def test_of_a_topic_or_a_namespace(line: Line) -> None:
     assert line.code == 2
 
 
-def test_ages() -> None:
-    assert age(864_000_000) == "10d"
+def watched(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """Ctrl-C after so many pauses."""
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == times:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("milepost.cli.progress.progress.time.sleep", pause)
+
+
+def away() -> Unreachable:
+    return Unreachable("GET /", "http://played:8080", None, "connection refused")
+
+
+def test_a_watch_survives_polls_that_fail(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched(monkeypatch, 4)
+    good = answer(one("billing"))
+    shown = line("progress", "--watch", "2", answers=(good, away(), 503, good))
+    assert line.code == 130
+    # A pipe gets each table once; a poll that failed is told beside it.
+    assert shown.count("billing") == 2
+    told = [text for text in line.err.splitlines() if text.startswith("milepost: ")]
+    assert told[0].startswith("milepost: connection refused; no answer for ")
+    assert told[0].endswith(", asking again every 2 s")
+    assert told[1].startswith("milepost: played; no answer for ")
+    assert len(told) == 2
+
+
+def test_a_screen_keeps_the_last_table(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched(monkeypatch, 3)
+    shown = screen(80, "progress", "--watch", "2", answers=(answer(one("billing")), away(), away()))
+    *_, last = shown.split("\x1b[2J")
+    assert "billing" in last
+    assert shown.count("billing") == 3
+
+
+def test_a_first_poll_that_fails_ends_it(line: Line) -> None:
+    """There is nothing to keep; the address may be a wrong one."""
+    line("progress", "--watch", "2", answers=(away(),))
+    assert line.code == 3
