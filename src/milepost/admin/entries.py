@@ -8,6 +8,7 @@ each message has its length, its own metadata and its payload. Owns the reading 
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -41,6 +42,10 @@ class StoredMessage:
     chunk_uuid: str = ""
     chunk_id: int = 0
     chunk_count: int = 0
+    # Its value is null, which is not the empty one.
+    is_null: bool = False
+    # The version of the schema that wrote it, as messages have it; empty if there is none.
+    schema_version: bytes = b""
     # Set for what a broker wrote for itself; no consumer ever sees it.
     marker_type: int | None = None
 
@@ -79,6 +84,8 @@ def messages_of_entry(
         chunk_uuid=headers.get("x-pulsar-uuid", ""),
         chunk_id=_number(answer, "chunk-id") or 0,
         chunk_count=_number(answer, "num-chunks-from-msg") or 0,
+        is_null=headers.get("x-pulsar-null-value") == "true",
+        schema_version=_base64(answer, "schema-version"),
     )
     size = _number(answer, "num-batch-message")
     if size is None or whole.is_encrypted:
@@ -111,13 +118,14 @@ def _unpacked(whole: StoredMessage, size: int) -> Iterator[StoredMessage]:
             event_time=own.event_time,
             sequence_id=own.sequence_id,
             batch_size=size,
+            is_null=own.is_null,
         )
 
 
 class _Single:
     """What a message in a batch says of itself: Pulsar's SingleMessageMetadata, read by hand.
 
-    field 1 property (key 1, value 2), 2 key, 3 payload size, 5 event time, 8 sequence id
+    field 1 property (key 1, value 2), 2 key, 3 payload size, 5 event time, 8 sequence id, 9 null value
     """
 
     def __init__(self, data: bytes) -> None:
@@ -126,6 +134,7 @@ class _Single:
         self.payload_size = 0
         self.event_time = 0
         self.sequence_id: int | None = None
+        self.is_null = False
         for number, value in _fields(data):
             if isinstance(value, bytes):
                 if number == 1:
@@ -139,6 +148,8 @@ class _Single:
                 self.event_time = value
             elif number == 8:
                 self.sequence_id = value
+            elif number == 9:
+                self.is_null = bool(value)
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -166,6 +177,14 @@ def _number(answer: Answer, name: str) -> int | None:
         return int(text)
     except ValueError:
         raise answer.bad(f"about no message: X-Pulsar-{name} is {text!a}") from None
+
+
+def _base64(answer: Answer, name: str) -> bytes:
+    text = answer.headers.get(f"x-pulsar-base64-{name}", "")
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        raise answer.bad(f"about no message: X-Pulsar-Base64-{name} is {text!a}") from None
 
 
 def _time(answer: Answer, name: str) -> int:

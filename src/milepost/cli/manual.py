@@ -84,8 +84,29 @@ line. Reasons stand below their rows where there is no room beside them. Topics 
 commands read. A pipe or a file gets everything, with full names, and `topics list` prints names there, as
 `pulsar-admin` does; `milepost admin topics list` does so everywhere.
 
-Colours are for terminals only; `NO_COLOR` set to anything, or `TERM=dumb`, switches them off. `TERM=dumb` gets
-ASCII. `COLUMNS` overrules the terminal's width.
+Colours are for terminals only; `NO_COLOR` set to anything, or `TERM=dumb`, switches them off. A terminal with
+`TERM=dumb` gets ASCII. `COLUMNS` overrules the terminal's width.
+
+## Messages and schemas
+
+`produce`, `consume` and `peek` take payloads as they are, and with `--schema` as JSON by the topic's schema,
+both ways: AVRO in Avro's own JSON encoding (a union's value stands under the name of its type),
+PROTOBUF_NATIVE in protobuf's, JSON, text, numbers, dates. `peek` always shows values so in its table; it cuts
+what is long and says how to see the rest.
+
+A line of `consume --json` or `peek --json` is a whole message, which `produce --json` publishes unchanged:
+`key` or `key_base64`, `ordering_key`, `event_time`, `properties`, and `data` (null, or text), `data_base64`
+(what is no text), or with `--schema` the `value`. So a topic is copied by a pipe:
+
+```sh
+milepost consume orders --exit --json | milepost produce copy --json
+milepost consume orders --exit --schema --where key=guest-7 --where property.region=eu
+milepost produce orders --schema --json < orders.jsonl
+```
+
+`--where` may be given several times, and all must hold: `key`, `property.NAME` or `$.PATH`, with `=` `!=`
+`<` `<=` `>` `>=`, or `~` for a part of a text; alone it asks whether it is there. A path is
+`$.order.items[0].name` or `$['odd.name']`, into the value by its schema or into a payload that is JSON: `--where '$.total>=100'`.
 
 ## Exit codes
 

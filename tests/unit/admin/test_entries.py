@@ -90,3 +90,18 @@ def test_an_id_is_needed() -> None:
     with pytest.raises(BadAnswer, match="X-Pulsar-Message-ID is missing"):
         messages_of_entry(nameless)
     assert messages_of_entry(nameless, MessageId(1, 2))[0].message_id == MessageId(1, 2)
+
+
+def test_null_values_and_versions_of_schemas() -> None:
+    (one,) = messages_of_entry(answer(b"", null_value="true", base64_schema_version="AAAAAAAAAAM="))
+    assert (one.is_null, one.schema_version) == (True, (3).to_bytes(8, "big"))
+    null = pb.SingleMessageMetadata(payload_size=0, null_value=True).SerializeToString()
+    empty = pb.SingleMessageMetadata(payload_size=0).SerializeToString()
+    body = b"".join(len(own).to_bytes(4, "big") + own for own in (null, empty))
+    found = messages_of_entry(
+        answer(body, num_batch_message="2", base64_schema_version="AAAAAAAAAAM=")
+    )
+    assert [one.is_null for one in found] == [True, False]
+    assert {one.schema_version for one in found} == {(3).to_bytes(8, "big")}
+    with pytest.raises(BadAnswer, match="schema-version"):
+        messages_of_entry(answer(b"", base64_schema_version="?"))

@@ -8,4 +8,6 @@ peek              `milepost peek`: prints messages without consuming them
 perf              `milepost perf`: measures publishing and consuming
 produce           `milepost produce`: publishes messages
 templates         how `milepost consume` prints a message: a format string or JSON
+values            payloads as JSON by the schemas of their topic, and JSON as payloads
+where             conditions on messages: `--where`
 """

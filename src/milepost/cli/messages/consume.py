@@ -3,6 +3,7 @@
     milepost consume orders --from index:100 --to index:200 --exit -f '%i %I %k %v\\n'
     milepost consume orders --exit --json | jq .data
     milepost consume orders -s billing -n 10          # as a subscription: printed, then acked
+    milepost consume orders --exit --schema --where '$.total>=100'
 
 It ends where a terminated topic ends. Without a subscription nothing is acked and no progress moves. Of
 several partitions the messages of each come in order.
@@ -11,6 +12,7 @@ several partitions the messages of each come in order.
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -24,10 +26,12 @@ from milepost.cli.connection.remote import RemoteCommand
 from milepost.cli.exits import CommandFailed, Exit
 from milepost.cli.messages.messaging_client import run, together
 from milepost.cli.messages.peek import end_index, first_chunk_id, index_of, not_there, partitions_of
-from milepost.cli.messages.templates import compile_template, json_line
+from milepost.cli.messages.templates import compile_template, json_line, value_of
+from milepost.cli.messages.values import NO_VALUE, TopicSchemas
+from milepost.cli.messages.where import ABSENT, Condition, Subject, parse_where
 from milepost.cli.progress.places import Kind, Place, parse_place
 from milepost.client.connection.endpoint import Endpoint
-from milepost.errors import Timeout
+from milepost.errors import SchemaMismatch, Timeout
 from milepost.positions.ids import EARLIEST, LATEST, MessageId
 
 if TYPE_CHECKING:
@@ -53,6 +57,7 @@ class Wanted:
     """What of a topic is to be printed."""
 
     show: Callable[[Message], bytes]
+    matches: Callable[[Message], bool]
     # By the partition's name: where it begins, and the first that is not wanted.
     begins: dict[str, MessageId]
     until: dict[str, Place | None]
@@ -76,6 +81,14 @@ class Wanted:
 @click.option("-e", "--exit", "exits", is_flag=True, help="End at the end of the topic.")
 @click.option("-f", "--format", "template", default=DEFAULT_FORMAT, help="%i %I %k %v …  [%v\\n]")
 @click.option("-J", "--json", "is_json", is_flag=True, help="A line of JSON for each message.")
+@click.option("-S", "--schema", "by_schema", is_flag=True, help="Payloads as JSON, by schema.")
+@click.option(
+    "-w",
+    "--where",
+    multiple=True,
+    metavar="CONDITION",
+    help="Only these: key=…, property.NAME=…, $.PATH>…; also != < <= >= and ~, a part.",
+)
 @click.option("-s", "--subscription-name", "subscription", help="Consume as this, and ack.")
 @click.option("-t", "--subscription-type", type=click.Choice(TYPES, False), default="Exclusive")
 @click.option(
@@ -94,6 +107,8 @@ def consume(
     exits: bool,
     template: str,
     is_json: bool,
+    by_schema: bool,
+    where: tuple[str, ...],
     subscription: str | None,
     subscription_type: str,
     subscription_position: str,
@@ -106,14 +121,22 @@ def consume(
     """
     if subscription and begin:
         raise click.UsageError("a subscription begins where it stands; `milepost seek` moves it")
-    show = json_line if is_json else compile_template(template)
-    where = connection()
+    if subscription and where:
+        raise click.UsageError(
+            "--where leaves messages out, which a subscription would have to hold or ack: give one of both"
+        )
+    conditions = [parse_where(one) for one in where]
+    at = connection()
+    schemas = TopicSchemas(at, topic)
+    shown_by = schemas if by_schema else None
+    compiled = compile_template(template, shown_by)
     place = parse_place(begin or ("earliest" if exits else "latest"))
-    partitions, begins, ends = resolve(where, topic, place, until)
+    partitions, begins, ends = resolve(at, topic, place, until)
     from milepost import ConsumerType, InitialPosition
 
     wanted = Wanted(
-        show,
+        partial(json_line, schemas=shown_by) if is_json else compiled,
+        partial(matches, conditions=conditions, schemas=schemas),
         begins,
         ends,
         max(place.number, 0) if place.kind is Kind.INDEX else 0,
@@ -126,7 +149,27 @@ def consume(
             "receiver_queue_size": queue_size,
         },
     )
-    run(print_all(where.client(topic), partitions, wanted, sys.stdout.buffer))
+    run(print_all(at.client(topic), partitions, wanted, sys.stdout.buffer))
+
+
+def matches(message: Message, conditions: list[Condition], schemas: TopicSchemas) -> bool:
+    """Does a message fulfil all conditions?"""
+    if not conditions:
+        return True
+    key = message.partition_key() if message.has_key() else None
+    subject = Subject(key, message.properties(), partial(_json_of, message, schemas))
+    return all(one.holds(subject) for one in conditions)
+
+
+def _json_of(message: Message, schemas: TopicSchemas) -> Any:
+    """The value by its schema, or the payload if it is JSON; ABSENT if it is neither."""
+    if message.has_null_value():
+        return ABSENT
+    try:
+        value = value_of(message, schemas)
+        return json.loads(message.data()) if value is NO_VALUE else value
+    except (ValueError, RecursionError, SchemaMismatch):
+        return ABSENT
 
 
 def resolve(
@@ -305,11 +348,18 @@ async def _print_one(
         index = message.index()
         if index is not None and index < wanted.first_index:
             continue
-        if (end is not None and is_past(message, end)) or not left.take():
+        if end is not None and is_past(message, end):
+            return
+        is_last = end is not None and end.kind is Kind.INDEX and index == end.number - 1
+        if not wanted.matches(message):
+            if is_last:
+                return
+            continue
+        if not left.take():
             return
         ack = None if consumer is None else partial(consumer.acknowledge_nowait, message)
         printer.print(wanted.show(message), ack)
-        if end is not None and end.kind is Kind.INDEX and index == end.number - 1:
+        if is_last:
             return
 
 

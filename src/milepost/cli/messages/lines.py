@@ -2,6 +2,7 @@
 
     orders,k1:one coffee                 with --key-separator :
     {"key": "k1", "data": "one coffee"}  with --json
+    {"key": "k1", "value": {"drink": 1}} with --json --schema
 
 Owns the cutting of bytes into messages; it knows no client.
 """
@@ -13,7 +14,10 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from milepost.cli.messages.values import NO_VALUE
 from milepost.errors import InvalidInput
+
+_PAYLOADS = {"data", "data_base64", "value"}
 
 
 class Line(NamedTuple):
@@ -26,6 +30,8 @@ class Line(NamedTuple):
     properties: dict[str, str] | None = None
     event_time: int | None = None
     ordering_key: bytes | None = None
+    # A value in JSON that the topic's schema makes bytes of; NO_VALUE if `data` has the payload.
+    value: Any = NO_VALUE
 
 
 class Cutter:
@@ -62,7 +68,7 @@ def _from_json(data: bytes) -> Line:
     shown = ascii(data[:60].decode("utf-8", "replace"))
     try:
         document: Any = json.loads(data)
-        if not isinstance(document, dict) or not {"data", "data_base64"} & document.keys():
+        if not isinstance(document, dict) or not _PAYLOADS & document.keys():
             raise ValueError
         ordering_key = _value(document, "ordering_key")
         event_time = document.get("event_time")
@@ -72,10 +78,11 @@ def _from_json(data: bytes) -> Line:
             {str(k): _text(v) for k, v in (document.get("properties") or {}).items()},
             int(event_time) if event_time else None,
             ordering_key,
+            document.get("value", NO_VALUE),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         raise InvalidInput(
-            f'line {shown}: expected a JSON object with "data" or "data_base64"'
+            f'line {shown}: expected a JSON object with "data", "data_base64" or "value"'
         ) from None
 
 

@@ -3,16 +3,19 @@
     milepost peek orders -s billing -n 5          # the next of a subscription
     milepost peek orders --from index:100 -n 20   # by place, of no subscription
 
-Nothing is acked, delivered or counted: consumers do not notice.
+Nothing is acked, delivered or counted: consumers do not notice. A table shows values by their schemas, and
+cuts what is long; `--json` prints whole messages, as `milepost consume --json` does.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import json
+import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,18 +23,30 @@ from milepost.cli.admin.topic_messages import show_messages
 from milepost.cli.connection.connection import connection
 from milepost.cli.connection.remote import RemoteCommand
 from milepost.cli.exits import CommandFailed, Exit
-from milepost.cli.output import chosen, show_rows
+from milepost.cli.messages.messaging_client import run
+from milepost.cli.messages.templates import json_line
+from milepost.cli.messages.values import NO_VALUE, TopicSchemas
+from milepost.cli.messages.where import ABSENT, Condition, Subject, parse_where
+from milepost.cli.output import chosen, note, table_cell
 from milepost.cli.progress.places import Kind, Place, parse_place
+from milepost.cli.tables import Column, fit, lines, text_width
+from milepost.cli.terminal import terminal
+from milepost.errors import SchemaMismatch
 from milepost.positions.names import TopicName
 
 if TYPE_CHECKING:
     from milepost.admin import Admin, StoredMessage
+    from milepost.client.client import Client
     from milepost.positions.ids import MessageId
 
-# Of a payload a table shows so many bytes; `-o json`, `-o csv` and `milepost consume` print all.
-BRIEF_BYTES = 1000
+# Of a payload a table shows so much; `-o json`, `--json` and `milepost consume` print all.
+BRIEF_SIZE = 1000
+# Messages that are looked through for those that `--where` wants.
+LOOKED_AT_MAX = 10_000
 # Entries that are looked through for the end of a chunked message: others may lie between its chunks.
 LOOKS_MAX = 1000
+# What was peeked is stored: a reader that does not get it within this time never will.
+READ_TIMEOUT_MS = 10_000
 
 
 @click.command(cls=RemoteCommand)
@@ -39,45 +54,181 @@ LOOKS_MAX = 1000
 @click.option("-s", "--subscription", help="What it would get next.")
 @click.option("--from", "begin", metavar="PLACE", help="Or begin here: index:100, 3:7, a time.")
 @click.option("-n", "--count", type=click.IntRange(min=1), default=10, show_default=True)
-def peek(topic: str, subscription: str | None, begin: str | None, count: int) -> None:
+@click.option("-J", "--json", "is_json", is_flag=True, help="A line of JSON for each message.")
+@click.option("-S", "--schema", "by_schema", is_flag=True, help="With --json: values, by schema.")
+@click.option(
+    "-w",
+    "--where",
+    multiple=True,
+    metavar="CONDITION",
+    help="Only these: key=…, property.NAME=…, $.PATH>…; also != < <= >= and ~, a part.",
+)
+def peek(
+    topic: str,
+    subscription: str | None,
+    begin: str | None,
+    count: int,
+    is_json: bool,
+    by_schema: bool,
+    where: tuple[str, ...],
+) -> None:
     """Print messages and leave them where they are. Batches are unpacked; nothing is acked.
 
     Of a partitioned topic it shows so many of each partition, by that partition's own numbers."""
     if subscription and begin:
         raise click.UsageError("give either --subscription or --from")
     place = parse_place(begin or "earliest")
+    conditions = [parse_where(one) for one in where]
+    at = connection()
+    schemas = TopicSchemas(at, topic)
     found: list[StoredMessage] = []
-    with connection().admin() as admin:
+    with at.admin() as admin:
         parts, shorter = partitions_of(admin, topic), []
         for one in parts:
-            if subscription:
-                found += next_of(admin, one, subscription, count)
-                continue
             try:
-                found += islice(messages_from(admin, one, place), count)
+                messages = (
+                    next_of(admin, one, subscription)
+                    if subscription
+                    else messages_from(admin, one, place)
+                )
+                found += wanted_of(messages, conditions, schemas, count)
             except CommandFailed as refusal:  # this partition is shorter than others
                 shorter.append(refusal)
         if len(shorter) == len(parts):
             raise shorter[0]
-    if chosen() is not None:
+        if is_json:
+            firsts = {one.message_id: first_id(admin, topic, one) for one in found}
+    if is_json:
+        shown_by = schemas if by_schema else None
+        run(print_again(at.client(topic), TopicName.parse(topic), firsts, shown_by))
+    elif chosen() not in (None, "table"):
         show_messages(found)
-        return
-    columns = ("index", "id", "key", "data")
-    rows = [(one.index, str(one.message_id), one.key, in_brief(one.data)) for one in found]
-    if len(parts) == 1:
-        show_rows(columns, rows)
-        return
-    # Indexes are those of each partition.
-    partitions = (one.message_id.partition for one in found)
-    show_rows(
-        ("partition", *columns), [(at, *row) for at, row in zip(partitions, rows, strict=True)]
-    )
+    else:
+        show_briefly(topic, found, schemas, is_partitioned=len(parts) > 1)
 
 
-def in_brief(data: bytes) -> str:
-    """A payload for people: a long one by its beginning and its size."""
-    text = data[:BRIEF_BYTES].decode("utf-8", "backslashreplace")
-    return text if len(data) <= BRIEF_BYTES else f"{text}… ({len(data)} bytes)"
+def wanted_of(
+    messages: Iterable[StoredMessage],
+    conditions: list[Condition],
+    schemas: TopicSchemas,
+    count: int,
+) -> list[StoredMessage]:
+    """The first messages that fulfil all conditions; it says when it gives up looking."""
+    found: list[StoredMessage] = []
+    for number, one in enumerate(messages, 1):
+        subject = Subject(one.key, one.properties, partial(json_of, one, schemas))
+        if all(condition.holds(subject) for condition in conditions):
+            found.append(one)
+        if len(found) == count:
+            break
+        if conditions and number == LOOKED_AT_MAX:
+            note(f"looked at {number} messages, up to index {one.index}; go on with --from")
+            break
+    return found
+
+
+def json_of(message: StoredMessage, schemas: TopicSchemas) -> Any:
+    """The value by its schema, or the payload if it is JSON; ABSENT if it is neither."""
+    if message.is_null:
+        return ABSENT
+    try:
+        value = schemas.value_of(message.data, message.schema_version, _key_of(message))
+        return json.loads(message.data) if value is NO_VALUE else value
+    except (ValueError, RecursionError, SchemaMismatch):
+        return ABSENT
+
+
+def _key_of(message: StoredMessage) -> bytes:
+    return (message.key or "").encode()
+
+
+def show_briefly(
+    topic: str, found: list[StoredMessage], schemas: TopicSchemas, *, is_partitioned: bool
+) -> None:
+    """A table for people, and how to see what of it is cut."""
+    place = terminal()
+    width = BRIEF_SIZE if place.width is None else min(BRIEF_SIZE, 4 * place.width)
+    columns = [
+        Column("partition"),
+        Column("index"),
+        Column("id", rank=1),
+        Column("key", cut_to=6),
+        Column("data", cut_to=12),
+    ]
+    texts = [text_of(one, schemas) for one in found]
+    rows = [
+        (
+            table_cell(one.message_id.partition),
+            table_cell(one.index),
+            str(one.message_id),
+            table_cell(one.key),
+            table_cell(in_brief(text, len(one.data), width)),
+        )
+        for one, text in zip(found, texts, strict=True)
+    ]
+    # Indexes are those of each partition; without partitions they need no number.
+    begin = 0 if is_partitioned else 1
+    table = fit(columns[begin:], [row[begin:] for row in rows], place.width)
+    for line in lines(table, place):
+        click.echo(line)
+    data = table.widths[-1]
+    if any(
+        len(text) > width or text_width(row[-1]) > data
+        for text, row in zip(texts, rows, strict=True)
+    ):
+        note(f"payloads are cut; `milepost peek {topic} --json` prints them whole")
+
+
+def text_of(message: StoredMessage, schemas: TopicSchemas) -> str:
+    """A payload for people: its value by its schema, or its text."""
+    if message.is_null:
+        return "(null)"
+    try:
+        value = schemas.value_of(message.data, message.schema_version, _key_of(message))
+    except SchemaMismatch:  # its bytes are what there is to be seen
+        value = NO_VALUE
+    if value is NO_VALUE:
+        return message.data.decode("utf-8", "backslashreplace")
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def in_brief(text: str, size: int, width: int = BRIEF_SIZE) -> str:
+    """A long text by its beginning, with the size of its payload in bytes."""
+    return text if len(text) <= width else f"{text[:width]}… ({size} bytes)"
+
+
+def first_id(admin: Admin, topic: str, message: StoredMessage) -> MessageId:
+    """Where a reader has to begin to be given a message: at the first of its chunks."""
+    if message.chunk_count <= 1:
+        return message.message_id
+    partition = message.message_id.partition
+    name = TopicName.parse(topic)
+    whole = name if partition < 0 or name.partition >= 0 else name.partition_name(partition)
+    return first_chunk_id(admin, str(whole), message.message_id)
+
+
+async def print_again(
+    client: Client,
+    topic: TopicName,
+    firsts: dict[MessageId, MessageId],
+    schemas: TopicSchemas | None,
+) -> None:
+    """Print messages by what a reader gets of each: REST tells less of them than there is."""
+    async with client:
+        for wanted, first in firsts.items():
+            is_whole = wanted.partition < 0 or topic.partition >= 0
+            name = topic if is_whole else topic.partition_name(wanted.partition)
+            reader = await client.create_reader(
+                str(name), first, start_message_id_inclusive=True, receiver_queue_size=10
+            )
+            try:
+                message = await reader.read_next(READ_TIMEOUT_MS)
+                while message.message_id().position < wanted.position:
+                    message = await reader.read_next(READ_TIMEOUT_MS)
+            finally:
+                await reader.close()
+            sys.stdout.buffer.write(json_line(message, schemas))
+        sys.stdout.buffer.flush()
 
 
 def partitions_of(admin: Admin, topic: str) -> list[str]:
@@ -87,11 +238,10 @@ def partitions_of(admin: Admin, topic: str) -> list[str]:
     return [str(name.partition_name(n)) for n in range(number)] or [str(name)]
 
 
-def next_of(admin: Admin, topic: str, subscription: str, count: int) -> list[StoredMessage]:
+def next_of(admin: Admin, topic: str, subscription: str) -> Iterator[StoredMessage]:
     """The next messages of a subscription. Of a batch that is acked in part, a broker shows the
     whole: what it says is acked up to is left out here."""
     acked: int | None = None
-    found: list[StoredMessage] = []
     chunks = Chunks()
     for entry in _backlog(admin, topic, subscription):
         if acked is None:
@@ -102,10 +252,7 @@ def next_of(admin: Admin, topic: str, subscription: str, count: int) -> list[Sto
         for one in entry:
             whole = chunks.add(one)
             if whole is not None and (whole.index is None or whole.index > acked):
-                found.append(whole)
-        if len(found) >= count:
-            break
-    return found[:count]
+                yield whole
 
 
 def _backlog(admin: Admin, topic: str, subscription: str) -> Iterator[list[StoredMessage]]:

@@ -4,12 +4,15 @@
     tail -f app.log | milepost produce logs
     milepost consume orders --exit --json | milepost produce copy --json
 
+    milepost produce orders --schema -m '{"id": 7}'
+
 It returns when every message has its receipt: on disk, then.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterable
@@ -22,8 +25,10 @@ from milepost.cli.connection.remote import RemoteCommand
 from milepost.cli.input_files import InputFile
 from milepost.cli.messages.lines import Cutter, Line, read_line, repeated
 from milepost.cli.messages.messaging_client import run
+from milepost.cli.messages.values import NO_VALUE, TopicSchemas, ValueCodec
 from milepost.cli.output import note
 from milepost.cli.quantities import Number, Property
+from milepost.errors import InvalidInput
 
 if TYPE_CHECKING:
     from milepost.client.client import Client
@@ -56,6 +61,7 @@ COMPRESSIONS = ("none", "lz4", "zlib", "zstd", "snappy")
 @click.option(
     "-J", "--json", "is_json", is_flag=True, help="A line is a JSON object, as consume's."
 )
+@click.option("-S", "--schema", "by_schema", is_flag=True, help="JSON to bytes, by the schema.")
 @click.option("-r", "--rate", type=Number(min=0), default=0.0, help="Messages a second.")
 @click.option("-db", "--disable-batching", is_flag=True)
 @click.option("-c", "--chunking", is_flag=True, help="Cut what is too large into chunks.")
@@ -73,14 +79,19 @@ def produce(
     key_separator: str | None,
     delimiter: str,
     is_json: bool,
+    by_schema: bool,
     rate: float,
     ids: bool,
     **options: Any,
 ) -> None:
-    """Publish to TOPIC: -m and -f, or the lines of standard input."""
+    """Publish to TOPIC: -m and -f, or the lines of standard input.
+
+    With --schema each is a value in JSON, which the topic's schema makes bytes of."""
+    codec = TopicSchemas(connection(), topic).latest() if by_schema else None
 
     def as_line(data: bytes) -> Line:
         line = read_line(data, key_separator=key_separator, is_json=is_json)
+        line = line._replace(data=payload_of(line, codec, is_json=is_json), value=NO_VALUE)
         merged = {**dict(properties), **(line.properties or {})}
         return line._replace(key=key if line.key is None else line.key, properties=merged)
 
@@ -100,13 +111,45 @@ def produce(
         client,
         topic,
         source,
-        producer_options(options),
+        producer_options(options) | schema_option(codec),
         rate=rate,
         show_ids=ids,
-        checks_first=is_json or key_separator is not None,
+        checks_first=is_json or by_schema or key_separator is not None,
     )
     count = run(sending)
     note(f"{count} {'message' if count == 1 else 'messages'} published to {topic}")
+
+
+def payload_of(line: Line, codec: ValueCodec | None, *, is_json: bool) -> bytes | None:
+    """The bytes of a line; `InvalidInput` or `SchemaMismatch` names what is wrong with it."""
+    if codec is None:
+        if line.value is not NO_VALUE:
+            raise InvalidInput(
+                'a line has a "value": --schema makes bytes of it by the topic\'s schema'
+            )
+        return line.data
+    if line.value is not NO_VALUE:
+        return codec.encode(line.value)
+    if is_json or line.data is None:  # bytes, or null, as they are
+        return line.data
+    text = line.data.decode("utf-8", "replace")
+    if codec.info.type.name == "STRING":
+        return codec.encode(text)
+    try:
+        value = json.loads(line.data)
+    except (ValueError, RecursionError):
+        kind = codec.info.type.name
+        raise InvalidInput(f"{text!a:.60}: expected JSON, for the topic's {kind} schema") from None
+    return codec.encode(value)
+
+
+def schema_option(codec: ValueCodec | None) -> dict[str, Any]:
+    """The producer's schema: what is sent must be of it, and bears its version."""
+    if codec is None:
+        return {}
+    from milepost.schemas import AutoProduceSchema
+
+    return {"schema": AutoProduceSchema(codec.info)}
 
 
 def producer_options(options: dict[str, Any]) -> dict[str, Any]:

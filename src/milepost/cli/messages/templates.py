@@ -15,9 +15,12 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from milepost.errors import InvalidInput
+from milepost.cli.messages.values import NO_VALUE
+from milepost.cli.output import note
+from milepost.errors import InvalidInput, SchemaMismatch
 
 if TYPE_CHECKING:
+    from milepost.cli.messages.values import TopicSchemas
     from milepost.client.messages.message import Message
 
 Piece = Callable[["Message"], bytes]
@@ -50,8 +53,12 @@ _PIECES: dict[str, Piece] = {
 }
 
 
-def compile_template(text: str) -> Piece:
-    """A function from a message to the bytes that stand for it; `InvalidInput` for a wrong letter."""
+def compile_template(text: str, schemas: TopicSchemas | None = None) -> Piece:
+    """A function from a message to the bytes that stand for it; `InvalidInput` for a wrong letter. With
+    schemas a payload is shown as its value."""
+    known = dict(_PIECES)
+    if schemas is not None:
+        known["v"] = lambda message: value_text(message, schemas)
     pieces: list[Piece] = []
     literal = ""
 
@@ -70,11 +77,11 @@ def compile_template(text: str) -> Piece:
         if letter == "%":
             literal += "%"
         elif letter is not None:
-            if letter not in _PIECES:
-                known = " ".join(f"%{one}" for one in _PIECES)
-                raise InvalidInput(f"format {text!a}: no %{letter}; there are {known} %%")
+            if letter not in known:
+                there = " ".join(f"%{one}" for one in known)
+                raise InvalidInput(f"format {text!a}: no %{letter}; there are {there} %%")
             end_literal()
-            pieces.append(_PIECES[letter])
+            pieces.append(known[letter])
         elif escaped in _ESCAPES:
             literal += _ESCAPES[escaped]
         else:
@@ -84,10 +91,11 @@ def compile_template(text: str) -> Piece:
     return lambda message: b"".join([piece(message) for piece in pieces])
 
 
-def json_line(message: Message) -> bytes:
+def json_line(message: Message, schemas: TopicSchemas | None = None) -> bytes:
     """A message as one line of JSON, which `milepost produce --json` reads again as the same message.
 
-    What is no text is in base64, under a name that says so; null is a value of its own, and no text.
+    What is no text is in base64, under a name that says so; null is a value of its own, and no text. With
+    schemas a payload is its value, which `--schema` reads again.
     """
     document: dict[str, Any] = {
         "topic": message.topic_name(),
@@ -100,8 +108,39 @@ def json_line(message: Message) -> bytes:
         "redelivery_count": message.redelivery_count(),
         "properties": message.properties(),
     }
-    document |= _text_or_bytes("data", None if message.has_null_value() else message.data())
-    return json.dumps(document, ensure_ascii=False).encode() + b"\n"
+    value = NO_VALUE if schemas is None else value_of(message, schemas)
+    if value is NO_VALUE:
+        document |= _text_or_bytes("data", None if message.has_null_value() else message.data())
+    else:
+        document |= {"schema_version": message.int_schema_version(), "value": value}
+    return _dumped(document) + b"\n"
+
+
+def value_of(message: Message, schemas: TopicSchemas) -> Any:
+    """The value of a message in JSON; `NO_VALUE` for null, and where no schema has written it, or its schema
+    does not fit: one such message ends no command."""
+    if message.has_null_value():
+        return NO_VALUE
+    try:
+        return schemas.value_of(message.data(), message.schema_version(), message.key_bytes())
+    except SchemaMismatch as error:
+        note(f"milepost: {message.message_id()}: {error}; its bytes are shown")
+        return NO_VALUE
+
+
+def value_text(message: Message, schemas: TopicSchemas) -> bytes:
+    """The value of a message as one line; the payload as it came if it has none."""
+    value = value_of(message, schemas)
+    if value is NO_VALUE:
+        return message.data()
+    return value.encode("utf-8", "replace") if isinstance(value, str) else _dumped(value)
+
+
+def _dumped(value: Any) -> bytes:
+    try:
+        return json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can only escape
+        return json.dumps(value).encode()
 
 
 def _key(message: Message) -> dict[str, str | None]:

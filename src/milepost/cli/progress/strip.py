@@ -63,11 +63,11 @@ def strip_lines(
     firsts = max((len(str(one["first"])) for _, one in strips), default=0)
     ends = max((len(str(one["end"])) for _, one in strips), default=0)
     for label, one in strips:
+        head = f"{label.ljust(labels)}  " if labels else ""
         if one["end"] == one["first"]:
-            yield f"{indent}{label.ljust(labels)}  no messages".rstrip()
+            yield f"{indent}{head}no messages"
             continue
         first, end = str(one["first"]).rjust(firsts), str(one["end"]).ljust(ends)
-        head = f"{label.ljust(labels)}  " if labels else ""
         yield f"{indent}{head}{first} {strip_text(one, place)} {end}".rstrip()
 
 

@@ -171,6 +171,7 @@ def test_what_is_wanted_is_printed(
     options = {"receiver_queue_size": 1}
     wanted = Wanted(
         compile_template("%v "),
+        lambda message: True,
         {TOPIC: EARLIEST},
         {TOPIC: until},
         first,
@@ -235,3 +236,9 @@ def test_a_part_of_a_chunked_message_begins_with_its_first_chunk(
     answers = (*asked_first, chunk(7), at[6], chunk(6), at[5], chunk(5))
     _, begins, _ = resolved(monkeypatch, place, None, NONE, *answers)
     assert begins == {TOPIC: MessageId(3, 5)}
+
+
+def test_a_subscription_leaves_nothing_out(line: Line) -> None:
+    line("consume", "orders", "-s", "billing", "--where", "key=a")
+    assert line.code == 2
+    assert "hold or ack" in line.err

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from milepost.cli.messages.lines import Cutter, Line, read_line, repeated
+from milepost.cli.messages.values import NO_VALUE
 from milepost.errors import InvalidInput
 
 
@@ -53,11 +54,18 @@ def test_as_json(text: bytes, line: Line) -> None:
         b"\xff",
         b'{"data": "x", "properties": {"a": null}}',
         b'{"key": "x"}',
+        b'{"schema_version": 1}',
     ],
 )
 def test_what_is_no_json_line(text: bytes) -> None:
     with pytest.raises(InvalidInput, match="expected a JSON object"):
         read_line(text, is_json=True)
+
+
+def test_a_value_is_left_to_the_schema() -> None:
+    assert read_line(b'{"value": {"a": null}}', is_json=True).value == {"a": None}
+    assert read_line(b'{"value": null}', is_json=True).value is None
+    assert read_line(b'{"data": "x"}', is_json=True).value is NO_VALUE
 
 
 def test_again_and_again() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from unit.cli.conftest import Line
+import pytest
+from unit.cli.conftest import Line, Screen
 
 TOPIC = "persistent://acme/shop/orders"
 T = "/admin/v2/persistent/acme/shop/orders"
@@ -158,3 +159,53 @@ def test_what_is_acked_of_a_batch_is_left_out(line: Line) -> None:
         answers=({"partitions": 0}, batch, stats, 404),
     )
     assert shown.splitlines()[1:] == ["3:0:-1:2,2,,0,c"]
+
+
+def large(size: int, **headers: str) -> tuple[dict[str, str], bytes]:
+    named = {f"x-pulsar-{name.replace('_', '-')}": value for name, value in headers.items()}
+    return entry(0, 0)[0] | named, b'{"a": "' + b"x" * size + b'"}'
+
+
+def test_a_long_payload_is_cut_and_the_rest_is_pointed_to(line: Line, screen: Screen) -> None:
+    shown = line("peek", TOPIC, answers=(*end(1), at(0), large(5000)))
+    assert len(shown) < 1200
+    assert shown.endswith("… (5009 bytes)\n")
+    assert line.err == f"payloads are cut; `milepost peek {TOPIC} --json` prints them whole\n"
+    shown = screen(60, "peek", TOPIC, answers=(*end(1), at(0), large(100)))
+    assert max(map(len, shown.splitlines())) <= 80  # 60, and the colours of the head
+    assert "payloads are cut" in line.err
+    line("peek", TOPIC, answers=(*end(1), at(0), large(100)))
+    assert line.err == ""
+
+
+def test_programs_get_whole_payloads(line: Line) -> None:
+    shown = line("peek", TOPIC, "-o", "json", answers=(*end(1), at(0), large(5000)))
+    assert len(shown) > 5000
+
+
+def test_null_is_not_empty(line: Line) -> None:
+    headers, _ = entry(0, 0)
+    null = (headers | {"x-pulsar-null-value": "true"}, b"")
+    assert line("peek", TOPIC, answers=(*end(1), at(0), null)).endswith("k    (null)\n")
+
+
+def test_a_value_by_its_schema(line: Line) -> None:
+    schema = {"type": "INT32", "data": "", "properties": {}}
+    typed = (entry(0, 0)[0] | {"x-pulsar-base64-schema-version": "AAAAAAAAAAI="}, b"\0\0\0\7")
+    shown = line("peek", TOPIC, answers=(*end(1), at(0), typed, schema))
+    assert shown.split()[-1] == "7"
+    assert line.asked[-1] == "GET /admin/v2/schemas/acme/shop/orders/schema/2"
+    # What is not of its schema is shown as it is.
+    broken = (typed[0], b"text")
+    assert line("peek", TOPIC, answers=(*end(1), at(0), broken, 404)).endswith("k    text\n")
+
+
+def test_where(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = [one for n in range(5) for one in (at(n), entry(n, n))]
+    shown = line("peek", TOPIC, "-w", "$~3", "-w", "key=k", answers=(*end(5), *stored))
+    assert shown.splitlines()[1:] == []  # m3 and a line's end are no JSON
+    monkeypatch.setattr("milepost.cli.messages.peek.LOOKED_AT_MAX", 2)
+    line("peek", TOPIC, "-w", "key=other", answers=(*end(5), *stored))
+    assert line.err == "looked at 2 messages, up to index 1; go on with --from\n"
+    line("peek", TOPIC, "-w", "nonsense")
+    assert line.code == 2

@@ -9,9 +9,11 @@ import pytest
 from unit.cli.conftest import Line
 
 from milepost.cli.messages.lines import Line as Outgoing
-from milepost.cli.messages.produce import Pace, Window, producer_options, publish
-from milepost.errors import MessageTooBig
+from milepost.cli.messages.produce import Pace, Window, payload_of, producer_options, publish
+from milepost.cli.messages.values import ValueCodec
+from milepost.errors import InvalidInput, MessageTooBig, SchemaMismatch
 from milepost.positions import MessageId
+from milepost.schemas import SchemaInfo, SchemaType
 
 
 class Receipt:
@@ -132,3 +134,40 @@ def test_a_file_that_is_not_there(line: Line) -> None:
 def test_a_bad_line_is_told_before_anything_is_sent(line: Line) -> None:
     line("produce", "orders", "-m", "x", "--json")
     assert (line.code, line.asked) == (2, [])
+
+
+NUMBER = ValueCodec(SchemaInfo("", SchemaType.INT32, b""))
+TEXT = ValueCodec(SchemaInfo("", SchemaType.STRING, b""))
+
+
+@pytest.mark.parametrize(
+    ("line", "codec", "is_json", "payload"),
+    [
+        (Outgoing(b"7"), NUMBER, False, b"\0\0\0\7"),
+        (Outgoing(b"7"), TEXT, False, b"7"),
+        (Outgoing(b"seven"), TEXT, False, b"seven"),
+        (Outgoing(None, value=7), NUMBER, True, b"\0\0\0\7"),
+        (Outgoing(b"\0\0\0\7"), NUMBER, True, b"\0\0\0\7"),
+        (Outgoing(None), NUMBER, True, None),
+        (Outgoing(b"7"), None, False, b"7"),
+    ],
+)
+def test_what_a_schema_makes_of_a_line(
+    line: Outgoing, codec: ValueCodec | None, is_json: bool, payload: bytes | None
+) -> None:
+    assert payload_of(line, codec, is_json=is_json) == payload
+
+
+def test_lines_that_no_schema_can_take() -> None:
+    with pytest.raises(InvalidInput, match="expected JSON, for the topic's INT32 schema"):
+        payload_of(Outgoing(b"seven"), NUMBER, is_json=False)
+    with pytest.raises(SchemaMismatch):
+        payload_of(Outgoing(b'"seven"'), NUMBER, is_json=False)
+    with pytest.raises(InvalidInput, match="--schema makes bytes of it"):
+        payload_of(Outgoing(None, value=7), None, is_json=True)
+
+
+def test_a_topic_without_a_schema(line: Line) -> None:
+    line("produce", "orders", "--schema", "-m", "7", answers=(404,))
+    assert line.code == 5
+    assert "has no schema" in line.err
