@@ -106,7 +106,8 @@ milepost produce orders --schema --json < orders.jsonl
 
 `--where` may be given several times, and all must hold: `key`, `property.NAME` or `$.PATH`, with `=` `!=`
 `<` `<=` `>` `>=`, or `~` for a part of a text; alone it asks whether it is there. A path is
-`$.order.items[0].name` or `$['odd.name']`, into the value by its schema or into a payload that is JSON: `--where '$.total>=100'`.
+`$.order.items[0].name` or `$['odd.name']`, into the value by its schema or into a payload that is JSON:
+`--where '$.total>=100'`.
 
 ## Exit codes
 
@@ -128,7 +129,9 @@ An error is one line: the command, the object, the reason, the next step. There 
 
 ## Completion
 
-Tab completes commands and options once the shell is told how:
+Tab completes commands and options, and the names of topics, groups, namespaces, tenants, contexts and
+settings, once the shell is told how. Names are asked of the broker that the command line means; if it does not answer
+within half a second, nothing is offered.
 
 ```sh
 eval "$(milepost completion bash)"             # in ~/.bashrc; the same with zsh in ~/.zshrc

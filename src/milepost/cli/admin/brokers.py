@@ -5,11 +5,19 @@ from __future__ import annotations
 import click
 
 from milepost.cli.admin.calls import Ask, Call, names
+from milepost.cli.connection.offers import Offered, dynamic_settings
 from milepost.cli.groups import LazyGroup
 from milepost.cli.output import show_pairs
 
 CLUSTER = click.argument("cluster")
-CONFIG = click.option("-c", "--config", "name", required=True, help="Its name in `broker.conf`.")
+CONFIG = click.option(
+    "-c",
+    "--config",
+    "name",
+    required=True,
+    type=Offered(dynamic_settings),
+    help="Its name in `broker.conf`.",
+)
 BROKER = click.option(
     "-u", "--url", "broker", required=True, help="The broker, as `brokers list` shows it."
 )

@@ -22,6 +22,7 @@ import click
 
 from milepost.cli.connection.contexts import VARIABLE as CONTEXTS_VARIABLE
 from milepost.cli.connection.contexts import load_contexts
+from milepost.cli.connection.offers import OfferedContext
 from milepost.cli.quantities import Number
 from milepost.client.connection.endpoint import ADDRESSES, HTTP_URL_DEFAULT, Endpoint, first_of
 from milepost.errors import InvalidInput, InvalidSetting, MissingFile
@@ -74,7 +75,12 @@ def connection_options(*, hidden: bool) -> list[click.Option]:
             metavar="URL",
             help="The binary port, pulsar://host:port.  [as the HTTP port tells it]",
         ),
-        option("--context", metavar="NAME", help="Take what is missing from that context."),
+        option(
+            "--context",
+            metavar="NAME",
+            type=OfferedContext(),
+            help="Take what is missing from that context.",
+        ),
         option("--token", metavar="JWT", help="Who you are."),
         option("--token-file", metavar="FILE", help="The same, kept in a file."),
         option("--auth-plugin", metavar="NAME", help="As pulsar-admin's: token, basic or tls."),
@@ -100,8 +106,13 @@ def connection_options(*, hidden: bool) -> list[click.Option]:
 
 def connection() -> Endpoint:
     """The connection of this command line."""
-    flags = click.get_current_context().find_root().meta.get(_KEPT, {})
-    return resolve(flags, os.environ)
+    return resolve(flags_of(click.get_current_context()), os.environ)
+
+
+def flags_of(ctx: click.Context) -> Mapping[str, Any]:
+    """The options about the broker that a command line has, before the command's name or behind it."""
+    flags: Mapping[str, Any] = ctx.find_root().meta.get(_KEPT, {})
+    return flags
 
 
 def resolve(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Endpoint:

@@ -13,6 +13,7 @@ from milepost.cli.connection.contexts import (
     load_contexts,
     save_contexts,
 )
+from milepost.cli.connection.offers import OfferedContext
 from milepost.cli.groups import Group
 from milepost.cli.output import output_option, show_rows
 from milepost.client.connection.endpoint import Endpoint
@@ -43,7 +44,7 @@ def add(name: str, **values: Any) -> None:
 
 
 @context.command(help="Take what a command line leaves out from this context.")
-@click.argument("name")
+@click.argument("name", type=OfferedContext())
 def use(name: str) -> None:
     contexts = load_contexts()
     contexts.get(name)
@@ -71,7 +72,7 @@ list_contexts.params.append(output_option())
 
 
 @context.command(help="Remove a context.")
-@click.argument("name")
+@click.argument("name", type=OfferedContext())
 def remove(name: str) -> None:
     contexts = load_contexts()
     contexts.remove(name)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from milepost.cli.connection.connection import connection, connection_options
+from milepost.cli.connection.offers import offer_names
 from milepost.cli.exits import CommandFailed, Exit, connect_step
 from milepost.cli.output import output_option
 from milepost.client.connection.endpoint import Endpoint
@@ -35,6 +36,7 @@ class RemoteCommand(click.Command):
 
     def __init__(self, *args: Any, has_output: bool = True, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        offer_names(self.params)
         if has_output:
             self.params.append(output_option())
         # Upstream's `brokers namespaces --url` is the broker that is asked about, not the one that is asked.

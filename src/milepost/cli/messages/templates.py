@@ -124,7 +124,7 @@ def value_of(message: Message, schemas: TopicSchemas) -> Any:
     try:
         return schemas.value_of(message.data(), message.schema_version(), message.key_bytes())
     except SchemaMismatch as error:
-        note(f"milepost: {message.message_id()}: {error}; its bytes are shown")
+        note(f"{message.message_id()}: {error}; its bytes are shown")
         return NO_VALUE
 
 

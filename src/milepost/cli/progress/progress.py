@@ -101,7 +101,7 @@ def _watch(admin: Admin, found: Sequence[Line], pause_s: float, **asked: str | N
             show(found, asked["subscription"])
         if refusal:
             since = age(int((time.monotonic() - failed_at) * 1000))
-            note(f"milepost: {refusal}; no answer for {since}, asking again every {pause_s:g} s")
+            note(f"{refusal}; no answer for {since}, asking again every {pause_s:g} s")
         time.sleep(pause_s)
         try:
             found, refusal = admin.get_progress(**asked), ""

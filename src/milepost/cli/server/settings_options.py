@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from milepost.broker.settings.settings import TABLE
+from milepost.cli.connection.offers import OfferedSetting
 from milepost.cli.server.sources import Loaded, load
 from milepost.errors import InvalidSetting
 
@@ -47,6 +48,7 @@ def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--set",
             "assignments",
             multiple=True,
+            type=OfferedSetting(),
             metavar="NAME=VALUE",
             help="Any setting, as often as needed; `milepost config show` lists them.",
         ),

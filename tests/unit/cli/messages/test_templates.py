@@ -164,7 +164,7 @@ def test_a_payload_that_its_schema_does_not_fit_is_shown_as_it_is(
     assert json.loads(json_line(message(b"\xff"), SCHEMAS))["data_base64"] == "/w=="
     assert compile_template("%v", SCHEMAS)(message(b"\xff")) == b"\xff"
     assert capsys.readouterr().err == 2 * (
-        "milepost: 3:7:1:2: 1 bytes are no INT32: it has 4; its bytes are shown\n"
+        "3:7:1:2: 1 bytes are no INT32: it has 4; its bytes are shown\n"
     )
 
 

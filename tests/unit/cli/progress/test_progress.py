@@ -158,10 +158,10 @@ def test_a_watch_survives_polls_that_fail(line: Line, monkeypatch: pytest.Monkey
     assert line.code == 130
     # A pipe gets each table once; a poll that failed is told beside it.
     assert shown.count("billing") == 2
-    told = [text for text in line.err.splitlines() if text.startswith("milepost: ")]
-    assert told[0].startswith("milepost: connection refused; no answer for ")
+    told = [text for text in line.err.splitlines() if "no answer" in text]
+    assert told[0].startswith("connection refused; no answer for ")
     assert told[0].endswith(", asking again every 2 s")
-    assert told[1].startswith("milepost: played; no answer for ")
+    assert told[1].startswith("played; no answer for ")
     assert len(told) == 2
 
 
