@@ -19,7 +19,7 @@ manual       makes docs/cli.md from the commands
 messages/    `milepost produce`, `consume`, `peek`, `perf`
 output       prints results as text, table, JSON or CSV
 pipeline     `milepost pipeline`: archive, verify, replay and progress reports, by Spark
-progress/    `milepost progress`, `seek`, `subscriptions`, `explain`
+progress/    `milepost progress`, `top`, `seek`, `subscriptions`, `explain`
 quantities   parses durations, sizes and times
 server/      `milepost serve`, `config`, `verify`; settings files, logging, signals
 tables       lays out tables for a terminal, however narrow

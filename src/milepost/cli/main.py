@@ -28,6 +28,7 @@ COMMANDS = {
     "progress": Lazy(
         "milepost.cli.progress.progress:progress", "How far every group is, trouble first."
     ),
+    "top": Lazy("milepost.cli.progress.top:top", "The broker's numbers and groups, live."),
     "topicPolicies": Lazy("milepost.cli.admin.topics_group:topic_policies", "Policies of topics."),
     "namespaces": Lazy(
         "milepost.cli.admin.namespaces_group:namespaces", "Namespaces and their policies."

@@ -130,8 +130,8 @@ An error is one line: the command, the object, the reason, the next step. There 
 ## Completion
 
 Tab completes commands and options, and the names of topics, groups, namespaces, tenants, contexts and
-settings, once the shell is told how. Names are asked of the broker that the command line means; if it does not answer
-within half a second, nothing is offered.
+settings, once the shell is told how. Names are asked of the broker that the command line means; if it does
+not answer within half a second, nothing is offered.
 
 ```sh
 eval "$(milepost completion bash)"             # in ~/.bashrc; the same with zsh in ~/.zshrc

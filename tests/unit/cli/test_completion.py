@@ -27,7 +27,7 @@ def test_a_shell_that_is_not_known(line: Line) -> None:
 @pytest.mark.parametrize(
     ("words", "incomplete", "found"),
     [
-        ([], "top", ["topics", "topicPolicies"]),
+        ([], "top", ["topics", "top", "topicPolicies"]),
         (["topics"], "set-reten", ["set-retention"]),
         (["serve"], "--log-", ["--log-format", "--log-level"]),
     ],

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import click
 
+from milepost.cli.connection.connection import CONTEXT_VARIABLE
 from milepost.cli.connection.contexts import (
     FILE_FIELDS,
     SECRET_FIELDS,
@@ -14,9 +16,13 @@ from milepost.cli.connection.contexts import (
     save_contexts,
 )
 from milepost.cli.connection.offers import OfferedContext
+from milepost.cli.exits import CommandFailed, Exit
 from milepost.cli.groups import Group
-from milepost.cli.output import output_option, show_rows
+from milepost.cli.output import chosen, output_option, show_object, show_rows
 from milepost.client.connection.endpoint import Endpoint
+
+# Stands where a secret would be shown.
+HIDDEN = "(hidden)"
 
 context = Group("context", help="Names for the brokers that you work with.")
 
@@ -50,6 +56,27 @@ def use(name: str) -> None:
     contexts.get(name)
     contexts.current = name
     save_contexts(contexts)
+
+
+@context.command(help="What a context says, secrets hidden; the current one unless named.")
+@click.argument("name", required=False, type=OfferedContext())
+def show(name: str | None) -> None:
+    contexts = load_contexts()
+    name = name or os.environ.get(CONTEXT_VARIABLE) or contexts.current
+    if name is None:
+        raise CommandFailed(
+            "no context is in use; `milepost context use NAME` chooses one", Exit.NOT_FOUND
+        )
+    one = contexts.get(name)
+    hidden = {key: HIDDEN if key in SECRET_FIELDS else value for key, value in one.items()}
+    shown = {"name": name, "is_current": name == contexts.current, **hidden}
+    if chosen() is None:
+        show_rows(("field", "value"), list(shown.items()))
+    else:
+        show_object(shown)
+
+
+show.params.append(output_option())
 
 
 @context.command("list", help="All contexts; a star marks the current one.")

@@ -9,4 +9,5 @@ progress       `milepost progress`: the progress of every group, trouble first
 seek           `milepost seek`: resets a subscription
 strip          the strip of a subscription in characters
 subscriptions  `milepost subscriptions`: lists, shows, creates, deletes; who reset them
+top            `milepost top`: numbers and groups in trouble, live
 """

@@ -11,6 +11,7 @@ import click
 
 from milepost.broker.settings.setting import Kind
 from milepost.broker.settings.settings import GROUPS, TABLE
+from milepost.cli.output import chosen, output_option, show_object
 from milepost.cli.server.reference import page
 from milepost.cli.server.settings_options import load_settings, settings_options
 from milepost.cli.server.sources import Loaded
@@ -23,15 +24,32 @@ config = click.Group("config", help="Show the settings and where they come from.
 @click.option("--origin", is_flag=True, help="Say where each value comes from.")
 def show(origin: bool, **flags: Any) -> None:
     loaded = load_settings(**flags)
-    for line in lines(loaded, origin=origin):
-        click.echo(line)
+    if chosen() is None:
+        for line in lines(loaded, origin=origin):
+            click.echo(line)
+    else:
+        show_object(document(loaded, origin=origin))
     for warning in loaded.warnings:
         click.echo(f"milepost: {warning}", err=True)
+
+
+show.params.append(output_option())
 
 
 @config.command(help="The settings as a page of documentation, in Markdown.")
 def reference() -> None:
     click.echo(page(), nl=False)
+
+
+def document(loaded: Loaded, *, origin: bool) -> dict[str, Any]:
+    """The settings by name, as JSON has values; with `origin`, each with where it comes from."""
+    found: dict[str, Any] = {}
+    for name, setting in TABLE.items():
+        value = getattr(loaded.settings, name)
+        is_text = setting.secret or not isinstance(value, bool | int | float)
+        shown = setting.show(value) if is_text else value
+        found[name] = {"value": shown, "from": loaded.origins[name]} if origin else shown
+    return found
 
 
 def lines(loaded: Loaded, *, origin: bool) -> list[str]:

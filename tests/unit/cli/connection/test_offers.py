@@ -31,21 +31,26 @@ def offered(line: Line, *words: str, answers: tuple[Any, ...] = ()) -> list[str]
     return [one.value for one in shell.get_completions(list(words[:-1]), words[-1])]
 
 
+V2 = "/admin/v2"
+DEFAULT = f"{V2}/persistent/public/default"
+GROUPS = {"subscriptions": [{"subscription": "billing"}] * 2}
+
+
 @pytest.mark.parametrize(
     ("words", "answers", "found", "asked"),
     [
-        (("topics", "stats", "o"), (TOPICS,), ["orders", "other"], "/admin/v2/persistent/public/default"),
-        (("peek", "orders-partition-1"), (TOPICS,), ["orders-partition-1"], "/admin/v2/persistent/public/default"),
-        (("progress", "-t", ""), (TOPICS,), ["orders", "other", "x"], "/admin/v2/persistent/public/default"),
-        (("peek", "acme/shop/c"), (["persistent://acme/shop/carts"],), ["acme/shop/carts"], "/admin/v2/persistent/acme/shop"),
-        (("peek", "acme/s"), (["acme/shop", "acme/sold"],), ["acme/shop/", "acme/sold/"], "/admin/v2/namespaces/acme"),
-        (("peek", "persistent://public/default/ot"), (TOPICS,), [TOPICS[2]], "/admin/v2/persistent/public/default"),
-        (("peek", "persistent://pub"), (["public", "x"],), ["persistent://public/"], "/admin/v2/tenants"),
-        (("seek", "orders", "b"), (["billing", "audit"],), ["billing"], "/admin/v2/persistent/public/default/orders/subscriptions"),
-        (("progress", "-g", "b"), ({"subscriptions": [{"subscription": "billing"}] * 2},), ["billing"], "/milepost/v1/progress"),
-        (("topics", "list", "ac"), (["acme", "public"], ["acme/shop"]), ["acme/shop"], "/admin/v2/tenants"),
-        (("tenants", "get", "a"), (["acme", "public"],), ["acme"], "/admin/v2/tenants"),
-        (("brokers", "update-dynamic-config", "-c", "max"), (["maxX", "y"],), ["maxX"], "/admin/v2/brokers/configuration"),
+        (("topics", "stats", "o"), (TOPICS,), ["orders", "other"], DEFAULT),
+        (("peek", "orders-partition-1"), (TOPICS,), ["orders-partition-1"], DEFAULT),
+        (("progress", "-t", ""), (TOPICS,), ["orders", "other", "x"], DEFAULT),
+        (("peek", "a/b/c"), (["persistent://a/b/carts"],), ["a/b/carts"], f"{V2}/persistent/a/b"),
+        (("peek", "a/s"), (["a/shop", "a/sold"],), ["a/shop/", "a/sold/"], f"{V2}/namespaces/a"),
+        (("peek", "persistent://public/default/ot"), (TOPICS,), [TOPICS[2]], DEFAULT),
+        (("peek", "persistent://pub"), (["public", "x"],), ["persistent://public/"], f"{V2}/tenants"),
+        (("seek", "orders", "b"), (["billing", "audit"],), ["billing"], f"{DEFAULT}/orders/subscriptions"),
+        (("progress", "-g", "b"), (GROUPS,), ["billing"], "/milepost/v1/progress"),
+        (("topics", "list", "ac"), (["acme", "public"], ["acme/shop"]), ["acme/shop"], f"{V2}/tenants"),
+        (("tenants", "get", "a"), (["acme", "public"],), ["acme"], f"{V2}/tenants"),
+        (("brokers", "delete-dynamic-config", "-c", ""), (["m"],), ["m"], f"{V2}/brokers/configuration"),
     ],
 )  # fmt: skip
 def test_names_of_the_broker(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,17 @@ def test_origins_are_shown(
 def test_without_being_asked_no_origin_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["config", "show"]) == 0
     assert "port = 6650\n" in capsys.readouterr().out
+
+
+def test_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--port", "7000", "--set", "token_secret_key=data:;base64,c2VjcmV0"]
+    assert run(["config", "show", "-o", "json", *flags]) == 0
+    text = capsys.readouterr().out
+    shown = json.loads(text)
+    assert list(shown) == list(TABLE)
+    assert (shown["port"], shown["host"], shown["deduplication"]) == (7000, "127.0.0.1", False)
+    assert "c2VjcmV0" not in text
+    assert run(["config", "show", "-o", "json", "--origin", *flags]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["port"] == {"value": 7000, "from": "--port"}
+    assert told["host"]["from"] == "default"
