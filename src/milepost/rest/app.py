@@ -160,7 +160,7 @@ def create_app(broker: Broker) -> FastAPI:
         if isinstance(route, APIRoute)
     ]
     app.add_middleware(Shortcut, refuse=_refused)
-    app.add_middleware(Recent)
+    app.add_middleware(Recent, now_s=broker.clock.monotonic)
     app.add_middleware(Edge, hosts=HostRules(broker.settings))
     return app
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -52,9 +51,9 @@ class _Kept(NamedTuple):
 
 
 class Recent:
-    def __init__(self, app: ASGIApp, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, app: ASGIApp, now_s: Callable[[], float]) -> None:
         self._app = app
-        self._clock = clock
+        self._now_s = now_s
         # Oldest first.
         self._kept: dict[_Question, _Kept] = {}
 
@@ -63,7 +62,7 @@ class Recent:
         if question is None:
             await self._app(scope, receive, send)
             return
-        now_s = self._clock()
+        now_s = self._now_s()
         kept = self._kept.get(question)
         if kept is None or now_s - kept.began_s > AGE_MAX_S:
             kept = _Kept(now_s, asyncio.ensure_future(self._ask(scope, question)))

@@ -9,12 +9,12 @@ its last chunk). Which indexes that is depends on what it is for: acking, releas
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from milepost.errors import IndexNotFound, MilepostError, NotFound, TooManyRequests
 from milepost.positions.ackset import AckSet
 from milepost.positions.ids import EARLIEST, LATEST, Position
-from milepost.positions.ranges import Range
+from milepost.positions.ranges import IndexRanges, Range
 from milepost.storage.ledgers.entry import CHUNK, LAST_CHUNK
 from milepost.storage.ledgers.not_in_memory import NotInMemory
 from milepost.wire.events import Ack, WireId
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 # Ranges of chunks that an ack is obeyed for in one go; those of one message are not divided.
 CHUNK_RANGES_MAX: Final = 1024
+
+# What earlier parts of a long REDELIVER named. A later part releases only what is new, and adds it.
+Named: TypeAlias = IndexRanges | None
 
 
 def acked(
@@ -136,7 +139,7 @@ def acked_end(topic: Topic, message_id: WireId, *, batch_index_ack: bool) -> int
     return end if pending is None else first + pending
 
 
-def released_ranges(topic: Topic, ids: Iterable[WireId]) -> list[Range]:
+def released_ranges(topic: Topic, ids: Iterable[WireId], named: Named = None) -> list[Range]:
     """What to bring back when these ids are to be redelivered: whole entries."""
     ranges: list[Range] = []
     missing: list[NotInMemory] = []
@@ -151,7 +154,7 @@ def released_ranges(topic: Topic, ids: Iterable[WireId]) -> list[Range]:
             ranges.append((first, end))
     if missing:
         raise NotInMemory.all_of(missing)
-    return ranges
+    return ranges if named is None else [one for one in ranges if named.add(*one)]
 
 
 def start_index(

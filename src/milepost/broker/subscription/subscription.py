@@ -26,6 +26,7 @@ from milepost.broker.dispatch.frames import entry_frame, run_frames, uniform_run
 from milepost.broker.limits.subscription_limits import NO_LIMIT, SubscriptionLimits
 from milepost.broker.limits.token_bucket import Throttle
 from milepost.broker.messages import compacted, ids_to_indexes
+from milepost.broker.messages.ids_to_indexes import Named
 from milepost.broker.metrics import subscription_counts
 from milepost.broker.metrics.rates import Rates
 from milepost.broker.metrics.samples import Samples
@@ -672,28 +673,17 @@ class Subscription:
     # -- release -----------------------------------------------------------------------------------
 
     def redeliver(
-        self,
-        consumer: Consumer,
-        ids: Sequence[WireId],
-        epoch: int,
-        before: IndexRanges | None = None,
+        self, consumer: Consumer, ids: Sequence[WireId], epoch: int, named: Named = None
     ) -> None:
-        """REDELIVER_UNACKNOWLEDGED_MESSAGES: by id, or everything that the consumer holds. `before` is what
-        earlier parts of the same command named; it grows by what this one does."""
+        """REDELIVER_UNACKNOWLEDGED_MESSAGES: by id, or everything that the consumer holds."""
         assert self.dispatcher is not None
         if epoch != NO_EPOCH:
             consumer.epoch = max(consumer.epoch, epoch)
         if ids and self.dispatcher.releases_by_id:
             # What another consumer has by now stays there, and so does its key.
-            asked = IndexRanges(
-                chunk_acks.whole_messages(
-                    self, ids_to_indexes.released_ranges(self.topic, ids), consumer
-                )
-            )
-            if before is not None:
-                asked.discard_all(asked & before)
-                before.add_all(asked)
-            held = self.cursor.inflight_within(consumer.holder, asked)
+            entries = ids_to_indexes.released_ranges(self.topic, ids, named)
+            asked = chunk_acks.whole_messages(self, entries, consumer)
+            held = self.cursor.inflight_within(consumer.holder, IndexRanges(asked))
             if consumer.held is not None:
                 # On their way: the consumer does not have them yet and cannot give them back.
                 held.discard_all(held & consumer.held.indexes)

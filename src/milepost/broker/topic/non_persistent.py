@@ -16,14 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from milepost.broker.messages import chunk_search
+from milepost.broker.messages import chunk_search, ids_to_indexes
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.producer_access import ProducerAccess
 from milepost.broker.topic.topic import Topic
 from milepost.cursor.cursor import Cursor
 from milepost.errors import NotAllowed
 from milepost.positions.names import TopicName
-from milepost.positions.ranges import IndexRanges
 from milepost.storage.catalog.catalog import TopicRow
 from milepost.storage.ledgers.log import Log, RollPolicy
 
@@ -179,7 +178,7 @@ class NonPersistentSubscription(Subscription):
         consumer: Consumer,
         ids: Sequence[WireId],
         epoch: int,
-        before: IndexRanges | None = None,
+        named: ids_to_indexes.Named = None,
     ) -> None:
         """There is nothing left to send again."""
 

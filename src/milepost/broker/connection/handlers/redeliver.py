@@ -14,7 +14,7 @@ from milepost.wire.events import WireId
 
 if TYPE_CHECKING:
     from milepost.broker.connection.session import Session
-    from milepost.positions.ranges import IndexRanges
+    from milepost.broker.messages.ids_to_indexes import Named
 
 
 @handles(Kind.REDELIVER_UNACKNOWLEDGED_MESSAGES, needs=Operation.HELD)
@@ -26,16 +26,16 @@ def redeliver(session: Session, command: pb.CommandRedeliverUnacknowledgedMessag
     consumer = session.consumers.get(signed64(command.consumer_id))
     if consumer is not None:
         ids = [WireId(signed64(m.ledgerId), signed64(m.entryId)) for m in command.message_ids]
-        before: IndexRanges | None = None
+        named: Named = None
         if session.protocol.part or session.protocol.has_more:
             # Obeyed in parts: a message that went out again between two parts is not meant by the second.
             if not session.protocol.part:
                 session.released.clear()
-            before = session.released
+            named = session.released
             dispatcher = consumer.subscription.dispatcher
             names_them = dispatcher is not None and dispatcher.releases_by_id
             if session.protocol.part and not (ids and names_them):
                 return None
         epoch = signed64(command.consumer_epoch) if command.HasField("consumer_epoch") else NO_EPOCH
-        consumer.subscription.redeliver(consumer, ids, epoch, before)
+        consumer.subscription.redeliver(consumer, ids, epoch, named)
     return None
