@@ -396,6 +396,7 @@ def test_the_table_is_the_one_of_the_design() -> None:
         "schemas": {"positions"},
         "broker": {"positions", "cursor", "wire", "storage", "schemas"},
         "rest": {"positions", "broker", "schemas"},
+        "rocketmq": {"positions", "broker", "wire"},
         "admin": {"positions"},
         "client": {"positions", "wire", "schemas", "admin"},
         "spark": {"positions", "wire", "schemas", "client", "admin"},

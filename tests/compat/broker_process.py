@@ -41,7 +41,7 @@ class BrokerProcess:
         """How many the process may have."""
         self.port = 0
         self.http_port = 0
-        self.tls_port = self.https_port = -1
+        self.tls_port = self.https_port = self.rocketmq_port = self.rocketmq_tls_port = -1
         self._ready_file = directory / "ready.json"
         self._process: subprocess.Popen[bytes] | None = None
         self._log_read = 0
@@ -79,6 +79,8 @@ class BrokerProcess:
         ready = json.loads(self._ready_file.read_text())
         self.port, self.http_port = ready["port"], ready["http_port"]
         self.tls_port, self.https_port = ready["tls_port"], ready["https_port"]
+        self.rocketmq_port = ready["rocketmq_port"]
+        self.rocketmq_tls_port = ready["rocketmq_tls_port"]
 
     def _limit(self) -> None:
         if self.descriptors is not None:

@@ -40,6 +40,7 @@ PRODUCT_PACKAGES = {
     "schemas": {"positions"},
     "broker": {"positions", "cursor", "wire", "storage", "schemas"},
     "rest": {"positions", "broker", "schemas"},
+    "rocketmq": {"positions", "broker", "wire"},
     "admin": {"positions"},
     "client": {"positions", "wire", "schemas", "admin"},
     "spark": {"positions", "wire", "schemas", "client", "admin"},

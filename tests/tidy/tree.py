@@ -17,7 +17,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 PRODUCT = "src/milepost/"
-GENERATED = ("src/milepost/wire/pulsar_pb2.py", "src/milepost/wire/pulsar_pb2.pyi")
+GENERATED = tuple(
+    f"src/milepost/{name}_pb2.{kind}"
+    for name in ("wire/pulsar", "rocketmq/rocketmq")
+    for kind in ("py", "pyi")
+)
 
 # Commands that load lazily name their module in a string, with or without ":function".
 LAZY_IMPORT = re.compile(r"milepost(\.\w+)+(:\w+)?")

@@ -11,12 +11,14 @@ from typing import NamedTuple
 
 from milepost.errors import MilepostError
 from milepost.positions import signed64
+from milepost.positions.ackset import AckSet
 from milepost.positions.ids import MessageId
 from milepost.storage.ledgers.entry import BATCH, Entry
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.batches import walk_batch
 from milepost.wire.compression import decompress
-from milepost.wire.metadata import entry_metadata_and_end
+from milepost.wire.events import Delivery
+from milepost.wire.metadata import entry_metadata_and_end, is_batch, message_count
 
 # What a payload may unpack to.
 UNPACKED_SIZE_MAX = 32 * 1024 * 1024
@@ -88,6 +90,25 @@ def views(
     except MilepostError as error:
         return [whole._replace(batch_size=entry.count, fault=str(error))]
     return found
+
+
+def delivered_views(
+    delivery: Delivery, last_index: int, came_ms: int, payload_at: int, *, size_max: int
+) -> list[MessageView]:
+    """The messages of a delivery that the consumer is to see. `payload_at`: where the producer's bytes
+    begin in its entry."""
+    stored = delivery.entry[payload_at:]
+    metadata, _ = entry_metadata_and_end(stored)
+    count, flags = message_count(metadata), BATCH if is_batch(metadata) else 0
+    entry = Entry(
+        delivery.ledger_id, delivery.entry_id, last_index, count, came_ms, flags, b"", stored
+    )
+    found = views(entry, delivery.partition, size_max=size_max)
+    if not delivery.ack_set:
+        return found
+    shown = AckSet.from_message_words(delivery.ack_set, count)
+    first = last_index - count + 1
+    return [one for one in found if shown.bits >> (one.index - first) & 1 or len(found) < count]
 
 
 def _view(

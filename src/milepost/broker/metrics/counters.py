@@ -67,6 +67,18 @@ class Counters:
         "Errors that no code foresaw, by where they were contained: each is a bug worth reporting."
     )
 
+    # RocketMQ clients.
+    rocketmq_calls: Reasons = _by_reason("Calls of RocketMQ clients, by name.")
+    rocketmq_refused: Reasons = _by_reason(
+        "Calls of RocketMQ clients that were refused, by the code of the answer."
+    )
+    rocketmq_leases_over: int = _count(
+        "Messages that RocketMQ clients held for longer than they had asked for, and are ready again."
+    )
+    rocketmq_dead_letters: int = _count(
+        "Messages moved to the dead-letter topic of a RocketMQ consumer group."
+    )
+
     # Rights.
     authentications_refused: Reasons = _by_reason("Credentials that did not hold.")
     authentications_renewed: int = _count("Credentials that a connected client has renewed.")

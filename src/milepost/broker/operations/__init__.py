@@ -4,6 +4,7 @@ backlog_quota       decides whether a topic is over its backlog quota, and what 
 broadcast_members   members of broadcast groups: joined, remembered over restarts, forgotten
 compaction_run      runs a compaction: reads the topic, stores which messages are kept
 housekeeping        the regular jobs: expiry, quotas, trimming, compaction, deletion of what is unused
+leases              acks and releases single messages by index, for clients that hold them for a time
 losses              what a topic has lost, and how it goes on without that when an operator accepts it
 partition_growth    gives a partitioned topic more partitions, and each of them its subscriptions
 policy_enforcement  hands policies to topics when they open or change, and starts the regular jobs

@@ -38,7 +38,8 @@ from milepost.broker.settings.setting import (
     switch,
     text,
 )
-from milepost.errors import InvalidSetting, UnknownListener
+from milepost.errors import InvalidSetting, InvalidTopicName, UnknownListener
+from milepost.positions.names import NamespaceName
 from milepost.schemas.compatibility import Strategy
 from milepost.storage.bucket.address import check_url
 
@@ -72,6 +73,23 @@ class Settings(SecuritySettings, PolicySettings):
         Alias("webServicePort", empty=-1),
         low=-1,
         high=65535,
+    )
+    rocketmq_port: int = count(
+        -1,
+        "Where RocketMQ 5 clients connect (gRPC); 0 takes a free port, -1 has none. Needs the extra "
+        "`milepost[rocketmq]`.",
+        low=-1,
+        high=65535,
+    )
+    rocketmq_namespace: str = text(
+        "public/default", "The namespace of the topics that RocketMQ clients name without one."
+    )
+    rocketmq_calls_max: int = count(
+        8192,
+        "Calls of RocketMQ clients under way at once; more are refused. Half of them may be polls that "
+        "wait, a quarter streams of settings, one for each client.",
+        low=16,
+        high=1_000_000,
     )
     http_hosts: str = text(
         "",
@@ -436,6 +454,7 @@ class Settings(SecuritySettings, PolicySettings):
                     f"one of the two ports must be open; 0 takes any free port"
                 )
         advertised_listeners.parse(self.advertised_listeners)
+        _check_namespace("rocketmq_namespace", self.rocketmq_namespace)
         if self.bucket:
             check_url(self.bucket)
 
@@ -464,6 +483,13 @@ class Settings(SecuritySettings, PolicySettings):
             return self.url(scheme, port)
         # The C++ client gives up on these words alone; on others it tries for ever.
         raise UnknownListener(f"the broker do not have {listener[:80]} listener")
+
+
+def _check_namespace(name: str, text: str) -> None:
+    try:
+        NamespaceName.parse(text)
+    except InvalidTopicName as error:
+        raise InvalidSetting(f"{name} = {text!r}: {error}") from None
 
 
 # Setting's name → its row, in the order of the table.

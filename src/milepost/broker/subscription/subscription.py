@@ -201,7 +201,7 @@ class Subscription:
         assert self.dispatcher is not None
         self.release_all(consumer)
         self.dispatcher.remove(consumer)
-        self._unblock()
+        self.unblock()
         self._call_all_back()
 
     def release_all(self, consumer: Consumer) -> None:
@@ -500,14 +500,14 @@ class Subscription:
             self.cursor.deliver(first, end, _NO_CONSUMER)
         if ranges:
             acked = self.cursor.ack(ranges, _NO_CONSUMER)
-            self._note(acked)
+            self.note_acked(acked)
             self.counts.messages_acked -= acked.count
 
     def skip(self, end_index: int) -> int:
         """Ack everything below an index, also what consumers hold: it expired, or an operator skipped it.
         Returns how many messages were not acked before."""
         acked = self.cursor.skip(min(end_index, self.cursor.end))
-        self._note(acked)
+        self.note_acked(acked)
         self.counts.messages_acked -= acked.count
         return acked.count
 
@@ -536,7 +536,7 @@ class Subscription:
         self.gate.forget(message)
         if self.dispatcher is not None:
             self.dispatcher.settled(message.ranges)
-        self._unblock()
+        self.unblock()
 
     # -- limits ------------------------------------------------------------------------------------
 
@@ -568,7 +568,7 @@ class Subscription:
         if self.unacked >= self.limits.unacked_per_subscription:
             self.is_blocked = True
 
-    def _unblock(self) -> None:
+    def unblock(self) -> None:
         """Let those go on that were stopped, when half of their limit is free again."""
         limits = self.limits
         for consumer in self.consumers:
@@ -607,7 +607,7 @@ class Subscription:
                 try:
                     end = ids_to_indexes.acked_end(self.topic, ack.ids[0], batch_index_ack=by_index)
                     if self._held.acked([(end - 1, end)]):
-                        self._note(self._ack_up_to(end, holder))
+                        self.note_acked(self._ack_up_to(end, holder))
                 except MilepostError as error:
                     failure = error
         else:
@@ -615,7 +615,7 @@ class Subscription:
                 self.topic, ack, batch_index_ack=by_index, end_index=self.cursor.end
             )
             if out := self._held.acked(ranges):
-                self._note(self.cursor.ack(out, holder))
+                self.note_acked(self.cursor.ack(out, holder))
         if failure is not None or self.journal is None:
             done(failure)
         else:
@@ -635,7 +635,7 @@ class Subscription:
             return self.cursor.ack_up_to(end, holder)
         return self.cursor.skip_ranges(ranges, holder)
 
-    def _note(self, acked: Acked) -> None:
+    def note_acked(self, acked: Acked) -> None:
         """Account for an ack and remember what of it must become durable."""
         subscription_counts.settled(self, acked)
         self.let_go(acked)
@@ -645,7 +645,7 @@ class Subscription:
             if given_up := self.gate.settled(acked.ranges):
                 self.pass_over(joined(given_up))
             for rest in chunk_acks.call_off(self) if self.handovers else ():
-                self._note(rest)
+                self.note_acked(rest)
                 self.counts.messages_acked -= rest.count
                 self.rescan()  # its owner has room again
             if self.topic.is_terminated:
@@ -663,7 +663,7 @@ class Subscription:
                 consumer.messages_acked += removed
         if self.dispatcher is not None:
             self.dispatcher.settled(acked.ranges)
-        self._unblock()
+        self.unblock()
 
     def flush_acks(self) -> None:
         """Send the acks of this turn of the loop to the journal."""
@@ -697,7 +697,7 @@ class Subscription:
         self.unacked -= consumer.unacked
         consumer.unacked = self.cursor.inflight_count_of(consumer.holder)
         self.unacked += consumer.unacked
-        self._unblock()
+        self.unblock()
         self.rescan()
 
     # -- seek --------------------------------------------------------------------------------------
@@ -797,4 +797,4 @@ class Subscription:
     def trim(self, first_index: int) -> None:
         # What was never visible belongs to an open transaction, and is gone with it.
         self.cursor.extend(max(first_index, self.cursor.end))
-        self._note(self.cursor.trim(first_index))
+        self.note_acked(self.cursor.trim(first_index))

@@ -162,11 +162,11 @@ class NonPersistentSubscription(Subscription):
         self, consumer: Consumer, went: Delivered, buffers: list[Buffer], entries: int, size: int
     ) -> None:
         super().delivered(consumer, went, buffers, entries, size)
-        self._note(self.cursor.ack(went.ranges, consumer.holder))
+        self.note_acked(self.cursor.ack(went.ranges, consumer.holder))
 
     def _took(self, consumer: Consumer, went: Delivered) -> None:
         super()._took(consumer, went)
-        self._note(self.cursor.ack(went.ranges, consumer.holder))
+        self.note_acked(self.cursor.ack(went.ranges, consumer.holder))
 
     def ack(
         self, consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], None]

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.broker.connection.server import RunningBroker
     from milepost.rest.serve import HttpServer
+    from milepost.rocketmq.server import RocketMqServer
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -116,6 +117,11 @@ async def _run(settings: Settings, ready_file: Path | None) -> None:
     try:
         http = await _start_http(settings, broker)
         try:
+            rocketmq = await _start_rocketmq(settings, broker)
+        except BaseException:
+            await http.close()
+            raise
+        try:
             gc.freeze()  # modules and classes stay: the collector need not look at them again
             gc.set_threshold(*COLLECTOR_THRESHOLDS)
             gc.enable()
@@ -123,6 +129,8 @@ async def _run(settings: Settings, ready_file: Path | None) -> None:
             await stop.asked.wait()
             tell_manager("STOPPING=1")
         finally:
+            if rocketmq is not None:
+                await rocketmq.close()
             await http.close()
     finally:
         await _drain(settings.shutdown_timeout_s, broker.close(), stop.hurried)
@@ -173,6 +181,21 @@ async def _start_http(settings: Settings, running: RunningBroker) -> HttpServer:
     return await _listening(
         settings, "http_port", rest.start_http(running.broker, settings.host, settings.http_port)
     )
+
+
+async def _start_rocketmq(settings: Settings, running: RunningBroker) -> RocketMqServer | None:
+    if settings.rocketmq_port < 0 and settings.rocketmq_tls_port < 0:
+        return None
+    try:
+        edge = await asyncio.to_thread(import_module, "milepost.rocketmq.server")
+    except ImportError as error:
+        raise CommandFailed(
+            f"RocketMQ clients need a package that is not installed: {error}; "
+            "install it with pip install 'milepost[rocketmq]'",
+            Exit.USAGE,
+        ) from None
+    name = "rocketmq_port" if settings.rocketmq_port >= 0 else "rocketmq_tls_port"
+    return await _listening(settings, name, edge.start_rocketmq(running.broker))
 
 
 async def _listening(settings: Settings, name: str, start: Awaitable[T]) -> T:
@@ -231,6 +254,8 @@ def _announce(
             "http_port": http.port,
             "tls_port": running.broker.tls_port,
             "https_port": running.broker.https_port,
+            "rocketmq_port": running.broker.rocketmq_port,
+            "rocketmq_tls_port": running.broker.rocketmq_tls_port,
             "pulsar_url": pulsar_url,
             "http_url": http_url,
             "data": str(settings.data.absolute()),

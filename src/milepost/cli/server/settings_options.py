@@ -25,6 +25,7 @@ FLAGS = {
     "host": "ADDRESS",
     "port": "PORT",
     "http_port": "PORT",
+    "rocketmq_port": "PORT",
 }
 
 _FILE = click.Path(path_type=Path)

@@ -1,0 +1,23 @@
+"""The RocketMQ edge: official RocketMQ 5 clients on Milepost's topics, by gRPC.
+
+A queue is a partition, a queue offset is the index, a consumer group is a Shared subscription. Like `rest/`
+it asks the broker; it knows no journal and no file. Nothing here is imported while `rocketmq_port` and
+`rocketmq_tls_port` are off.
+
+server         the gRPC server: ports, TLS, the table of calls, the last resort for errors
+calls          one call: which client, with which rights, and how a refusal is answered
+codes          the codes of the protocol, and the one for each of Milepost's errors
+names          names of topics and groups, as RocketMQ allows them and as Milepost has them
+clients        the clients that are known, when each was last heard, and their stream of settings
+peer           the edge as the broker sees it: the other end of a producer or a consumer
+routes         which queues a topic has, and where
+message_check  what a message that a client sends must be like
+mapping        a RocketMQ message as an entry of Pulsar's, and a stored message as RocketMQ's
+sending        publishes messages, and answers when they are on disk
+filters        tag expressions
+handles        receipt handles: what was delivered, signed
+leases         which messages clients hold, and until when
+queues         one queue of a group: its consumer, what has arrived, its leases
+groups         a group on a topic: parked polls, and which queue serves them
+receiving      receive, ack, change of invisible time, dead letters
+"""

@@ -1,0 +1,133 @@
+"""One call: which client makes it, with which rights.
+
+A client proves its role with a Milepost token, which it shows as the access key of its credentials, as their
+session token, or as a bearer token. The secret that goes with the access key is not asked for: RocketMQ's
+signature is made with a secret that the server has to know, and Milepost keeps none. An access key that is
+no token is refused, and the refusal says so.
+
+The rights are those of every other way in: to produce, to consume by a subscription, to look a topic up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from milepost.broker.auth import tokens
+from milepost.broker.auth.authenticator import Presented
+from milepost.broker.auth.authorizer import Target
+from milepost.broker.auth.operations import Operation
+from milepost.broker.auth.roles import Identity
+from milepost.broker.connection.server import is_this_machine
+from milepost.errors import NotAuthenticated, NotAuthorized, ServiceNotReady
+from milepost.positions.names import TopicName
+from milepost.rocketmq.codes import Code, Refused
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+
+CLIENT_ID = "x-mq-client-id"
+SESSION_TOKEN = "x-mq-session-token"  # noqa: S105  # the name of a header
+AUTHORIZATION = "authorization"
+CLIENT_ID_LENGTH_MAX = 256
+
+_ACCESS_KEY = re.compile(r"Credential=([^,\s]*)")
+
+
+class Call(NamedTuple):
+    client: str
+    """By which the client is known: what it calls itself, and its role. No client speaks for another."""
+    identity: Identity | None
+    """None: clients are not asked who they are."""
+    address: str
+    remaining_s: float | None
+    """How long the client waits for the answer; None: for ever."""
+
+
+class Callers:
+    """Who makes a call, and whether the client may."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def enter(self, context: Any) -> Call:
+        """The call of a gRPC context; `Refused` or `NotAuthenticated` if it may not be made."""
+        self.check_served()
+        headers: dict[str, Any] = dict(context.invocation_metadata() or ())
+        client_id = str(headers.get(CLIENT_ID, ""))
+        if not client_id:
+            raise Refused(Code.CLIENT_ID_REQUIRED, f"the header {CLIENT_ID} is missing")
+        if len(client_id) > CLIENT_ID_LENGTH_MAX or not client_id.isprintable():
+            raise Refused(Code.BAD_REQUEST, f"client id {client_id[:40]!a}… cannot be used")
+        address = _address(context.peer())
+        identity = await self._identify(headers, address, _is_encrypted(context))
+        role = "" if identity is None else str(identity)
+        return Call(f"{role}/{client_id}", identity, address, context.time_remaining())
+
+    def check_served(self) -> None:
+        """`ServiceNotReady` while another broker may serve these clients."""
+        if not self._broker.engine.may_serve:
+            raise ServiceNotReady("the broker cannot write to its bucket")
+
+    def check(self, call: Call, operation: Operation, topic: TopicName, group: str = "") -> None:
+        """`NotAuthorized` if the client has not the right to do this."""
+        access = self._broker.access_control
+        if access.security.authorizer.is_enabled:
+            access.check(call.identity, operation, Target.of_topic(topic, group))
+
+    @property
+    def changes(self) -> int:
+        """How often rights have changed: a call that has waited is judged again if they have."""
+        return self._broker.access_control.changes
+
+    async def _identify(
+        self, headers: Mapping[str, Any], address: str, is_encrypted: bool
+    ) -> Identity | None:
+        access = self._broker.access_control
+        if not access.security.authenticator.is_enabled:
+            return None
+        try:
+            is_confidential = is_encrypted or is_this_machine(address)
+            presented = presented_by(headers, is_confidential=is_confidential)
+            return await access.security.identify(presented)
+        except (NotAuthenticated, NotAuthorized) as error:
+            access.refused(f"a RocketMQ client from {address}", error)
+            raise
+
+
+def presented_by(headers: Mapping[str, Any], *, is_confidential: bool) -> Presented:
+    """What the headers of a call show."""
+    authorization = str(headers.get(AUTHORIZATION, ""))
+    shown = str(headers.get(SESSION_TOKEN, ""))
+    if not shown:
+        scheme, _, value = authorization.partition(" ")
+        if scheme.lower() == "bearer":
+            shown = value.strip()
+        elif (key := _ACCESS_KEY.search(authorization)) is not None:
+            shown = key[1]
+    if not shown:
+        return Presented("none")
+    if shown.count(".") != 2:
+        raise NotAuthenticated(
+            "access_key",
+            "RocketMQ access keys and their signatures are not supported: "
+            "use a Milepost token as the access key",
+        )
+    return Presented(tokens.METHOD, shown.encode(), None, is_confidential)
+
+
+def _address(peer: str) -> str:
+    """The host of a gRPC peer, without its port.
+
+    >>> _address("ipv4:127.0.0.1:51234"), _address("ipv6:%5B::1%5D:51234")
+    ('127.0.0.1', '::1')
+    """
+    _, _, rest = peer.partition(":")
+    host = rest.rpartition(":")[0].replace("%5B", "[").replace("%5D", "]")
+    return host.strip("[]")
+
+
+def _is_encrypted(context: Any) -> bool:
+    found: Mapping[str, Any] = context.auth_context() or {}
+    return bool(found.get("transport_security_type"))

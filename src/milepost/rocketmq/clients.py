@@ -1,0 +1,131 @@
+"""The clients that are known: when each was last heard, and the stream of settings that it keeps open.
+
+A client tells its settings on the stream and is told those that hold for it. No call waits for that: clients
+may call without a stream. A client that keeps silent for `ALIVE_S` is taken for gone.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from google.protobuf.duration_pb2 import Duration
+
+from milepost.rocketmq import names
+from milepost.rocketmq import rocketmq_pb2 as pb
+from milepost.rocketmq.calls import Call
+from milepost.rocketmq.codes import OK, Code, Refused
+from milepost.rocketmq.message_check import BODY_SIZE_MAX
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+
+# Clients say something every ten seconds.
+ALIVE_S = 30.0
+CLIENTS_MAX = 20_000
+
+RECEIVE_BATCH_MAX = 32
+POLL_S_MAX = 20
+# How often a message is delivered before it goes to the dead letters of its group.
+ATTEMPTS_MAX = 17
+# The k-th failure of a message waits for the k-th of these.
+BACKOFF_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+
+_KINDS = {
+    "publishing": (pb.PRODUCER,),
+    "subscription": (pb.PUSH_CONSUMER, pb.SIMPLE_CONSUMER),
+}
+
+
+class Clients:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        # The client → when it was last heard, the one that has been silent the longest first.
+        self._heard: OrderedDict[str, float] = OrderedDict()
+        self.streams = 0
+
+    def heard(self, call: Call) -> None:
+        """A client has made a call."""
+        self._heard[call.client] = self._broker.clock.monotonic()
+        self._heard.move_to_end(call.client)
+        if len(self._heard) > CLIENTS_MAX:
+            self._heard.popitem(last=False)
+
+    def is_alive(self, client: str) -> bool:
+        heard = self._heard.get(client)
+        return heard is not None and self._broker.clock.monotonic() - heard < ALIVE_S
+
+    def left(self, client: str) -> None:
+        """A client has said that it ends."""
+        self._heard.pop(client, None)
+
+    def tick(self, now: float) -> None:
+        """Forget clients that are gone."""
+        while self._heard:
+            client, heard = next(iter(self._heard.items()))
+            if now - heard < ALIVE_S:
+                break
+            del self._heard[client]
+
+    async def talk(
+        self, call: Call, commands: AsyncIterator[pb.TelemetryCommand]
+    ) -> AsyncIterator[pb.TelemetryCommand]:
+        """Answer the settings of a client for as long as it keeps its stream open."""
+        streams_max = self._broker.settings.rocketmq_calls_max // 4
+        if self.streams >= streams_max:
+            raise Refused(Code.TOO_MANY_REQUESTS, f"{streams_max} streams are open already")
+        self.streams += 1
+        try:
+            async for command in commands:
+                self.heard(call)
+                if command.HasField("settings"):
+                    size_max = body_size_max(self._broker)
+                    yield pb.TelemetryCommand(
+                        status=OK, settings=settings_for(command.settings, size_max)
+                    )
+        finally:
+            self.streams -= 1
+
+
+def body_size_max(broker: Broker) -> int:
+    """The largest body: RocketMQ's, or what is left of the broker's for the properties."""
+    return min(BODY_SIZE_MAX, broker.settings.max_message_size - 64 * 1024)
+
+
+def settings_for(told: pb.Settings, body_max: int) -> pb.Settings:
+    """The settings that hold for a client, made from those that it told; `Refused` for bad ones."""
+    part = told.WhichOneof("pub_sub")
+    if part is None:
+        raise Refused(Code.BAD_REQUEST, "settings without publishing or subscription")
+    if told.client_type not in _KINDS[part]:
+        raise Refused(
+            Code.UNRECOGNIZED_CLIENT_TYPE,
+            f"a client of type {told.client_type} with settings of {part} is not supported",
+        )
+    answer = pb.Settings()
+    answer.CopyFrom(told)
+    answer.metric.on = False
+    policy = answer.backoff_policy
+    if part == "publishing":
+        policy.max_attempts = policy.max_attempts or 3
+        backoff = pb.ExponentialBackoff(multiplier=2)
+        backoff.initial.FromMilliseconds(10)
+        backoff.max.FromMilliseconds(1000)
+        policy.exponential_backoff.CopyFrom(backoff)
+        answer.publishing.max_body_size = body_max
+        answer.publishing.validate_message_type = True
+        return answer
+    subscription = answer.subscription
+    names.group_of(subscription.group)
+    policy.max_attempts = ATTEMPTS_MAX
+    policy.customized_backoff.CopyFrom(
+        pb.CustomizedBackoff(next=[Duration(seconds=step) for step in BACKOFF_S])
+    )
+    subscription.fifo = False
+    subscription.receive_batch_size = RECEIVE_BATCH_MAX
+    asked_s = subscription.long_polling_timeout.seconds
+    subscription.long_polling_timeout.FromSeconds(
+        asked_s if 0 < asked_s <= POLL_S_MAX else POLL_S_MAX
+    )
+    return answer

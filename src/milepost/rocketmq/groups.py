@@ -1,0 +1,356 @@
+"""A consumer group on a topic: polls that wait, and the queues that serve them.
+
+A poll names a topic and a group; which queue serves it is decided here, each in its turn. A poll waits until
+something has arrived or its time is over: new messages, messages whose lease is over and a reset all wake it.
+The subscription has a consumer only while clients poll or hold messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from milepost.broker.dispatch.dispatchers import SHARED
+from milepost.broker.subscription.broadcast import BroadcastGroup
+from milepost.broker.subscription.subscription import Subscription
+from milepost.broker.topic.topic import Topic
+from milepost.errors import (
+    AlreadyExists,
+    ConsumerBusy,
+    MilepostError,
+    NotAllowed,
+    ServiceNotReady,
+    SubscriptionNotFound,
+)
+from milepost.positions.names import TopicName
+from milepost.rocketmq.clients import ATTEMPTS_MAX, Clients
+from milepost.rocketmq.filters import TagFilter
+from milepost.rocketmq.mapping import tag_of
+from milepost.rocketmq.queues import Arrived, Held, Queue
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+
+# What has arrived and no poll has taken is kept so long.
+KEPT_S = 1.0
+# A group without polls and leases leaves its subscriptions after so long.
+IDLE_S = 30.0
+# Messages that a queue may be asked for at once, however many polls wait.
+WANTED_MAX = 1024
+# Messages that are passed over by one poll before others have a turn.
+SKIPPED_MAX = 1024
+
+Bury = Callable[[Queue, "Group", Arrived], Coroutine[Any, Any, None]]
+
+
+@dataclass(slots=True, eq=False)
+class Poll:
+    """One ReceiveMessage that waits."""
+
+    client: str
+    wanted: TagFilter
+    count: int
+    """How many messages it takes at most."""
+    invisible_s: float
+    renews_s: float
+    check: Callable[[], None]
+    """Raises if the client has lost its right in the meantime."""
+    taken: asyncio.Future[list[Held]] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+
+class Group:
+    def __init__(
+        self,
+        broker: Broker,
+        clients: Clients,
+        topic: TopicName,
+        name: str,
+        numbers: Iterator[int],
+        bury: Bury,
+    ) -> None:
+        """`numbers` are those of leases. `bury` moves a message that was delivered too often to the dead
+        letters."""
+        self._broker = broker
+        self._clients = clients
+        self._bury = bury
+        self._numbers = numbers
+        self.topic = topic
+        self.name = name
+        self.queues: dict[int, Queue] = {}
+        self._polls: list[Poll] = []
+        self._turn = 0
+        self.used = broker.clock.monotonic()
+        self._loop = asyncio.get_running_loop()
+        self._is_pumping = self._again = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._polls and all(queue.is_idle for queue in self.queues.values())
+
+    # -- polls -------------------------------------------------------------------------------------
+
+    async def receive(self, poll: Poll, wait_s: float) -> list[Held]:
+        """Messages, as soon as there are any; none when the time is over."""
+        self.used = self._broker.clock.monotonic()
+        self._polls.append(poll)
+        self._wake()
+        try:
+            await asyncio.wait({poll.taken}, timeout=wait_s)
+        except BaseException:
+            if poll.taken.done() and not poll.taken.exception():
+                self.give_back(poll.taken.result())
+            raise
+        finally:
+            self.used = self._broker.clock.monotonic()
+            if poll in self._polls:
+                self._polls.remove(poll)
+                self._wake()  # what was asked for it is not wanted any more
+        return poll.taken.result() if poll.taken.done() else []
+
+    def give_back(self, taken: list[Held]) -> None:
+        """The client has not got them."""
+        for queue, lease, _ in taken:
+            if queue.leases.find(lease.index, lease.number) is lease:
+                queue.end(lease, count=False)
+
+    def close(self) -> None:
+        """Answer waiting polls with nothing, and leave the subscriptions."""
+        for poll in self._polls:
+            if not poll.taken.done():
+                poll.taken.set_result([])
+        self._polls.clear()
+        for queue in self.queues.values():
+            queue.close()
+        self.queues.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def client_left(self, client: str) -> None:
+        """What a client held is ready again."""
+        for queue in self.queues.values():
+            for lease in queue.leases.of_client(client):
+                queue.end(lease, count=True)
+
+    # -- the pump: one step at a time, and again when something has changed meanwhile ---------------
+
+    def _wake(self) -> None:
+        self._again = True
+        if not self._is_pumping:
+            self._is_pumping = True
+            self._broker.spawn(self._pump())
+
+    async def _pump(self) -> None:
+        try:
+            while self._again:
+                self._again = False
+                try:
+                    await self._step()
+                except MilepostError as error:
+                    self._refuse_all(error)
+        finally:
+            self._is_pumping = False
+
+    async def _step(self) -> None:
+        if self._polls:
+            await self._open_queues()
+        for queue in list(self.queues.values()):
+            await queue.unpack()
+        self._serve()
+        self._ask()
+
+    def _refuse_all(self, error: MilepostError) -> None:
+        """The topic is gone, or the subscription is another client's: polls hear why."""
+        polls, self._polls = self._polls, []
+        for poll in polls:
+            if not poll.taken.done():
+                poll.taken.set_exception(error)
+        for queue in list(self.queues.values()):
+            if queue.is_idle:
+                queue.close()
+
+    def _serve(self) -> None:
+        for poll in list(self._polls):
+            try:
+                poll.check()
+            except MilepostError as error:
+                self._polls.remove(poll)
+                poll.taken.set_exception(error)
+                continue
+            taken = self._take(poll)
+            if taken:
+                self._polls.remove(poll)
+                poll.taken.set_result(taken)
+        self._set_timer()
+
+    def _take(self, poll: Poll) -> list[Held]:
+        taken: list[Held] = []
+        until = self._broker.clock.monotonic() + poll.invisible_s
+        numbers = sorted(self.queues)
+        self._turn += 1
+        skipped = 0
+        for step in range(len(numbers)):
+            queue = self.queues[numbers[(self._turn + step) % len(numbers)]]
+            while len(taken) < poll.count and skipped < SKIPPED_MAX:
+                arrived = queue.next_arrived()
+                if arrived is None:
+                    break
+                if not poll.wanted.fits(tag_of(arrived.view)):
+                    queue.skip(arrived)
+                    skipped += 1
+                elif arrived.attempt > ATTEMPTS_MAX:
+                    self._broker.spawn(self._bury(queue, self, arrived))
+                else:
+                    taken.append(queue.lease(arrived, poll.client, until, poll.renews_s))
+        if skipped == SKIPPED_MAX:
+            self._wake()
+        return taken
+
+    def _ask(self) -> None:
+        """Have as much arrive as polls wait for."""
+        wanted = min(sum(poll.count for poll in self._polls), WANTED_MAX)
+        for queue in self.queues.values():
+            queue.want(wanted)
+        if not self._polls and any(queue.arrived for queue in self.queues.values()):
+            self._loop.call_later(KEPT_S, self.give_back_arrived)
+
+    def give_back_arrived(self) -> None:
+        """No poll has come for what has arrived: other consumers of the subscription may have it."""
+        if not self._polls:
+            for queue in self.queues.values():
+                queue.give_back()
+
+    # -- leases ------------------------------------------------------------------------------------
+
+    def _set_timer(self) -> None:
+        ends = [end for queue in self.queues.values() if (end := queue.leases.next_end) is not None]
+        if not ends:
+            return
+        end = min(ends)
+        if self._timer is not None:
+            if self._timer_at <= end:
+                return
+            self._timer.cancel()
+        self._timer_at = end
+        delay_s = max(end - self._broker.clock.monotonic(), 0)
+        self._timer = self._loop.call_later(delay_s, self.end_leases)
+
+    def end_leases(self) -> None:
+        """Make messages ready again whose time is over."""
+        self._timer = None
+        now = self._broker.clock.monotonic()
+        for queue in self.queues.values():
+            for lease in queue.leases.take_over(now, self._clients.is_alive):
+                self._broker.counters.rocketmq_leases_over += 1
+                queue.make_ready(lease.ranges, count=True)
+        self._set_timer()
+
+    def lease_moved(self) -> None:
+        """A lease ends at another time than before."""
+        self._set_timer()
+
+    # -- queues ------------------------------------------------------------------------------------
+
+    async def _open_queues(self) -> None:
+        """A queue for each partition; what the broker has closed is opened again."""
+        for number, queue in list(self.queues.items()):
+            if queue.is_closed:
+                del self.queues[number]
+        count = self._broker.directory.partitions(self.topic)
+        for number in range(count or 1):
+            if number not in self.queues:
+                name = self.topic if count is None else self.topic.partition_name(number)
+                await self._open(number, name)
+
+    async def _open(self, number: int, name: TopicName) -> None:
+        broker = self._broker
+        topic = await broker.topic(name, create=False)
+        subscription = await self._subscription(topic)
+        settled = asyncio.Event()
+        subscription.after_seeks(settled.set)
+        await settled.wait()
+        topic.check_open()
+        if topic.subscriptions.get(self.name) is not subscription:
+            raise ServiceNotReady(f"subscription {self.name} of {name} was deleted meanwhile")
+        _check_limits(topic, subscription)
+        queue = Queue(broker, number, subscription, self._numbers, self._wake)
+        subscription.add_consumer(queue.consumer, SHARED)
+        self.queues[number] = queue
+
+    async def _subscription(self, topic: Topic) -> Subscription:
+        """The group's subscription, made at the first message if it is not there."""
+        found = topic.subscriptions.get(self.name)
+        if found is None:
+            if not topic.policies.auto_subscriptions:
+                raise SubscriptionNotFound(
+                    f"consumer group {self.name} of {topic.name} does not exist"
+                )
+            try:
+                found = await self._broker.create_subscription(
+                    topic, self.name, topic.log.first_index
+                )
+            except AlreadyExists:  # another client was first
+                found = topic.subscriptions.get(self.name)
+        if found is None:
+            raise ServiceNotReady(f"subscription {self.name} of {topic.name} is being deleted")
+        if isinstance(found, BroadcastGroup) or not found.is_durable:
+            raise NotAllowed(
+                f"subscription {self.name} of {topic.name} is a broadcast group or a reader: "
+                "RocketMQ clients cannot join it"
+            )
+        return found
+
+
+def _check_limits(topic: Topic, subscription: Subscription) -> None:
+    if SHARED not in topic.policies.subscription_types:
+        raise NotAllowed(f"{topic.name} allows no Shared subscriptions")
+    limit = topic.policies.max_consumers_per_subscription
+    if limit and len(subscription.consumers) >= limit:
+        raise ConsumerBusy(f"subscription {subscription.name} has {limit} consumers already")
+    limit = topic.policies.max_consumers
+    if limit and sum(len(one.consumers) for one in topic.subscriptions.values()) >= limit:
+        raise ConsumerBusy(f"topic {topic.name} has {limit} consumers already")
+
+
+class Groups:
+    """The groups that clients use now."""
+
+    def __init__(self, broker: Broker, clients: Clients, bury: Bury) -> None:
+        self._broker = broker
+        self._clients = clients
+        self._bury = bury
+        self._groups: dict[tuple[str, str], Group] = {}
+        self._numbers = count(1)
+
+    def group(self, topic: TopicName, name: str) -> Group:
+        key = topic.text, name
+        if key not in self._groups:
+            self._groups[key] = Group(
+                self._broker, self._clients, topic, name, self._numbers, self._bury
+            )
+        return self._groups[key]
+
+    def find(self, topic: TopicName, name: str) -> Group | None:
+        return self._groups.get((topic.text, name))
+
+    def client_left(self, client: str) -> None:
+        for group in self._groups.values():
+            group.client_left(client)
+
+    def tick(self, now: float) -> None:
+        """Leave subscriptions that no client uses."""
+        for key, group in list(self._groups.items()):
+            if group.is_idle and now - group.used >= IDLE_S:
+                del self._groups[key]
+                group.close()
+
+    def close(self) -> None:
+        for group in self._groups.values():
+            group.close()
+        self._groups.clear()

@@ -1,0 +1,120 @@
+"""A RocketMQ message as an entry of Pulsar's, and a stored message as RocketMQ's.
+
+The table is in docs/rocketmq.md. What a RocketMQ producer sends comes back to a RocketMQ consumer as it was;
+a Pulsar consumer finds tag, keys and message id among the properties, by RocketMQ's own names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from milepost.broker.messages.message_view import MessageView
+from milepost.rocketmq import rocketmq_pb2 as pb
+from milepost.rocketmq.message_check import (
+    BORN_HOST,
+    KEYS,
+    MESSAGE_ID,
+    RESERVED,
+    TAGS,
+    TIME_MS_MAX,
+    TRACE,
+    millis,
+)
+from milepost.wire import pulsar_pb2
+from milepost.wire.events import PLAIN, Send, Traits
+from milepost.wire.scanners.encode import encode_entry_head
+
+# Says why a body is as it was stored: encrypted, for instance.
+FAULT = "milepost.fault"
+
+
+def send_of(
+    message: pb.Message, body: bytes, *, producer: str, sequence_id: int, now_ms: int
+) -> Send:
+    """The entry that a message is stored as."""
+    system = message.system_properties
+    metadata = pulsar_pb2.MessageMetadata(
+        producer_name=producer, sequence_id=sequence_id, publish_time=now_ms
+    )
+    if system.HasField("born_timestamp"):
+        metadata.event_time = millis(system.born_timestamp)
+    properties = dict(message.user_properties)
+    properties[MESSAGE_ID] = system.message_id
+    if system.HasField("tag"):
+        properties[TAGS] = system.tag
+    if system.keys:
+        properties[KEYS] = " ".join(system.keys)
+    if system.born_host:
+        properties[BORN_HOST] = system.born_host
+    if system.trace_context:
+        properties[TRACE] = system.trace_context
+    for name, value in properties.items():
+        metadata.properties.add(key=name, value=value)
+    if system.HasField("message_group"):
+        metadata.partition_key = system.message_group
+    traits = PLAIN
+    if system.HasField("delivery_timestamp"):
+        metadata.deliver_at_time = millis(system.delivery_timestamp)
+        traits = Traits(deliver_at_time=metadata.deliver_at_time)
+    head = encode_entry_head(metadata.SerializeToString(), body)
+    return Send(sequence_id, 0, 1, now_ms, head + body, traits)
+
+
+def message_of(
+    view: MessageView, topic: pb.Resource, *, topic_id: int, queue_id: int, store_host: str
+) -> pb.Message:
+    """A stored message, by whichever client it was sent. What is of one delivery is not in it."""
+    properties = view.properties
+    system = pb.SystemProperties(
+        keys=properties.get(KEYS, "").split(),
+        message_id=properties.get(MESSAGE_ID) or stable_id(topic_id, view.index),
+        body_encoding=pb.IDENTITY,
+        body_digest=pb.Digest(type=pb.MD5, checksum=_md5(view.payload)),
+        message_type=pb.NORMAL,
+        born_timestamp=_time(view.event_ms or view.publish_ms),
+        born_host=properties.get(BORN_HOST) or view.producer,
+        store_timestamp=_time(view.came_ms),
+        store_host=store_host,
+        queue_id=queue_id,
+        queue_offset=view.index,
+    )
+    if TAGS in properties:
+        system.tag = properties[TAGS]
+    if TRACE in properties:
+        system.trace_context = properties[TRACE]
+    if view.deliver_at_ms:
+        system.delivery_timestamp.CopyFrom(_time(view.deliver_at_ms))
+        system.message_type = pb.DELAY
+    if view.key is not None:
+        system.message_group = view.key
+        system.message_type = pb.FIFO
+    own = {name: value for name, value in properties.items() if name not in RESERVED}
+    if view.fault:
+        own[FAULT] = view.fault
+    return pb.Message(topic=topic, user_properties=own, system_properties=system, body=view.payload)
+
+
+def tag_of(view: MessageView) -> str:
+    return view.properties.get(TAGS, "")
+
+
+def stable_id(topic_id: int, index: int) -> str:
+    """The message id of a message that a Pulsar client has sent: always the same, and never empty.
+
+    >>> stable_id(3, 41)
+    '00000000000000030000000000000029'
+    """
+    return f"{topic_id:016X}{index:016X}"
+
+
+def _md5(body: bytes) -> str:
+    return hashlib.md5(body, usedforsecurity=False).hexdigest().upper()
+
+
+def _time(time_ms: int) -> Timestamp:
+    """The nearest time that the protocol can carry."""
+    found = Timestamp()
+    found.FromMilliseconds(min(max(time_ms, 0), TIME_MS_MAX))
+    return found

@@ -1,0 +1,89 @@
+"""Names of topics and groups: which are allowed, and what Milepost calls them.
+
+    >>> str(topic_of(pb.Resource(name="orders"), "public/default"))
+    'persistent://public/default/orders'
+    >>> str(topic_of(pb.Resource(name="orders", resource_namespace="acme/shop"), "public/default"))
+    'persistent://acme/shop/orders'
+
+A resource namespace without a slash is a namespace of the edge's own tenant. RocketMQ has fewer letters for
+names than Pulsar: a topic with a dot or a slash in its name cannot be reached from here.
+"""
+
+from __future__ import annotations
+
+import re
+
+from milepost.errors import InvalidTopicName
+from milepost.positions.names import NamespaceName, TopicName
+from milepost.rocketmq import rocketmq_pb2 as pb
+from milepost.rocketmq.codes import Code, Refused
+
+NAME_LENGTH_MAX = 127
+GROUP_LENGTH_MAX = 255
+
+_NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
+
+# RocketMQ keeps these for itself.
+SYSTEM_TOPICS = frozenset(
+    (
+        "TBW102",
+        "SCHEDULE_TOPIC_XXXX",
+        "BenchmarkTest",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRACE_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+    )
+)
+DEAD_LETTERS = "%DLQ%"
+
+
+def topic_of(resource: pb.Resource, default_namespace: str) -> TopicName:
+    """The whole topic that a client names; `Refused` for what is no name."""
+    name = resource.name
+    if not _NAME.fullmatch(name):
+        raise Refused(
+            Code.ILLEGAL_TOPIC,
+            f"topic {name[:80]!a}: expected letters, digits, '%', '|', '_' and '-'",
+        )
+    if len(name) > NAME_LENGTH_MAX:
+        raise Refused(
+            Code.ILLEGAL_TOPIC, f"topic {name[:40]}…: longer than {NAME_LENGTH_MAX} characters"
+        )
+    if name in SYSTEM_TOPICS:
+        raise Refused(Code.ILLEGAL_TOPIC, f"topic {name}: RocketMQ keeps this name for itself")
+    namespace = _namespace(resource.resource_namespace, default_namespace)
+    return TopicName.parse(f"persistent://{namespace}/{name}")
+
+
+def group_of(resource: pb.Resource) -> str:
+    """The name of a consumer group, which is that of its subscriptions."""
+    name = resource.name
+    if not _NAME.fullmatch(name):
+        raise Refused(
+            Code.ILLEGAL_CONSUMER_GROUP,
+            f"consumer group {name[:80]!a}: expected letters, digits, '%', '|', '_' and '-'",
+        )
+    if len(name) > GROUP_LENGTH_MAX:
+        raise Refused(
+            Code.ILLEGAL_CONSUMER_GROUP,
+            f"consumer group {name[:40]}…: longer than {GROUP_LENGTH_MAX} characters",
+        )
+    return name
+
+
+def dead_letter_topic(topic: TopicName, group: str) -> TopicName:
+    """Where messages of a group go that were delivered too often: beside their topic."""
+    return TopicName.parse(f"persistent://{topic.namespace}/{DEAD_LETTERS}{group}")
+
+
+def _namespace(asked: str, default: str) -> NamespaceName:
+    if not asked:
+        return NamespaceName.parse(default)
+    try:
+        tenant = NamespaceName.parse(default).tenant
+        return NamespaceName.parse(asked if "/" in asked else f"{tenant}/{asked}")
+    except InvalidTopicName as error:
+        raise Refused(Code.ILLEGAL_TOPIC, str(error)) from None

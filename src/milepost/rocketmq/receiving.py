@@ -1,0 +1,387 @@
+"""What consumers ask: receive, ack, change the invisible time, move to the dead letters.
+
+A handle names one delivery. It is good while its lease lasts; after a restart of the broker, which forgets
+leases, until the time that it names is over or the message was delivered again. An ack of a message that is
+acked is answered with OK, one with a handle that is no longer good with INVALID_RECEIPT_HANDLE: on every
+other code clients repeat an ack for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from google.protobuf.duration_pb2 import Duration
+
+from milepost.broker.auth.operations import Operation
+from milepost.broker.messages.browse import message_of as stored_message
+from milepost.broker.messages.message_view import MessageView
+from milepost.broker.operations import leases as broker_leases
+from milepost.broker.operations.leases import Standing
+from milepost.broker.subscription.subscription import Subscription
+from milepost.broker.topic.topic import Topic
+from milepost.errors import AlreadyExists, MilepostError, NotFound
+from milepost.positions.names import TopicName
+from milepost.positions.ranges import Range
+from milepost.rocketmq import names
+from milepost.rocketmq import rocketmq_pb2 as pb
+from milepost.rocketmq.calls import Call, Callers
+from milepost.rocketmq.clients import POLL_S_MAX, RECEIVE_BATCH_MAX, Clients
+from milepost.rocketmq.codes import OK, Code, Refused, code_of, status
+from milepost.rocketmq.filters import TagFilter
+from milepost.rocketmq.groups import Group, Groups, Poll
+from milepost.rocketmq.handles import KEY_SIZE, PROCESS_SIZE, Handle, Signer
+from milepost.rocketmq.leases import Lease
+from milepost.rocketmq.mapping import message_of
+from milepost.rocketmq.queues import Arrived, Held, Queue
+from milepost.rocketmq.routes import Routes
+from milepost.rocketmq.sending import Sending
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+
+INVISIBLE_S_MIN, INVISIBLE_S_MAX = 10, 12 * 3600
+# What a push consumer holds is prolonged while it lives.
+PUSH_INVISIBLE_S, PUSH_RENEWS_S = 60.0, 30.0
+# The answer leaves this long before the client gives up.
+HEAD_START_S = 0.5
+ACKS_MAX = 1024
+
+# In the catalog.
+FOLDER, KEY_NAME = "rocketmq", "handles"
+
+_GONE = "the receipt handle is no longer good: the lease is over, or the group was moved"
+
+
+class Delivered(NamedTuple):
+    """What a handle means now."""
+
+    topic: Topic
+    subscription: Subscription
+    group: Group | None
+    queue: Queue | None
+    """None: no client polls."""
+    lease: Lease | None
+    """None: the broker was started again since."""
+    index: int  # type: ignore[assignment]  # in place of tuple.index, which has no use here
+    standing: Standing
+
+
+class Receiving:
+    def __init__(
+        self,
+        broker: Broker,
+        callers: Callers,
+        routes: Routes,
+        clients: Clients,
+        sending: Sending,
+    ) -> None:
+        self._broker = broker
+        self._callers = callers
+        self._routes = routes
+        self._sending = sending
+        self.groups = Groups(broker, clients, self._bury)
+        # Those that wait.
+        self._polls = 0
+        self._process = secrets.token_bytes(PROCESS_SIZE)
+        self._signer = Signer(secrets.token_bytes(KEY_SIZE))
+
+    async def load(self) -> None:
+        """Take the key of handles from the catalog, so that those of before a restart can be read."""
+        made = {"key": secrets.token_hex(KEY_SIZE)}
+
+        def found(catalog: Any) -> dict[str, Any]:
+            doc = catalog.doc(FOLDER, KEY_NAME)
+            if doc is None:
+                catalog.put_doc(FOLDER, KEY_NAME, made)
+            return doc or made
+
+        doc = await self._broker.engine.catalog(found)
+        self._signer = Signer(bytes.fromhex(doc["key"]))
+
+    # -- receive -----------------------------------------------------------------------------------
+
+    async def receive(
+        self, call: Call, request: pb.ReceiveMessageRequest
+    ) -> tuple[Group, list[Held]]:
+        """The messages for a poll, and the group to give them back to if they cannot be sent."""
+        asked = request.message_queue.topic
+        name, group_name = self._routes.name_of(asked), names.group_of(request.group)
+        self._callers.check(call, Operation.CONSUME, name, group_name)
+        self._routes.known(asked)
+        wanted = TagFilter.parse(request.filter_expression)
+        invisible_s, renews_s = _invisible_s(request)
+        wait_s = _wait_s(request, call.remaining_s)
+        group = self.groups.group(name, group_name)
+        count = min(request.batch_size, RECEIVE_BATCH_MAX)
+        if count <= 0:
+            return group, []
+        polls_max = self._broker.settings.rocketmq_calls_max // 2
+        if self._polls >= polls_max:
+            raise Refused(Code.TOO_MANY_REQUESTS, f"{polls_max} polls wait already")
+        changes = self._callers.changes
+
+        def check() -> None:
+            self._callers.check_served()
+            if changes != self._callers.changes:
+                self._callers.check(call, Operation.CONSUME, name, group_name)
+
+        poll = Poll(call.client, wanted, count, invisible_s, renews_s, check)
+        self._polls += 1
+        try:
+            return group, await group.receive(poll, wait_s)
+        finally:
+            self._polls -= 1
+
+    def message(self, group: Group, topic: pb.Resource, held: Held) -> pb.Message:
+        """A message as the client gets it."""
+        queue, lease, arrived = held
+        message = message_of(
+            arrived.view,
+            topic,
+            topic_id=queue.topic.row.topic_id,
+            queue_id=queue.number,
+            store_host=self._store_host(),
+        )
+        message.system_properties.delivery_attempt = arrived.attempt
+        message.system_properties.receipt_handle = self._handle(
+            group.topic, group.name, queue.topic, queue.epoch, lease.index, lease
+        )
+        return message
+
+    def _store_host(self) -> str:
+        return f"{self._broker.settings.advertised_host}:{self._broker.rocketmq_port}"
+
+    def _handle(
+        self, name: TopicName, group: str, topic: Topic, epoch: int, index: int, lease: Lease
+    ) -> str:
+        clock = self._broker.clock
+        left_s = max(lease.until - clock.monotonic(), 0)
+        handle = Handle(
+            topic.row.topic_id,
+            topic.name.partition if topic.name != name else -1,
+            index,
+            epoch,
+            self._process,
+            lease.number,
+            clock.wall_ms() + int(left_s * 1000),
+        )
+        return self._signer.write(handle, name.text, group)
+
+    # -- ack ---------------------------------------------------------------------------------------
+
+    async def ack_message(self, call: Call, request: pb.AckMessageRequest) -> pb.AckMessageResponse:
+        name, group = self._routes.name_of(request.topic), names.group_of(request.group)
+        self._callers.check(call, Operation.CONSUME, name, group)
+        if not 0 < len(request.entries) <= ACKS_MAX:
+            raise Refused(
+                Code.BAD_REQUEST, f"{len(request.entries)} acks in one call; 1 to {ACKS_MAX} are"
+            )
+        statuses = await asyncio.gather(
+            *(self._ack(name, group, entry.receipt_handle) for entry in request.entries)
+        )
+        entries = [
+            pb.AckMessageResultEntry(
+                message_id=entry.message_id, receipt_handle=entry.receipt_handle, status=one
+            )
+            for entry, one in zip(request.entries, statuses, strict=True)
+        ]
+        codes = {one.code for one in statuses}
+        whole = statuses[0] if len(codes) == 1 else status(Code.MULTIPLE_RESULTS)
+        return pb.AckMessageResponse(status=whole, entries=entries)
+
+    async def _ack(self, name: TopicName, group: str, text: str) -> pb.Status:
+        try:
+            found = await self._find(name, group, text)
+            ranges: Sequence[Range] = ()
+            if found.lease is not None:
+                ranges = found.lease.ranges
+            elif found.standing is Standing.OPEN:
+                ranges = await broker_leases.ranges_of(
+                    found.topic, found.index, self._broker.engine
+                )
+            await self._settle(found, ranges)
+        except MilepostError as error:
+            return status(code_of(error), str(error))
+        return OK
+
+    async def _settle(self, found: Delivered, ranges: Sequence[Range]) -> None:
+        """Ack, and return when that is on disk."""
+        durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(error: MilepostError | None) -> None:
+            if durable.done():
+                return  # the client is gone
+            if error is not None:
+                durable.set_exception(error)
+            else:
+                durable.set_result(None)
+
+        consumer = None if found.queue is None else found.queue.consumer
+        if found.queue is not None and found.lease is not None:
+            found.queue.leases.end(found.lease)
+        broker_leases.ack(found.subscription, consumer, ranges, done)
+        await durable
+
+    async def _find(self, name: TopicName, group_name: str, text: str) -> Delivered:
+        """What a handle means; `Refused` if it is not good, or no longer."""
+        handle = self._signer.read(text, name.text, group_name)
+        if handle is None:
+            raise Refused(
+                Code.INVALID_RECEIPT_HANDLE,
+                f"receipt handle {text[:40]!a} is not one of group {group_name} of {name}",
+            )
+        partition = name if handle.partition < 0 else name.partition_name(handle.partition)
+        try:
+            topic = await self._broker.topic(partition, create=False)
+        except NotFound as error:
+            raise Refused(Code.INVALID_RECEIPT_HANDLE, str(error)) from None
+        subscription = topic.subscriptions.get(group_name)
+        if topic.row.topic_id != handle.topic_id or subscription is None:
+            raise Refused(
+                Code.INVALID_RECEIPT_HANDLE,
+                f"topic {partition} or group {group_name} was deleted since the delivery",
+            )
+        group = self.groups.find(name, group_name)
+        queue = None if group is None else group.queues.get(max(handle.partition, 0))
+        if queue is not None and (queue.is_closed or queue.subscription is not subscription):
+            queue = None
+        standing = broker_leases.standing(subscription, handle.index, handle.epoch)
+        lease = None if queue is None else queue.leases.find(handle.index, handle.lease)
+        if handle.process != self._process:
+            lease = None
+        found = Delivered(topic, subscription, group, queue, lease, handle.index, standing)
+        if standing is Standing.DONE or (standing is Standing.OPEN and lease is not None):
+            return found
+        if standing is Standing.OPEN and self._outlived(handle, queue):
+            return found
+        raise Refused(Code.INVALID_RECEIPT_HANDLE, _GONE)
+
+    def _outlived(self, handle: Handle, queue: Queue | None) -> bool:
+        """Was it made by an earlier process, for a lease that would still last, and no other client has
+        the message by now?"""
+        return (
+            handle.process != self._process
+            and self._broker.clock.wall_ms() < handle.until_ms
+            and (queue is None or queue.leases.at(handle.index) is None)
+        )
+
+    # -- the invisible time ------------------------------------------------------------------------
+
+    async def change_invisible_duration(
+        self, call: Call, request: pb.ChangeInvisibleDurationRequest
+    ) -> pb.ChangeInvisibleDurationResponse:
+        """The answer has a handle whatever its status: clients forget the one that they had."""
+        try:
+            handle = await self._change(call, request)
+        except MilepostError as error:
+            return pb.ChangeInvisibleDurationResponse(
+                status=status(code_of(error), str(error)), receipt_handle=request.receipt_handle
+            )
+        return pb.ChangeInvisibleDurationResponse(status=OK, receipt_handle=handle)
+
+    async def _change(self, call: Call, request: pb.ChangeInvisibleDurationRequest) -> str:
+        name, group = self._routes.name_of(request.topic), names.group_of(request.group)
+        self._callers.check(call, Operation.CONSUME, name, group)
+        seconds = _seconds(request.invisible_duration)
+        if not 0 <= seconds <= INVISIBLE_S_MAX:
+            raise Refused(
+                Code.ILLEGAL_INVISIBLE_TIME,
+                f"an invisible time of {seconds:g} s; 0 to {INVISIBLE_S_MAX} s are allowed",
+            )
+        found = await self._find(name, group, request.receipt_handle)
+        if found.queue is None or found.lease is None or found.group is None:
+            if found.standing is Standing.DONE:
+                return request.receipt_handle
+            # The broker was started again: the message is ready, and no lease is left to be changed.
+            raise Refused(Code.INVALID_RECEIPT_HANDLE, _GONE)
+        until = self._broker.clock.monotonic() + seconds
+        found.queue.leases.move(found.lease, until)
+        text = self._handle(name, group, found.topic, found.queue.epoch, found.index, found.lease)
+        found.group.lease_moved()
+        return text
+
+    # -- dead letters ------------------------------------------------------------------------------
+
+    async def forward_to_dead_letters(
+        self, call: Call, request: pb.ForwardMessageToDeadLetterQueueRequest
+    ) -> pb.ForwardMessageToDeadLetterQueueResponse:
+        name, group = self._routes.name_of(request.topic), names.group_of(request.group)
+        self._callers.check(call, Operation.CONSUME, name, group)
+        found = await self._find(name, group, request.receipt_handle)
+        if found.standing is Standing.OPEN:
+            engine = self._broker.engine
+            ranges = await broker_leases.ranges_of(found.topic, found.index, engine)
+            view = await stored_message(found.topic, found.index, engine)
+            if view is not None:
+                await self._publish_dead_letter(name, group, found.topic, view)
+            await self._settle(found, ranges)
+        return pb.ForwardMessageToDeadLetterQueueResponse(status=OK)
+
+    async def _bury(self, queue: Queue, group: Group, arrived: Arrived) -> None:
+        """Move a message that was delivered too often to the dead letters of its group."""
+        try:
+            await self._publish_dead_letter(group.topic, group.name, queue.topic, arrived.view)
+        except MilepostError as error:
+            self._broker.unexpected("rocketmq", error)
+            queue.make_ready(arrived.ranges, count=False)
+            return
+        broker_leases.ack(queue.subscription, queue.consumer, arrived.ranges, lambda error: None)
+
+    async def _publish_dead_letter(
+        self, name: TopicName, group: str, topic: Topic, view: MessageView
+    ) -> None:
+        there = names.dead_letter_topic(name, group)
+        broker = self._broker
+        if not broker.directory.exists(there):
+            with suppress(AlreadyExists):  # another message was first
+                await broker.directory.create_topic(there, broker.first_doc())
+        message = message_of(
+            view,
+            pb.Resource(name=there.local_name),
+            topic_id=topic.row.topic_id,
+            queue_id=0,
+            store_host=self._store_host(),
+        )
+        system = message.system_properties
+        system.ClearField("delivery_timestamp")
+        message.user_properties["DLQ_ORIGIN_TOPIC"] = name.local_name
+        message.user_properties["DLQ_ORIGIN_MESSAGE_ID"] = system.message_id
+        sender = await self._sending.sender(there)
+        _, done = sender.publish(message, view.payload)
+        await done
+        broker.counters.rocketmq_dead_letters += 1
+
+
+def _invisible_s(request: pb.ReceiveMessageRequest) -> tuple[float, float]:
+    """How long messages are invisible, and by how much that is prolonged while the client lives."""
+    if request.auto_renew:
+        return PUSH_INVISIBLE_S, PUSH_RENEWS_S
+    seconds = _seconds(request.invisible_duration)
+    if not INVISIBLE_S_MIN <= seconds <= INVISIBLE_S_MAX:
+        raise Refused(
+            Code.ILLEGAL_INVISIBLE_TIME,
+            f"an invisible time of {seconds:g} s; {INVISIBLE_S_MIN} to {INVISIBLE_S_MAX} s are allowed",
+        )
+    return seconds, 0.0
+
+
+def _wait_s(request: pb.ReceiveMessageRequest, remaining_s: float | None) -> float:
+    """How long a poll waits: as long as the client asks for and waits itself."""
+    asked_s = float(POLL_S_MAX)
+    if request.HasField("long_polling_timeout"):
+        asked_s = min(_seconds(request.long_polling_timeout), asked_s)
+    if remaining_s is not None:
+        asked_s = min(asked_s, remaining_s - HEAD_START_S)
+    if asked_s <= 0:
+        raise Refused(
+            Code.ILLEGAL_POLLING_TIME, "the client waits for less time than an answer takes"
+        )
+    return asked_s
+
+
+def _seconds(duration: Duration) -> float:
+    return duration.seconds + duration.nanos / 1e9

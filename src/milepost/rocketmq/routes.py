@@ -1,0 +1,101 @@
+"""Which queues a topic has, and where: QueryRoute and QueryAssignment.
+
+A client that asks is answered with the address that it has used itself: it is one that it can reach. Topics
+are not made by asking for them.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING
+
+from milepost.broker.auth.operations import Operation
+from milepost.errors import TopicNotFound
+from milepost.positions.names import TopicName
+from milepost.rocketmq import names
+from milepost.rocketmq import rocketmq_pb2 as pb
+from milepost.rocketmq.calls import Call, Callers
+from milepost.rocketmq.codes import OK
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+
+# Clients compare it: it must stay as it is.
+BROKER_NAME = "milepost"
+ACCEPTED = (pb.NORMAL, pb.FIFO, pb.DELAY)
+# Of an assignment: the server chooses the queue.
+ANY_QUEUE = -1
+
+
+class Routes:
+    def __init__(self, broker: Broker, callers: Callers) -> None:
+        self._broker = broker
+        self._callers = callers
+
+    async def query_route(self, call: Call, request: pb.QueryRouteRequest) -> pb.QueryRouteResponse:
+        name = self.name_of(request.topic)
+        self._callers.check(call, Operation.LOOK_UP, name)
+        self.known(request.topic)
+        broker = self._address(request.endpoints)
+        queues = [
+            pb.MessageQueue(
+                topic=request.topic,
+                id=number,
+                permission=pb.READ_WRITE,
+                broker=broker,
+                accept_message_types=ACCEPTED,
+            )
+            for number in range(len(self.partitions(name)))
+        ]
+        return pb.QueryRouteResponse(status=OK, message_queues=queues)
+
+    async def query_assignment(
+        self, call: Call, request: pb.QueryAssignmentRequest
+    ) -> pb.QueryAssignmentResponse:
+        name, group = self.name_of(request.topic), names.group_of(request.group)
+        self._callers.check(call, Operation.CONSUME, name, group)
+        self.known(request.topic)
+        queue = pb.MessageQueue(
+            topic=request.topic,
+            id=ANY_QUEUE,
+            permission=pb.READ_WRITE,
+            broker=self._address(request.endpoints),
+        )
+        return pb.QueryAssignmentResponse(
+            status=OK, assignments=[pb.Assignment(message_queue=queue)]
+        )
+
+    def name_of(self, resource: pb.Resource) -> TopicName:
+        """The topic that a client names, whether it is there or not."""
+        return names.topic_of(resource, self._broker.settings.rocketmq_namespace)
+
+    def known(self, resource: pb.Resource) -> TopicName:
+        """The topic that a client names; `TopicNotFound` if it is not there."""
+        name = self.name_of(resource)
+        self._broker.directory.check_namespace(name)
+        if name.partition >= 0 or not self._broker.directory.exists(name):
+            raise TopicNotFound(f"topic {name} does not exist")
+        return name
+
+    def partitions(self, name: TopicName) -> list[TopicName]:
+        """The queues of a topic, in order: its partitions, or the topic itself."""
+        count = self._broker.directory.partitions(name)
+        if count is None:
+            return [name]
+        return [name.partition_name(number) for number in range(count)]
+
+    def _address(self, asked: pb.Endpoints) -> pb.Broker:
+        if asked.addresses:
+            return pb.Broker(name=BROKER_NAME, endpoints=asked)
+        host, broker = self._broker.settings.advertised_host, self._broker
+        port = broker.rocketmq_port if broker.rocketmq_port >= 0 else broker.rocketmq_tls_port
+        endpoints = pb.Endpoints(scheme=_scheme(host))
+        endpoints.addresses.add(host=host, port=port)
+        return pb.Broker(name=BROKER_NAME, endpoints=endpoints)
+
+
+def _scheme(host: str) -> pb.AddressScheme:
+    try:
+        return pb.IPv4 if ipaddress.ip_address(host).version == 4 else pb.IPv6
+    except ValueError:
+        return pb.DOMAIN_NAME

@@ -1,0 +1,291 @@
+"""The gRPC server of the edge: its ports, TLS, the table of calls, and the last resort for errors.
+
+Every call is entered in the table below, with the type of its answer. A refusal is a status in that answer;
+an error that no code foresaw is answered as an internal one, counted and logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from milepost.broker.auth.files import WatchedFile
+from milepost.errors import InvalidSetting, MilepostError, NotAuthenticated
+from milepost.rocketmq import rocketmq_pb2 as pb
+from milepost.rocketmq.calls import Call, Callers
+from milepost.rocketmq.clients import Clients
+from milepost.rocketmq.codes import OK, Code, Refused, code_of, status
+from milepost.rocketmq.queues import Held
+from milepost.rocketmq.receiving import Receiving
+from milepost.rocketmq.routes import Routes
+from milepost.rocketmq.sending import Sending
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+
+SERVICE = "apache.rocketmq.v2.MessagingService"
+TICK_S = 5.0
+# Calls that are under way get this long when the server closes.
+CLOSE_TIMEOUT_S = 1.0
+# Of a request: a body, its properties, and what is around them.
+_ROOM = 1024 * 1024
+_INTERNAL = "an internal error; the broker's log has it"
+
+Handler = Callable[[Call, Any], Awaitable[Any]]
+
+
+class RocketMqServer:
+    """An edge that listens."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._callers = Callers(broker)
+        self._clients = Clients(broker)
+        routes = Routes(broker, self._callers)
+        self._sending = Sending(broker, self._callers, routes)
+        self._receiving = Receiving(broker, self._callers, routes, self._clients, self._sending)
+        self._routes = routes
+        self._grpc: Any = None
+        self._ticker: asyncio.Task[None] | None = None
+
+    async def listen(self) -> None:
+        """Listen on the ports that the settings name; return when calls are answered."""
+        settings = self._broker.settings
+        await self._receiving.load()
+        self._grpc = grpc.aio.server(
+            options=[
+                ("grpc.so_reuseport", 0),
+                ("grpc.max_receive_message_length", settings.max_message_size + _ROOM),
+                ("grpc.max_send_message_length", -1),
+                # Java clients ask every five minutes whether the connection lives, with or without calls.
+                ("grpc.keepalive_permit_without_calls", 1),
+                ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+            ],
+            maximum_concurrent_rpcs=settings.rocketmq_calls_max,
+        )
+        table = self._table()
+        self._grpc.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, table),))
+        try:
+            if settings.rocketmq_port >= 0:
+                self._broker.rocketmq_port = self._open(settings.rocketmq_port, None)
+            if settings.rocketmq_tls_port >= 0:
+                self._broker.rocketmq_tls_port = self._open(
+                    settings.rocketmq_tls_port, _tls(self._broker)
+                )
+            await self._grpc.start()
+        except BaseException:
+            await self._grpc.stop(None)
+            raise
+        self._ticker = asyncio.get_running_loop().create_task(self._tick())
+
+    async def close(self) -> None:
+        """Answer nothing more, and let calls that are under way end."""
+        if self._ticker is not None:
+            self._ticker.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._ticker
+        self._receiving.groups.close()  # polls are answered
+        if self._grpc is not None:
+            await self._grpc.stop(CLOSE_TIMEOUT_S)
+
+    def _open(self, port: int, credentials: Any) -> int:
+        host = self._broker.settings.host
+        _check_free(host, port)
+        address = f"[{host}]:{port}" if ":" in host else f"{host or '0.0.0.0'}:{port}"  # noqa: S104
+        if credentials is None:
+            return int(self._grpc.add_insecure_port(address))
+        return int(self._grpc.add_secure_port(address, credentials))
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            now = self._broker.clock.monotonic()
+            for part in (self._clients, self._sending, self._receiving.groups):
+                self._broker.attempt("rocketmq", partial(part.tick, now))
+
+    # -- the calls ---------------------------------------------------------------------------------
+
+    def _table(self) -> dict[str, Any]:
+        """The calls by name. What is not here is UNIMPLEMENTED, as it is in RocketMQ."""
+        routes, sending, receiving = self._routes, self._sending, self._receiving
+        return {
+            "QueryRoute": self._unary(routes.query_route, pb.QueryRouteResponse),
+            "QueryAssignment": self._unary(routes.query_assignment, pb.QueryAssignmentResponse),
+            "SendMessage": self._unary(sending.send_message, pb.SendMessageResponse),
+            "ReceiveMessage": grpc.unary_stream_rpc_method_handler(
+                self._receive,
+                request_deserializer=pb.ReceiveMessageRequest.FromString,
+                response_serializer=pb.ReceiveMessageResponse.SerializeToString,
+            ),
+            "AckMessage": self._unary(receiving.ack_message, pb.AckMessageResponse),
+            "ChangeInvisibleDuration": self._unary(
+                receiving.change_invisible_duration, pb.ChangeInvisibleDurationResponse
+            ),
+            "ForwardMessageToDeadLetterQueue": self._unary(
+                receiving.forward_to_dead_letters, pb.ForwardMessageToDeadLetterQueueResponse
+            ),
+            "Heartbeat": self._unary(self._heartbeat, pb.HeartbeatResponse),
+            "NotifyClientTermination": self._unary(
+                self._terminate, pb.NotifyClientTerminationResponse
+            ),
+            "EndTransaction": self._unary(_no_transactions, pb.EndTransactionResponse),
+            "RecallMessage": self._unary(_no_recall, pb.RecallMessageResponse),
+            "Telemetry": grpc.stream_stream_rpc_method_handler(
+                self._telemetry,
+                request_deserializer=pb.TelemetryCommand.FromString,
+                response_serializer=pb.TelemetryCommand.SerializeToString,
+            ),
+        }
+
+    async def _heartbeat(self, call: Call, request: pb.HeartbeatRequest) -> pb.HeartbeatResponse:
+        return pb.HeartbeatResponse(status=OK)
+
+    async def _terminate(
+        self, call: Call, request: pb.NotifyClientTerminationRequest
+    ) -> pb.NotifyClientTerminationResponse:
+        self._clients.left(call.client)
+        self._receiving.groups.client_left(call.client)
+        return pb.NotifyClientTerminationResponse(status=OK)
+
+    async def _enter(self, context: Any, name: str) -> Call:
+        self._broker.counters.rocketmq_calls[name] += 1
+        call = await self._callers.enter(context)
+        self._clients.heard(call)
+        return call
+
+    def _refusal(self, error: Exception) -> pb.Status:
+        """The status of an answer to a call that cannot be done."""
+        if isinstance(error, MilepostError):
+            code, text = code_of(error), str(error)
+        else:
+            code, text = Code.INTERNAL_SERVER_ERROR, _INTERNAL
+        if code is Code.INTERNAL_SERVER_ERROR:
+            self._broker.unexpected("rocketmq", error)
+        self._broker.counters.rocketmq_refused[code.name.lower()] += 1
+        return status(code, text)
+
+    def _unary(self, handler: Handler, answer: Callable[..., Any]) -> Any:
+        response: Any = answer
+        name = response.DESCRIPTOR.name.removesuffix("Response")
+        request = getattr(pb, f"{name}Request")
+
+        async def run(asked: Any, context: Any) -> Any:
+            try:
+                return await handler(await self._enter(context, name), asked)
+            except Exception as error:
+                return response(status=self._refusal(error))
+
+        return grpc.unary_unary_rpc_method_handler(
+            run,
+            request_deserializer=request.FromString,
+            response_serializer=response.SerializeToString,
+        )
+
+    async def _receive(self, asked: pb.ReceiveMessageRequest, context: Any) -> None:
+        """A status, the messages, the time: clients need the first and the last whatever happens."""
+        group, taken = None, list[Held]()
+        try:
+            call = await self._enter(context, "ReceiveMessage")
+            group, taken = await self._receiving.receive(call, asked)
+            found = OK if taken else status(Code.MESSAGE_NOT_FOUND)
+        except Exception as error:
+            found = self._refusal(error)
+        try:
+            await context.write(pb.ReceiveMessageResponse(status=found))
+            for held in taken:
+                assert group is not None
+                message = self._receiving.message(group, asked.message_queue.topic, held)
+                await context.write(pb.ReceiveMessageResponse(message=message))
+            now = Timestamp()
+            now.FromMilliseconds(self._broker.clock.wall_ms())
+            await context.write(pb.ReceiveMessageResponse(delivery_timestamp=now))
+        except BaseException:
+            if group is not None:
+                group.give_back(taken)  # the client is gone
+            raise
+
+    async def _telemetry(
+        self, commands: AsyncIterator[pb.TelemetryCommand], context: Any
+    ) -> AsyncIterator[pb.TelemetryCommand]:
+        """The stream has no answer that could carry a refusal: it ends with a status of gRPC's."""
+        try:
+            call = await self._enter(context, "Telemetry")
+            async for answer in self._clients.talk(call, commands):
+                yield answer
+        except Exception as error:
+            refusal = self._refusal(error)
+            await context.abort(_grpc_status(error), refusal.message)
+
+
+async def start_rocketmq(broker: Broker) -> RocketMqServer:
+    """Listen on `rocketmq_port` and `rocketmq_tls_port`, 0 for a free one."""
+    server = RocketMqServer(broker)
+    await server.listen()
+    return server
+
+
+async def _no_transactions(call: Call, request: pb.EndTransactionRequest) -> Any:
+    raise Refused(Code.NOT_IMPLEMENTED, "transactional messages are not supported by this server")
+
+
+async def _no_recall(call: Call, request: pb.RecallMessageRequest) -> Any:
+    raise Refused(Code.NOT_IMPLEMENTED, "a delayed message cannot be called back on this server")
+
+
+def _grpc_status(error: Exception) -> Any:
+    if isinstance(error, NotAuthenticated):
+        return grpc.StatusCode.UNAUTHENTICATED
+    if isinstance(error, Refused) and error.code is Code.TOO_MANY_REQUESTS:
+        return grpc.StatusCode.RESOURCE_EXHAUSTED
+    return (
+        grpc.StatusCode.INVALID_ARGUMENT
+        if isinstance(error, MilepostError)
+        else grpc.StatusCode.INTERNAL
+    )
+
+
+def _check_free(host: str, port: int) -> None:
+    """Raise what the system says of an address that cannot be had: gRPC only logs it."""
+    if port == 0:
+        return
+    for family, kind, _, _, address in socket.getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM
+    ):
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+
+
+def _tls(broker: Broker) -> Any:
+    """The credentials of the TLS port: the files that the other TLS ports have, read again on change."""
+    settings = broker.settings
+    names = (settings.tls_key_file, settings.tls_certificate_file, settings.tls_trust_certs_file)
+    files = [WatchedFile(Path(name)) for name in names if name]
+
+    def load() -> Any:
+        key, certificate, *trusted = [file.read() for file in files]
+        return grpc.ssl_server_certificate_configuration(
+            [(key, certificate)], root_certificates=trusted[0] if trusted else None
+        )
+
+    def reload() -> Any:
+        """Called for each new connection, in a thread of gRPC's. None: as it was."""
+        if not any(file.has_changed() for file in files):
+            return None
+        try:
+            return load()
+        except InvalidSetting as error:
+            broker.unexpected("rocketmq", error)
+            return None
+
+    return grpc.dynamic_ssl_server_credentials(
+        load(), reload, require_client_authentication=settings.tls_require_client_certificate
+    )

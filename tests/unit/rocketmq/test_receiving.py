@@ -1,0 +1,419 @@
+"""Polls, acks and leases on a broker whose time and disk are turned by hand.
+
+The machine at the end does them in any order, with crashes and resets between, beside a model that a reader
+can check: which messages are acked, which are leased by which handle, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from stage.frames import batch, message
+from stage.stage import Stage
+
+from milepost.broker.operations import topic_lifecycle
+from milepost.broker.subscription.subscription import Subscription
+from milepost.errors import ServiceNotReady
+from milepost.rocketmq import rocketmq_pb2 as pb
+from milepost.rocketmq.calls import Call, Callers
+from milepost.rocketmq.clients import ALIVE_S, Clients
+from milepost.rocketmq.groups import IDLE_S, Group
+from milepost.rocketmq.receiving import Receiving
+from milepost.rocketmq.routes import Routes
+from milepost.rocketmq.sending import Sending
+
+TOPIC, GROUP = pb.Resource(name="t"), pb.Resource(name="g")
+OK, VOID = 20000, 40013
+INVISIBLE_S = 30
+
+
+class Edge:
+    """The calls of the edge, without gRPC."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.topic = stage.topic()
+
+        def make() -> Receiving:
+            broker = stage.broker
+            callers, self.clients = Callers(broker), Clients(broker)
+            routes = Routes(broker, callers)
+            sending = Sending(broker, callers, routes)
+            return Receiving(broker, callers, routes, self.clients, sending)
+
+        self._tasks: list[asyncio.Task[Any]] = []
+        self.receiving = stage.loop.do(make)
+        stage.run(self.receiving.load())
+
+    @property
+    def subscription(self) -> Subscription:
+        return self.topic.subscriptions["g"]
+
+    @property
+    def group(self) -> Group:
+        found = self.receiving.groups.find(self.topic.name, "g")
+        assert found is not None
+        return found
+
+    def publish(self, *frames: bytes) -> None:
+        producer = self.topic.producers.get("p") or self.stage.producer(self.topic)
+        self.stage.publish(producer, *frames)
+
+    def begin(
+        self, count: int, client: str = "c", *, tags: str = "*", push: bool = False
+    ) -> asyncio.Task[Any]:
+        """A poll; it may wait."""
+        request = pb.ReceiveMessageRequest(
+            group=GROUP,
+            message_queue=pb.MessageQueue(topic=TOPIC),
+            filter_expression=pb.FilterExpression(type=pb.TAG, expression=tags),
+            batch_size=count,
+            auto_renew=push,
+        )
+        request.invisible_duration.FromSeconds(INVISIBLE_S)
+        task = self.stage.loop.begin(self.receiving.receive(caller(client), request))
+        self._tasks.append(task)
+        self.stage.turn()
+        return task
+
+    def hang_up(self) -> None:
+        """The clients are gone."""
+        for task in self._tasks:
+            task.cancel()
+        self.stage.turn()
+
+    def messages(self, task: asyncio.Task[Any]) -> list[pb.Message]:
+        group, taken = task.result()
+        return [self.receiving.message(group, TOPIC, held) for held in taken]
+
+    def poll(self, count: int, client: str = "c", **options: Any) -> list[pb.Message]:
+        """The messages that are there now."""
+        task = self.begin(count, client, **options)
+        if task.done():
+            return self.messages(task)
+        task.cancel()
+        self.stage.turn()
+        return []
+
+    def ack(self, handle: str) -> int:
+        entry = pb.AckMessageEntry(receipt_handle=handle)
+        request = pb.AckMessageRequest(topic=TOPIC, group=GROUP, entries=[entry])
+        return int(self.stage.run(self.receiving.ack_message(caller(), request)).status.code)
+
+    def change(self, handle: str, seconds: int) -> tuple[int, str]:
+        request = pb.ChangeInvisibleDurationRequest(topic=TOPIC, group=GROUP, receipt_handle=handle)
+        request.invisible_duration.FromSeconds(seconds)
+        answer = self.stage.run(self.receiving.change_invisible_duration(caller(), request))
+        return answer.status.code, answer.receipt_handle
+
+    def time_passes(self, seconds: float) -> None:
+        """The timer of the leases fires."""
+        self.stage.clock.advance(seconds)
+        found = self.receiving.groups.find(self.topic.name, "g")
+        if found is not None:
+            self.stage.loop.do(found.end_leases)
+        self.stage.turn()
+
+
+def caller(client: str = "c") -> Call:
+    return Call(client, None, "127.0.0.1", None)
+
+
+def bodies(messages: list[pb.Message]) -> list[bytes]:
+    return [one.body for one in messages]
+
+
+def handle_of(one: pb.Message) -> str:
+    return one.system_properties.receipt_handle
+
+
+def attempts(messages: list[pb.Message]) -> list[int]:
+    return [one.system_properties.delivery_attempt for one in messages]
+
+
+@pytest.fixture
+def edge(stage: Stage) -> Iterator[Edge]:
+    made = Edge(stage)
+    yield made
+    if not stage.loop.is_closed():
+        made.hang_up()
+
+
+def test_a_batch_is_given_out_message_by_message(edge: Edge) -> None:
+    edge.publish(batch(0, 5))
+    first, rest = edge.poll(2), edge.poll(9)
+    assert (bodies(first), bodies(rest)) == ([b"0.0", b"0.1"], [b"0.2", b"0.3", b"0.4"])
+    assert {edge.ack(handle_of(one)) for one in first + rest} == {OK}
+    assert edge.subscription.cursor.counts().acked == 5
+
+
+def test_what_no_poll_takes_is_given_back_and_not_counted(edge: Edge) -> None:
+    edge.publish(batch(0, 3))
+    (first,) = edge.poll(1)
+    assert edge.subscription.cursor.counts().inflight == 3
+    edge.stage.loop.do(edge.group.give_back_arrived)
+    edge.stage.turn()
+    assert edge.subscription.cursor.counts()[:2] == (2, 1)
+    again = edge.poll(9)
+    assert (bodies(again), attempts(again)) == ([b"0.1", b"0.2"], [1, 1])
+    assert edge.ack(handle_of(first)) == OK
+
+
+def test_one_message_of_a_batch_comes_again_and_its_siblings_stay(edge: Edge) -> None:
+    edge.publish(batch(0, 3))
+    one, two, three = edge.poll(9)
+    status, handle = edge.change(handle_of(two), 60)
+    assert status == OK
+    edge.time_passes(INVISIBLE_S)
+    again = edge.poll(9)
+    assert (bodies(again), attempts(again)) == ([b"0.0", b"0.2"], [2, 2])
+    assert [edge.ack(handle_of(old)) for old in (one, three)] == [VOID, VOID]
+    assert edge.ack(handle) == OK  # it had more time
+    assert [edge.ack(handle_of(new)) for new in again] == [OK, OK]
+
+
+def test_a_poll_that_waits_gets_what_comes_back(edge: Edge) -> None:
+    edge.publish(message(0))
+    edge.poll(1)
+    waiting = edge.begin(1, "other")
+    assert not waiting.done()
+    edge.time_passes(INVISIBLE_S - 1)
+    assert not waiting.done()
+    edge.time_passes(1)
+    assert attempts(edge.messages(waiting)) == [2]
+    assert edge.stage.broker.counters.rocketmq_leases_over == 1
+
+
+def test_a_push_consumer_keeps_its_messages_while_it_is_heard(edge: Edge) -> None:
+    edge.publish(message(0))
+    edge.clients.heard(caller("push"))
+    (held,) = edge.poll(1, "push", push=True)
+    for _ in range(30):
+        edge.time_passes(ALIVE_S / 3)
+        edge.clients.heard(caller("push"))
+    assert edge.poll(1) == []
+    edge.time_passes(ALIVE_S)  # silence
+    edge.time_passes(ALIVE_S)
+    assert attempts(edge.poll(1)) == [2]
+    assert edge.ack(handle_of(held)) == VOID
+
+
+def test_a_client_that_says_goodbye_gives_back_what_it_held(edge: Edge) -> None:
+    edge.publish(message(0), message(1))
+    edge.poll(1, "leaver")
+    edge.poll(1, "stayer")
+    edge.stage.loop.do(lambda: edge.receiving.groups.client_left("leaver"))
+    assert bodies(edge.poll(9)) == [b"0"]
+
+
+def test_a_poll_that_is_cancelled_holds_nothing(edge: Edge) -> None:
+    waiting = edge.begin(5)
+    waiting.cancel()
+    edge.publish(message(0))
+    assert edge.subscription.cursor.counts()[:2] == (1, 0)
+    # Cancelled in the moment in which it is served.
+    waiting = edge.begin(5, "quick")
+    assert waiting.done()
+    edge.group.give_back(waiting.result()[1])
+    edge.stage.turn()
+    assert attempts(edge.poll(5)) == [1]
+
+
+def test_a_group_without_polls_and_leases_leaves_its_subscription(edge: Edge) -> None:
+    edge.publish(message(0))
+    (held,) = edge.poll(1)
+    groups, clock = edge.receiving.groups, edge.stage.clock
+
+    def tick() -> int:
+        clock.advance(IDLE_S)
+        edge.stage.loop.do(lambda: groups.tick(clock.monotonic()))
+        return len(edge.subscription.consumers)
+
+    assert tick() == 1  # a client holds a message
+    assert edge.ack(handle_of(held)) == OK
+    assert tick() == 0
+    assert edge.poll(1) == []
+
+
+def test_a_filter_acks_what_it_leaves_out(edge: Edge) -> None:
+    def tagged(number: int, tag: str) -> bytes:
+        return message(number, properties=[{"key": "TAGS", "value": tag}])
+
+    edge.publish(tagged(0, "a"), tagged(1, "b"), tagged(2, "a"), message(3))
+    found = edge.poll(9, tags="b")
+    assert bodies(found) == [b"1"]
+    edge.poll(9, tags="b")
+    assert edge.subscription.cursor.counts() == (0, 1, 0, 3)
+    again = Edge(edge.stage.restarted())
+    assert bodies(again.poll(9, tags="b")) == [b"1"]
+
+
+def test_many_messages_that_a_filter_leaves_out_do_not_stop_a_poll(edge: Edge) -> None:
+    edge.publish(*(message(number) for number in range(100)))
+    edge.publish(message(100, properties=[{"key": "TAGS", "value": "b"}]))
+    assert bodies(edge.poll(1, tags="b")) == [b"100"]
+
+
+def test_an_unloaded_topic_ends_polls_and_leases_and_the_next_poll_opens_it(edge: Edge) -> None:
+    edge.publish(message(0))
+    (held,) = edge.poll(1)
+    waiting = edge.begin(1)
+    edge.stage.run(topic_lifecycle.close_topic(edge.stage.broker, edge.topic))
+    assert isinstance(waiting.exception(), ServiceNotReady)  # clients poll again
+    edge.topic = edge.stage.topic()
+    assert edge.ack(handle_of(held)) == VOID
+    assert bodies(edge.poll(1)) == [b"0"]
+
+
+class Machine(RuleBasedStateMachine):
+    """The model: indexes that are acked, the handles of each that is leased, which a change of its time
+    adds to, and handles of earlier processes, which are good until their message is leased anew or their
+    time is over."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.stage = Stage()
+        self.edge = Edge(self.stage)
+        self.end = self.epoch = 0
+        self.acked: set[int] = set()
+        self.leased: dict[int, tuple[list[str], float]] = {}
+        self.earlier: set[str] = set()
+        # Every handle ever given, in order: its index, its epoch, and when its time is over.
+        self.given: dict[str, tuple[int, int, float]] = {}
+        self.waiting: list[asyncio.Task[Any]] = []
+
+    def teardown(self) -> None:
+        if hasattr(self, "edge"):
+            self.edge.hang_up()
+            self.stage.close()
+
+    @property
+    def now(self) -> float:
+        return self.stage.clock.monotonic()
+
+    def heard(self) -> None:
+        """Take what polls have got."""
+        for task in [task for task in self.waiting if task.done()]:
+            self.waiting.remove(task)
+            self.got(self.edge.messages(task))
+
+    def got(self, messages: list[pb.Message]) -> None:
+        for one in messages:
+            index, handle = one.system_properties.queue_offset, handle_of(one)
+            assert index not in self.acked, f"{index} is acked, and came again"
+            assert index not in self.leased, f"{index} is with two clients"
+            until = self.now + INVISIBLE_S
+            self.leased[index] = [handle], until
+            self.given[handle] = index, self.epoch, until
+
+    @rule(count=st.integers(1, 4), together=st.booleans())
+    def publish(self, count: int, together: bool) -> None:
+        if together:
+            self.edge.publish(batch(self.end, count))
+        else:
+            self.edge.publish(*(message(self.end + one) for one in range(count)))
+        self.end += count
+        self.heard()
+
+    @rule(count=st.integers(1, 5))
+    def poll(self, count: int) -> None:
+        if len(self.waiting) < 3:
+            self.waiting.append(self.edge.begin(count))
+            self.heard()
+
+    @rule()
+    def a_poll_ends(self) -> None:
+        if self.waiting:
+            self.waiting.pop().cancel()
+            self.stage.turn()
+
+    @rule()
+    def nobody_polls_for_a_while(self) -> None:
+        found = self.edge.receiving.groups.find(self.edge.topic.name, "g")
+        if found is not None:
+            self.stage.loop.do(found.give_back_arrived)
+            self.stage.turn()
+
+    @precondition(lambda self: self.given)
+    @rule(data=st.data())
+    def ack(self, data: st.DataObject) -> None:
+        handle = list(self.given)[data.draw(st.integers(0, len(self.given) - 1))]
+        index, epoch, until = self.given[handle]
+        is_leased = index in self.leased and handle in self.leased[index][0]
+        is_old = handle in self.earlier and index not in self.leased and self.now < until
+        is_good = epoch == self.epoch and (is_leased or is_old or index in self.acked)
+        assert self.edge.ack(handle) == (OK if is_good else VOID)
+        if is_good:
+            self.leased.pop(index, None)
+            self.acked.add(index)
+        self.heard()
+
+    @precondition(lambda self: self.leased)
+    @rule(data=st.data(), seconds=st.integers(0, 40))
+    def change(self, data: st.DataObject, seconds: int) -> None:
+        index = data.draw(st.sampled_from(sorted(self.leased)))
+        handles, _ = self.leased[index]
+        code, handle = self.edge.change(handles[-1], seconds)
+        assert code == OK
+        until = self.now + seconds
+        self.leased[index] = [*handles, handle], until
+        self.given[handle] = index, self.epoch, until
+        self.time_passes(0)
+
+    @rule(seconds=st.integers(0, 20))
+    def time_passes(self, seconds: int) -> None:
+        self.stage.clock.advance(seconds)
+        over = [one for one, (_, until) in self.leased.items() if until <= self.now]
+        for index in over:
+            del self.leased[index]
+        self.edge.time_passes(0)
+        self.heard()
+
+    @rule(data=st.data())
+    def reset(self, data: st.DataObject) -> None:
+        if "g" not in self.edge.topic.subscriptions:
+            return
+        target = data.draw(st.integers(0, self.end))
+        self.epoch += 1
+        self.acked = set(range(target))
+        self.leased.clear()
+        self.earlier.clear()
+        self.stage.seek(self.edge.subscription, target)
+        self.heard()
+
+    @rule(checkpoint=st.booleans())
+    def crash(self, checkpoint: bool) -> None:
+        for handles, _ in self.leased.values():
+            self.earlier.update(handles)
+        self.leased.clear()
+        self.waiting.clear()
+        self.edge.hang_up()
+        self.stage = self.stage.restarted(checkpoint=checkpoint)
+        self.edge = Edge(self.stage)
+
+    @invariant()
+    def the_subscription_is_what_the_model_says(self) -> None:
+        if not hasattr(self, "edge") or "g" not in self.edge.topic.subscriptions:
+            return
+        counts = self.edge.subscription.cursor.counts()
+        assert counts.acked == len(self.acked)
+        assert counts.inflight >= len(self.leased)
+        if self.waiting:
+            assert counts.ready == 0, "a poll waits, and messages are ready"
+
+
+Machine.TestCase.settings = settings(max_examples=25, stateful_step_count=40)
+TestAnyOrder = Machine.TestCase
+
+
+def test_a_closed_group_answers_its_polls(edge: Edge) -> None:
+    waiting = edge.begin(1)
+    edge.stage.loop.do(edge.receiving.groups.close)
+    edge.stage.turn()
+    assert edge.messages(waiting) == []
