@@ -19,8 +19,8 @@ INTRODUCTION = """\
 # REST
 
 Milepost answers on the paths of Pulsar's admin API, with its JSON and its status codes; what it adds is on
-the same paths or under `/milepost/v1`. The description for programs is at `/openapi.json`. This page is made
-from the routes (`python -m milepost.rest.reference`).
+the same paths or under `/milepost/v1`. The description for programs is at `/openapi.json`; `/docs` shows it
+to people, and needs no network. This page is made from the routes (`python -m milepost.rest.reference`).
 
 - Errors are `{"reason": "…"}`. 404 is for what is not there, 409 for what is there already, 412 for what is
   not in the state that is needed, 405 for what is refused as a matter of rule.

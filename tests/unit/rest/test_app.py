@@ -7,7 +7,7 @@ import pytest
 from rest.conftest import Ask
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/admin", "/admin/v2/nothing", "/docs"])
+@pytest.mark.parametrize("path", ["/nothing", "/admin", "/admin/v2/nothing", "/redoc"])
 def test_nothing_there_is_404(ask: Ask, path: str) -> None:
     (answer,) = ask(f"GET {path}")
     assert (answer.status, answer.reason) == (404, f"there is nothing at {path}")

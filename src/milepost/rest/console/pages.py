@@ -1,9 +1,9 @@
 """Serves the console's files, with the headers that keep other sites out.
 
-`/` and `/console` lead to `/console/`. Everything is relative, so a proxy may serve the broker below a path
-of its own. The files themselves hold no secret and are for everyone; what they ask for needs the rights that
-it always needs. A browser runs no script but these, loads nothing from elsewhere, shows them in no frame, and
-tells no other site where it was.
+`/` and `/console` lead to `/console/`, and `/docs` to the page about the routes. Everything is relative, so a
+proxy may serve the broker below a path of its own. The files themselves hold no secret and are for everyone;
+what they ask for needs the rights that it always needs. A browser runs no script but these, loads nothing from
+elsewhere, shows them in no frame, and tells no other site where it was.
 """
 
 from __future__ import annotations
@@ -38,6 +38,12 @@ HEADERS = {
 async def lead_to_console() -> Response:
     """To the console, wherever this is seen from."""
     return Response(status_code=307, headers={"location": "console/"})
+
+
+@router.get("/docs")
+async def lead_to_docs() -> Response:
+    """To the page about the routes, wherever this is seen from."""
+    return Response(status_code=307, headers={"location": "console/docs.html"})
 
 
 @router.get("/console/{path:path}")

@@ -17,6 +17,12 @@ def test_leads_to_the_console_below_any_prefix(ask: Ask, path: str) -> None:
     assert (answer.status, answer.headers["location"]) == (307, "console/")
 
 
+def test_the_page_about_the_routes_needs_no_network(ask: Ask) -> None:
+    (answer, page, script) = ask("GET /docs", "GET /console/docs.html", "GET /console/docs.js")
+    assert (answer.status, answer.headers["location"]) == (307, "console/docs.html")
+    assert (page.status, script.status) == (200, 200)
+
+
 def test_every_file_is_served_with_headers_that_keep_other_sites_out(ask: Ask) -> None:
     paths = sorted(files())
     assert {"index.html", "style.css", "app.js"} <= set(paths)
