@@ -48,7 +48,12 @@ LOADED = (
 )
 
 # Started for real they would serve, or start processes of their own: the values are what is tried.
-ENDS = {"serve": ["--check-config"], "standalone": ["--check-config"], "demo": ["surplus"]}
+ENDS = {
+    "serve": ["--check-config"],
+    "standalone": ["--check-config"],
+    "demo": ["surplus"],
+    "console": ["surplus"],
+}
 
 # Enough of what is measured, unless a line says otherwise.
 BEGINS = {"perf": ["-n", "10"]}

@@ -21,7 +21,7 @@ output       prints results as text, table, JSON or CSV
 pipeline     `milepost pipeline`: archive, verify, replay and progress reports, by Spark
 progress/    `milepost progress`, `top`, `seek`, `subscriptions`, `explain`
 quantities   parses durations, sizes and times
-server/      `milepost serve`, `config`, `verify`; settings files, logging, signals
+server/      `milepost serve`, `config`, `console`, `verify`; settings files, logging, signals
 tables       lays out tables for a terminal, however narrow
 terminal     how wide the output is, and whether it takes colours
 tour/        `milepost demo`

@@ -65,6 +65,9 @@ COMMANDS = {
     ),
     "seek": Lazy("milepost.cli.progress.seek:seek", "Move a subscription, and say what that does."),
     "perf": Lazy("milepost.cli.messages.perf:perf", "Measure publishing and consuming."),
+    "console": Lazy(
+        "milepost.cli.server.console:console", "Serve the console's pages for another broker."
+    ),
     "verify": Lazy(
         "milepost.cli.server.verify:verify", "Check a data directory, without a broker."
     ),

@@ -2,8 +2,8 @@
 
 `/` and `/console` lead to `/console/`, and `/docs` to the page about the routes. Everything is relative, so a
 proxy may serve the broker below a path of its own. The files themselves hold no secret and are for everyone;
-what they ask for needs the rights that it always needs. A browser runs no script but these, loads nothing from
-elsewhere, shows them in no frame, and tells no other site where it was.
+what they ask for needs the rights that it always needs. A browser runs no script but these, loads nothing
+from elsewhere, shows them in no frame, and tells no other site where it was.
 """
 
 from __future__ import annotations
