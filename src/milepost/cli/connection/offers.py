@@ -90,7 +90,7 @@ def topics(admin: Admin, ctx: click.Context, incomplete: str) -> Iterable[str]:
         return [f"{head}{one}/" for one in admin.list_tenants()]
     asked = f"{tenant}/{namespace}" if second else NAMESPACE_DEFAULT
     found = admin.list_topics(asked, domain="persistent")
-    if not _PARTITION.search(name):
+    if "-partition-" not in name:
         found = list(dict.fromkeys(_PARTITION.sub("", one) for one in found))
     if is_full:
         return found

@@ -41,6 +41,7 @@ GROUPS = {"subscriptions": [{"subscription": "billing"}] * 2}
     [
         (("topics", "stats", "o"), (TOPICS,), ["orders", "other"], DEFAULT),
         (("peek", "orders-partition-1"), (TOPICS,), ["orders-partition-1"], DEFAULT),
+        (("peek", "orders-partition-"), (TOPICS,), ["orders-partition-0", "orders-partition-1"], DEFAULT),
         (("progress", "-t", ""), (TOPICS,), ["orders", "other", "x"], DEFAULT),
         (("peek", "a/b/c"), (["persistent://a/b/carts"],), ["a/b/carts"], f"{V2}/persistent/a/b"),
         (("peek", "a/s"), (["a/shop", "a/sold"],), ["a/shop/", "a/sold/"], f"{V2}/namespaces/a"),
