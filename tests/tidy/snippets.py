@@ -48,6 +48,7 @@ RUN: Final = {
         "milepost progress": "tests/e2e/test_pages.py",
         "consumer = client.subscribe(": "tests/e2e/test_pages.py",
     },
+    "docs/reliability.md": {'{"history": 1}': "tests/unit/testing/checker/test_checker.py"},
     "docs/rocketmq.md": {"from rocketmq import": "tests/rocketmq/test_page.py"},
     "docs/schemas.md": {"from milepost.schemas import": "tests/e2e/test_pages.py"},
     "docs/security.md": {"$ milepost tokens create-secret-key": "tests/e2e/test_pages.py"},

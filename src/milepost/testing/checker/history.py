@@ -1,0 +1,121 @@
+"""Write a history, from as many threads and processes as there are.
+
+    history = History(path)
+    asked = history.invoke("ack", topic="t", sub="s", by="c", messages=["a"])
+    history.ok(asked)                      # or fail, or unknown
+    history.note("kill", t=time.monotonic())
+
+Without a path the lines stay in memory. A line is in the file when the call returns, so that a process
+which is killed behind an invocation has told it. `merged` puts histories of several processes into one,
+by the time that each line has.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import json
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from milepost.testing.checker.events import INVOKE, VERSION
+
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+
+class History:
+    """Invariant: lines stand in the order in which the calls were made."""
+
+    def __init__(
+        self, path: Path | None = None, *, first_n: int = 0, window_s: float = 0.1
+    ) -> None:
+        """`first_n`: processes whose histories are merged number their operations apart."""
+        self.counts: Counter[str] = Counter()
+        """By `op`, or by `op outcome`, how many were written."""
+        self._numbers = itertools.count(first_n)
+        self._ops: dict[int, str] = {}
+        self._lock = threading.Lock()
+        self._lines: list[str] = []
+        self._path = path
+        self._file = None if path is None else os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        self._write({"history": VERSION, "window_s": window_s})
+
+    def invoke(self, op: str, **fields: Any) -> int:
+        """Say, before it is done, what is asked for. The number is for its outcome."""
+        with self._lock:
+            n = next(self._numbers)
+            self._ops[n] = op
+            self._write({"is": INVOKE, "op": op, "n": n, **fields}, op)
+        return n
+
+    def ok(self, n: int, **fields: Any) -> None:
+        self._end("ok", n, fields)
+
+    def fail(self, n: int, **fields: Any) -> None:
+        """It did not happen, and never will."""
+        self._end("fail", n, fields)
+
+    def unknown(self, n: int, **fields: Any) -> None:
+        """It happened or not, or it still may."""
+        self._end("unknown", n, fields)
+
+    def note(self, op: str, **fields: Any) -> None:
+        """Say what was observed."""
+        with self._lock:
+            self._write({"op": op, **fields}, op)
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def lines(self) -> Iterator[str]:
+        """Everything that was written."""
+        if self._path is None:
+            yield from self._lines
+        else:
+            with self._path.open(encoding="utf-8") as file:
+                yield from file
+
+    def _end(self, outcome: str, n: int, fields: dict[str, Any]) -> None:
+        with self._lock:
+            op = self._ops.pop(n)
+            self._write({"is": outcome, "n": n, **fields}, f"{op} {outcome}")
+
+    def _write(self, event: dict[str, Any], counted: str | None = None) -> None:
+        if "t" not in event and counted is not None:
+            event["t"] = time.monotonic()
+        line = _encode(event) + "\n"
+        if self._file is None:
+            self._lines.append(line)
+        else:
+            os.write(self._file, line.encode())
+        if counted is not None:
+            self.counts[counted] += 1
+
+
+def merged(histories: Iterable[Path | Iterable[str]], into: Path) -> None:
+    """Make one history of those of several processes of one machine, in the order of their clock.
+
+    The last line of a process that was killed may be cut: what it says was not done yet.
+    """
+    parts = [_timed(one) for one in histories]
+    with into.open("w", encoding="utf-8") as file:
+        file.write(_encode({"history": VERSION}) + "\n")
+        for _, line in heapq.merge(*parts, key=lambda timed: timed[0]):
+            file.write(line)
+
+
+def _timed(history: Path | Iterable[str]) -> Iterator[tuple[float, str]]:
+    if isinstance(history, Path):
+        with history.open(encoding="utf-8") as file:
+            yield from _timed(file)
+        return
+    for number, line in enumerate(history):
+        if number and line.endswith("\n"):
+            yield float(json.loads(line)["t"]), line

@@ -1,0 +1,451 @@
+"""What a subscription was shown, held against what it had acked and where it was told to go.
+
+Acks are kept by message, cumulative ones as ids that ascend. A seek makes what was acked from its target on
+ready again and leaves everything before it behind, so an ack counts only if no later seek has gone to its
+message or below. Where two seeks overlap, or one has no known outcome, either may hold.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import NamedTuple
+
+from milepost.testing.checker.columns import Column
+from milepost.testing.checker.events import Event
+from milepost.testing.checker.messages import GONE, OK, Messages
+from milepost.testing.checker.session import Session
+from milepost.testing.checker.verdict import Verdict
+
+
+class Seek:
+    def __init__(self, op: str, by: str, index: int, last: int, invoked: int) -> None:
+        self.op = op
+        self.by = by
+        self.index = index
+        self.last = last
+        """Above `index` where the target moves while it is asked for: the end."""
+        self.invoked = invoked
+        self.answered = 0
+
+
+class Given(NamedTuple):
+    """An ack without an answer, of which it is told how long it was given before its broker ended."""
+
+    life: int
+    t: float
+    slack: float
+    line: int
+
+
+class Undone(NamedTuple):
+    given: Given
+    age_s: float
+    line: int
+    """Where the message came again."""
+
+
+class Subscription:
+    def __init__(self, name: str, messages: Messages, verdict: Verdict) -> None:
+        self.name = name
+        self.messages = messages
+        self.verdict = verdict
+        self.sessions: dict[str, Session] = {}
+        self.start = 0
+        self.active: tuple[str, int] | None = None
+        # Lines, by message: the latest delivery, the latest ack of any kind, and of the latest ack that was
+        # answered its invocation, its answer and (plus one) the session.
+        self._delivered = Column()
+        self._asked = Column()
+        self._ack_invoked = Column()
+        self._ack_answered = Column()
+        self._acker = Column()
+        # The same for cumulative acks, by ids that ascend, each the first that reached so far.
+        self._up_to: list[int] = []
+        self._up_to_acks: list[tuple[int, int, int]] = []
+        self._up_to_asked: tuple[int, int] = (-1, 0)
+        self._given: dict[int, Given] = {}
+        self._given_up_to: dict[int, tuple[list[int], list[Given]]] = {}
+        self._freed = Column()
+        self._committed_acks: dict[int, tuple[str, int]] = {}
+        # Answered seeks whose targets and answers ascend: the last at or below an index is the one that
+        # made it ready.
+        self._targets: list[int] = []
+        self._target_lines: list[int] = []
+        self._seeks: list[Seek] = []
+        """Those of which one holds now: the last that was answered, and those beside or behind it."""
+        self._held: dict[int, tuple[str, str]] = {}
+        """Messages with keys that were received and not acked: key and consumer."""
+        self._holders: dict[str, dict[str, int]] = {}
+        """By key: consumers, and how many of its messages each holds."""
+        self._newest_of_key: dict[str, tuple[int, int]] = {}
+        self._mark: tuple[int, int] | None = None
+        self.undone: list[Undone] = []
+
+    def session(self, by: str) -> Session:
+        found = self.sessions.get(by)
+        if found is None:
+            found = self.sessions[by] = Session(len(self.sessions))
+        return found
+
+    # -- consumers ---------------------------------------------------------------------------------
+
+    def join(self, line: int, event: Event) -> None:
+        self._forget_held(event["by"])
+        self.session(event["by"]).join(
+            line,
+            event.get("mode", "strict"),
+            alone=event.get("alone", False),
+            ordered=event.get("ordered", False),
+        )
+
+    def leave(self, by: str) -> None:
+        self.session(by).is_joined = False
+        self._forget_held(by)
+        if self.active is not None and self.active[0] == by:
+            self.active = None
+
+    def broker_ended(self) -> None:
+        """Every consumer has lost its connection."""
+        self.active = None
+        self._mark = None  # acks without an answer may be gone
+        self._held.clear()
+        self._holders.clear()
+        for session in self.sessions.values():
+            session.ordered = False
+
+    def activate(self, line: int, by: str) -> None:
+        if self.active is not None and self.active[0] != by:
+            text = f"{self.active[0]} and {by} of {self.name}"
+            self.verdict.add("double-active", text, self.active[1], line)
+        self.active = by, line
+
+    def release(self, by: str, numbers: list[int] | None) -> None:
+        """Messages are given back: they may come again, in any order."""
+        session = self.session(by)
+        session.ordered = False
+        if numbers is None:
+            self._forget_held(by)
+        else:
+            for number in numbers:
+                self._let_go(number)
+
+    # -- acks --------------------------------------------------------------------------------------
+
+    def ack_asked(self, line: int, numbers: list[int], *, cumulative: bool) -> None:
+        """An ack is on its way, of whatever kind: from here on its messages need not come any more."""
+        for number in numbers:
+            self._asked[number] = line
+            self._let_go(number)
+        if cumulative:
+            place = self._place(numbers[-1])
+            self._up_to_asked = max(self._up_to_asked[0], place), line
+
+    def ack_answered(
+        self, invoked: int, line: int, numbers: list[int], by: str, *, cumulative: bool
+    ) -> None:
+        """An ack is durable."""
+        acker = self.session(by).number + 1
+        if cumulative:
+            place = self._place(numbers[-1])
+            if not self._up_to or place > self._up_to[-1]:
+                self._up_to.append(place)
+                self._up_to_acks.append((invoked, line, acker))
+            return
+        for number in numbers:
+            # The first answer stands, unless a seek came behind it.
+            if self._ack_invoked[number] <= self._ready_since(self.messages.index_of(number)):
+                self._ack_invoked[number] = invoked
+                self._ack_answered[number] = line
+                self._acker[number] = acker
+
+    def ack_given(self, number: int, given: Given, *, cumulative: bool) -> None:
+        """An ack for which no answer was asked."""
+        if not cumulative:
+            self._given[number] = given
+            return
+        places, acks = self._given_up_to.setdefault(given.life, ([], []))
+        place = self._place(number)
+        if not places or place > places[-1]:
+            places.append(place)
+            acks.append(given)
+
+    def ack_committed(self, txn: str, line: int, invoked: int, numbers: list[int]) -> None:
+        """A committed transaction has acked messages one by one: no other has."""
+        for number in numbers:
+            other = self._committed_acks.get(number)
+            if other is not None and other[0] != txn:
+                since = self._ready_since(self.messages.index_of(number))
+                if other[1] > since and not self._may_be_ready(self.messages.index_of(number)):
+                    text = f"{other[0]} and {txn} both acked {self.messages.name_of(number)}"
+                    self.verdict.add("acked-twice", text, other[1], line)
+            self._committed_acks[number] = txn, invoked
+
+    def ack_aborted(self, line: int, numbers: list[int]) -> None:
+        """The acks of a transaction were taken back: their messages come again."""
+        for number in numbers:
+            self._freed[number] = line
+
+    def _place(self, number: int) -> int:
+        place = self.messages.places[number]
+        if place is None:
+            raise ValueError(
+                f"a cumulative ack of {self.messages.name_of(number)}, whose id no line has told"
+            )
+        return place
+
+    # -- seeks -------------------------------------------------------------------------------------
+
+    def seek(self, line: int, event: Event) -> Seek:
+        index = event["index"]
+        asked = Seek(event["op"], event["by"], index, event.get("last", index), line)
+        self._seeks.append(asked)
+        return asked
+
+    def seek_ended(self, line: int, event: Event, asked: Seek) -> None:
+        if event["is"] == "fail":
+            self._seeks.remove(asked)
+        if event["is"] != "ok":
+            return
+        asked.answered = line
+        asked.last = max(event.get("last", 0), asked.last)
+        # Seeks of one consumer are obeyed in their order; those that were over are over.
+        self._seeks = [
+            one
+            for one in self._seeks
+            if one is asked
+            or (one.by == asked.by and one.invoked > asked.invoked)
+            or (one.by != asked.by and (not one.answered or one.answered > asked.invoked))
+        ]
+        while self._targets and self._targets[-1] >= asked.index:
+            self._targets.pop()
+            self._target_lines.pop()
+        self._targets.append(asked.index)
+        self._target_lines.append(line)
+        self._up_to.clear()
+        self._up_to_acks.clear()
+        self._mark = None
+        if asked.op == "seek":
+            self.session(asked.by).begin_again(line)
+
+    def _ready_since(self, index: int) -> int:
+        """The line of the last answered seek that made the index ready; 0 if none did."""
+        at = bisect_right(self._targets, index) if index >= 0 else len(self._targets)
+        return self._target_lines[at - 1] if at else 0
+
+    def _may_be_ready(self, index: int) -> bool:
+        """A seek of which the outcome is not known may have made the index ready."""
+        return any(not one.answered and (index < 0 or one.index <= index) for one in self._seeks)
+
+    # -- deliveries --------------------------------------------------------------------------------
+
+    def receive(self, line: int, event: Event, number: int, life_line: int) -> None:
+        session = self.session(event.get("by", ""))
+        index = self.messages.index_of(number)
+        sent_after = session.sent_after(line, life_line)
+        self._check_acks(line, session, number, index, sent_after)
+        if index >= 0:
+            self._check_seek(line, session, index, sent_after)
+            session.awaits_first = False
+        if session.ordered and index >= 0:
+            self._check_order(line, session, index)
+        if (key := event.get("key")) is not None:
+            self._check_key(line, event.get("by", ""), key, number, index)
+        self._delivered[number] = line
+
+    def _check_acks(
+        self, line: int, session: Session, number: int, index: int, sent_after: int
+    ) -> None:
+        if self._may_be_ready(index):
+            return
+        since = self._ready_since(index)
+        invoked, answered = self._ack_invoked[number], self._ack_answered[number]
+        own = session.mode == "connection" and self._acker[number] == session.number + 1
+        lines: tuple[int, ...] = ()
+        if answered and invoked > since and (answered <= sent_after or own):
+            lines = invoked, answered
+        elif self._up_to:
+            place = self.messages.places[number]
+            at = bisect_left(self._up_to, place) if place is not None else len(self._up_to)
+            if at < len(self._up_to):
+                invoked, answered, acker = self._up_to_acks[at]
+                own = session.mode == "connection" and acker == session.number + 1
+                if invoked > since and (
+                    answered <= sent_after or (own and answered > session.since)
+                ):
+                    lines = invoked, answered
+        if lines:
+            text = f"{self.name} got {self.messages.name_of(number)} again"
+            self.verdict.add("redelivered-after-durable-ack", text, *lines, line)
+
+    def given_before(self, number: int, life: int) -> Given | None:
+        """The oldest ack without an answer of an earlier life that covers the message."""
+        found = [one for one in (self._given.get(number),) if one is not None and one.life < life]
+        place = self.messages.places[number]
+        if place is not None:
+            for earlier, (places, acks) in self._given_up_to.items():
+                at = bisect_left(places, place)
+                if earlier < life and at < len(places):
+                    found.append(acks[at])
+        return min(found, key=lambda one: one.t, default=None)
+
+    def has_given(self) -> bool:
+        return bool(self._given or self._given_up_to)
+
+    def is_ready_after(self, number: int, line: int) -> bool:
+        """A seek behind the line made the message ready, or may have."""
+        index = self.messages.index_of(number)
+        return self._ready_since(index) > line or self._may_be_ready(index)
+
+    def _check_seek(self, line: int, session: Session, index: int, sent_after: int) -> None:
+        if not self._seeks:
+            return
+        behind = [one for one in self._seeks if not one.answered or one.answered <= sent_after]
+        answered = [one for one in behind if one.answered]
+        if not answered or len(behind) < len(self._seeks):
+            return
+        lowest = min(behind, key=lambda one: one.index)
+        if index < lowest.index:
+            name = "stale-after-seek" if lowest.op == "seek" else "reset-undone"
+            text = f"{self.name} got index {index} behind a {lowest.op} to {lowest.index}"
+            self.verdict.add(name, text, lowest.answered, line)
+        elif session.awaits_first:
+            self._check_first(line, index, behind)
+
+    def _check_first(self, line: int, index: int, seeks: list[Seek]) -> None:
+        """The first message behind a seek is its target, or the first unacked one behind that."""
+        for one in seeks:
+            if index < one.index:
+                continue
+            if index <= one.last or self._unacked_in(one.last, index) is None:
+                return
+        seek = seeks[-1]
+        missed = self._unacked_in(seek.last, index)
+        told = 0 if missed is None else self.messages.indexed[self.messages.by_index.get(missed)]
+        if len(seeks) > 1:
+            name, wanted = "torn-seek", ", ".join(str(one.index) for one in seeks)
+        else:
+            name = "wrong-first" if seek.op == "seek" else "reset-undone"
+            wanted = str(seek.index)
+        lines = [one.answered or one.invoked for one in seeks]
+        text = f"{self.name} got index {index} first, behind a {seek.op} to {wanted}"
+        self.verdict.add(name, text, *lines, told, line)
+
+    def _unacked_in(self, first: int, end: int, *, is_trim: bool = False) -> int | None:
+        """The lowest index of the range with a message that is surely there and was never acked."""
+        messages = self.messages
+        first = first if is_trim else max(first, messages.trim_asked)
+        while (index := messages.by_index.first_in(first, end)) is not None:
+            number = messages.by_index.get(index)
+            if number not in messages.transactions and not self.is_acked(number):
+                return index
+            first = index + 1
+        return None
+
+    def is_acked(self, number: int) -> bool:
+        """It was acked, or perhaps was, since it was last made ready."""
+        since = self._ready_since(self.messages.index_of(number))
+        if self._asked[number] > since:
+            return True
+        place, asked = self._up_to_asked
+        known = self.messages.places[number]
+        return asked > since and known is not None and known <= place
+
+    def _check_order(self, line: int, session: Session, index: int) -> None:
+        last = session.last_index
+        if last >= 0:
+            if index <= last:
+                text = f"{self.name} got index {index} behind {last}"
+                self.verdict.add("reordered", text, session.last_line, line)
+            elif (missed := self._unacked_in(last + 1, index)) is not None:
+                told = self.messages.indexed[self.messages.by_index.get(missed)]
+                text = f"{self.name} got index {index} behind {last}, and not {missed}"
+                self.verdict.add("skipped", text, told, session.last_line, line)
+        session.last_index, session.last_line = index, line
+
+    def _check_key(self, line: int, by: str, key: str, number: int, index: int) -> None:
+        holders = self._holders.setdefault(key, {})
+        for other in holders:
+            if other != by:
+                held = next(one for one, of in self._held.items() if of == (key, other))
+                text = f"{other} still holds a message of key {key!r}, and {by} got another"
+                self.verdict.add("key-reorder", text, self._delivered[held], line)
+                break
+        newest, told = self._newest_of_key.get(key, (-1, 0))
+        if index >= 0 and not self._delivered[number]:
+            if index < newest and not self._targets:
+                text = f"index {index} of key {key!r} came first behind index {newest}"
+                self.verdict.add("key-reorder", text, told, line)
+            if index > newest:
+                self._newest_of_key[key] = index, line
+        if number not in self._held:
+            self._held[number] = key, by
+            holders[by] = holders.get(by, 0) + 1
+
+    def _let_go(self, number: int) -> None:
+        held = self._held.pop(number, None)
+        if held is not None:
+            key, by = held
+            holders = self._holders[key]
+            holders[by] -= 1
+            if not holders[by]:
+                del holders[by]
+
+    def _forget_held(self, by: str) -> None:
+        for number in [one for one, (_, holder) in self._held.items() if holder == by]:
+            self._let_go(number)
+
+    # -- numbers and ends --------------------------------------------------------------------------
+
+    def mark(self, line: int, mark: int) -> None:
+        """The mark-delete position only goes forward, but for seeks."""
+        if self._mark is not None and mark < self._mark[0] and not self._seeks_since(self._mark[1]):
+            text = f"the mark-delete of {self.name} is {mark} and was {self._mark[0]}"
+            self.verdict.add("regressed", text, self._mark[1], line)
+        self._mark = mark, line
+
+    def _seeks_since(self, line: int) -> bool:
+        return any(not one.answered or one.answered > line for one in self._seeks)
+
+    def trimmed(self, line: int, index: int) -> None:
+        """Retention has taken everything below the index."""
+        lowest = max([self.start, self.messages.first, *(one.index for one in self._seeks)])
+        if (missed := self._unacked_in(lowest, index, is_trim=True)) is not None:
+            number = self.messages.by_index.get(missed)
+            text = f"{self.name} had not acked index {missed}"
+            self.verdict.add("trimmed-unacked", text, self.messages.indexed[number], line)
+
+    def drained(self, line: int) -> None:
+        """Everything that is left was received: what was never delivered never will be."""
+        messages = self.messages
+        missing = swallowed = 0
+        evidence = swallowed_at = (0, 0)
+        for number in range(len(messages)):
+            index = messages.index_of(number)
+            delivered = self._delivered[number]
+            freed = self._freed[number]
+            if not self._must_come(number, index):
+                continue
+            if freed and max(delivered, self._asked[number], self._ack_answered[number]) <= freed:
+                swallowed += 1
+                swallowed_at = swallowed_at if swallowed > 1 else (self._asked[number], freed)
+            elif delivered <= self._ready_since(index) and not self.is_acked(number):
+                missing += 1
+                if missing == 1:
+                    evidence = messages.answered[number], messages.stored[number]
+        if missing:
+            text = f"{self.name} never got {missing} messages"
+            self.verdict.add("stuck", text, *evidence, line)
+        if swallowed:
+            text = f"{self.name} never got {swallowed} messages again"
+            self.verdict.add("aborted-ack", text, *swallowed_at, line)
+
+    def _must_come(self, number: int, index: int) -> bool:
+        messages = self.messages
+        is_there = messages.fates[number] == OK or messages.stored[number] > 0
+        if not is_there or messages.fates[number] == GONE:
+            return False
+        if number in messages.transactions and not messages.seen[number]:
+            return False
+        lowest = max(self.start, messages.first, messages.trim_asked)
+        lowest = max([lowest, *(one.last for one in self._seeks)])
+        return index >= lowest if index >= 0 else not lowest

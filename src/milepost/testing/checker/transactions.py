@@ -1,0 +1,125 @@
+"""Transactions: what each has sent and acked, and what became of it.
+
+A message of a transaction is seen when its commit was asked for, never before, and never when it was
+aborted. If its outcome is not known, the first message that is seen settles it: then all of it is there.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from milepost.testing.checker.events import Event
+from milepost.testing.checker.messages import OK, Messages
+from milepost.testing.checker.subscription import Subscription
+from milepost.testing.checker.verdict import Verdict
+
+
+class TransactionAck(NamedTuple):
+    subscription: Subscription
+    numbers: list[int]
+    by: str
+    cumulative: bool
+    invoked: int
+
+
+class Transaction:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.sent: list[tuple[Messages, int]] = []
+        self.acks: list[TransactionAck] = []
+        self.commit_asked = 0
+        self.abort_asked = 0
+        self.committed = 0
+        """The line that shows it: the answer, or the first message of it that was seen."""
+        self.is_answered = False
+        self.aborted = 0
+
+
+class Transactions:
+    def __init__(self, verdict: Verdict) -> None:
+        self.verdict = verdict
+        self._all: dict[str, Transaction] = {}
+
+    def of(self, name: str) -> Transaction:
+        found = self._all.get(name)
+        if found is None:
+            found = self._all[name] = Transaction(name)
+        return found
+
+    def sent(self, txn: str, messages: Messages, number: int) -> None:
+        messages.transactions[number] = txn
+        self.of(txn).sent.append((messages, number))
+
+    def end_asked(self, line: int, event: Event) -> None:
+        one = self.of(event["txn"])
+        if event["op"] == "commit":
+            one.commit_asked = line
+        else:
+            one.abort_asked = line
+
+    def ended(self, line: int, event: Event) -> None:
+        one = self.of(event["invoked"]["txn"])
+        op, outcome = event["op"], event["is"]
+        if op == "commit" and outcome == "ok":
+            one.is_answered = True
+            if one.aborted:
+                text = f"{one.name} was aborted, and its commit was answered"
+                self.verdict.add("torn-transaction", text, one.aborted, line)
+            self._commit(one, line)
+        elif op == "abort" and outcome == "ok":
+            if one.committed:
+                text = f"{one.name} was committed, and its abort was answered"
+                self.verdict.add("torn-transaction", text, one.committed, line)
+            elif not one.aborted:
+                one.aborted = line
+                for ack in one.acks:
+                    ack.subscription.ack_aborted(one.abort_asked, ack.numbers)
+        elif op == "commit" and outcome == "fail" and not one.committed:
+            one.commit_asked = 0
+
+    def _commit(self, one: Transaction, line: int) -> None:
+        if one.committed:
+            return
+        one.committed = line
+        for ack in one.acks:
+            ack.subscription.ack_answered(
+                ack.invoked, line, ack.numbers, ack.by, cumulative=ack.cumulative
+            )
+            if not ack.cumulative:
+                ack.subscription.ack_committed(one.name, line, ack.invoked, ack.numbers)
+
+    def seen(self, line: int, messages: Messages, number: int) -> None:
+        """A message of a transaction was received or found."""
+        one = self.of(messages.transactions[number])
+        sent = messages.invoked[number]
+        if one.aborted:
+            text = f"{one.name} was aborted, and {messages.name_of(number)} is there"
+            self.verdict.add("aborted-read", text, one.aborted, line)
+        elif not one.commit_asked:
+            text = f"{one.name} is open, and {messages.name_of(number)} is there"
+            self.verdict.add("dirty-read", text, sent, line)
+        else:
+            self._commit(one, line)
+
+    def finish(self) -> None:
+        """All or nothing, as the last scans of its topics show."""
+        for one in self._all.values():
+            if one.aborted or not one.commit_asked:
+                continue
+            there: list[int] = []
+            absent: list[int] = []
+            for messages, number in one.sent:
+                if messages.scanned <= max(
+                    one.commit_asked, one.committed if one.is_answered else 0
+                ):
+                    continue
+                if messages.stored[number] > messages.scanned:
+                    there.append(messages.stored[number])
+                elif messages.fates[number] == OK and not messages.is_trimmed(number):
+                    absent.append(messages.answered[number])
+            if absent and there:
+                text = f"{len(there)} messages of {one.name} are there, {len(absent)} are not"
+                self.verdict.add("torn-transaction", text, one.commit_asked, there[0], absent[0])
+            elif absent and one.is_answered:
+                text = f"nothing is there of {one.name}"
+                self.verdict.add("lost", text, absent[0], one.committed)

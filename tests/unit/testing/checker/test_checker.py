@@ -1,0 +1,233 @@
+"""The judge is judged: no clean history has an anomaly, and each planted one is found by its name."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from stage.histories import World
+from stage.planted import PLANTS, Plant
+
+from milepost.testing.checker import Verdict, events, judge
+from milepost.testing.checker.verdict import ANOMALIES
+
+CLEAN = 200
+PLANTED = 8
+
+
+@cache
+def clean(seed: int) -> list[str]:
+    return [json.dumps(event) + "\n" for event in World(seed).run()]
+
+
+def events_of(seed: int) -> list[dict[str, Any]]:
+    """A copy of its own, to be changed."""
+    return [json.loads(line) for line in clean(seed)]
+
+
+def verdict_on(events: list[dict[str, Any]]) -> Verdict:
+    return judge([json.dumps(event) + "\n" for event in events])
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_a_clean_history_has_no_anomaly(block: int) -> None:
+    for seed in range(block, CLEAN, 4):
+        verdict = judge(clean(seed))
+        assert not verdict.anomalies, f"seed {seed}: {verdict.anomalies[:3]}"
+
+
+def test_every_anomaly_has_a_plant() -> None:
+    assert PLANTS.keys() == ANOMALIES.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "plant"),
+    [(name, plant) for name, of in PLANTS.items() for plant in of],
+    ids=lambda one: one if isinstance(one, str) else one.__name__,
+)
+def test_each_anomaly_is_found_by_its_name(name: str, plant: Plant) -> None:
+    planted = 0
+    for seed in range(400):
+        events = events_of(seed)
+        if not plant(events, Random(seed)):
+            continue
+        planted += 1
+        verdict = verdict_on(events)
+        assert verdict.found[name], f"seed {seed}: found only {verdict.found}"
+        for anomaly in verdict.anomalies:
+            assert anomaly.lines, anomaly
+            assert anomaly.lines[-1] <= len(events), anomaly
+        if planted == PLANTED:
+            return
+    raise AssertionError(f"only {planted} of 400 histories have a place for it")
+
+
+# -- examples, line by line --------------------------------------------------------------------------
+
+
+def small(*events: dict[str, Any]) -> list[dict[str, Any]]:
+    """A history of one message that was published, received and acked, and then these events."""
+    group = {"topic": "t", "sub": "s"}
+    return [
+        {"history": 1},
+        {"op": "start"},
+        {"is": "invoke", "op": "publish", "n": 1, "topic": "t", "message": "a", "by": "p"},
+        {"is": "ok", "n": 1, "id": [1, 0, -1], "index": 0},
+        {"op": "receive", **group, "by": "c", "message": "a", "id": [1, 0, -1], "index": 0},
+        {"is": "invoke", "op": "ack", "n": 2, **group, "by": "c", "messages": ["a"]},
+        {"is": "ok", "n": 2},
+        *events,
+    ]
+
+
+AGAIN = {"op": "receive", "topic": "t", "sub": "s", "by": "c", "message": "a"}
+
+
+def test_the_evidence_is_the_fewest_lines_that_show_it() -> None:
+    (anomaly,) = verdict_on(small({"op": "kill"}, AGAIN)).anomalies
+    assert anomaly.name == "redelivered-after-durable-ack"
+    assert anomaly.lines == (6, 7, 9)
+
+
+@pytest.mark.parametrize("outcome", ["ok", "unknown"])
+def test_behind_a_seek_it_may_come_again(outcome: str) -> None:
+    seek = {"op": "seek", "n": 3, "topic": "t", "sub": "s", "by": "c", "index": 0}
+    events = small({"is": "invoke", **seek}, {"is": outcome, "n": 3}, AGAIN)
+    assert not verdict_on(events).anomalies
+    seek["index"] = 1
+    events = small({"is": "invoke", **seek}, {"is": outcome, "n": 3}, AGAIN)
+    assert verdict_on(events).anomalies
+
+
+def test_a_client_with_a_queue_may_show_what_was_sent_before_the_ack() -> None:
+    join = {"op": "join", "topic": "t", "sub": "s", "by": "d", "mode": "queue"}
+    events = small(AGAIN | {"by": "d"})
+    events.insert(2, join)
+    assert not verdict_on(events).anomalies
+    events = small(join, AGAIN | {"by": "d"})
+    assert verdict_on(events).found["redelivered-after-durable-ack"] == 1
+
+
+def test_an_ack_without_an_answer_may_be_lost_within_the_window_or_a_stall() -> None:
+    def verdict(age_s: float, stall_s: float = 0.0) -> Verdict:
+        given = {
+            "op": "ack",
+            "topic": "t",
+            "sub": "new",
+            "by": "c",
+            "messages": ["a"],
+            "t": 9 - age_s,
+        }
+        other = {"topic": "t", "sub": "s", "by": "c", "messages": ["a"]}
+        return verdict_on(
+            small(
+                given,
+                {"is": "invoke", "op": "ack", "n": 3, **other, "t": 5},
+                {"is": "ok", "n": 3, "t": 5 + stall_s},
+                {"op": "kill", "t": 9},
+                {"op": "start"},
+                AGAIN | {"sub": "new"},
+            )
+        )
+
+    assert verdict(0.09).found == {}
+    assert verdict(0.09).acks_undone == 1
+    assert verdict(0.09).undone_age_s == pytest.approx(0.09)
+    assert verdict(0.2).found == {"ack-window-exceeded": 1}
+    assert verdict(0.2, stall_s=0.15).found == {}
+
+
+def test_without_deduplication_each_kill_may_store_a_message_once_more() -> None:
+    def events(*, deduplicated: bool, copies: int) -> list[dict[str, Any]]:
+        stored = [
+            {"op": "stored", "topic": "t", "message": "b", "id": [1, one, -1], "index": one}
+            for one in range(copies)
+        ]
+        return [
+            {"history": 1},
+            {"op": "topic", "topic": "t", "deduplicated": deduplicated},
+            {"op": "start"},
+            {"is": "invoke", "op": "publish", "n": 1, "topic": "t", "message": "b", "by": "p"},
+            {"op": "kill"},
+            {"op": "start"},
+            {"is": "ok", "n": 1, "id": [1, copies - 1, -1]},
+            {"op": "scan", "topic": "t", "first": 0},
+            *stored,
+            {"op": "scanned", "topic": "t", "end": copies},
+        ]
+
+    assert not verdict_on(events(deduplicated=False, copies=2)).anomalies
+    assert verdict_on(events(deduplicated=False, copies=3)).found == {"duplicate": 1}
+    assert not verdict_on(events(deduplicated=True, copies=1)).anomalies
+    assert verdict_on(events(deduplicated=True, copies=2)).anomalies
+
+
+def test_what_was_gone_behind_a_kill_does_not_come_back() -> None:
+    lost = [
+        {"is": "invoke", "op": "publish", "n": 3, "topic": "t", "message": "b", "by": "p"},
+        {"is": "unknown", "n": 3},
+        {"op": "kill"},
+        {"op": "start"},
+        {"op": "scan", "topic": "t"},
+        {"op": "stored", "topic": "t", "message": "a", "id": [1, 0, -1]},
+        {"op": "scanned", "topic": "t"},
+    ]
+    seen = {"op": "receive", "topic": "t", "message": "b"}
+    assert not verdict_on(small(*lost)).anomalies
+    assert verdict_on(small(*lost, seen)).found == {"aborted-read": 1}
+    assert not verdict_on(small(*lost[:4], seen)).anomalies
+
+
+# -- the command -------------------------------------------------------------------------------------
+
+
+def run_command(path: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "milepost.testing.checker", str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_the_command_says_what_it_found(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_text("".join(json.dumps(event) + "\n" for event in small()))
+    clean = run_command(path)
+    assert clean.returncode == 0
+    assert "no anomaly" in clean.stdout
+    path.write_text("".join(json.dumps(event) + "\n" for event in small(AGAIN)))
+    found = run_command(path)
+    assert found.returncode == 1
+    assert "1 anomalies: 1 redelivered-after-durable-ack" in found.stdout
+    assert 'line 8: {"op": "receive"' in found.stdout
+    path.write_text(path.read_text()[:-5])
+    cut = run_command(path)
+    assert cut.returncode == 2
+    assert "line 8: no JSON" in cut.stderr
+    assert "the line is cut" in cut.stderr
+    assert "Traceback" not in cut.stderr
+    assert run_command(tmp_path / "none").returncode == 2
+
+
+# -- the page ----------------------------------------------------------------------------------------
+
+PAGE = (Path(__file__).parents[4] / "docs" / "reliability.md").read_text()
+
+
+def test_the_example_of_the_page_is_judged_as_the_page_says() -> None:
+    lines = PAGE.partition("```json\n")[2].partition("```")[0].splitlines(keepends=True)
+    (anomaly,) = judge(lines).anomalies
+    assert anomaly.name in PAGE
+    assert anomaly.lines == (6, 7, 10)
+
+
+def test_the_page_has_every_anomaly_operation_and_field() -> None:
+    for name, meaning in ANOMALIES.items():
+        assert f"| `{name}` | {meaning} |" in PAGE
+    for kinds in (events.INVOCATIONS, events.OBSERVATIONS):
+        for op, (wanted, also) in kinds.items():
+            for word in (op, *wanted, *also):
+                assert f"`{word}`" in PAGE, (op, word)
