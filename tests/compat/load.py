@@ -2,7 +2,7 @@
 
 Producers are the official client's: batched, unbatched, keyed, chunked. Consumers are the official
 client's, and raw ones (raw_consumer.py) that ask for an answer to their acks, which the official Python
-client cannot. Everything that happens is noted in a `History`.
+client cannot. Everything that happens is noted in a `LoadHistory`.
 
 Each payload says who sent it, its number, and in which generation; the rest of it follows from these, so
 that no byte can change unseen. A consumer that has got a message of a generation is connected to that
@@ -20,12 +20,12 @@ from typing import Any
 
 import _pulsar
 import pulsar
-from compat.history import DUPLICATE, Acked, History, Key, Place, Seen
+from compat.history import Key, LoadHistory, Place
 
 # Messages of one producer without a receipt. Small enough that the backlog stays short.
 OUTSTANDING_MAX = 60
 # Messages that the slowest subscription may be behind before producers wait for it.
-LAG_MAX = 2000
+WAITING_MAX = 2000
 # A thread that waits looks this often whether it should end.
 LOOK_S = 0.1
 # The official client groups acks for this long before it sends them; there is no setting for it.
@@ -41,20 +41,20 @@ def payload_of(key: Key, generation: int, size: int) -> bytes:
     return (head + filler * (size // len(filler) + 1))[:size]
 
 
-def key_of(payload: bytes) -> tuple[Key, int] | None:
-    """Key and generation of a payload; None if nobody sent these bytes."""
+def key_of(payload: bytes) -> tuple[Key | None, int]:
+    """Key and generation of a payload; no key and no generation if no producer sent these bytes."""
     try:
         producer, sequence, generation, size = map(int, payload.split(b":", 4)[:4])
     except ValueError:
-        return None
+        return None, -1
     key = producer, sequence
-    return (key, generation) if payload_of(key, generation, size) == payload else None
+    return (key, generation) if payload_of(key, generation, size) == payload else (None, -1)
 
 
 class Worker(threading.Thread):
     """A thread that works until it is told to stop, and keeps what went wrong with it."""
 
-    def __init__(self, name: str, history: History, seed: int) -> None:
+    def __init__(self, name: str, history: LoadHistory, seed: int) -> None:
         super().__init__(name=name, daemon=True)
         self.history = history
         self.random = random.Random(f"{seed} {name}")
@@ -99,7 +99,7 @@ class Producer(Worker):
         number: int,
         client: pulsar.Client,
         topic: str,
-        history: History,
+        history: LoadHistory,
         seed: int,
         *,
         large_size: int = 0,
@@ -109,7 +109,6 @@ class Producer(Worker):
         super().__init__(f"producer-{number}", history, seed)
         self.number = number
         self._large_size, self._keys = large_size, keys
-        history.lanes[number] = keys or 1
         self._numbers = itertools.count()
         self._room = threading.Semaphore(OUTSTANDING_MAX)
         self._producer = client.create_producer(
@@ -117,7 +116,7 @@ class Producer(Worker):
         )
 
     def step(self) -> None:
-        if self.history.lag > LAG_MAX:
+        if self.history.waiting > WAITING_MAX:
             self._stopping.wait(0.01)
             return
         if not self._room.acquire(timeout=LOOK_S):
@@ -131,16 +130,16 @@ class Producer(Worker):
         if self._large_size and self.random.random() < 0.03:
             size = self.random.randrange(self._large_size // 3, self._large_size)
         payload = payload_of(key, generation, size)
-        self.history.sent(key)
+        self.history.sent(key, lane=key[1] % (self._keys or 1))
         self._producer.send_async(payload, lambda *answer: self._answered(key, *answer), **options)
 
     def _answered(self, key: Key, result: Any, message_id: Any) -> None:
         if result == _pulsar.Result.Ok:
             place = message_id.ledger_id(), message_id.entry_id(), message_id.batch_index()
-            self.history.receipt(key, DUPLICATE if place[1] < 0 else place)
-            self.reach(self.history.publishes[key].generation)
+            self.history.receipt(key, None if place[1] < 0 else place)
+            self.reach(self.history.generations[key])
         else:
-            self.history.failures[str(result)] += 1
+            self.history.gave_up(key)
         self._room.release()
 
     def await_receipts(self, timeout_s: float) -> None:
@@ -160,7 +159,7 @@ class OfficialConsumer(Worker):
         topic: str,
         subscription: str,
         sub_type: pulsar.ConsumerType,
-        history: History,
+        history: LoadHistory,
         seed: int,
         *,
         cumulative: bool = False,
@@ -171,6 +170,7 @@ class OfficialConsumer(Worker):
         self._cumulative = cumulative
         self._kept: list[pulsar.Message] = []
         self.acks_all = False
+        history.joined(subscription, self.name, "queue")
         self._consumer = client.subscribe(
             topic,
             subscription,
@@ -189,12 +189,10 @@ class OfficialConsumer(Worker):
             if self.acks_all:
                 self._ack_kept()
             return
-        found = key_of(message.data())
-        assert found is not None, f"{self.name} got {message.data()[:80]!r}"
-        key, generation = found
+        key, generation = key_of(message.data())
         self.reach(generation)
         self.history.delivered(
-            Seen(self.subscription, self.name, self.reached, key, _place_of(message))
+            self.subscription, self.name, key, _place_of(message), life=max(self.reached, 0)
         )
         self._kept.append(message)
         if len(self._kept) >= self.random.choice((1, 5, 40)):
@@ -222,16 +220,17 @@ class OfficialConsumer(Worker):
             else:
                 self._consumer.acknowledge(message)
             if is_current:  # or nobody knows to which broker the ack goes, if to any
-                self.history.given.append(
-                    Acked(
+                self.history.note(
+                    "ack",
+                    **self.history.ack_of(
                         self.subscription,
                         self.name,
-                        self.reached,
-                        (_place_of(message),),
-                        is_cumulative,
-                        given_at,
-                        CLIENT_ACK_GROUPING_S,
-                    )
+                        [_place_of(message)],
+                        is_cumulative=is_cumulative,
+                    ),
+                    t=given_at,
+                    slack=CLIENT_ACK_GROUPING_S,
+                    life=self.reached,
                 )
 
     def end(self) -> None:

@@ -13,7 +13,7 @@ from collections import deque
 from typing import Any
 
 from compat.broker_process import BrokerProcess
-from compat.history import Acked, History, Place, Seen
+from compat.history import LoadHistory, Place
 from compat.load import LOOK_S, RECEIVER_QUEUE, Worker, key_of
 from stage.acksets import is_pending
 
@@ -41,7 +41,7 @@ class RawConsumer(Worker):
         topic: str,
         subscription: str,
         sub_type: pb.CommandSubscribe.SubType,
-        history: History,
+        history: LoadHistory,
         seed: int,
     ) -> None:
         super().__init__(f"{subscription}-raw", history, seed)
@@ -84,6 +84,7 @@ class RawConsumer(Worker):
             with self.history.changed:
                 self.history.changed.wait(LOOK_S)
             return None
+        self.history.joined(self.subscription, self.name, "connection")
         link = _Link(self._broker.port, generation)
         try:
             link.handshake()
@@ -103,9 +104,7 @@ class RawConsumer(Worker):
         elif isinstance(event, Command) and event.kind == Kind.ACK_RESPONSE:
             answer: Any = event.message
             assert not answer.HasField("error"), answer
-            ack = link.unanswered.pop(answer.request_id)
-            self.history.ack_answered(ack, time.monotonic() - ack.at)
-            link.note_answered(ack)
+            self.history.ok(link.unanswered.pop(answer.request_id))
             self.history.progress()
 
     def _delivered(self, link: _Link, delivery: Delivery) -> None:
@@ -142,12 +141,9 @@ class RawConsumer(Worker):
         self._ack(link, position, places, shown, size)
 
     def _note(self, link: _Link, place: Place, payload: bytes, index: int) -> None:
-        found = key_of(payload)
-        assert found is not None, f"{self.name} got {payload[:80]!r}"
-        if link.is_answered(place):
-            self.history.again.append(f"{self.name}: {place} in generation {link.generation}")
+        key, _ = key_of(payload)
         self.history.delivered(
-            Seen(self.subscription, self.name, link.generation, found[0], place, index)
+            self.subscription, self.name, key, place, index=index, life=link.generation
         )
 
     def _ack(
@@ -190,21 +186,17 @@ class RawConsumer(Worker):
         *,
         is_cumulative: bool,
     ) -> None:
-        link.ack(
-            Acked(
-                self.subscription,
-                self.name,
-                link.generation,
-                (places[-1],) if is_cumulative else tuple(places),
-                is_cumulative,
-                time.monotonic(),
-                0.0,
-            ),
-            position,
-            words,
-            self.history,
-            wants_answer=self.acks_all or self.random.random() < 0.8,
+        wants_answer = self.acks_all or self.random.random() < 0.8
+        ack = self.history.ack_of(
+            self.subscription,
+            self.name,
+            places[-1:] if is_cumulative else places,
+            is_cumulative=is_cumulative,
         )
+        asked = self.history.invoke("ack", **ack) if wants_answer else None
+        link.ack(asked, position, words, is_cumulative=is_cumulative)
+        if asked is None:
+            self.history.note("ack", **ack, t=time.monotonic(), life=link.generation)
 
 
 class _Link:
@@ -213,11 +205,9 @@ class _Link:
     def __init__(self, port: int, generation: int) -> None:
         self.generation = generation
         self.chunks = ChunkAssembler(waiting_max=100)
-        self.unanswered: dict[int, Acked] = {}
+        self.unanswered: dict[int, int] = {}
         self.kept: deque[tuple[tuple[int, int], list[Place], list[int]]] = deque()
         """What is to be acked later: position, places, ack set."""
-        self._answered: set[Place] = set()
-        self._answered_up_to: Place = (-1, -1, -1)
         self._request_ids = itertools.count(1)
         self._taken = 0
         self._heard: list[Any] = []
@@ -261,34 +251,23 @@ class _Link:
 
     def ack(
         self,
-        ack: Acked,
+        asked: int | None,
         position: tuple[int, int],
         words: list[int],
-        history: History,
         *,
-        wants_answer: bool,
+        is_cumulative: bool,
     ) -> None:
+        """`asked`: the number of the ack in the history, if an answer is wanted."""
         command = pb.CommandAck(
             consumer_id=0,
-            ack_type=pb.CommandAck.Cumulative if ack.is_cumulative else pb.CommandAck.Individual,
+            ack_type=pb.CommandAck.Cumulative if is_cumulative else pb.CommandAck.Individual,
             message_id=[pb.MessageIdData(ledgerId=position[0], entryId=position[1], ack_set=words)],
         )
-        if wants_answer:
+        if asked is not None:
             command.request_id = next(self._request_ids)
-            self.unanswered[command.request_id] = ack
+            self.unanswered[command.request_id] = asked
         self._protocol.send(command)
         self._flush()
-        if not wants_answer:
-            history.given.append(ack._replace(at=time.monotonic()))
-
-    def note_answered(self, ack: Acked) -> None:
-        if ack.is_cumulative:
-            self._answered_up_to = max(self._answered_up_to, ack.places[0])
-        else:
-            self._answered.update(ack.places)
-
-    def is_answered(self, place: Place) -> bool:
-        return place in self._answered or place <= self._answered_up_to
 
     def receive(self) -> list[Any]:
         """What has come; nothing, if nothing came for a while."""

@@ -7,7 +7,7 @@ client writes to two more topics in transactions (transactor.py). A nemesis
 waits until everybody has worked with the present broker, lets the load go on for 50 to 500 ms more, and
 kills it with SIGKILL; a new one starts on the same directory and port, and the clients come back by
 themselves. At the end everything is drained, the broker stopped, its directory read, and the history
-judged (history.py). `MILEPOST_CAMPAIGN=long` kills 500 times.
+judged by `milepost.testing.checker`. `MILEPOST_CAMPAIGN=long` kills 500 times.
 
 That the test can fail was tried with a `sitecustomize.py` on PYTHONPATH that patches the broker process.
 SIGKILL leaves what was written but not synced, so a plant has to answer before the write; a commit that
@@ -30,11 +30,11 @@ from pathlib import Path
 import pulsar
 import pytest
 from compat.broker_process import BrokerProcess
-from compat.history import History, Message, Table, full_verdict
+from compat.history import LoadHistory, Place, name_of
 from compat.load import OfficialConsumer, Producer, Worker, key_of
 from compat.raw_consumer import RawConsumer
 from compat.transactor import TOPICS as OF_TRANSACTIONS
-from compat.transactor import Transactor, judged
+from compat.transactor import Transactor
 from crash.checker import check_lookups, read_log
 from crash.conftest import KEY as SUMMARY
 from stage.acksets import is_clean
@@ -42,6 +42,7 @@ from stage.acksets import is_clean
 from milepost.clock import SystemClock
 from milepost.storage.engine import open_store
 from milepost.storage.ledgers.log import Log
+from milepost.testing.checker import judge
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.batches import split_batch
 from milepost.wire.chunks import ChunkAssembler, Whole
@@ -66,6 +67,9 @@ SETTINGS = {
 REACH_TIMEOUT_S = 60.0
 DRAIN_TIMEOUT_S = 120.0
 
+SUBSCRIPTIONS = {"exclusive", "failover", "shared", "key-shared"}
+READER = "reader"
+
 GAUGES = {
     "milepost_subscription_ready": "ready",
     "milepost_subscription_inflight": "inflight",
@@ -79,7 +83,7 @@ class Campaign:
         self.random = random.Random(seed)
         self.seed = seed
         self.deduplication = deduplication
-        self.history = History()
+        self.history = LoadHistory(directory / "history.jsonl", TOPIC, deduplicated=deduplication)
         self.broker = BrokerProcess(directory, deduplication=deduplication, **SETTINGS)
         self.clients: list[pulsar.Client] = []
         self.client_log = directory / "clients.log"  # a client without its broker has much to say
@@ -147,7 +151,9 @@ class Campaign:
             )
         ):
             self.producers.append(Producer(number, self.client(), TOPIC, history, seed, **options))
-        self.transactors.append(Transactor(self.broker.url, history, seed))
+        self.transactors.append(
+            Transactor(self.broker.url, history, seed, deduplicated=self.deduplication)
+        )
         for worker in (*self.producers, *self.transactors):
             worker.start()
 
@@ -195,7 +201,7 @@ class Campaign:
                 counts.setdefault(labels["subscription"], {})[GAUGES[name]] = value
         for subscription, found in counts.items():
             found.update(bounds)
-            self.history.accounts.append((subscription, found))
+            self.history.note("counts", **self.history.group(subscription), **found)
         return counts
 
     # -- the end -----------------------------------------------------------------------------------
@@ -225,7 +231,7 @@ class Campaign:
             self.await_all(self.workers, 0)
             with self.history.changed:
                 self.history.changed.wait(0.1)
-        assert set(backlog) == {"exclusive", "failover", "shared", "key-shared"}
+        assert set(backlog) == SUBSCRIPTIONS
         for consumer in self.consumers:
             consumer.stop()
             consumer.join(REACH_TIMEOUT_S)
@@ -241,15 +247,23 @@ class Campaign:
             assert time.monotonic() < deadline, f"open for too long: {stats}"
             time.sleep(0.2)  # sleep: the broker's own clock
 
-    def read_back(self, topic: str = TOPIC) -> list[tuple[int, int, int, bytes]]:
+    def read_back(self, topic: str = TOPIC) -> Iterator[tuple[Place, bytes]]:
         """Everything, by the official client's reader."""
         reader = self.client().create_reader(topic, pulsar.MessageId.earliest)
-        found = []
         while reader.has_message_available():
             message = reader.read_next(10_000)
             where = message.message_id()
-            found.append((where.ledger_id(), where.entry_id(), where.batch_index(), message.data()))
-        return found
+            yield (where.ledger_id(), where.entry_id(), where.batch_index()), message.data()
+
+    def look_back(self) -> None:
+        """What a reader of each topic gets."""
+        self.history.joined(READER, READER, "strict")
+        for place, data in self.read_back():
+            self.history.delivered(READER, READER, key_of(data)[0], place)
+        self.await_transactions()
+        for topic in OF_TRANSACTIONS:
+            found = [(place, data.decode()) for place, data in self.read_back(topic)]
+            self.history.scanned(topic, found)
 
     def close(self) -> None:
         for worker in self.workers:
@@ -267,15 +281,13 @@ def _samples(text: str) -> Iterator[tuple[str, dict[str, str], int]]:
             yield name, dict(re.findall(r'(\w+)="([^"]*)"', labels)), int(float(value))
 
 
-def read_table(log: Log) -> Table:
-    """Every stored message. Entries must follow each other without a hole."""
+def scan(log: Log, history: LoadHistory) -> None:
+    """Write down what every index of the topic holds; those of chunks but the last hold no message."""
     state = read_log(log)
-    index = state.first_index
-    messages: list[Message] = []
+    assert check_lookups(TOPIC, log, state) == []
     chunks = ChunkAssembler(waiting_max=1000)
+    history.note("scan", topic=TOPIC, first=state.first_index)
     for item in state.items:
-        assert item.first_index == index, f"hole or reused index: {item} where {index} is next"
-        index += item.count
         parts = split_entry(item.payload)
         assert parts.is_intact, item
         chunk = chunk_info(parts.metadata)
@@ -286,39 +298,19 @@ def read_table(log: Log) -> Table:
             payloads = [message.payload for message in split_batch(parts.payload, item.count)]
         else:
             payloads = [parts.payload]
+        if not payloads:
+            end = item.first_index + item.count
+            history.note("fill", topic=TOPIC, **{"from": item.first_index, "to": end})
         for number, payload in enumerate(payloads):
-            found = key_of(payload)
-            batch_index = number if is_batch(parts.metadata) else -1
-            messages.append(
-                Message(
-                    item.first_index + number,
-                    (*item.position, batch_index),
-                    None if found is None else found[0],
-                )
+            key, _ = key_of(payload)
+            history.note(
+                "stored",
+                topic=TOPIC,
+                message=None if key is None else name_of(key),
+                id=[*item.position, number if is_batch(parts.metadata) else -1],
+                index=item.first_index + number,
             )
-    assert index == state.end_index
-    assert check_lookups(TOPIC, log, state) == []
-    return Table(messages, state.end_index)
-
-
-@pytest.mark.parametrize(
-    ("asked", "answered", "topics", "problem"),
-    [
-        (True, {}, ([b"0"], []), "half there"),
-        (True, {0: True}, ([], []), "answered True"),
-        (False, {0: False}, ([b"0"], [b"0"]), "answered False"),
-        (None, {}, ([b"0"], [b"0"]), "never to be committed"),
-        (True, {}, ([b"0", b"0"], [b"0"]), "more than once"),
-    ],
-)
-def test_the_judge_of_transactions_objects(
-    asked: bool | None,
-    answered: dict[int, bool],
-    topics: tuple[list[bytes], list[bytes]],
-    problem: str,
-) -> None:
-    assert problem in " ".join(judged([asked], answered, topics, once=True))
-    assert judged([True, False], {0: True}, ([b"0"], [b"0"]), once=True) == []
+    history.note("scanned", topic=TOPIC, end=state.end_index)
 
 
 @pytest.mark.timeout(7200 if LONG else 400)
@@ -334,48 +326,40 @@ def test_nothing_answered_is_lost_when_the_broker_is_killed_under_load(
         for _ in range(KILLS[deduplication]):
             campaign.kill()
         campaign.drain()
-        read_back = campaign.read_back()
-        campaign.await_transactions()
-        of_transactions = [
-            [data for *_, data in campaign.read_back(name)] for name in OF_TRANSACTIONS
-        ]
+        campaign.look_back()
         campaign.broker.stop()
     finally:
         campaign.close()
     seconds = time.monotonic() - began
     assert not campaign.broker.complaints()
 
+    history = campaign.history
     store, lock = open_store(campaign.broker.data, SystemClock())
     try:
         assert is_clean(store.report), store.report
         (row,) = [topic for topic in store.catalog.topics() if topic.name == TOPIC]
-        table = read_table(store.log(row))
+        scan(store.log(row), history)
     finally:
         store.close()
         lock.release()
+    for subscription in (*SUBSCRIPTIONS, READER):
+        history.note("drained", **history.group(subscription))
+    history.close()
 
-    history = campaign.history
-    verdict = full_verdict(history, table, deduplicated=deduplication)
+    verdict = judge(history.lines())
+    did = verdict.events
     record_property(
         SUMMARY,
-        f"seed {seed}, {len(history.kills)} kills in {seconds:.0f} s, {len(history.publishes)} "
-        f"publishes, {len(history.receipts)} receipts, {sum(history.failures.values())} unknown, "
-        f"{table.end_index} indexes, {len(history.deliveries)} deliveries, "
-        f"{len(history.answered)} acks answered, {len(history.given)} without an answer of which "
-        f"{verdict.redelivered} undone (the oldest {verdict.worst_age_s * 1000:.0f} ms before its "
-        f"kill): {len(verdict.problems)} anomalies",
+        f"seed {seed}, {did['kill']} kills in {seconds:.0f} s, {did['publish invoke']} publishes, "
+        f"{did['publish ok']} receipts, {did['receive']} deliveries, {did['ack ok']} acks answered, "
+        f"{did['ack']} without an answer of which {verdict.acks_undone} undone (the oldest "
+        f"{verdict.undone_age_s * 1000:.0f} ms before its kill), {did['commit ok']} commits: "
+        f"{verdict.found.total()} anomalies in {did.total()} events",
     )
-    assert verdict.problems == [], verdict.problems[:5]
-    assert [(message.place, message.key) for message in table.messages] == [
-        ((ledger_id, entry_id, batch_index), (key_of(data) or (None,))[0])
-        for ledger_id, entry_id, batch_index, data in read_back
-    ]
-    (transactor,) = campaign.transactors
-    assert transactor.verdict(*of_transactions, once=deduplication) == []
+    assert not verdict.anomalies, "\n".join(verdict.report(tmp_path / "history.jsonl"))
     # The load was a load.
-    kills = len(history.kills)
-    assert sum(transactor.answered.values()) > 3 * kills
-    assert len(history.receipts) > 200 * kills
-    assert len(history.answered) > 100 * kills
-    assert len(history.given) > 100 * kills
-    assert len({seen.consumer for seen in history.deliveries}) == 6
+    kills = did["kill"]
+    assert did["commit ok"] + did["abort ok"] > 3 * kills
+    assert did["publish ok"] > 200 * kills
+    assert did["ack ok"] > 100 * kills
+    assert did["ack"] > 100 * kills

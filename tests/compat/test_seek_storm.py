@@ -1,7 +1,8 @@
 """Seeks without end, to everywhere, while messages are published and acked: each lands exactly.
 
 After a seek has succeeded the first message is the one that was asked for and the rest follow without a
-gap: so nothing from before the seek appears, and no ack from before it has taken anything away.
+gap: so nothing from before the seek appears, and no ack from before it has taken anything away. All of it is
+written down and judged by `milepost.testing.checker`.
 
 The official client (4.2.0) can empty a queue that holds the target already, if the calling thread sleeps
 through the 100 ms that the client pauses before it comes back (docs/decisions/0007). Then the first message
@@ -25,6 +26,8 @@ from compat.raw_client import RawClient, subscribe
 from compat.talk import RECEIVE_MS, batching, send_all, send_batch
 from pulsar import ConsumerType
 
+from milepost.testing import checker
+from milepost.testing.checker import History
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import Delivery
 from milepost.wire.metadata import split_broker_entry
@@ -45,9 +48,16 @@ class Publisher:
     """Publishes single messages and batches; the payload of a message begins with its index."""
 
     def __init__(
-        self, broker: BrokerProcess, client: pulsar.Client, topic: str, padding: bytes
+        self,
+        broker: BrokerProcess,
+        client: pulsar.Client,
+        topic: str,
+        history: History,
+        padding: bytes,
     ) -> None:
         self._padding = padding
+        self._topic = topic
+        self.history = history
         self._raw = RawClient(broker.port)
         subscribe(self._raw, topic, "times", pb.CommandSubscribe.Exclusive, permits=1 << 30)
         self._single = client.create_producer(topic)
@@ -70,14 +80,21 @@ class Publisher:
         payloads = [
             b"%d %s" % (index, self._padding) for index in range(self.begun, self.begun + count)
         ]
+        asked = [
+            self.history.invoke("publish", topic=self._topic, message=str(index), by="publisher")
+            for index in range(self.begun, self.begun + count)
+        ]
         self.begun += count
         is_batch = count > 1
         send = send_batch if is_batch else send_all
-        self.ids += send(self._batched if is_batch else self._single, payloads)
+        ids = send(self._batched if is_batch else self._single, payloads)
         broker_entry, _ = split_broker_entry(self._raw.expect(Delivery).entry)
         assert broker_entry is not None
-        assert broker_entry.index == self.begun - 1
+        assert broker_entry.index is not None
         assert broker_entry.timestamp is not None
+        for number, (n, one) in enumerate(zip(asked, ids, strict=True), 1 - count):
+            self.history.ok(n, id=place_of(one), index=broker_entry.index + number)
+        self.ids += ids
         self.times += [broker_entry.timestamp] * count
 
     def close(self) -> None:
@@ -103,11 +120,12 @@ class Publisher:
 
 
 class Seeker(threading.Thread):
-    """One consumer or reader that seeks, checks what comes, acks some of it, and seeks again."""
+    """One consumer or reader that seeks, notes what comes, acks some of it, and seeks again."""
 
     def __init__(
         self,
         publisher: Publisher,
+        group: dict[str, str],
         seed: int,
         stop: threading.Event,
         seek: Callable[[Any], None],
@@ -117,7 +135,9 @@ class Seeker(threading.Thread):
         ack: Callable[[random.Random, list[pulsar.Message]], None] | None = None,
     ) -> None:
         super().__init__(daemon=True)
-        self._publisher = publisher
+        self._publisher, self.history = publisher, publisher.history
+        self._group = group
+        """The fields of its events that say whose they are."""
         self._random = random.Random(seed)
         self._stop_asked = stop
         self._seek, self._receive, self._ack = seek, receive, ack
@@ -138,29 +158,42 @@ class Seeker(threading.Thread):
 
     def _step(self) -> None:
         target = self._publisher.target(self._random, inclusive=self._inclusive)
-        self._seek(target.argument)
-        last = target.last if target.last >= 0 else self._publisher.begun
-        self.seeks += 1
+        last = self._move(target)
         received: list[pulsar.Message] = []
-        count = self._random.choice((0, 1, 1, 5, 30))
-        expected = None
-        for _ in range(count):
+        for number in range(self._random.choice((0, 1, 1, 5, 30))):
             message = self._receive(RECEIVE_MS)
-            index = int(message.data().partition(b" ")[0])
-            if expected is None:
-                if index > last:
-                    self.queues_lost += 1
-                    self._seek(target.argument)
-                    message = self._receive(RECEIVE_MS)
-                    index = int(message.data().partition(b" ")[0])
-                assert target.first <= index <= last, f"{target}: first came {index}"
-            else:
-                assert index == expected, f"{target}: {index} came instead of {expected}"
-            expected = index + 1
+            if not number and _index_of(message) > last:
+                self.queues_lost += 1
+                self._move(target)
+                message = self._receive(RECEIVE_MS)
+            self.history.note(
+                "receive",
+                **self._group,
+                message=str(_index_of(message)),
+                index=_index_of(message),
+                id=place_of(message.message_id()),
+            )
             received.append(message)
-        self.messages += count
+        self.seeks += 1
+        self.messages += len(received)
         if self._ack is not None and received:
             self._ack(self._random, received)
+
+    def _move(self, target: Target) -> int:
+        """Seek; the last index that may come first."""
+        asked = self.history.invoke("seek", **self._group, index=target.first)
+        self._seek(target.argument)
+        last = target.last if target.last >= 0 else self._publisher.begun
+        self.history.ok(asked, last=last)
+        return last
+
+
+def _index_of(message: pulsar.Message) -> int:
+    return int(message.data().partition(b" ")[0])
+
+
+def place_of(message_id: Any) -> list[int]:
+    return [message_id.ledger_id(), message_id.entry_id(), message_id.batch_index()]
 
 
 def consumer_acks(
@@ -183,7 +216,8 @@ def consumer_acks(
 def storm(
     broker: BrokerProcess, connect: Any, topic: str, seconds: float, padding: bytes = b""
 ) -> dict[str, Seeker]:
-    publisher = Publisher(broker, connect(broker), topic, padding)
+    history = History()
+    publisher = Publisher(broker, connect(broker), topic, history, padding)
     while publisher.known < 200:
         publisher.publish()
     stop = threading.Event()
@@ -200,6 +234,7 @@ def storm(
         )
         seekers[name] = Seeker(
             publisher,
+            {"topic": topic, "sub": name, "by": name},
             SEED + number,
             stop,
             consumer.seek,
@@ -214,13 +249,15 @@ def storm(
         )
         seekers[name] = Seeker(
             publisher,
+            {"topic": topic, "sub": name, "by": name},
             SEED + 10 + inclusive,
             stop,
             reader.seek,
             reader.read_next,
             inclusive=inclusive,
         )
-    for seeker in seekers.values():
+    for name, seeker in seekers.items():
+        history.note("join", topic=topic, sub=name, by=name, alone=True, ordered=True)
         seeker.start()
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and not stop.wait(0.003):
@@ -240,6 +277,8 @@ def judge(seekers: dict[str, Seeker], seeks_min: int) -> None:
             raise AssertionError(f"{name}, seek {seeker.seeks}") from seeker.failure
         assert seeker.seeks >= seeks_min, f"{name} sought only {seeker.seeks} times"
         assert seeker.messages > seeker.seeks
+    (history,) = {seeker.history for seeker in seekers.values()}
+    assert checker.judge(history.lines()).anomalies == []
     assert sum(seeker.queues_lost for seeker in seekers.values()) <= 1
 
 

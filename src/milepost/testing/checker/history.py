@@ -15,15 +15,16 @@ from __future__ import annotations
 import heapq
 import itertools
 import json
-import os
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from milepost.testing.checker.events import INVOKE, VERSION
+
+BUFFER_SIZE = 1 << 20
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
@@ -32,17 +33,25 @@ class History:
     """Invariant: lines stand in the order in which the calls were made."""
 
     def __init__(
-        self, path: Path | None = None, *, first_n: int = 0, window_s: float = 0.1
+        self,
+        path: Path | None = None,
+        *,
+        first_n: int = 0,
+        window_s: float = 0.1,
+        buffered: bool = False,
     ) -> None:
-        """`first_n`: processes whose histories are merged number their operations apart."""
+        """`first_n`: processes whose histories are merged number their operations apart. `buffered`: the
+        process will not be killed, so lines may wait until they are read."""
         self.counts: Counter[str] = Counter()
-        """By `op`, or by `op outcome`, how many were written."""
+        """As a verdict counts them: by `op`, or by `op outcome`, how many were written."""
         self._numbers = itertools.count(first_n)
         self._ops: dict[int, str] = {}
         self._lock = threading.Lock()
         self._lines: list[str] = []
         self._path = path
-        self._file = None if path is None else os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        self._file: IO[bytes] | None = None
+        if path is not None:
+            self._file = path.open("xb", buffering=BUFFER_SIZE if buffered else 0)
         self._write({"history": VERSION, "window_s": window_s})
 
     def invoke(self, op: str, **fields: Any) -> int:
@@ -50,7 +59,7 @@ class History:
         with self._lock:
             n = next(self._numbers)
             self._ops[n] = op
-            self._write({"is": INVOKE, "op": op, "n": n, **fields}, op)
+            self._write({"is": INVOKE, "op": op, "n": n, **fields}, f"{op} {INVOKE}")
         return n
 
     def ok(self, n: int, **fields: Any) -> None:
@@ -71,14 +80,15 @@ class History:
 
     def close(self) -> None:
         if self._file is not None:
-            os.close(self._file)
-            self._file = None
+            self._file.close()
 
     def lines(self) -> Iterator[str]:
         """Everything that was written."""
         if self._path is None:
             yield from self._lines
         else:
+            if self._file is not None and not self._file.closed:
+                self._file.flush()
             with self._path.open(encoding="utf-8") as file:
                 yield from file
 
@@ -94,7 +104,7 @@ class History:
         if self._file is None:
             self._lines.append(line)
         else:
-            os.write(self._file, line.encode())
+            self._file.write(line.encode())
         if counted is not None:
             self.counts[counted] += 1
 
