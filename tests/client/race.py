@@ -1,12 +1,10 @@
-"""One race: a consumer behind a bad network, a user who does things at random, and a model that judges.
+"""One race: a consumer behind a bad network, a user who does things at random, and a history to be judged.
 
 Everything follows from a seed but the order in which the network lets things happen. The user receives,
 acks (and waits, or not), gives back, seeks, seeks twice at once, has an operator reset the subscription,
-and the connection is cut in between. What may be received next follows from promises 2, 3 and 6:
-
-- what was received was not acked before, by an ack that was answered, unless a seek came after it;
-- after a seek or reset to an index the next message is the one that has it, whatever was on its way;
-- in the end, everything that was not acked is received by somebody, and a chunked message whole.
+and the connection is cut in between. `milepost.testing.checker` says what may be received: nothing that was
+acked, by an ack that was answered, unless a seek came after it; after a seek or reset to an index the message
+that has it, whatever was on its way; in the end everything that was not acked, and a chunked message whole.
 """
 
 from __future__ import annotations
@@ -20,42 +18,14 @@ from milepost.broker.operations.reset import Reset, Target, reset
 from milepost.client.policies import ConsumerType, InitialPosition
 from milepost.errors import MilepostError
 from milepost.positions import TopicName
+from milepost.testing import checker
 from milepost.testing.broker import BrokerForTest
+from milepost.testing.checker import History
 from milepost.testing.proxy import Proxy, Weather
 
 STEPS = 14
 RECEIVE_MS = 5_000
-
-
-class Model:
-    """What the user may expect."""
-
-    def __init__(self, indexes: list[int]) -> None:
-        # Visible indexes in order: a chunked message has that of its last chunk.
-        self.indexes = indexes
-        self.acked: set[int] = set()
-        # Acked, but nobody said so yet.
-        self.maybe: set[int] = set()
-        # The index that the next message must have; None: any that is not acked.
-        self.next: int | None = None
-
-    def moved(self, index: int) -> None:
-        """A seek or reset to an index was answered. What was acked before it, waited for or not, is not
-        acked any more, however late it comes."""
-        self.acked = {one for one in self.indexes if one < index}
-        self.maybe.clear()
-        self.next = next((one for one in self.indexes if one >= index), None)
-
-    def received(self, index: int) -> None:
-        assert index not in self.acked, f"{index} was acked; acked are {sorted(self.acked)}"
-        if self.next is not None:
-            assert index == self.next, f"{index} came where {self.next} was sought"
-        self.next = None
-
-    @property
-    def left(self) -> set[int]:
-        """What must still be received by somebody."""
-        return set(self.indexes) - self.acked - self.maybe
+USER = "user"
 
 
 class Course:
@@ -99,7 +69,12 @@ class Race:
         self.course = course
         self.topic = course.topic
         self.subscription = f"s-{seed}"
-        self.model = Model(sorted(course.payloads))
+        # Visible indexes in order: a chunked message has that of its last chunk.
+        self.indexes = sorted(course.payloads)
+        # What must still be received: neither acked, nor perhaps.
+        self.left = set(self.indexes)
+        self.history = History()
+        self.group = {"topic": str(self.topic), "sub": self.subscription}
         self.held: list[Any] = []
         self.log: list[str] = []
 
@@ -111,6 +86,10 @@ class Race:
             raise
 
     async def _run(self) -> None:
+        for index in self.indexes:
+            message = {"topic": str(self.topic), "message": str(index)}
+            sent = self.history.invoke("publish", **message, by="course")
+            self.history.ok(sent, id=None, index=index)
         kind = self.random.choice(
             [ConsumerType.Exclusive, ConsumerType.Failover, ConsumerType.Shared]
         )
@@ -123,11 +102,13 @@ class Race:
         async with proxy:
             await self._through(proxy, kind)
         await self._settle(self.course.client)
+        assert checker.judge(self.history.lines()).anomalies == []
 
     async def _through(self, proxy: Proxy, kind: ConsumerType) -> None:
         async with Client(
             proxy.url, follow_lookups=False, backoff_first_s=0.001, backoff_max_s=0.01
         ) as client:
+            self.history.note("join", **self.group, by=USER, alone=True)
             self.consumer = await client.subscribe(
                 str(self.topic),
                 self.subscription,
@@ -156,17 +137,21 @@ class Race:
 
     async def _receive(self) -> None:
         # What the user holds does not come again by itself.
-        if not self.model.left - {message.index() for message in self.held}:
+        if not self.left - {message.index() for message in self.held}:
             return
         message = await self.consumer.receive(RECEIVE_MS)
         self.log.append(f"receive {message.index()}")
-        self._judge(message)
+        self._note_received(message, USER)
         self.held.append(message)
 
-    def _judge(self, message: Any) -> None:
+    def _note_received(self, message: Any, by: str) -> None:
         index = message.index()
-        assert message.data() == self.course.payloads[index], f"{index} is not whole"
-        self.model.received(index)
+        is_whole = message.data() == self.course.payloads.get(index)
+        named = {"message": str(index), "index": index, "id": _place_of(message)}
+        self.history.note("receive", **self.group, by=by, **named, whole=is_whole)
+
+    def _ack_of(self, message: Any) -> dict[str, Any]:
+        return {**self.group, "by": USER, "ids": [_place_of(message)]}
 
     async def _ack(self) -> None:
         if not self.held:
@@ -174,80 +159,96 @@ class Race:
         message = self.held.pop(self.random.randrange(len(self.held)))
         named = message if self.random.random() < 0.7 else message.message_id()
         self.log.append(f"ack {message.index()}{'' if named is message else ' by id'}")
+        asked = self.history.invoke("ack", **self._ack_of(message))
         await self.consumer.acknowledge(named)
-        self.model.acked.add(message.index())
-        if self.model.next == message.index():
-            self.model.next = None
+        self.history.ok(asked)
+        self.left.discard(message.index())
 
     async def _ack_later(self) -> None:
         if self.held:
             message = self.held.pop(self.random.randrange(len(self.held)))
             self.log.append(f"ack {message.index()} soon")
+            self.history.note("ack", **self._ack_of(message))
             self.consumer.acknowledge_nowait(message)
-            self.model.maybe.add(message.index())
-            if self.model.next == message.index():
-                self.model.next = None
+            self.left.discard(message.index())
 
     async def _cumulative(self) -> None:
         if not self.held or self.consumer._options.is_shared:
             return
         message = self.held.pop(self.random.randrange(len(self.held)))
         self.log.append(f"ack to {message.index()}")
+        asked = self.history.invoke("ack", **self._ack_of(message), cumulative=True)
         await self.consumer.acknowledge_cumulative(message)
-        covered = {one for one in self.model.indexes if one <= message.index()}
-        self.model.acked |= covered
-        if self.model.next in covered:
-            self.model.next = None
+        self.history.ok(asked)
+        self.left = {one for one in self.left if one > message.index()}
 
     async def _release(self) -> None:
         if self.held:
             message = self.held.pop()
             self.log.append(f"release {message.index()}")
+            self.history.note("release", **self.group, by=USER, ids=[_place_of(message)])
             self.consumer.negative_acknowledge(message)
 
     async def _seek(self) -> None:
-        index = self.random.choice(self.model.indexes)
+        index = self.random.choice(self.indexes)
         self.log.append(f"seek {index}")
+        await self._seek_to(index)
+        self._moved(index)
+
+    async def _seek_to(self, index: int) -> None:
         self.held.clear()
+        asked = self.history.invoke("seek", **self.group, by=USER, index=index)
         await self.consumer.seek(index=index)
-        self.model.moved(index)
+        self.history.ok(asked)
+
+    def _moved(self, index: int) -> None:
+        """What was acked before a seek, waited for or not, is not acked any more, however late it comes."""
+        self.left = {one for one in self.indexes if one >= index}
 
     async def _seek_twice(self) -> None:
-        first, second = self.random.choices(self.model.indexes, k=2)
+        first, second = self.random.choices(self.indexes, k=2)
         self.log.append(f"seek {first} and {second}")
-        self.held.clear()
-        await asyncio.gather(self.consumer.seek(index=first), self.consumer.seek(index=second))
-        self.model.moved(second)
+        await asyncio.gather(self._seek_to(first), self._seek_to(second))
+        self._moved(second)
 
     async def _reset(self) -> None:
-        index = self.random.choice(self.model.indexes)
+        index = self.random.choice(self.indexes)
         self.log.append(f"reset {index}")
+        asked = self.history.invoke("reset", **self.group, by="operator", index=index)
         self.held.clear()
         subscription = self.consumer._subscription
         before = (subscription.inbox.seek_epoch, subscription._attachments)
         broker = self.broker.running.broker
         await reset(broker, self.topic, self.subscription, Reset(Target(index=index)), by="race")
+        self.history.ok(asked)
         # The operator's word is on its way to the consumer, or it comes back to find it.
         while (subscription.inbox.seek_epoch, subscription._attachments) == before:
             await asyncio.sleep(0.001)  # sleep: the frame travels through the proxy
         while not subscription.is_connected:
             await asyncio.sleep(0.001)  # sleep: it is coming back
-        self.model.moved(index)
+        self.history.note("join", **self.group, by=USER, alone=True)
+        self._moved(index)
 
     # -- in the end ----------------------------------------------------------------------------------
 
     async def _settle(self, direct: Client) -> None:
-        """Whoever comes next receives what is left, and nothing that was acked."""
+        """The next consumer receives what is left, and nothing that was acked."""
+        self.history.note("join", **self.group, by="last")
         consumer = await direct.subscribe(
             str(self.topic), self.subscription, ConsumerType.Exclusive
         )
         received: set[int] = set()
-        while not self.model.left <= received:
+        while not self.left <= received:
             message = await consumer.receive(RECEIVE_MS)
-            self.model.next = None
-            self._judge(message)
+            self._note_received(message, "last")
             received.add(message.index())
         await consumer.close()
+        self.history.note("drained", **self.group)
+
+
+def _place_of(message: Any) -> list[int]:
+    message_id = message.message_id()
+    return [message_id.ledger_id, message_id.entry_id, message_id.batch_index]
 
 
 async def settle_errors(race: Race) -> None:

@@ -39,7 +39,7 @@ def parsed(data: bytes) -> tuple[int, int]:
 
 def place_of(message_id: Any) -> list[int] | None:
     """None: the broker knew the message already."""
-    place = [message_id.ledger_id(), message_id.entry_id(), message_id.batch_index()]
+    place = [message_id.ledger_id, message_id.entry_id, message_id.batch_index]
     return None if place[1] < 0 else place
 
 

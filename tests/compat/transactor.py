@@ -40,7 +40,7 @@ class Transactor(Worker):
             for topic, producer in zip(TOPICS, self._producers, strict=True):
                 asked = history.invoke("publish", topic=topic, message=name, by=self.name, txn=name)
                 sent = producer.send(name.encode(), txn=txn)
-                place = sent.ledger_id(), sent.entry_id(), sent.batch_index()
+                place = sent.ledger_id, sent.entry_id, sent.batch_index
                 history.ok(asked, id=None if place[1] < 0 else place)
             if self.random.random() < 0.7:
                 asked = history.invoke("commit", txn=name)

@@ -203,7 +203,7 @@ class Subscription:
 
     def seek_ended(self, line: int, event: Event, asked: Seek) -> None:
         if event["is"] == "fail":
-            self._seeks.remove(asked)
+            self._seeks = [one for one in self._seeks if one is not asked]
         if event["is"] != "ok":
             return
         asked.answered = line
