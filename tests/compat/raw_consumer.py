@@ -84,8 +84,8 @@ class RawConsumer(Worker):
             with self.history.changed:
                 self.history.changed.wait(LOOK_S)
             return None
-        self.history.joined(self.subscription, self.name, "connection")
         link = _Link(self._broker.port, generation)
+        self.history.joined(self.subscription, self.name, "connection")
         try:
             link.handshake()
             link.subscribe(self._topic, self.subscription, self._sub_type, self.name)

@@ -15,6 +15,8 @@ import pulsar
 import pytest
 from compat.broker_process import BrokerProcess
 
+from milepost.testing.checker import History, judge
+
 TOPIC = "persistent://public/default/orders"
 
 
@@ -79,7 +81,8 @@ def test_kills_under_load_lose_no_receipt(
     own_broker: Callable[..., BrokerProcess], bucket: Path
 ) -> None:
     broker = own_broker(bucket=bucket.as_uri(), deduplication=True, journal_size_max="1MiB")
-    told: list[int] = []
+    history = History()
+    history.note("start")
     over = threading.Event()
 
     def publish(client: pulsar.Client) -> None:
@@ -88,31 +91,48 @@ def test_kills_under_load_lose_no_receipt(
         )
         n = 0
         while not over.is_set():
+            asked = history.invoke("publish", topic=TOPIC, message=str(n), by="p")
             producer.send_async(
-                b"%d" % n, lambda result, _, n=n: told.append(n) if not result.value else None
+                b"%d" % n, lambda result, sent, asked=asked: told(asked, result, sent)
             )
             n += 1
             if not n % 50:
                 time.sleep(0.005)  # sleep: a steady load, not as fast as it goes
         producer.flush()
 
+    def told(asked: int, result: pulsar.Result, sent: pulsar.MessageId) -> None:
+        if result.value:
+            history.unknown(asked)
+        else:
+            history.ok(asked, id=place_of(sent) if sent.entry_id() >= 0 else None)
+
     with client_of(broker) as client:
         thread = threading.Thread(target=publish, args=(client,))
         thread.start()
         for _ in range(4):
-            before = len(told)
+            wanted = history.counts["publish ok"] + 500
             deadline = time.monotonic() + 60
-            while len(told) < before + 500 and time.monotonic() < deadline:
+            while history.counts["publish ok"] < wanted and time.monotonic() < deadline:
                 time.sleep(0.01)  # sleep: until the load has gone on
-            assert len(told) >= before + 500
+            assert history.counts["publish ok"] >= wanted
+            history.note("kill")
             lose_the_machine(broker)
+            history.note("start")
             broker.start()
         over.set()
         thread.join(60)
         reader = client.create_reader(TOPIC, pulsar.MessageId.earliest)
-        stored = [int(reader.read_next(30_000).data()) for _ in range(len(told))]
-    assert stored == sorted(told)
-    assert sorted(told) == list(range(len(told)))
+        history.note("scan", topic=TOPIC)
+        while reader.has_message_available():
+            message = reader.read_next(30_000)
+            name, place = message.data().decode(), place_of(message.message_id())
+            history.note("stored", topic=TOPIC, message=name, id=place)
+        history.note("scanned", topic=TOPIC)
+    assert judge(history.lines()).anomalies == []
+
+
+def place_of(message_id: pulsar.MessageId) -> list[int]:
+    return [message_id.ledger_id(), message_id.entry_id(), message_id.batch_index()]
 
 
 def test_a_second_broker_does_not_take_the_bucket_from_one_that_is_well(

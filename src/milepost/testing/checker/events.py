@@ -214,7 +214,7 @@ def _no_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number of JSON's")
 
 
-_decode = json.JSONDecoder(parse_constant=_no_constant).decode
+_decode = json.JSONDecoder(parse_constant=_no_constant).raw_decode
 
 
 def read_header(line: str) -> Event:
@@ -263,7 +263,9 @@ def _object(number: int, line: str) -> Event:
     if len(line) > LINE_MAX:
         raise BadHistory(number, f"{len(line)} characters, at most {LINE_MAX}")
     try:
-        event = _decode(line)
+        event, end = _decode(line)
+        if line[end:].strip():
+            raise ValueError(f"behind the event stands {_short(line[end:])}")
     except (ValueError, RecursionError) as error:
         cut = "" if line.endswith("\n") else " (the line is cut)"
         raise BadHistory(number, f"no JSON: {error}{cut}") from None
@@ -275,6 +277,8 @@ def _object(number: int, line: str) -> Event:
 def _check(number: int, event: Event, fields: Fields) -> None:
     for name, value in event.items():
         check = fields.get(name)
+        if check is _text and type(value) is str and 0 < len(value) <= TEXT_MAX:
+            continue  # most fields: a call for each would cost more than the rest of the line
         if check is None:
             raise BadHistory(number, f"the field {_short(name)} has no meaning there")
         try:

@@ -196,8 +196,9 @@ class Subscription:
     # -- seeks -------------------------------------------------------------------------------------
 
     def seek(self, line: int, event: Event) -> Seek:
-        index = event["index"]
-        asked = Seek(event["op"], event["by"], index, event.get("last", index), line)
+        index: int = event["index"]
+        last: int = event.get("last", index)
+        asked = Seek(event["op"], event["by"], index, last, line)
         self._seeks.append(asked)
         return asked
 

@@ -40,6 +40,8 @@ def test_the_first_line_says_which_version(text: str, problem: str) -> None:
     [
         ('{"op": "rec', r"no JSON.*\(the line is cut\)"),
         ("[1, 2]\n", "is no object"),
+        ('{"op": "start"} {"op": "kill"}\n', "behind the event stands"),
+        (' {"op": "start"}\n', "no JSON"),
         ("\n", "no JSON"),
         ("[" * 100_000 + "\n", "no JSON"),
         (line(op="receive", topic="t" * 2_000_000), "characters, at most"),
