@@ -30,6 +30,8 @@ class LoadHistory(History):
         self.generation = 0
         self.generations: dict[Key, int] = {}
         """The life of the broker in which each message was handed to the client library."""
+        self.hurry = threading.Event()
+        """Set while the broker is about to be killed: producers send as fast as they can."""
         self.changed = threading.Condition()
         """Told of progress, for threads that wait for it."""
         self._sent: dict[Key, int] = {}

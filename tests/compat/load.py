@@ -16,6 +16,7 @@ import itertools
 import random
 import threading
 import time
+from collections import Counter
 from typing import Any
 
 import _pulsar
@@ -26,6 +27,10 @@ from compat.history import Key, LoadHistory, Place
 OUTSTANDING_MAX = 60
 # Messages that the slowest subscription may be behind before producers wait for it.
 WAITING_MAX = 2000
+# Messages that a producer sends to each broker before it goes slow, until that broker is about to be killed:
+# more of them would only take longer to judge.
+FAST_MAX = 500
+SLOW_S = 0.01
 # A thread that waits looks this often whether it should end.
 LOOK_S = 0.1
 # The official client groups acks for this long before it sends them; there is no setting for it.
@@ -110,6 +115,8 @@ class Producer(Worker):
         self.number = number
         self._large_size, self._keys = large_size, keys
         self._numbers = itertools.count()
+        self._fast: Counter[int] = Counter()
+        """By generation, how many were sent."""
         self._room = threading.Semaphore(OUTSTANDING_MAX)
         self._producer = client.create_producer(
             topic, producer_name=self.name, send_timeout_millis=0, **options
@@ -121,8 +128,11 @@ class Producer(Worker):
             return
         if not self._room.acquire(timeout=LOOK_S):
             return
-        key = self.number, next(self._numbers)
         generation = self.history.generation
+        self._fast[generation] += 1
+        if self._fast[generation] > FAST_MAX:
+            self.history.hurry.wait(SLOW_S)
+        key = self.number, next(self._numbers)
         options = {}
         if self._keys:
             options["partition_key"] = f"k{key[1] % self._keys}"

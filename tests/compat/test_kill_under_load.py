@@ -180,9 +180,11 @@ class Campaign:
     def kill(self) -> None:
         self.await_all(self.workers, self.history.generation)
         self.look()
+        self.history.hurry.set()
         time.sleep(self.random.uniform(0.05, 0.5))  # sleep: the nemesis's own clock
         killed_at = time.monotonic()
         self.broker.kill()
+        self.history.hurry.clear()
         self.history.killed(killed_at)
         self.broker.start()
 
