@@ -55,7 +55,9 @@ class Clients:
 
     def configuration(self, broker: BrokerProcess, key: str = "") -> rocketmq.ClientConfiguration:
         return rocketmq.ClientConfiguration(
-            f"127.0.0.1:{broker.rocketmq_port}", rocketmq.Credentials(key, "any secret")
+            f"127.0.0.1:{broker.rocketmq_port}",
+            rocketmq.Credentials(key, "any secret"),
+            request_timeout=15,  # machines that run tests are busy
         )
 
     def producer(self, broker: BrokerProcess, topic: str, key: str = "") -> rocketmq.Producer:
@@ -119,7 +121,7 @@ class Raw:
         )
         self.headers = {"x-mq-client-id": "raw"}
 
-    def call(self, name: str, request: Any, timeout: float = 10) -> Any:
+    def call(self, name: str, request: Any, timeout: float = 30) -> Any:
         answer = getattr(pb, f"{name}Response")
         method = self._channel.unary_unary(
             f"/{SERVICE}/{name}", type(request).SerializeToString, answer.FromString
@@ -129,7 +131,7 @@ class Raw:
     def code(self, name: str, request: Any) -> int:
         return int(self.call(name, request).status.code)
 
-    def stream(self, name: str, request: Any, timeout: float = 10) -> Any:
+    def stream(self, name: str, request: Any, timeout: float = 30) -> Any:
         method = self._channel.unary_stream(
             f"/{SERVICE}/{name}",
             type(request).SerializeToString,
@@ -155,7 +157,7 @@ class Raw:
             pb.TelemetryCommand.SerializeToString,
             pb.TelemetryCommand.FromString,
         )
-        return list(method(iter(commands), timeout=10, metadata=tuple(self.headers.items())))
+        return list(method(iter(commands), timeout=30, metadata=tuple(self.headers.items())))
 
     def close(self) -> None:
         self._channel.close()
@@ -170,7 +172,7 @@ def poll(
         batch_size=count,
     )
     request.long_polling_timeout.FromMilliseconds(int(wait_s * 1000))
-    request.invisible_duration.FromSeconds(30)
+    request.invisible_duration.FromSeconds(300)
     request.MergeFrom(pb.ReceiveMessageRequest(**fields))
     return request
 

@@ -11,7 +11,7 @@ import pulsar
 from compat.broker_process import BrokerProcess
 from stage.official_rocketmq import rocketmq
 
-INVISIBLE_S = 20
+INVISIBLE_S = 300
 
 
 def message(topic: str, body: bytes, **fields: Any) -> rocketmq.Message:
@@ -175,7 +175,7 @@ def test_a_message_comes_again_when_its_time_is_over(
     consumer.change_invisible_duration(first, 1)
     began = time.monotonic()
     (second,) = consumer.receive(1, INVISIBLE_S)
-    assert 0.5 < time.monotonic() - began < 5
+    assert 0.5 < time.monotonic() - began < 9  # not at the end of the poll
     assert (second.body, second.delivery_attempt) == (b"x", 2)
     assert second.message_id == first.message_id
     consumer.ack(second)

@@ -61,7 +61,7 @@ class Callers:
         if len(client_id) > CLIENT_ID_LENGTH_MAX or not client_id.isprintable():
             raise Refused(Code.BAD_REQUEST, f"client id {client_id[:40]!a}… cannot be used")
         address = _address(context.peer())
-        identity = await self._identify(headers, address, _is_encrypted(context))
+        identity = await self._identify(headers, address, context)
         role = "" if identity is None else str(identity)
         return Call(f"{role}/{client_id}", identity, address, context.time_remaining())
 
@@ -82,13 +82,13 @@ class Callers:
         return self._broker.access_control.changes
 
     async def _identify(
-        self, headers: Mapping[str, Any], address: str, is_encrypted: bool
+        self, headers: Mapping[str, Any], address: str, context: Any
     ) -> Identity | None:
         access = self._broker.access_control
         if not access.security.authenticator.is_enabled:
             return None
         try:
-            is_confidential = is_encrypted or is_this_machine(address)
+            is_confidential = is_this_machine(address) or _is_encrypted(context)
             presented = presented_by(headers, is_confidential=is_confidential)
             return await access.security.identify(presented)
         except (NotAuthenticated, NotAuthorized) as error:

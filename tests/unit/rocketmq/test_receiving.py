@@ -7,7 +7,8 @@ can check: which messages are acked, which are leased by which handle, and nothi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import errno
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from milepost.errors import ServiceNotReady
 from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call, Callers
 from milepost.rocketmq.clients import ALIVE_S, Clients
+from milepost.rocketmq.codes import Code, Refused
 from milepost.rocketmq.groups import IDLE_S, Group
 from milepost.rocketmq.receiving import Receiving
 from milepost.rocketmq.routes import Routes
@@ -271,6 +273,17 @@ def test_an_unloaded_topic_ends_polls_and_leases_and_the_next_poll_opens_it(edge
     assert bodies(edge.poll(1)) == [b"0"]
 
 
+def test_an_ack_that_the_disk_refuses_is_told_and_may_come_again(edge: Edge) -> None:
+    edge.publish(message(0))
+    (held,) = edge.poll(1)
+    edge.stage.files.faults.fail("sync", under="journal", error=errno.EIO)
+    assert edge.ack(handle_of(held)) == Code.MASTER_PERSISTENCE_TIMEOUT
+    assert edge.ack(handle_of(held)) == OK
+    edge.hang_up()
+    again = Edge(edge.stage.restarted())
+    assert again.poll(1) == []
+
+
 class Machine(RuleBasedStateMachine):
     """The model: indexes that are acked, the handles of each that is leased, which a change of its time
     adds to, and handles of earlier processes, which are good until their message is leased anew or their
@@ -417,3 +430,16 @@ def test_a_closed_group_answers_its_polls(edge: Edge) -> None:
     edge.stage.loop.do(edge.receiving.groups.close)
     edge.stage.turn()
     assert edge.messages(waiting) == []
+
+
+def test_polls_that_wait_are_limited(make_stage: Callable[..., Stage]) -> None:
+    edge = Edge(make_stage(rocketmq_calls_max=16))
+    waiting = [edge.begin(1) for _ in range(9)]
+    assert [task.done() for task in waiting] == [False] * 8 + [True]
+    refusal = waiting[-1].exception()
+    assert isinstance(refusal, Refused)
+    assert refusal.code is Code.TOO_MANY_REQUESTS
+    waiting[0].cancel()
+    edge.stage.turn()
+    assert not edge.begin(1).done()
+    edge.hang_up()

@@ -1,0 +1,81 @@
+"""The process with the edge: it starts or says why not, and stops with polls open; off, it loads nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+from compat.broker_process import BrokerProcess
+
+from milepost.rocketmq import rocketmq_pb2 as pb
+
+
+def serve(tmp_path: Path, port: int, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A broker that cannot start."""
+    command = [sys.executable, "-m", "milepost.cli.main", "serve", "--data", str(tmp_path / "data")]
+    command += ["--port", "0", "--http-port", "0", "--rocketmq-port", str(port)]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=60, env={**os.environ, **environment}
+    )
+
+
+def test_a_port_in_use_is_told_with_the_flag_that_changes_it(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ended = serve(tmp_path, taken.getsockname()[1])
+    assert ended.returncode != 0
+    assert "the port is in use" in ended.stderr
+    assert "--rocketmq-port" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_missing_package_is_told_with_how_to_get_it(tmp_path: Path) -> None:
+    (tmp_path / "grpc.py").write_text("raise ImportError('No module named grpc')\n")
+    ended = serve(tmp_path, 0, PYTHONPATH=str(tmp_path))
+    assert ended.returncode != 0
+    assert "milepost[rocketmq]" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_nothing_is_loaded_while_it_is_off() -> None:
+    program = (
+        "import sys, milepost.cli.server.process, milepost.broker.run, milepost.rest.serve; "
+        "print([one for one in sys.modules if one.startswith(('grpc', 'milepost.rocketmq'))])"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert said.stdout.strip() == "[]"
+
+
+def test_a_stop_ends_polls_and_streams(
+    tmp_path: Path, make_raw: Callable[..., Any], make_topic: Callable[..., str]
+) -> None:
+    with BrokerProcess(tmp_path, rocketmq_port=0) as broker:
+        make_topic(broker, "orders")
+        raw = make_raw(f"127.0.0.1:{broker.rocketmq_port}")
+        request = pb.ReceiveMessageRequest(
+            group=pb.Resource(name="g"),
+            message_queue=pb.MessageQueue(topic=pb.Resource(name="orders")),
+            batch_size=1,
+            auto_renew=True,
+        )
+        waiting = raw.stream("ReceiveMessage", request, timeout=30)
+        assert raw.receive("orders", "g", wait_s=0.2) == []  # behind the other one
+        began = time.monotonic()
+        broker.stop()
+        assert time.monotonic() - began < 20  # the poll alone would wait for as long
+        try:
+            assert next(waiting).status.code == 40401
+        except grpc.RpcError as error:  # it was cut off; clients poll again
+            assert error.code() in (  # noqa: PT017
+                grpc.StatusCode.UNAVAILABLE,
+                grpc.StatusCode.CANCELLED,
+            )
+        assert not broker.complaints()

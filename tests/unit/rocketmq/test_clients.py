@@ -1,0 +1,114 @@
+"""Clients that are heard, and the settings that hold for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from stage.stage import Stage
+
+from milepost.rocketmq import clients
+from milepost.rocketmq import rocketmq_pb2 as pb
+from milepost.rocketmq.calls import Call
+from milepost.rocketmq.clients import ALIVE_S, Clients, settings_for
+from milepost.rocketmq.codes import Code, Refused
+
+GROUP = pb.Resource(name="g")
+
+
+def caller(client: str) -> Call:
+    return Call(client, None, "127.0.0.1", None)
+
+
+def test_a_client_is_alive_while_it_is_heard(stage: Stage) -> None:
+    known, clock = Clients(stage.broker), stage.clock
+    known.heard(caller("a"))
+    clock.advance(ALIVE_S - 1)
+    known.heard(caller("b"))
+    assert (known.is_alive("a"), known.is_alive("b"), known.is_alive("c")) == (True, True, False)
+    clock.advance(1)
+    assert (known.is_alive("a"), known.is_alive("b")) == (False, True)
+    known.tick(clock.monotonic())
+    assert list(known._heard) == ["b"]
+    known.left("b")
+    assert not known.is_alive("b")
+
+
+def test_clients_without_end_take_no_memory(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "CLIENTS_MAX", 10)
+    known = Clients(stage.broker)
+    for number in range(100):
+        known.heard(caller(str(number)))
+    assert list(known._heard) == [str(number) for number in range(90, 100)]
+
+
+def test_streams_are_limited_and_count_until_they_end(make_stage: Callable[..., Stage]) -> None:
+    stage = make_stage(rocketmq_calls_max=16)
+    known = Clients(stage.broker)
+
+    async def commands() -> Any:
+        yield pb.TelemetryCommand(
+            settings=pb.Settings(client_type=pb.PRODUCER, publishing=pb.Publishing())
+        )
+
+    async def play() -> None:
+        open_streams = [known.talk(caller("c"), commands()) for _ in range(4)]
+        for stream in open_streams:
+            answer = await anext(stream)
+            assert answer.status.code == Code.OK
+        with pytest.raises(Refused) as caught:
+            await anext(known.talk(caller("c"), commands()))
+        assert caught.value.code is Code.TOO_MANY_REQUESTS
+        for stream in open_streams:
+            assert [one async for one in stream] == []
+        assert known.streams == 0
+
+    stage.run(play())
+
+
+def test_settings_of_a_producer() -> None:
+    told = pb.Settings(client_type=pb.PRODUCER, publishing=pb.Publishing(topics=[GROUP]))
+    told.backoff_policy.max_attempts = 5
+    answer = settings_for(told, 1000)
+    assert answer.backoff_policy.max_attempts == 5
+    assert answer.backoff_policy.exponential_backoff.initial.ToMilliseconds() == 10
+    assert (answer.publishing.max_body_size, len(answer.publishing.topics)) == (1000, 1)
+    assert answer.HasField("metric")
+    assert not told.publishing.max_body_size  # what was told is left as it is
+
+
+@pytest.mark.parametrize(("asked_s", "answered_s"), [(0, 20), (7, 7), (20, 20), (21, 20), (-1, 20)])
+def test_settings_of_a_consumer(asked_s: int, answered_s: int) -> None:
+    told = pb.Settings(
+        client_type=pb.SIMPLE_CONSUMER, subscription=pb.Subscription(group=GROUP, fifo=True)
+    )
+    told.subscription.long_polling_timeout.seconds = asked_s
+    answer = settings_for(told, 1000)
+    assert answer.backoff_policy.max_attempts == 17
+    steps = [one.seconds for one in answer.backoff_policy.customized_backoff.next]
+    assert (steps[:4], steps[-1], len(steps)) == ([1, 5, 10, 30], 7200, 18)
+    subscription = answer.subscription
+    assert subscription.long_polling_timeout.seconds == answered_s
+    assert (subscription.fifo, subscription.receive_batch_size) == (False, 32)
+
+
+@pytest.mark.parametrize(
+    ("told", "code"),
+    [
+        (pb.Settings(client_type=pb.PRODUCER), Code.BAD_REQUEST),
+        (pb.Settings(publishing=pb.Publishing()), Code.UNRECOGNIZED_CLIENT_TYPE),
+        (
+            pb.Settings(client_type=pb.PRODUCER, subscription=pb.Subscription(group=GROUP)),
+            Code.UNRECOGNIZED_CLIENT_TYPE,
+        ),
+        (
+            pb.Settings(client_type=pb.PUSH_CONSUMER, subscription=pb.Subscription()),
+            Code.ILLEGAL_CONSUMER_GROUP,
+        ),
+    ],
+)
+def test_settings_that_are_none(told: pb.Settings, code: Code) -> None:
+    with pytest.raises(Refused) as caught:
+        settings_for(told, 1000)
+    assert caught.value.code is code
