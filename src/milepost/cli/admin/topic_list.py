@@ -6,6 +6,8 @@ Programs get what pulsar-admin prints: a name a line, each partition by its own.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -41,6 +43,8 @@ COLUMNS = (
     Column("verdict", rank=9, hides_zeros=True),
 )
 
+PARTITION = re.compile(r"-partition-(?:0|[1-9][0-9]*)\Z")
+
 DOMAIN = click.option(
     "-td",
     "--topic-domain",
@@ -58,11 +62,24 @@ DOMAIN = click.option(
 @click.option("-p", "--property", type=Property(), multiple=True, hidden=True, expose_value=False)
 def list_topics(namespace: str, domain: str | None, include_system: bool) -> None:
     with connection().admin() as admin:
-        if domain or include_system or not for_a_person() or not admin.is_milepost():
+        if not for_a_person():
             found = admin.list_topics(namespace, domain=domain, include_system=include_system)
             show_names(found, "topic")
-            return
-        _show_counted(admin, namespace)
+        elif domain or include_system or not admin.is_milepost():
+            found = admin.list_topics(namespace, domain=domain, include_system=include_system)
+            _show_folded(found)
+        else:
+            _show_counted(admin, namespace)
+
+
+def _show_folded(names: list[str]) -> None:
+    """Names alone, a partitioned topic with the number of its partitions: counts are not asked for."""
+    counts = Counter(PARTITION.sub("", name) for name in names)
+    whole = set(names)
+    rows = [(short_topic(name), "" if name in whole else str(n)) for name, n in counts.items()]
+    place = terminal()
+    for line in lines(fit(COLUMNS[:2], rows, place.width), place):
+        click.echo(line)
 
 
 def _show_counted(admin: Admin, namespace: str) -> None:

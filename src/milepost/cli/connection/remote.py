@@ -96,6 +96,8 @@ def _next_step(code: Exit, ctx: click.Context, where: Endpoint, error: AdminErro
         if ctx.info_name == "progress" and not (topic or ctx.params.get("namespace")):
             return "name a topic (-t) or a namespace (-n) of yours, or ask an administrator"
         return "ask an administrator for the right"
+    if "/milepost/v1/" in error.request and error.reason == "status 404 without a reason":
+        return "Apache Pulsar does not have this call"
     if error.reason.startswith(("there is nothing at /", "Method Not Allowed")):
         return "this broker does not have this call"
     if " is partitioned" in error.reason:

@@ -31,11 +31,14 @@ def test_pages_are_put_together(line: Line) -> None:
     ]
 
 
-def test_apache_pulsar_lists_names(line: Line, screen: Screen) -> None:
+def test_apache_pulsar_lists_names_with_partitions_folded(line: Line, screen: Screen) -> None:
     line.is_pulsar = True
-    assert screen(80, *LIST, answers=(NAMES, [])).splitlines() == NAMES
+    shown = screen(80, *LIST, answers=([*NAMES, f"{TOPIC}-s"], []), NO_COLOR="1")
+    assert shown.splitlines() == ["TOPIC     PARTS", "orders        2", "orders-s"]
+    assert line(*LIST, answers=(NAMES, [])).splitlines() == NAMES
 
 
-def test_one_domain_is_names(screen: Screen) -> None:
-    shown = screen(80, *LIST, "-td", "non_persistent", answers=(["non-persistent://a/b/c"],))
-    assert shown == "non-persistent://a/b/c\n"
+def test_one_domain_is_names_with_partitions_folded(screen: Screen) -> None:
+    names = ["non-persistent://a/b/c"]
+    shown = screen(80, *LIST, "-td", "non_persistent", answers=(names,), NO_COLOR="1")
+    assert shown.splitlines() == ["TOPIC", *names]

@@ -112,3 +112,9 @@ def test_pulsar_admin_fails_with_1(line: Line) -> None:
     assert line.code == 0
     line("topics", "stats", TOPIC, answers=(404,))
     assert line.code == 5
+
+
+def test_what_only_milepost_has_is_said_so_of_apache_pulsar(line: Line) -> None:
+    line("progress", answers=(error_of("GET /milepost/v1/progress", "u", 404, b""),))
+    assert line.code == Exit.NOT_FOUND
+    assert line.err.endswith("; Apache Pulsar does not have this call\n")
