@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.shell_completion import BashComplete
 from unit.cli.conftest import Line
@@ -78,6 +80,24 @@ def test_a_broker_that_does_not_answer_costs_half_a_second(monkeypatch: pytest.M
         took_s = time.monotonic() - began
     # A busy machine may be late; without the limit it would be a minute.
     assert took_s < 10 * offers.LIMIT_S
+
+
+def test_all_questions_together_have_half_a_second(line: Line) -> None:
+    """One that is answered in time again and again could go on for long."""
+    is_over = threading.Event()
+    context = click.Context(milepost)
+
+    def slow(admin: Any, ctx: click.Context, incomplete: str) -> list[str]:
+        is_over.wait(60)
+        return ["late"]
+
+    began = time.monotonic()
+    try:
+        found = offers.Offered(slow).shell_complete(context, milepost.params[0], "")
+    finally:
+        is_over.set()
+    assert found == []
+    assert time.monotonic() - began < 10 * offers.LIMIT_S
 
 
 def test_contexts_are_in_a_file(line: Line, at_home: Path) -> None:
