@@ -66,6 +66,7 @@
     ├── CorruptData             bytes on disk are not what was written; names file and offset
     │   └── UnknownFormat       written by a newer version: refused, untouched
     ├── DataDirectoryLocked     another process owns the data directory
+    ├── WrongDataDirectory      a data directory of another kind: of shards, or of one process
     ├── BucketUnusable          the bucket is not there, not permitted, or of another cluster
     ├── ClientError             a client gave up, or was asked for what it cannot do
     │   ├── Timeout             no answer within the time given; it may still have happened
@@ -444,6 +445,12 @@ class UnknownFormat(CorruptData):
 
 
 class DataDirectoryLocked(MilepostError):
+    http_status = 409
+
+
+class WrongDataDirectory(MilepostError):
+    """A directory that holds data of another kind of start. The message says which, and what to do."""
+
     http_status = 409
 
 

@@ -23,7 +23,12 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
+from milepost.broker.workers.placement import shard_of
+from milepost.positions.names import TopicName
+
 START_TIMEOUT_S = 30
+# Settings that do not go together with workers.
+ALONE = {"workers", "bucket", "advertised_listeners"}
 STOP_TIMEOUT_S = 20
 
 
@@ -37,6 +42,8 @@ class BrokerProcess:
         """More of the command line, such as a conf file."""
         if os.environ.get("MILEPOST_TESTS_ON") == "bucket" and "bucket" not in settings:
             self.flags += ["--bucket", (directory / "bucket").as_uri()]
+        elif os.environ.get("MILEPOST_TESTS_ON") == "workers" and not settings.keys() & ALONE:
+            self.flags += ["--workers", "2"]
         self.descriptors: int | None = None
         """How many the process may have."""
         self.port = 0
@@ -45,6 +52,8 @@ class BrokerProcess:
         self._ready_file = directory / "ready.json"
         self._process: subprocess.Popen[bytes] | None = None
         self._log_read = 0
+        self.worker_ports: list[int] = []
+        """Of each worker its own; none where there is one process."""
 
     def __enter__(self) -> BrokerProcess:
         self.start()
@@ -79,8 +88,36 @@ class BrokerProcess:
         ready = json.loads(self._ready_file.read_text())
         self.port, self.http_port = ready["port"], ready["http_port"]
         self.tls_port, self.https_port = ready["tls_port"], ready["https_port"]
+        self.worker_ports = [one["port"] for one in ready.get("workers", ())]
         self.rocketmq_port = ready["rocketmq_port"]
         self.rocketmq_tls_port = ready["rocketmq_tls_port"]
+
+    # -- workers -----------------------------------------------------------------------------------
+
+    def worker_of(self, topic: str) -> int:
+        """The worker that has a topic."""
+        return shard_of(TopicName.parse(topic), len(self.worker_ports))
+
+    def port_of(self, topic: str) -> int:
+        """The port of the process that has a topic."""
+        return self.worker_ports[self.worker_of(topic)] if self.worker_ports else self.port
+
+    def kill_worker(self, number: int) -> int:
+        """`kill -9` of one worker; its process id."""
+        pid = self._workers()[number]["pid"]
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def await_worker(self, number: int, killed: int) -> None:
+        """Return when another process is in the place of one that was killed."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while self._workers()[number]["pid"] == killed:
+            assert time.monotonic() < deadline, f"worker {number} is not started again"
+            time.sleep(0.01)  # sleep: between two looks
+
+    def _workers(self) -> list[dict[str, int]]:
+        found: list[dict[str, int]] = json.loads(self._ready_file.read_text()).get("workers", [])
+        return found
 
     def _limit(self) -> None:
         if self.descriptors is not None:

@@ -84,7 +84,7 @@ class RawConsumer(Worker):
             with self.history.changed:
                 self.history.changed.wait(LOOK_S)
             return None
-        link = _Link(self._broker.port, generation)
+        link = _Link(self._broker.port_of(self._topic), generation)
         self.history.joined(self.subscription, self.name, "connection")
         try:
             link.handshake()

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 from milepost.errors import PersistenceError
 from milepost.storage.catalog.catalog import TopicRow
 from milepost.storage.checkpoint import Checkpoint
-from milepost.storage.engine import StorageEngine, _CatalogCall, note_loss
+from milepost.storage.engine import CatalogCall, StorageEngine, note_loss
 from milepost.storage.files import Files
 from milepost.storage.ledgers.entry import Entry
 from milepost.storage.ledgers.ledger import ReadPlan
@@ -47,7 +47,7 @@ class HandEngine(LoopDisk):
         self.checkpoint_failures = 0
         self.failure: str | None = None
         self._loop = asyncio.get_running_loop()
-        self._changes: deque[_CatalogCall] = deque()
+        self._changes: deque[CatalogCall] = deque()
         self._reads: deque[asyncio.Future[None]] = deque()
         self._around: Callable[[Callable[[], None]], None] = lambda tell: tell()
 
@@ -75,7 +75,7 @@ class HandEngine(LoopDisk):
         then: Callable[[Any], None] | None = None,
         undo: Callable[[], None] | None = None,
     ) -> Any:
-        call = _CatalogCall(change, self._loop.create_future(), then, undo)
+        call = CatalogCall(change, self._loop.create_future(), then, undo)
         self._changes.append(call)
         return await call.future
 

@@ -27,6 +27,7 @@ BROKER_LAYERS = (
     "topic",
     "auth",
     "directory",
+    "workers",
     "operations",
     "monitoring",
     "connection",

@@ -87,6 +87,10 @@ SHOWN: Final = {
         "$ export MILEPOST_PULSAR_URL": "needs an Apache Pulsar beside it, Go, Java and Maven",
     },
     "docs/format.md": {"lock  ": "a picture of a directory"},
+    "docs/workers.md": {
+        "milepost serve --workers auto": "it would not end; tests/e2e/test_workers.py starts some",
+        "shards.json ": "a picture of a directory",
+    },
     "docs/migrating.md": {
         "milepost serve --conf": "needs a conf file of another broker; its words are checked by test_pages",
         "milepost --admin-url http://pulsar": "needs another broker; its words are checked by test_pages",

@@ -20,5 +20,6 @@ settings/         the settings of the broker: their names, types, defaults and m
 subscription/     one subscription: its cursor and consumers, its read loop, its acks on their way to disk
 topic/            one topic: publishing, producers, deduplication, and non-persistent topics
 transactions/     transactions: which are open, what belongs to each, and what their end means
+workers/          several processes that serve as one broker: which has a topic, and what they ask each other
 topic_loader      opens a topic: from its states in the catalog and the journal to running subscriptions
 """

@@ -15,6 +15,7 @@ from typing import Any
 from milepost import __version__
 from milepost.broker import topic_loader
 from milepost.broker.connection.access_control import AccessControl
+from milepost.broker.connection.listener import stop_listening
 from milepost.broker.connection.session import Session
 from milepost.broker.directory.directory import Directory, fetch_topic
 from milepost.broker.directory.schema_registry import SchemaRegistry
@@ -47,6 +48,8 @@ from milepost.broker.topic.non_persistent import NonPersistentTopic
 from milepost.broker.topic.producer_access import ProducerAccess
 from milepost.broker.topic.producer_admission import ProducerAdmission
 from milepost.broker.topic.topic import CREATED_MS, Topic
+from milepost.broker.workers import calls
+from milepost.broker.workers.workers import Workers
 from milepost.clock import Clock
 from milepost.cursor import snapshot
 from milepost.cursor.cursor import Cursor
@@ -57,9 +60,9 @@ from milepost.errors import (
     ServiceNotReady,
     TopicNotFound,
 )
-from milepost.positions.names import TopicName
+from milepost.positions.names import NamespaceName, TopicName
 from milepost.storage.catalog.catalog import Doc, Snapshot, StateRow
-from milepost.storage.interface import Catalog, Engine
+from milepost.storage.interface import Catalog, ChangeCatalog, Engine
 from milepost.storage.ledgers.entry import Entry
 from milepost.storage.ledgers.ledger import ReadPlan
 from milepost.wire import replies
@@ -72,9 +75,15 @@ READER_ORPHAN_S = 60.0
 
 
 class Broker:
-    def __init__(self, settings: Settings, engine: Engine, clock: Clock) -> None:
+    def __init__(
+        self, settings: Settings, engine: Engine, clock: Clock, workers: Workers | None = None
+    ) -> None:
+        """`workers` is there if this is one of several processes that serve as one broker."""
         self.settings = settings
         self.engine = engine
+        self.workers = workers
+        self.registry: ChangeCatalog = engine.catalog if workers is None else workers.registry
+        """Changes what all workers share."""
         self.store = engine.store
         self.clock = clock
         self.counters = Counters()
@@ -102,9 +111,11 @@ class Broker:
         self.watchers = TopicWatchers(lambda tell: asyncio.get_running_loop().call_soon(tell))
         self.directory = Directory(
             engine.catalog,
+            self.registry,
             topics_max=self.policies.book.max_topics,
             partitions_max=settings.max_partitions_per_topic,
             on_topics=self.watchers.changed,
+            count_elsewhere=partial(calls.count_elsewhere, self),
         )
         self.admissions = ProducerAdmission(self)
         self.schemas = SchemaRegistry(
@@ -137,6 +148,9 @@ class Broker:
         await self.policies.groups.load()
         await self.dynamic.load()
         await self.transactions.load()
+        if self.workers is not None:
+            calls.answer(self)
+            await self.workers.join(self)
         self._ticker = self._loop.call_later(TICK_S, self._tick)
         self.housekeeping.start()
 
@@ -162,6 +176,8 @@ class Broker:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.engine.close()
+        if self.workers is not None:
+            await self.workers.close(stop_listening)
 
     def _hang_up(self) -> None:
         """Another broker may serve these clients now: none of them may hear anything more from here."""
@@ -233,11 +249,18 @@ class Broker:
 
     # -- names -------------------------------------------------------------------------------------
 
-    def lookup_url(self, listener: str = "") -> str:
-        return self.settings.listener_url(listener, "pulsar", self.port)
+    def lookup_url(self, listener: str = "", name: TopicName | None = None) -> str:
+        """Where clients find this broker, or the worker that has a topic."""
+        port = self.port
+        if name is not None and self.workers is not None:
+            port = self.workers.placement.address_of(name).port
+        return self.settings.listener_url(listener, "pulsar", port)
 
-    def lookup_url_tls(self, listener: str = "") -> str:
-        return self.settings.listener_url(listener, "pulsar+ssl", self.tls_port)
+    def lookup_url_tls(self, listener: str = "", name: TopicName | None = None) -> str:
+        port = self.tls_port
+        if name is not None and self.workers is not None:
+            port = self.workers.placement.address_of(name).tls_port
+        return self.settings.listener_url(listener, "pulsar+ssl", port)
 
     async def partitions_of(self, name: TopicName, *, create: bool = False) -> int:
         """How many partitions a topic has; 0 for one that is not partitioned, or not there."""
@@ -281,6 +304,11 @@ class Broker:
         """Is there such a topic? One that is not persistent is there while it is open, or a partition."""
         return str(name) in self.topics or self.directory.exists(name)
 
+    def uses(self, namespace: NamespaceName) -> bool:
+        """Is there a topic in the namespace, an open one that is not persistent included?"""
+        is_open = bool(non_persistent.names(self.topics, str(namespace)))
+        return is_open or self.directory.uses(namespace)
+
     async def topic(self, name: TopicName, *, create: bool = True) -> Topic:
         """The open topic; made if it may be."""
         topic = self.topics.get(str(name))
@@ -288,6 +316,8 @@ class Broker:
             return topic
         if self.is_closing:
             raise ServiceNotReady("the broker is shutting down")
+        if self.workers is not None:
+            self.workers.placement.check(name)
         opening = self.opening.get(str(name))
         if opening is None:
             opening = self._loop.create_future()

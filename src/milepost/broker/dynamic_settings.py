@@ -36,6 +36,9 @@ KEPT_NAME: Final = "kept"
 
 
 class DynamicSettings:
+    SHARED: Final = FOLDER
+    """The folder that several workers share."""
+
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._started_with = broker.settings
@@ -45,9 +48,15 @@ class DynamicSettings:
         """Key → text, of those on which nothing depends."""
 
     async def load(self) -> None:
-        doc, self.kept = await self._broker.engine.catalog(
-            lambda catalog: (catalog.doc(FOLDER, NAME) or {}, catalog.doc(FOLDER, KEPT_NAME) or {})
-        )
+        await self._use(await self._broker.registry(lambda catalog: catalog.docs(FOLDER)))
+
+    async def follow(self, found: dict[str, dict[str, Doc]]) -> None:
+        """Another worker has changed settings: these are all of them."""
+        await self._use(found[FOLDER])
+
+    async def _use(self, docs: dict[str, Doc]) -> None:
+        doc, self.kept = docs.get(NAME, {}), docs.get(KEPT_NAME, {})
+        self._changed = {}
         for name, value in doc.items():
             setting = TABLE.get(name)
             if setting is None or not setting.live or setting.take(value) is None:
@@ -111,7 +120,7 @@ class DynamicSettings:
             catalog.put_doc(FOLDER, document, doc)
             return doc
 
-        await self._broker.engine.catalog(store, stored)
+        await self._broker.registry(store, stored)
 
     def _with(self, changed: dict[str, Any]) -> Settings:
         return dataclasses.replace(self._started_with, **changed)

@@ -9,18 +9,22 @@ from uuid import uuid4
 from milepost.broker.broker import Broker
 from milepost.broker.connection.server import RunningBroker
 from milepost.broker.settings.settings import Settings
+from milepost.broker.workers.workers import Place, Workers
 from milepost.clock import Clock, SystemClock
 from milepost.storage.engine import StorageEngine, open_store
 from milepost.storage.journal.loop_commit import Shortcut
 from milepost.storage.ledgers.log import RollPolicy
+from milepost.storage.shards import check_one, first_ledger_id
 
 
-async def run_broker(settings: Settings, *, clock: Clock | None = None) -> RunningBroker:
-    """Recover what is stored, and listen."""
+async def run_broker(
+    settings: Settings, *, clock: Clock | None = None, place: Place | None = None
+) -> RunningBroker:
+    """Recover what is stored, and listen. With a `place` this is one of several workers."""
     clock = clock or SystemClock()
-    engine = await _open_storage(settings, clock)
+    engine = await _open_storage(settings, clock, 0 if place is None else place.placement.own)
     try:
-        broker = Broker(settings, engine, clock)
+        broker = Broker(settings, engine, clock, None if place is None else Workers(place))
     except BaseException:
         await engine.close()
         raise
@@ -34,7 +38,7 @@ async def run_broker(settings: Settings, *, clock: Clock | None = None) -> Runni
     return running
 
 
-async def _open_storage(settings: Settings, clock: Clock) -> StorageEngine:
+async def _open_storage(settings: Settings, clock: Clock, shard: int) -> StorageEngine:
     options: dict[str, Any] = {
         "roll_policy": RollPolicy(
             settings.ledger_size_max, settings.ledger_entries_max, settings.ledger_age_max_s * 1000
@@ -42,6 +46,7 @@ async def _open_storage(settings: Settings, clock: Clock) -> StorageEngine:
         "journal_size_max": settings.journal_size_max,
         "tail_size_max": settings.tail_cache_size,
     }
+    check_one(settings.data)
     if settings.bucket:
         # Loaded by those that use it: it needs a package that others have no use for.
         from milepost.storage.bucket.start import open_bucket
@@ -60,6 +65,10 @@ async def _open_storage(settings: Settings, clock: Clock) -> StorageEngine:
             **options,
         )
     store, lock = open_store(
-        settings.data, clock, journal_ahead=settings.journal_ahead_size, **options
+        settings.data,
+        clock,
+        journal_ahead=settings.journal_ahead_size,
+        first_ledger_id=first_ledger_id(shard),
+        **options,
     )
     return StorageEngine(store, lock, Shortcut(settings.journal_shortcut_s))

@@ -51,6 +51,7 @@ _ROWS: tuple[tuple[type[Exception], Exit, str], ...] = (
     (errors.InvalidInput, Exit.USAGE, ""),
     (errors.AlreadyExists, Exit.CONFLICT, ""),
     (errors.DataDirectoryLocked, Exit.CONFLICT, "stop it, or choose another --data"),
+    (errors.WrongDataDirectory, Exit.CONFLICT, ""),
     (
         errors.UnknownFormat,
         Exit.DATA,

@@ -22,4 +22,5 @@ resources/    one router a resource of the admin API: begin here to add or chang
 route_access  the right that each route needs, checked before it runs
 serve         serves the application on a socket, on the broker's loop
 shortcut      routes the lookup by index past the framework's search for a route
+workers/      requests where several workers serve as one broker: any of them answers all
 """

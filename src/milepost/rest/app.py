@@ -65,6 +65,7 @@ from milepost.rest.resources import (
 )
 from milepost.rest.route_access import check_routes
 from milepost.rest.shortcut import Shortcut
+from milepost.rest.workers.forwarding import Forwarding
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
@@ -161,7 +162,13 @@ def create_app(broker: Broker) -> FastAPI:
     ]
     app.add_middleware(Shortcut, refuse=_refused)
     app.add_middleware(Recent, now_s=broker.clock.monotonic)
+    if broker.workers is not None:
+        routes = [one for one in app.router.routes if isinstance(one, APIRoute)]
+        app.add_middleware(Forwarding, broker=broker, whole=app, routes=routes)
     app.add_middleware(Edge, hosts=HostRules(broker.settings))
+    if broker.workers is not None:
+        # Made now and not by the first request: that may be one that another worker has taken.
+        app.middleware_stack = app.build_middleware_stack()
     return app
 
 

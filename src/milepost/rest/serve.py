@@ -244,13 +244,15 @@ async def start_http(broker: Broker, host: str, port: int) -> HttpServer:
     when requests are answered."""
     app = create_app(broker)
     http = HttpServer(broker)
+    place = None if broker.workers is None else broker.workers.place
     try:
         if port >= 0:
-            sockets = await _bind(host, port)
+            sockets = await _bind(host, port) if place is None else list(place.http)
             broker.http_port = sockets[0].getsockname()[1]
             await http.start(_Server(_config(app, broker)), sockets)
         if broker.settings.https_port >= 0:
-            sockets = await _bind(host, broker.settings.https_port)
+            port = broker.settings.https_port
+            sockets = await _bind(host, port) if place is None else list(place.https)
             broker.https_port = sockets[0].getsockname()[1]
             config = _config(app, broker, _TlsProtocol)
             config.load()

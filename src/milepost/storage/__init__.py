@@ -12,5 +12,7 @@ journal/     the journal: every durable fact goes here first, one sync for all t
 ledgers/     the ledgers of a topic: its entries in files, found by index, time and position
 lock         the lock of a data directory: one process at a time
 recovery     the start after a crash: replays the journal, cuts a torn tail
+registry     the registry of several workers: one SQLite database for what all of them share
+shards       the directory of several shards: how many there are, and where each lies
 store        one data directory: its journal, logs, states and checkpoints
 """

@@ -91,7 +91,7 @@ class StorageEngine(LoopDisk):
         # Changes that run to their end even if their caller gives up.
         self._changes: set[asyncio.Task[Any]] = set()
         self._ticker = self._loop.call_later(CHECKPOINT_INTERVAL_S, self._tick)
-        self._catalog_queue: SimpleQueue[_CatalogCall | None] = SimpleQueue()
+        self._catalog_queue: SimpleQueue[CatalogCall | None] = SimpleQueue()
         self._catalog_thread = threading.Thread(
             target=self._serve_catalog, name="catalog", daemon=True
         )
@@ -186,7 +186,7 @@ class StorageEngine(LoopDisk):
         """Run `change` in a transaction of its own; durable when this returns (`ChangeCatalog`)."""
         if self._failure is not None:
             raise PersistenceError(self._failure)
-        call = _CatalogCall(change, self._loop.create_future(), then, undo)
+        call = CatalogCall(change, self._loop.create_future(), then, undo)
         self._catalog_queue.put(call)
         result: T = await call.future
         return result
@@ -207,7 +207,7 @@ class StorageEngine(LoopDisk):
                     self._loop.call_soon_threadsafe(self._break, calls, error)
                 return
 
-    def _break(self, calls: list[_CatalogCall], error: BaseException) -> None:
+    def _break(self, calls: list[CatalogCall], error: BaseException) -> None:
         """Without the catalog's thread no request would be answered again."""
         reason = self._give_up("the catalog cannot go on", error)
         settle([(call, None, PersistenceError(reason)) for call in calls])
@@ -218,7 +218,7 @@ class StorageEngine(LoopDisk):
         self._on_fatal(self._failure)
         return self._failure
 
-    def _change_catalog(self, calls: list[_CatalogCall]) -> None:
+    def _change_catalog(self, calls: list[CatalogCall]) -> None:
         catalog = self.store.catalog
         outcomes: list[CatalogOutcome] = []
         try:
@@ -465,7 +465,7 @@ async def note_loss(engine: StorageEngine, ledger: Ledger, shortage: Shortage) -
     )
 
 
-class _CatalogCall:
+class CatalogCall:
     __slots__ = ("change", "future", "then", "undo")
 
     def __init__(
@@ -497,7 +497,7 @@ class _CatalogCall:
             self.future.set_result(result)
 
 
-CatalogOutcome = tuple[_CatalogCall, Any, BaseException | None]
+CatalogOutcome = tuple[CatalogCall, Any, BaseException | None]
 """A call, its result, or the error that ended it."""
 
 

@@ -59,10 +59,12 @@ class Store:
         journal_piece: int = PIECE_SIZE,
         begin_journal: Callable[[Recovered], JournalQueue] | None = None,
         salvage: bool = False,
+        first_ledger_id: int = 1,
     ) -> None:
         """Open the directory and recover; blocks until everything promised is there again.
 
-        `begin_journal` makes a journal that is not in files of the directory.
+        `begin_journal` makes a journal that is not in files of the directory. `first_ledger_id` is the
+        lowest number that a new ledger may have.
         """
         self.files = files
         self.catalog = catalog
@@ -107,7 +109,7 @@ class Store:
         self._find_shortages()
         found = recover(files, catalog, self._recovered_log, salvage=salvage)
         self.report: RecoveryReport = found.report
-        self._next_ledger_id = found.next_ledger_id
+        self._next_ledger_id = max(found.next_ledger_id, first_ledger_id)
         self.damaged_states = found.damaged_states
         self._damaged_topics = found.damaged_topics
         self._adopt_facts(found)

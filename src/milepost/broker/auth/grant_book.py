@@ -11,6 +11,7 @@ from collections.abc import Callable
 from milepost.broker.auth.grants import Grants
 from milepost.errors import TooManyRequests
 from milepost.positions.names import NamespaceName
+from milepost.storage.catalog.catalog import Doc
 from milepost.storage.interface import Catalog, ChangeCatalog
 
 GRANTS = "grants"
@@ -22,6 +23,9 @@ _NONE = Grants()
 
 
 class GrantBook:
+    SHARED = GRANTS
+    """The folder that several workers share."""
+
     def __init__(
         self, change: ChangeCatalog, *, on_change: Callable[[NamespaceName], None]
     ) -> None:
@@ -35,6 +39,16 @@ class GrantBook:
     async def load(self) -> None:
         documents = await self._change(lambda catalog: catalog.docs(GRANTS))
         self._grants = {name: Grants.read(document) for name, document in documents.items()}
+
+    def follow(self, found: dict[str, dict[str, Doc]]) -> None:
+        """Another worker has changed grants: these are all of them."""
+        now = {name: Grants.read(document) for name, document in found[GRANTS].items()}
+        changed = [
+            name for name in {*self._grants, *now} if self._grants.get(name) != now.get(name)
+        ]
+        self._grants = now
+        for name in changed:
+            self._on_change(NamespaceName.parse(name))
 
     def of(self, namespace: NamespaceName) -> Grants:
         return self._grants.get(str(namespace), _NONE)

@@ -42,7 +42,7 @@ class AccessControl:
         self.changes = 0
         """How often rights have changed. A client that was judged before a change and acts behind it is
         looked at again."""
-        self.grants = GrantBook(broker.engine.catalog, on_change=self.recheck)
+        self.grants = GrantBook(broker.registry, on_change=self.recheck)
         self.security = Security(
             broker.settings,
             self.grants,

@@ -8,7 +8,7 @@ import os
 import socket
 import ssl
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from milepost.broker.connection.listener import stop_listening
 from milepost.broker.connection.session import Session
@@ -164,24 +164,29 @@ class RunningBroker:
         return self.broker.port
 
     async def listen(self) -> None:
-        settings = self.broker.settings
+        settings, workers = self.broker.settings, self.broker.workers
+        tls = self.broker.access_control.security.tls
+        if workers is not None:
+            for sock in workers.place.clients:
+                await self._listen(None, sock=sock)
+            for sock in workers.place.tls_clients:
+                await self._listen(tls, sock=sock)
+            return
         if settings.port >= 0:
-            self.broker.port = await self._listen(settings.port, None)
+            self.broker.port = await self._listen(None, host=settings.host, port=settings.port)
         if settings.tls_port >= 0:
             self.broker.tls_port = await self._listen(
-                settings.tls_port, self.broker.access_control.security.tls
+                tls, host=settings.host, port=settings.tls_port
             )
 
-    async def _listen(self, port: int, tls: ssl.SSLContext | None) -> int:
-        """Listen on a port, 0 for a free one; which one it is."""
-        settings = self.broker.settings
+    async def _listen(self, tls: ssl.SSLContext | None, **where: Any) -> int:
+        """Listen on a port, 0 for a free one, or on a socket; which port it is."""
         server = await asyncio.get_running_loop().create_server(
             lambda: Connection(self),
-            settings.host,
-            port,
+            **where,
             backlog=BACKLOG,
             ssl=tls,
-            ssl_handshake_timeout=None if tls is None else settings.handshake_timeout_s,
+            ssl_handshake_timeout=None if tls is None else self.broker.settings.handshake_timeout_s,
         )
         self._servers.append(server)
         bound: int = server.sockets[0].getsockname()[1]

@@ -8,7 +8,7 @@ so no other request builds on what is being made or deleted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 
@@ -29,24 +29,35 @@ from milepost.storage.interface import Catalog, ChangeCatalog
 from milepost.storage.ledgers.ledger import LedgerRow
 
 TENANTS, NAMESPACES, PARTITIONED = "tenants", "namespaces", "partitioned"
+# In a namespace's document: the worker that is deleting it.
+DELETED_BY = "deletedByWorker"
 _SINGULAR = {TENANTS: "tenant", NAMESPACES: "namespace", PARTITIONED: "partitioned topic"}
 # What a new data directory holds, as upstream's standalone does.
 FIRST_NAMESPACES = ("public/default", "pulsar/system")
 
 
 class Directory:
+    SHARED = (TENANTS, NAMESPACES)
+    """The folders that several workers share."""
+
     def __init__(
         self,
         change: ChangeCatalog,
+        registry: ChangeCatalog,
         *,
         topics_max: Callable[[NamespaceName], int],
         partitions_max: int,
         on_topics: Callable[[str, Iterable[str], Iterable[str]], None],
+        count_elsewhere: Callable[[NamespaceName], Awaitable[int]],
     ) -> None:
-        """`change` runs something in a transaction of the catalog. `topics_max` says how many topics a
-        namespace may have; a maximum of 0 is none. `on_topics` is told of a namespace whose topics have
-        changed: names that came, names that went."""
+        """`change` runs something in a transaction of the catalog, `registry` in one of the catalog that
+        has the tenants and namespaces: of the same, unless several workers share them. `topics_max` says
+        how many topics a namespace may have; a maximum of 0 is none. `on_topics` is told of a namespace
+        whose topics have changed: names that came, names that went. `count_elsewhere` says how many
+        topics of a namespace other workers have."""
         self._change = change
+        self._registry = registry
+        self._count_elsewhere = count_elsewhere
         self._topics_max = topics_max
         self.partitions_max = partitions_max
         self._rows: dict[str, TopicRow] = {}
@@ -54,6 +65,8 @@ class Directory:
         self._tenants: dict[str, Doc] = {}
         self._namespaces: dict[str, Doc] = {}
         self._on_topics = on_topics
+        # Folder and name of what is being deleted: it is not taken from the registry again.
+        self._going: set[tuple[str, str]] = set()
         # Topics that are on their way to the catalog: they count, or many at once would pass a limit.
         self._being_made: set[str] = set()
         # Partitioned topics whose partitions are being deleted: none of those may come back.
@@ -62,13 +75,23 @@ class Directory:
         self._being_grown: Counter[str] = Counter()
 
     async def load(self) -> None:
-        rows, self._partitioned, self._tenants, self._namespaces = await self._change(_load)
+        rows, self._partitioned = await self._change(_load_topics)
+        self._tenants, self._namespaces = await self._registry(load_namespaces)
         self._rows = {row.name: row for row in rows}
+
+    def follow(self, found: dict[str, dict[str, Doc]]) -> None:
+        """Another worker has changed tenants or namespaces: these are all of them, by folder."""
+        for folder, known in ((TENANTS, self._tenants), (NAMESPACES, self._namespaces)):
+            known.clear()
+            for name, doc in found[folder].items():
+                if (folder, name) not in self._going:
+                    known[name] = doc
 
     # -- asking ------------------------------------------------------------------------------------
 
     def check_namespace(self, name: TopicName) -> None:
-        if str(name.namespace) not in self._namespaces:
+        doc = self._namespaces.get(str(name.namespace))
+        if doc is None or DELETED_BY in doc:
             raise TopicNotFound(f"namespace {name.namespace} of topic {name} does not exist")
 
     def admins_of(self, tenant: str) -> list[str]:
@@ -173,11 +196,21 @@ class Directory:
     async def delete_tenant(self, name: str) -> None:
         if self.namespaces(name):
             raise AlreadyExists(f"tenant {name} still has namespaces")
-        await self._delete(TENANTS, self._tenants, name)
+
+        def check(catalog: Catalog) -> None:
+            if catalog.docs(NAMESPACES, f"{name}/"):  # another worker has made one meanwhile
+                raise AlreadyExists(f"tenant {name} still has namespaces")
+
+        await self._delete(TENANTS, self._tenants, name, check)
 
     async def create_namespace(self, name: NamespaceName, doc: Doc) -> None:
         self.tenant(name.tenant)
-        await self._create(NAMESPACES, self._namespaces, str(name), doc)
+
+        def check(catalog: Catalog) -> None:
+            if catalog.doc(TENANTS, name.tenant) is None:
+                raise NotFound(f"tenant {name.tenant} was deleted meanwhile")
+
+        await self._create(NAMESPACES, self._namespaces, str(name), doc, check)
 
     async def change_properties(
         self, name: NamespaceName, change: Callable[[dict[str, str]], dict[str, str]]
@@ -194,13 +227,52 @@ class Directory:
 
     async def delete_namespace(self, name: NamespaceName) -> None:
         self.namespace(name)
-        prefixes = (f"persistent://{name}/", f"non-persistent://{name}/")
-        names = chain(self._rows, self._being_made, self._partitioned)
-        if any(topic.startswith(prefixes) for topic in names):
+        if self.uses(name):
             raise AlreadyExists(f"namespace {name} still has topics")
         await self._delete(NAMESPACES, self._namespaces, str(name))
 
-    async def _create(self, folder: str, known: dict[str, Doc], name: str, doc: Doc) -> None:
+    def uses(self, name: NamespaceName) -> bool:
+        """Is there a topic in the namespace, or one on its way?"""
+        prefixes = (f"persistent://{name}/", f"non-persistent://{name}/")
+        names = chain(self._rows, self._being_made, self._partitioned)
+        return any(topic.startswith(prefixes) for topic in names)
+
+    async def mark_deletion(self, name: NamespaceName, worker: int) -> None:
+        """Let no topic be made in a namespace any more: a worker is about to delete it."""
+
+        def mark(doc: Doc) -> Doc:
+            if DELETED_BY in doc:
+                raise ServiceNotReady(f"namespace {name} is being deleted")
+            return {**doc, DELETED_BY: worker}
+
+        await self.change_namespace(name, mark)
+
+    async def forget_deletions(self, worker: int, name: NamespaceName | None = None) -> None:
+        """Take back what a worker has marked, of one namespace or of all: it was not deleted."""
+        marked = [
+            one
+            for one, doc in self._namespaces.items()
+            if doc.get(DELETED_BY) == worker and name in (None, NamespaceName.parse(one))
+        ]
+        for one in marked:
+            await self.change_namespace(
+                NamespaceName.parse(one),
+                lambda doc: {key: value for key, value in doc.items() if key != DELETED_BY},
+            )
+
+    def _of(self, folder: str) -> ChangeCatalog:
+        """What changes a folder."""
+        return self._registry if folder in self.SHARED else self._change
+
+    async def _create(
+        self,
+        folder: str,
+        known: dict[str, Doc],
+        name: str,
+        doc: Doc,
+        check: Callable[[Catalog], None] = lambda catalog: None,
+    ) -> None:
+        """`check` is asked in the transaction: another worker may have changed something meanwhile."""
         if name in known:
             raise AlreadyExists(f"{_SINGULAR[folder]} {name} exists")
         known[name] = doc
@@ -209,9 +281,18 @@ class Directory:
             known[name] = doc  # a change of the one before it may have been told meanwhile
 
         def undo() -> None:
-            known.pop(name, None)
+            if (
+                known.get(name) is doc
+            ):  # else another worker has made it, and it is known here by now
+                del known[name]
 
-        await self._change(lambda catalog: catalog.put_doc(folder, name, doc), made, undo)
+        def store(catalog: Catalog) -> None:
+            check(catalog)
+            if catalog.doc(folder, name) is not None:
+                raise AlreadyExists(f"{_SINGULAR[folder]} {name} exists")
+            catalog.put_doc(folder, name, doc)
+
+        await self._of(folder)(store, made, undo)
 
     async def _edit(
         self, folder: str, known: dict[str, Doc], name: str, change: Callable[[Doc], Doc]
@@ -230,24 +311,39 @@ class Directory:
             if name in known:  # else it is being deleted
                 known[name] = doc
 
-        await self._change(store, changed)
+        await self._of(folder)(store, changed)
 
-    async def _delete(self, folder: str, known: dict[str, Doc], name: str) -> None:
+    async def _delete(
+        self,
+        folder: str,
+        known: dict[str, Doc],
+        name: str,
+        check: Callable[[Catalog], None] = lambda catalog: None,
+    ) -> None:
         """Gone before it is durable, so that no other request builds on it in the meantime."""
         doc = known.pop(name)
+        self._going.add((folder, name))
 
         def undo() -> None:
+            self._going.discard((folder, name))
             known.setdefault(name, doc)
 
-        await self._change(lambda catalog: catalog.delete_doc(folder, name), undo=undo)
+        def store(catalog: Catalog) -> None:
+            check(catalog)
+            catalog.delete_doc(folder, name)
+
+        def gone(_: None) -> None:
+            self._going.discard((folder, name))
+
+        await self._of(folder)(store, gone, undo)
 
     async def create_topic(self, name: TopicName, doc: Doc | None = None) -> TopicRow:
         self._check_not_deleted(name.base)
         limit = self._topics_max(name.namespace)
         if limit:
-            prefix = f"persistent://{name.namespace}/"
-            there = chain(self._rows, self._being_made)
-            if sum(other.startswith(prefix) for other in there) >= limit:
+            elsewhere = await self._count_elsewhere(name.namespace)
+            self.check_namespace(name)  # it may have been deleted meanwhile
+            if self.count(str(name.namespace)) + elsewhere >= limit:
                 raise TooManyRequests(f"namespace {name.namespace} has {limit} topics already")
         self._being_made.add(str(name))
 
@@ -262,6 +358,11 @@ class Directory:
         return await self._change(
             lambda catalog: catalog.create_topic(str(name), doc or {}), made, undo
         )
+
+    def count(self, namespace: str) -> int:
+        """How many topics a namespace has here, those that are on their way included."""
+        prefix = f"persistent://{namespace}/"
+        return sum(name.startswith(prefix) for name in chain(self._rows, self._being_made))
 
     def forget_topic(self, name: TopicName) -> None:
         """The catalog has forgotten it."""
@@ -387,19 +488,17 @@ def fetch_topic(
     return catalog.ledgers(topic_id), states
 
 
-def _load(
-    catalog: Catalog,
-) -> tuple[list[TopicRow], dict[str, Doc], dict[str, Doc], dict[str, Doc]]:
+def _load_topics(catalog: Catalog) -> tuple[list[TopicRow], dict[str, Doc]]:
+    return catalog.topics(), catalog.docs(PARTITIONED)
+
+
+def load_namespaces(catalog: Catalog) -> tuple[dict[str, Doc], dict[str, Doc]]:
+    """The tenants and namespaces; the first ones are made if they are not there."""
     for name in FIRST_NAMESPACES:
         if catalog.doc(NAMESPACES, name) is None:
             catalog.put_doc(TENANTS, name.split("/")[0], {})
             catalog.put_doc(NAMESPACES, name, {})
-    return (
-        catalog.topics(),
-        catalog.docs(PARTITIONED),
-        catalog.docs(TENANTS),
-        catalog.docs(NAMESPACES),
-    )
+    return catalog.docs(TENANTS), catalog.docs(NAMESPACES)
 
 
 def _partitions_of(name: TopicName | str, first: int, end: int) -> list[str]:

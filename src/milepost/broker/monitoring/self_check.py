@@ -82,7 +82,8 @@ class SelfCheck:
                 "producers are paused: memory is full of messages that cannot be stored: "
                 f"{broker.engine.checkpoint_failure}"
             )
-        topic = await broker.topic(TOPIC)
+        workers = broker.workers
+        topic = await broker.topic(TOPIC if workers is None else workers.placement.own_name(TOPIC))
         self._checks += 1
         payload = b"check %d" % self._checks
         subscription = broker.create_reader(topic, f"{NAME}-{self._checks}", topic.log.next_index)

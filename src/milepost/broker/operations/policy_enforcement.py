@@ -43,8 +43,10 @@ logger = logging.getLogger(__name__)
 class PolicyEnforcement:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self.book = PolicyBook(broker.engine.catalog, broker.settings, on_change=self._changed)
-        self.groups = ResourceGroups(broker.engine.catalog, broker.clock.monotonic, self._held)
+        self.book = PolicyBook(
+            broker.engine.catalog, broker.registry, broker.settings, on_change=self._changed
+        )
+        self.groups = ResourceGroups(broker.registry, broker.clock.monotonic, self._held)
         # Topics whose deduplication is being switched, and the future that callers wait for.
         self._switching: dict[Topic, asyncio.Future[None]] = {}
 

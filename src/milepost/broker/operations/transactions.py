@@ -137,6 +137,8 @@ class Transactions:
         """Is there such a coordinator, and may it be used?"""
         if not self._broker.settings.transaction_coordinator_enabled:
             raise NotAllowed("transactions are switched off: transaction_coordinator_enabled")
+        if self._broker.workers is not None:
+            raise NotAllowed("there are no transactions where there are workers: serve without")
         if number != self.coordinator.number:
             raise self.coordinator.unknown(number)
 

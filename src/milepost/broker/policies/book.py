@@ -11,6 +11,7 @@ A partitioned topic's policies are its partitions' too, so topics are known here
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final
 
 from milepost.broker.policies.effective import (
@@ -42,16 +43,21 @@ _KEPT_MAX: Final = 1000
 
 
 class PolicyBook:
+    SHARED: Final = FOLDERS[Level.NAMESPACE]
+    """The folder that several workers share."""
+
     def __init__(
         self,
         change: ChangeCatalog,
+        registry: ChangeCatalog,
         settings: Settings,
         *,
         on_change: Callable[[Level, str], Awaitable[None]],
     ) -> None:
-        """`change` runs something in a transaction of the catalog. `on_change` is called when a change
-        is durable, with what it was made to; it returns when the change is in force."""
-        self._change = change
+        """`change` runs something in a transaction of the catalog that has the policies of topics,
+        `registry` in one of that of namespaces. `on_change` is called when a change is durable, with what
+        it was made to; it returns when the change is in force."""
+        self._change = {Level.TOPIC: change, Level.NAMESPACE: registry}
         self._settings = settings
         self._set: dict[Level, dict[str, Values]] = {level: {} for level in Level}
         self._on_change = on_change
@@ -66,12 +72,19 @@ class PolicyBook:
         self._of_namespaces.clear()
 
     async def load(self) -> None:
-        def read(catalog: Catalog) -> dict[Level, dict[str, Doc]]:
-            return {level: catalog.docs(folder) for level, folder in FOLDERS.items()}
+        for level, folder in FOLDERS.items():
+            self._set[level] = dict(await self._change[level](partial(_read, folder)))
 
-        found = await self._change(read)
-        for level in Level:
-            self._set[level] = dict(found[level])
+    async def follow(self, found: dict[str, dict[str, Doc]]) -> None:
+        """Another worker has changed policies of namespaces: these are all of them."""
+        known, now = self._set[Level.NAMESPACE], found[self.SHARED]
+        changed = [
+            name for name in {*known, *now} if known.get(name, {}) != now.get(name, _NOTHING_SET)
+        ]
+        for name in changed:
+            known[name] = now.get(name, {})
+        for name in changed:
+            await self._on_change(Level.NAMESPACE, name)
 
     # -- asking ------------------------------------------------------------------------------------
 
@@ -144,7 +157,7 @@ class PolicyBook:
             known.pop(name, None)
 
         # Also if memory knows of none: one may be on its way to the catalog.
-        await self._change(lambda catalog: catalog.delete_doc(folder, name), gone)
+        await self._change[level](lambda catalog: catalog.delete_doc(folder, name), gone)
 
     async def clear(self, level: Level, name: str) -> None:
         """Remove all of them from what stays; in force when this returns."""
@@ -187,8 +200,12 @@ class PolicyBook:
         def stored(doc: Doc) -> None:
             self._set[level][name] = doc
 
-        await self._change(store, stored)
+        await self._change[level](store, stored)
         await self._on_change(level, name)
+
+
+def _read(folder: str, catalog: Catalog) -> dict[str, Doc]:
+    return catalog.docs(folder)
 
 
 def check_clusters(names: Sequence[str], here: str) -> None:

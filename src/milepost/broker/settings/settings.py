@@ -48,6 +48,10 @@ if TYPE_CHECKING:
 
 _DAY_S = 24 * 3600
 
+# Of the setting `workers`.
+ONE_WORKER, AUTO_WORKERS = "1", "auto"
+WORKERS_MAX = 64
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(SecuritySettings, PolicySettings):
@@ -378,6 +382,17 @@ class Settings(SecuritySettings, PolicySettings):
     )
 
     # Storage.
+    workers: str = text(
+        ONE_WORKER,
+        "Processes that serve as one broker, each with a share of the topics: a number, or `auto` for one a "
+        "core. The number of a data directory stays as it was first.",
+    )
+    worker_port: int = count(
+        0,
+        "Where workers listen for the clients of their own topics: this port and those behind it, two "
+        "for each worker with `tls_port`; 0 takes free ones.",
+        high=65535,
+    )
     bucket: str = text(
         "",
         "Keep everything durable in a bucket: `s3://name/prefix`, `gs://…`, `az://…`, or `file:///folder`; "
@@ -457,6 +472,28 @@ class Settings(SecuritySettings, PolicySettings):
         _check_namespace("rocketmq_namespace", self.rocketmq_namespace)
         if self.bucket:
             check_url(self.bucket)
+        if self.workers != ONE_WORKER:
+            self._check_workers()
+
+    def _check_workers(self) -> None:
+        written = self.workers
+        number = int(written) if written.isascii() and written.isdigit() and len(written) < 3 else 0
+        if written != AUTO_WORKERS and not 1 <= number <= WORKERS_MAX:
+            raise InvalidSetting(
+                f"workers = {written[:80]!r}: expected a whole number from 1 to {WORKERS_MAX}, or "
+                f"{AUTO_WORKERS}"
+            )
+        for other, why in (
+            ("bucket", "workers keep their data on the local disk"),
+            ("advertised_listeners", "each worker has a port of its own; set advertised_address"),
+        ):
+            if getattr(self, other):
+                raise InvalidSetting(f"workers = {written} and {other}: {why}")
+        for other in ("rocketmq_port", "rocketmq_tls_port"):
+            if getattr(self, other) >= 0:
+                raise InvalidSetting(
+                    f"workers = {written} and {other}: RocketMQ clients are served by one process"
+                )
 
     @property
     def advertised_host(self) -> str:

@@ -11,5 +11,6 @@ serve             `milepost serve`: the options of the broker process
 settings_options  the options by which commands are given settings
 sources           merges settings from files, environment and options
 stopping          handles SIGTERM and Ctrl-C
+supervisor        starts several workers, and starts those again that die
 verify            `milepost verify`: checks a data directory offline
 """

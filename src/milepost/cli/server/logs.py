@@ -14,7 +14,7 @@ import json
 import logging
 import sys
 import time
-from typing import TextIO
+from typing import Any, TextIO
 
 FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
@@ -63,6 +63,18 @@ class JsonFormatter(_Formatter):
         if record.exc_info:
             event["traceback"] = self.formatException(record.exc_info)
         return json.dumps(event, default=str)
+
+
+def name_worker(number: int) -> None:
+    """Let every record of this process say which worker it is."""
+    make = logging.getLogRecordFactory()
+
+    def made(*args: Any, **values: Any) -> logging.LogRecord:
+        record = make(*args, **values)
+        record.worker = number
+        return record
+
+    logging.setLogRecordFactory(made)
 
 
 def set_up(form: str, level: str, stream: TextIO | None = None) -> None:

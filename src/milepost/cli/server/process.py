@@ -24,27 +24,29 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from milepost import __version__
 from milepost.broker.settings.settings import Settings
 from milepost.cli.exits import CommandFailed, Exit
+from milepost.cli.server.settings_options import FLAGS
 from milepost.storage import descriptors
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.broker.connection.server import RunningBroker
+    from milepost.broker.workers.workers import Place
     from milepost.rest.serve import HttpServer
     from milepost.rocketmq.server import RocketMqServer
+    from milepost.storage.recovery import RecoveryReport
 
 logger = logging.getLogger(__name__)
-T = TypeVar("T")
 
 # Not everywhere are there terminals that hang up.
 STOP_SIGNALS = tuple(
@@ -61,7 +63,17 @@ COLLECTOR_THRESHOLDS = (20_000, 20, 50)
 SWITCH_INTERVAL_S = 0.0005
 
 
-def run(settings: Settings, *, ready_file: Path | None = None) -> None:
+class Post(NamedTuple):
+    """What a process that starts several workers gives to one of them, beside the settings."""
+
+    place: Place
+    lifeline: int
+    """A pipe that ends when that process is gone."""
+    report: int
+    """A pipe that is told, once, that the worker is up."""
+
+
+def run(settings: Settings, *, ready_file: Path | None = None, post: Post | None = None) -> None:
     """Start, say so, wait for a signal, stop. Errors of the start are raised."""
     gc.disable()  # a start makes much and drops little: looking through it is a quarter of its time
     sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -69,7 +81,7 @@ def run(settings: Settings, *, ready_file: Path | None = None) -> None:
     descriptors.SPARE.hold(descriptors.SPARE_COUNT)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_run(settings, ready_file))
+            runner.run(_run(settings, ready_file, post))
     finally:
         gc.enable()
 
@@ -105,12 +117,14 @@ class Stop:
             self.hurried.set()
 
 
-async def _run(settings: Settings, ready_file: Path | None) -> None:
+async def _run(settings: Settings, ready_file: Path | None, post: Post | None) -> None:
     stop = Stop()
     stop.listen()
+    if post is not None:
+        _end_with(post.lifeline, stop)
     if hasattr(signal, "SIGQUIT"):
         faulthandler.register(signal.SIGQUIT)
-    broker, took_ms = await _start_broker(settings)
+    broker, took_ms = await _start_broker(settings, None if post is None else post.place)
     broker.broker.engine.watch(on_fatal=_give_up)
     threading.excepthook = _thread_ended
     asyncio.get_running_loop().set_exception_handler(partial(_contained, broker.broker))
@@ -125,9 +139,15 @@ async def _run(settings: Settings, ready_file: Path | None) -> None:
             gc.freeze()  # modules and classes stay: the collector need not look at them again
             gc.set_threshold(*COLLECTOR_THRESHOLDS)
             gc.enable()
-            _announce(settings, broker, http, took_ms, ready_file)
+            if post is None:
+                _announce(settings, broker, http, took_ms, ready_file)
+            else:
+                assert broker.broker.workers is not None, "a post without workers"
+                await broker.broker.workers.listen()
+                _report(broker, post)
             await stop.asked.wait()
-            tell_manager("STOPPING=1")
+            if post is None:
+                tell_manager("STOPPING=1")
         finally:
             if rocketmq is not None:
                 await rocketmq.close()
@@ -166,21 +186,22 @@ def _contained(broker: Broker, loop: asyncio.AbstractEventLoop, context: dict[st
         loop.default_exception_handler(context)
 
 
-async def _start_broker(settings: Settings) -> tuple[RunningBroker, float]:
+async def _start_broker(settings: Settings, place: Place | None) -> tuple[RunningBroker, float]:
     """The broker, and how many milliseconds it took to recover and listen."""
     from milepost.broker.run import run_broker
 
     began = time.perf_counter()
-    running = await _listening(settings, "port", run_broker(settings))
+    with listening(settings.host, settings.port, "port"):
+        running = await run_broker(settings, place=place)
     return running, (time.perf_counter() - began) * 1000
 
 
 async def _start_http(settings: Settings, running: RunningBroker) -> HttpServer:
     # More than half of the start is this import. In a thread: the binary port answers meanwhile.
     rest = await asyncio.to_thread(import_module, "milepost.rest.serve")
-    return await _listening(
-        settings, "http_port", rest.start_http(running.broker, settings.host, settings.http_port)
-    )
+    with listening(settings.host, settings.http_port, "http_port"):
+        http: HttpServer = await rest.start_http(running.broker, settings.host, settings.http_port)
+    return http
 
 
 async def _start_rocketmq(settings: Settings, running: RunningBroker) -> RocketMqServer | None:
@@ -195,15 +216,18 @@ async def _start_rocketmq(settings: Settings, running: RunningBroker) -> RocketM
             Exit.USAGE,
         ) from None
     name = "rocketmq_port" if settings.rocketmq_port >= 0 else "rocketmq_tls_port"
-    return await _listening(settings, name, edge.start_rocketmq(running.broker))
+    with listening(settings.host, getattr(settings, name), name):
+        server: RocketMqServer = await edge.start_rocketmq(running.broker)
+    return server
 
 
-async def _listening(settings: Settings, name: str, start: Awaitable[T]) -> T:
-    """Await a start; an address that cannot be had is told with the flag that changes it."""
-    flag = f"--{name.replace('_', '-')}"
-    where = f"{settings.host}:{getattr(settings, name)}"
+@contextlib.contextmanager
+def listening(host: str, port: int, name: str) -> Iterator[None]:
+    """Inside, an address that cannot be had is told with the flag, or the setting, that changes it."""
+    flag = f"--{name.replace('_', '-')}" if name in FLAGS else name
+    where = f"{host}:{port}"
     try:
-        return await start
+        yield
     except socket.gaierror:
         raise CommandFailed(
             f"cannot listen on {where}: there is no such host; choose another --host", Exit.USAGE
@@ -229,6 +253,36 @@ async def _listening(settings: Settings, name: str, start: Awaitable[T]) -> T:
         raise
 
 
+def _end_with(lifeline: int, stop: Stop) -> None:
+    """Stop when the process is gone that started this one: no other would start it again, or end it."""
+    loop = asyncio.get_running_loop()
+
+    def gone() -> None:
+        loop.remove_reader(lifeline)
+        stop.signalled("the supervisor is gone")
+
+    loop.add_reader(lifeline, gone)
+
+
+def _report(running: RunningBroker, post: Post) -> None:
+    """Tell the process that started this worker that clients can connect."""
+    recovered = _tell_of_recovery(running)
+    os.write(post.report, json.dumps({"entries": recovered.entries}).encode() + b"\n")
+    os.close(post.report)
+
+
+def _tell_of_recovery(running: RunningBroker) -> RecoveryReport:
+    recovered = running.broker.store.report
+    for damage in recovered.damages:
+        logger.error("%s; what it struck is closed to change: docs/operating.md", damage)
+    if recovered.cut_bytes:
+        logger.info(
+            "the journal ended in %d bytes that no client had been answered for",
+            recovered.cut_bytes,
+        )
+    return recovered
+
+
 def _announce(
     settings: Settings,
     running: RunningBroker,
@@ -238,14 +292,7 @@ def _announce(
 ) -> None:
     pulsar_url = running.broker.lookup_url() or running.broker.lookup_url_tls()
     http_url = http.url
-    recovered = running.broker.store.report
-    for damage in recovered.damages:
-        logger.error("%s; what it struck is closed to change: docs/operating.md", damage)
-    if recovered.cut_bytes:
-        logger.info(
-            "the journal ended in %d bytes that no client had been answered for",
-            recovered.cut_bytes,
-        )
+    recovered = _tell_of_recovery(running)
     if ready_file is not None:
         ready = {
             "pid": os.getpid(),
@@ -260,10 +307,7 @@ def _announce(
             "http_url": http_url,
             "data": str(settings.data.absolute()),
         }
-        # Renamed into place: a program that waits for the file never reads half of it.
-        beside = ready_file.with_name(ready_file.name + ".new")
-        beside.write_text(json.dumps(ready) + "\n", "utf-8")
-        beside.rename(ready_file)
+        write_ready_file(ready_file, ready)
     tell_manager("READY=1")
     click.echo(
         f"Milepost {__version__} · {pulsar_url} · {http_url} · data in "
@@ -272,6 +316,13 @@ def _announce(
     )
     if http_url:
         click.echo(f"Console: {http_url}/console/")
+
+
+def write_ready_file(file: Path, ready: dict[str, Any]) -> None:
+    """Renamed into place: a program that waits for the file never reads half of it."""
+    beside = file.with_name(file.name + ".new")
+    beside.write_text(json.dumps(ready) + "\n", "utf-8")
+    beside.rename(file)
 
 
 def tell_manager(state: str) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from milepost.broker.settings.settings import ONE_WORKER
+from milepost.cli.exits import Exit
 from milepost.cli.server import logs
 from milepost.cli.server.settings_options import load_settings, settings_options
 
@@ -33,7 +35,7 @@ logger = logging.getLogger(__name__)
 @click.option("--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True)
 def serve(
     check_config: bool, ready_file: Path | None, log_format: str, log_level: str, **flags: Any
-) -> None:
+) -> int:
     loaded = load_settings(**flags)
     if check_config:
         from milepost.broker.auth.security import Security
@@ -41,10 +43,17 @@ def serve(
         for warning in (*loaded.warnings, *Security.check(loaded.settings)):
             click.echo(f"milepost: {warning}", err=True)
         click.echo("the settings are good")
-        return
+        return Exit.OK
     logs.set_up(log_format, log_level)
     for warning in loaded.warnings:
         logger.warning(warning)
+    if loaded.settings.workers != ONE_WORKER:
+        from milepost.cli.server.supervisor import count_of, supervise
+
+        count = count_of(loaded.settings)
+        if count > 1:
+            return supervise(loaded.settings, count, ready_file=ready_file)
     from milepost.cli.server.process import run
 
     run(loaded.settings, ready_file=ready_file)
+    return Exit.OK

@@ -82,6 +82,14 @@ class Report:
 @click.command(help="Check a data directory, while no broker uses it. Nothing in it is changed.")
 @click.argument("data", type=click.Path(path_type=Path), default=Path("data"))
 def verify(data: Path) -> None:
+    from milepost.storage.shards import count_of, shard_path
+
+    if (count := count_of(data)) is not None:
+        raise CommandFailed(
+            f"{data}: has {count} shards; verify each of them, as in `milepost verify "
+            f"{shard_path(data, 0)}`",
+            Exit.USAGE,
+        )
     if not (data / "catalog.sqlite").exists():
         raise CommandFailed(
             f"{data}: not a data directory: it has no catalog.sqlite; name one, as in "

@@ -112,6 +112,12 @@ class BrokerCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         yield from self._counters()
         yield from self._bucket()
+        if self._broker.workers is not None:
+            yield CounterMetricFamily(
+                "milepost_worker_restarts",
+                "How often the worker was started again.",
+                self._broker.workers.place.restarts,
+            )
         yield from self._broker_gauges()
 
     def _counters(self) -> Iterator[Metric]:

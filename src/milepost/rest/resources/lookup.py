@@ -1,6 +1,6 @@
 """HTTP lookup: which broker serves a topic.
 
-There is one broker, so the answer is always this one. `brokerUrlTls` and `httpUrlTls` are there also
+The answer is this broker, or the worker that has the topic. `brokerUrlTls` and `httpUrlTls` are there also
 where there is no TLS: the C++ client, and the Python client on it, fail when the first is missing.
 """
 
@@ -44,12 +44,12 @@ async def look_up(
     if not broker.engine.may_serve:
         raise ServiceNotReady("the bucket takes nothing: another broker may have this topic")
     listener = listener_header or listener
-    url = broker.lookup_url(listener)
+    url = broker.lookup_url(listener, name)
     broker.counters.lookups += 1
     listener_url = broker.settings.listener_url
     return LookupData(
         brokerUrl=url,
-        brokerUrlTls=broker.lookup_url_tls(listener),
+        brokerUrlTls=broker.lookup_url_tls(listener, name),
         httpUrl=listener_url(listener, "http", broker.http_port) or http_url(broker),
         httpUrlTls=listener_url(listener, "https", broker.https_port) or https_url(broker),
         nativeUrl=url,

@@ -16,6 +16,7 @@ from milepost.broker.policies import document
 from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
 from milepost.broker.topic import non_persistent
+from milepost.broker.workers import workers
 from milepost.errors import AlreadyExists, NotAllowed
 from milepost.rest.audit import Asked
 from milepost.rest.name_lists import name_list
@@ -113,7 +114,7 @@ async def delete_namespace(asked: Asked, name: AskedNamespace, force: bool = Fal
         raise NotAllowed("namespaces are not deleted by force: delete their topics first")
     if non_persistent.names(asked.broker.topics, str(name)):
         raise AlreadyExists(f"namespace {name} still has topics")
-    await asked.broker.directory.delete_namespace(name)
+    await workers.delete_namespace(asked.broker, name)
     await asked.broker.access_control.forget_namespace(name)
     await asked.broker.policies.book.forget(Level.NAMESPACE, str(name))
     asked.note("delete-namespace", name)

@@ -137,6 +137,17 @@ class SqliteCatalog:
         """The whole database as bytes."""
         return self._db.serialize()
 
+    @property
+    def changes(self) -> int:
+        """Rows that this connection has changed so far."""
+        return self._db.total_changes
+
+    @property
+    def changes_of_others(self) -> int:
+        """Another number whenever another connection has changed the database."""
+        (version,) = self._db.execute("pragma data_version").fetchone()
+        return int(version)
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All or nothing, durable at the end of the outermost one.

@@ -18,11 +18,16 @@ from milepost.errors import (
     TooManyRequests,
     TopicNotFound,
 )
-from milepost.positions.names import TopicName
+from milepost.positions.names import NamespaceName, TopicName
 from milepost.storage.catalog.sqlite_catalog import SqliteCatalog
 
 NAME = TopicName.parse("persistent://public/default/t")
 OTHER = TopicName.parse("persistent://public/default/other")
+
+
+async def nowhere(namespace: NamespaceName) -> int:
+    """There are no other workers."""
+    return 0
 
 
 class Bench:
@@ -33,9 +38,11 @@ class Bench:
         self.failure: Exception | None = None
         self.directory = Directory(
             told(self.change),
+            told(self.change),
             topics_max=lambda namespace: topics_max,
             partitions_max=partitions_max,
             on_topics=lambda namespace, came, gone: None,
+            count_elsewhere=nowhere,
         )
         self.run(self.directory.load())
 

@@ -13,18 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from milepost.broker.settings.settings import Settings
 from milepost.cli.exits import CommandFailed, Exit
-from milepost.cli.server.process import Stop, _drain, _listening, tell_manager
+from milepost.cli.server.process import Stop, _drain, listening, tell_manager
 
 
 def start(error: OSError | None, name: str = "port") -> str:
-    async def starting() -> str:
+    ports = {"port": 80, "http_port": 81, "worker_port": 82}
+    with listening("127.0.0.1", ports[name], name):
         if error is not None:
             raise error
-        return "up"
-
-    return asyncio.run(_listening(Settings(port=80, http_port=81), name, starting()))
+    return "up"
 
 
 def test_a_start_that_works_gives_its_result() -> None:
@@ -39,6 +37,13 @@ def test_a_start_that_works_gives_its_result() -> None:
             "http_port",
             "cannot listen on 127.0.0.1:81: the port is in use; stop what listens there, or choose "
             "another --http-port",
+            Exit.CONFLICT,
+        ),
+        (
+            OSError(errno.EADDRINUSE, "in use"),
+            "worker_port",
+            "cannot listen on 127.0.0.1:82: the port is in use; stop what listens there, or choose "
+            "another worker_port",
             Exit.CONFLICT,
         ),
         (

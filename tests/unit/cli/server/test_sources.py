@@ -185,8 +185,8 @@ def test_one_setting_with_two_values_is_refused(write) -> None:
         ),
         ("prot = 1", "m.toml:1: prot: there is no such setting; did you mean port?"),
         (
-            "# x\n[broker]\nport = 1",
-            "m.toml:2: broker: there is no such setting; `milepost config show` lists the settings",
+            "# x\n[zz]\nport = 1",
+            "m.toml:2: zz: there is no such setting; `milepost config show` lists the settings",
         ),
         (
             "maxMessageSize = 1",

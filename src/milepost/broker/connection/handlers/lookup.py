@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.connection.handlers.registry import Work, handles
+from milepost.broker.workers import calls
 from milepost.errors import TopicNotFound
 from milepost.positions.names import TopicName
 from milepost.wire import pulsar_pb2 as pb
@@ -28,8 +29,8 @@ async def partitioned_metadata(
     topic that is not there is `TopicNotFound` (PIP-344), as an unknown tenant or namespace always is."""
     name = TopicName.parse(command.topic)
     may_create = command.metadata_auto_creation_enabled
-    count = await session.broker.partitions_of(name, create=may_create)
-    if not may_create and not count and not session.broker.exists(name):
+    count, exists = await calls.partitions(session.broker, name, create=may_create)
+    if not may_create and not exists:
         # From this the Java client knows the names of its retry and dead letter topics.
         raise TopicNotFound(f"topic {name} does not exist")
     session.write((replies.partitions(command.request_id, count),))
@@ -37,11 +38,12 @@ async def partitioned_metadata(
 
 @handles(Kind.LOOKUP, needs=Operation.LOOK_UP)
 def lookup(session: Session, command: pb.CommandLookupTopic) -> Work:
-    """Which broker serves a topic: always this one, authoritatively, with its address for TLS if it has
-    one, on the listener that the client names. One that is not there is `ServiceNotReady`."""
-    session.broker.directory.check_namespace(TopicName.parse(command.topic))
-    listener = command.advertised_listener_name
-    urls = session.broker.lookup_url(listener), session.broker.lookup_url_tls(listener)
+    """Which broker serves a topic: always this one, or the worker that has the topic, authoritatively,
+    with its address for TLS if it has one, on the listener that the client names. One that is not there is
+    `ServiceNotReady`."""
+    name, listener = TopicName.parse(command.topic), command.advertised_listener_name
+    session.broker.directory.check_namespace(name)
+    urls = session.broker.lookup_url(listener, name), session.broker.lookup_url_tls(listener, name)
     session.broker.counters.lookups += 1
     session.write((replies.lookup_connect(command.request_id, *urls),))
     return None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.connection.handlers.registry import handles
-from milepost.broker.directory.schema_registry import schema_name
+from milepost.broker.workers import calls
 from milepost.errors import IncompatibleSchema, SchemaNotFound
 from milepost.positions.names import TopicName
 from milepost.schemas.types import SchemaInfo, SchemaType, version_bytes, version_number
@@ -26,24 +26,15 @@ async def get_schema(session: Session, command: pb.CommandGetSchema) -> None:
     is unknown or deleted, is `TopicNotFound`, which clients take for "no schema"; an empty version is
     `IncompatibleSchema`. Partitions share the schema of their topic."""
     name = TopicName.parse(command.topic)
-    schemas = session.broker.schemas
+    wanted: int | None = None
     if command.HasField("schema_version"):
         if not command.schema_version:
             raise IncompatibleSchema(f"an empty schema version of {name}")
-        number = version_number(command.schema_version)
-        found = None if number is None else await schemas.get(name, number)
-    else:
-        found = await schemas.latest(name)
-    if found is None:
-        raise SchemaNotFound(f"{name} has no schema, or not that version")
-    info = found.info
-    answer = pb.Schema(
-        name=schema_name(name),
-        schema_data=info.data,
-        type=cast("pb.Schema.Type", int(info.type)),
-        properties=[pb.KeyValue(key=key, value=value) for key, value in info.properties.items()],
-    )
-    session.write((replies.schema(command.request_id, answer, version_bytes(found.number)),))
+        wanted = version_number(command.schema_version)
+        if wanted is None:
+            raise SchemaNotFound(f"{name} has no schema, or not that version")
+    answer, number = await calls.schema(session.broker, name, wanted)
+    session.write((replies.schema(command.request_id, answer, version_bytes(number)),))
 
 
 @handles(Kind.GET_OR_CREATE_SCHEMA, needs=Operation.PRODUCE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from milepost.broker.auth.operations import Operation
 from milepost.broker.connection.handlers.registry import handles
 from milepost.broker.directory.topic_watchers import TopicPattern, topics_hash
+from milepost.broker.workers import calls
 from milepost.errors import InvalidInput
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
@@ -28,7 +29,12 @@ async def get_topics_of_namespace(
     long, or that RE2 does not know, is left to the client. An unknown namespace has no topics."""
     mode = pb.CommandGetTopicsOfNamespace.Mode.Name(command.mode)
     broker = session.broker
-    list_names = partial(broker.topics_of_namespace, command.namespace, mode)
+    list_names: Callable[[], Sequence[str]] = partial(
+        broker.topics_of_namespace, command.namespace, mode
+    )
+    if broker.workers is not None:
+        everywhere = await calls.topics(broker, command.namespace, mode)
+        list_names = partial(list, everywhere)
     pattern: TopicPattern | None = None
     if command.topics_pattern:
         with suppress(InvalidInput):

@@ -1,0 +1,7 @@
+"""Several processes that serve as one broker: which of them has a topic, and what they ask each other.
+
+calls      what a worker answers to the others, and how the broker asks them
+link       the connection between workers: one call, one answer
+placement  which shard has a topic, and where the worker of a shard listens
+workers    one worker among others: its place, its link and the registry that all share
+"""

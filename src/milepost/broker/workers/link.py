@@ -1,0 +1,142 @@
+"""The connection between workers: one call, one answer.
+
+A worker listens on a port that only this machine reaches. Each connection begins with a secret that the
+workers have from the process that started them; what does not know it is hung up on. Then comes one call (a
+name, values as JSON, bytes), then its answer, or the error that refused it, which the asking worker raises
+again.
+
+    answer, _ = await link.ask(2, "topics", {"namespace": "public/default", "mode": "ALL"})
+
+A worker that was killed is started again on the same port, and connections wait for it there. One that does
+not answer in time, or dies over a call, is `ServiceNotReady`, which names it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from struct import Struct
+from typing import Any, Final
+
+from milepost import errors
+from milepost.errors import MilepostError, NotAuthenticated, ServiceNotReady
+
+logger = logging.getLogger(__name__)
+
+HOST: Final = "127.0.0.1"
+SECRET_SIZE: Final = 32
+# For a call; a worker that is started again answers within a second or two.
+TIMEOUT_S: Final = 15.0
+# For the secret of a connection.
+GREETING_TIMEOUT_S: Final = 5.0
+
+_SIZES: Final = Struct("<II")
+
+Doc = dict[str, Any]
+Answer = tuple[Doc, bytes]
+Answers = Callable[[Doc, bytes], Awaitable[Answer]]
+
+
+class Link:
+    def __init__(
+        self, ports: Sequence[int], secret: bytes, unexpected: Callable[[str, BaseException], None]
+    ) -> None:
+        """`ports` are those of all workers. `unexpected` is told of errors that no code foresaw."""
+        assert len(secret) == SECRET_SIZE, "a secret of another size"
+        self._ports = ports
+        self._secret = secret
+        self._unexpected = unexpected
+        self._server: asyncio.Server | None = None
+        self.answers: dict[str, Answers] = {}
+        """Call → what answers it."""
+
+    # -- asking ------------------------------------------------------------------------------------
+
+    async def ask(
+        self, number: int, call: str, values: Doc, body: bytes = b"", timeout_s: float = TIMEOUT_S
+    ) -> Answer:
+        """What a worker answers; its refusal is raised here."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                said, data = await self._exchange(number, {"call": call, **values}, body)
+        except (OSError, EOFError, TimeoutError) as error:
+            why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            raise ServiceNotReady(f"worker {number} does not answer ({why}); try again") from None
+        if "error" in said:
+            raise _error(said)
+        return said, data
+
+    async def _exchange(self, number: int, values: Doc, body: bytes) -> Answer:
+        reader, writer = await asyncio.open_connection(HOST, self._ports[number])
+        try:
+            writer.write(self._secret)
+            _write(writer, values, body)
+            await writer.drain()
+            return await _read(reader)
+        finally:
+            writer.close()
+
+    async def ask_each(
+        self, numbers: Sequence[int], call: str, values: Doc, timeout_s: float = TIMEOUT_S
+    ) -> list[Answer]:
+        """The same of several, at once; all of them have to answer."""
+        return await asyncio.gather(
+            *(self.ask(number, call, values, timeout_s=timeout_s) for number in numbers)
+        )
+
+    # -- answering ---------------------------------------------------------------------------------
+
+    async def listen(self, listening: socket.socket) -> None:
+        self._server = await asyncio.start_server(self._serve, sock=listening)
+
+    async def close(self, stop_listening: Callable[[asyncio.Server], Awaitable[None]]) -> None:
+        if self._server is not None:
+            await stop_listening(self._server)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(GREETING_TIMEOUT_S):
+                secret = await reader.readexactly(SECRET_SIZE)
+                if not hmac.compare_digest(secret, self._secret):
+                    logger.warning("a connection to the workers' own port did not know the secret")
+                    return
+                values, body = await _read(reader)
+            _write(writer, *await self._answer(values, body))
+            await writer.drain()
+        except (OSError, EOFError, TimeoutError) as error:
+            logger.debug("a call of another worker ended early: %s", error)
+        finally:
+            writer.close()
+
+    async def _answer(self, values: Doc, body: bytes) -> Answer:
+        try:
+            return await self.answers[values.pop("call")](values, body)
+        except MilepostError as error:
+            return {"error": type(error).__name__, "text": str(error)}, b""
+        except Exception as error:
+            self._unexpected("link", error)
+            text = f"{type(error).__name__}: an internal error; the log has it"
+            return {"error": ServiceNotReady.__name__, "text": text}, b""
+
+
+def _write(writer: asyncio.StreamWriter, values: Doc, body: bytes) -> None:
+    head = json.dumps(values).encode()
+    writer.writelines((_SIZES.pack(len(head), len(body)), head, body))
+
+
+async def _read(reader: asyncio.StreamReader) -> Answer:
+    head, body = _SIZES.unpack(await reader.readexactly(_SIZES.size))
+    values: Doc = json.loads(await reader.readexactly(head))
+    return values, await reader.readexactly(body)
+
+
+def _error(said: Doc) -> MilepostError:
+    kind = getattr(errors, said["error"], ServiceNotReady)
+    if issubclass(kind, NotAuthenticated):
+        return NotAuthenticated("worker", said["text"])
+    found: MilepostError = kind(said["text"])
+    return found

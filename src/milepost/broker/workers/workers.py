@@ -1,0 +1,154 @@
+"""One worker among others: its place, its link and the registry that all share (class Workers).
+
+Each worker keeps in memory what the registry has. A change tells the other workers before it is answered, and
+they read it again; one that could not be told sees within a second that the database is another
+(`Workers.watch`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from milepost.broker.workers.link import Link
+from milepost.broker.workers.placement import Placement
+from milepost.errors import AlreadyExists, MilepostError
+from milepost.positions.names import NamespaceName
+from milepost.storage.registry import Registry
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+    from milepost.storage.catalog.catalog import Catalog, Doc
+
+logger = logging.getLogger(__name__)
+
+WATCH_S: Final = 1.0
+TELL_TIMEOUT_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the process that starts the workers gives to one of them."""
+
+    data: Path
+    """The directory of all shards."""
+    placement: Placement
+    secret: bytes
+    link: socket.socket
+    clients: tuple[socket.socket, ...]
+    """Listening sockets for clients: those that all workers have, and the worker's own."""
+    tls_clients: tuple[socket.socket, ...]
+    http: tuple[socket.socket, ...]
+    https: tuple[socket.socket, ...]
+    restarts: int
+    """How often this worker was started again."""
+
+
+class Workers:
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.placement = place.placement
+        self.link = Link(
+            [one.link_port for one in place.placement.addresses], place.secret, self._unexpected
+        )
+        self.registry = Registry(place.data, self._tell)
+        self._broker: Broker | None = None
+        self._watching: asyncio.Task[None] | None = None
+
+    @property
+    def number(self) -> int:
+        return self.placement.own
+
+    async def join(self, broker: Broker) -> None:
+        """The broker has read the registry: follow it."""
+        self._broker = broker
+        await broker.directory.forget_deletions(self.number)
+        self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    async def listen(self) -> None:
+        """Answer the other workers from now on; what they have asked meanwhile waits."""
+        await self.link.listen(self.place.link)
+
+    async def close(self, stop_listening: Callable[[asyncio.Server], Awaitable[None]]) -> None:
+        await self.link.close(stop_listening)
+        if self._watching is not None:
+            self._watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._watching
+        self.registry.close()
+
+    def _unexpected(self, where: str, error: BaseException) -> None:
+        assert self._broker is not None, "asked before the broker was there"
+        self._broker.unexpected(where, error)
+
+    async def _tell(self) -> None:
+        """A change of this worker is in the registry: the others read it."""
+        told = await asyncio.gather(
+            *(
+                self.link.ask(number, "follow", {}, timeout_s=TELL_TIMEOUT_S)
+                for number in self.placement.others
+            ),
+            return_exceptions=True,
+        )
+        for failure in told:
+            if isinstance(failure, MilepostError):  # it reads the change when it is there again
+                logger.info("not told of a change: %s", failure)
+            elif isinstance(failure, BaseException):
+                raise failure
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(WATCH_S)
+            try:
+                if await self.registry.has_changed():
+                    await self.follow()
+            except Exception as error:
+                self._unexpected("registry", error)
+
+    async def follow(self) -> None:
+        """Read what the registry has; in force when this returns."""
+        broker = self._broker
+        assert broker is not None, "it follows a registry that it has not read"
+        folders = (
+            *broker.directory.SHARED,
+            broker.policies.book.SHARED,
+            broker.access_control.grants.SHARED,
+            broker.dynamic.SHARED,
+        )
+
+        def read(catalog: Catalog) -> dict[str, dict[str, Doc]]:
+            return {folder: catalog.docs(folder) for folder in folders}
+
+        # In the order of changes: what this worker changes meanwhile comes before or behind it.
+        found = await self.registry(read, broker.directory.follow)
+        await broker.policies.book.follow(found)
+        broker.access_control.grants.follow(found)
+        await broker.dynamic.follow(found)
+
+
+async def delete_namespace(broker: Broker, name: NamespaceName) -> None:
+    """Delete a namespace that has no topics, at no worker.
+
+    It is marked first: no worker makes a topic in it any more. Then each says whether it has one. A worker
+    that dies in between takes its marks back when it starts again.
+    """
+    workers = broker.workers
+    if workers is None:
+        await broker.directory.delete_namespace(name)
+        return
+    await broker.directory.mark_deletion(name, workers.number)
+    try:
+        for number in workers.placement.others:
+            said, _ = await workers.link.ask(number, "uses", {"namespace": str(name)})
+            if said["used"]:
+                raise AlreadyExists(f"namespace {name} still has topics")
+        await broker.directory.delete_namespace(name)
+    except BaseException:
+        await broker.directory.forget_deletions(workers.number, name)
+        raise

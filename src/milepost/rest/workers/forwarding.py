@@ -1,0 +1,210 @@
+"""Takes a request to the worker that has its topic, or to all of them.
+
+    a path that names a topic          ─▶ the worker that has the topic
+    lists, progress, health, unload …  ─▶ every worker; their answers become one (`everywhere.py`)
+    what several workers cannot do     ─▶ 405, and why
+    tenants, namespaces, policies …    ─▶ here: the registry has them, and every worker knows it
+
+A worker that does not answer makes the whole answer a 503 that names it: half a list would look like a
+whole one. Only metrics are told without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from fastapi.routing import APIRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from milepost.broker.workers.link import Answer as LinkAnswer
+from milepost.errors import MilepostError, ServiceNotReady
+from milepost.positions.names import PERSISTENT, TopicName
+from milepost.rest.workers import metrics
+from milepost.rest.workers.everywhere import (
+    EVERYWHERE,
+    OVERVIEWS,
+    REFUSED,
+    REFUSED_BELOW,
+    Merge,
+    query_of,
+    refusal,
+)
+from milepost.rest.workers.exchange import (
+    FORWARDED,
+    Answer,
+    Doc,
+    answer_of,
+    body_of,
+    document_of,
+    json_answer,
+    scope_of,
+)
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+    from milepost.broker.workers.workers import Workers
+
+# A request may wait for a worker that is being started again, and then for the disk.
+TIMEOUT_S: Final = 60.0
+# The largest page of an overview.
+PAGE_MAX: Final = 200
+
+METRICS: Final = ("/metrics", "/metrics/")
+# They name a topic, and every worker can answer them.
+LOOKUPS: Final = "/lookup/"
+
+
+class Forwarding:
+    def __init__(
+        self, app: ASGIApp, broker: Broker, whole: ASGIApp, routes: Sequence[APIRoute]
+    ) -> None:
+        """`app` is what comes behind this, `whole` the application that this is part of."""
+        assert broker.workers is not None, "a broker without workers answers everything itself"
+        self._app = app
+        self._whole = whole
+        self._workers: Workers = broker.workers
+        self._routes = routes
+        self._workers.link.answers["http"] = self._answer
+
+    async def _answer(self, document: Doc, body: bytes) -> LinkAnswer:
+        """A request that another worker has taken."""
+        answer = await answer_of(self._whole, scope_of(document), body)
+        return answer.document(), answer.body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope.get(FORWARDED):
+            await self._app(scope, receive, send)
+            return
+        try:
+            answer = await self._elsewhere(scope, receive)
+        except MilepostError as error:
+            answer = json_answer(error.http_status, {"reason": str(error)})
+        if answer is None:
+            await self._app(scope, receive, send)
+        else:
+            await answer.send(send)
+
+    async def _elsewhere(self, scope: Scope, receive: Receive) -> Answer | None:
+        """The answer, if this worker cannot give it by itself."""
+        method, path = scope["method"], scope["path"]
+        if method == "GET" and path in METRICS:
+            return await self._metrics(scope)
+        for beginning, reason in REFUSED_BELOW.items():
+            if path.startswith(beginning):
+                return json_answer(405, {"reason": reason})
+        found = self._found(method, path)
+        if found is None:
+            return None
+        template, values = found
+        if (method, template) in REFUSED:
+            return json_answer(405, {"reason": REFUSED[method, template]})
+        merge = EVERYWHERE.get((method, template))
+        if merge is not None:
+            return await self._everywhere(scope, await body_of(receive), template, merge)
+        if "topic" not in values or path.startswith(LOOKUPS):
+            return None
+        owner = self._owner(values)
+        if owner is None or owner == self._workers.number:
+            return None
+        return await self._at(owner, scope, await body_of(receive))
+
+    def _found(self, method: str, path: str) -> tuple[str, dict[str, str]] | None:
+        """The route of a request, and what its path names."""
+        for route in self._routes:
+            if method in (route.methods or ()) and (match := route.path_regex.match(path)):
+                return route.path, match.groupdict()
+        return None
+
+    def _owner(self, values: dict[str, str]) -> int | None:
+        """The worker of a topic; None for a text that is no name, which is refused here."""
+        domain = values.get("domain", PERSISTENT)
+        try:
+            name = TopicName.parse(
+                f"{domain}://{values['tenant']}/{values['namespace']}/{values['topic']}"
+            )
+        except MilepostError:
+            return None
+        return self._workers.placement.shard_of(name)
+
+    async def _at(self, number: int, scope: Scope, body: bytes) -> Answer:
+        """What a worker answers."""
+        if number == self._workers.number:
+            return await answer_of(self._whole, scope_of(document_of(scope)), body)
+        said = await self._workers.link.ask(
+            number, "http", document_of(scope), body, timeout_s=TIMEOUT_S
+        )
+        return Answer.of_document(*said)
+
+    @property
+    def _all(self) -> range:
+        return range(len(self._workers.placement.addresses))
+
+    async def _everywhere(self, scope: Scope, body: bytes, template: str, merge: Merge) -> Answer:
+        query = query_of(scope["query_string"])
+        if template in OVERVIEWS and {"skip", "limit"} & query.keys():
+            checked = await self._at(self._workers.number, scope, body)
+            if checked.status >= 400:  # numbers that are none
+                return checked
+        if template in OVERVIEWS:
+            answers = await self._overviews(scope, query)
+        else:
+            answers = await self._each(scope, body)
+        return refusal(answers) or merge(
+            [one for one in answers if one.status < 400] or answers, query
+        )
+
+    async def _each(self, scope: Scope, body: bytes) -> list[Answer]:
+        said = await asyncio.gather(
+            *(self._at(number, scope, body) for number in self._all), return_exceptions=True
+        )
+        missing = [str(one) for one in said if isinstance(one, MilepostError)]
+        if missing:
+            raise ServiceNotReady("; ".join(missing))
+        answers: list[Answer] = []
+        for one in said:
+            if isinstance(one, BaseException):
+                raise one
+            answers.append(one)
+        return answers
+
+    async def _overviews(self, scope: Scope, query: dict[str, str]) -> list[Answer]:
+        """A page of the whole may be of one worker: each shows all up to its end."""
+        end = int(query.get("skip", 0)) + int(query.get("limit", 50))
+        answers: list[Answer] = []
+        for skip in range(0, end, PAGE_MAX):
+            page = b"skip=%d&limit=%d" % (skip, PAGE_MAX)
+            answers += await self._each({**scope, "query_string": page}, b"")
+            if any(one.status >= 400 for one in answers[-len(self._all) :]):
+                break
+        return _joined(answers, len(self._all))
+
+    async def _metrics(self, scope: Scope) -> Answer | None:
+        said = await asyncio.gather(
+            *(self._at(number, scope, b"") for number in self._all), return_exceptions=True
+        )
+        own = said[self._workers.number]
+        if isinstance(own, BaseException):
+            raise own
+        if own.status != 200:
+            return own
+        texts = {
+            number: one.body.decode() if isinstance(one, Answer) and one.status == 200 else None
+            for number, one in enumerate(said)
+        }
+        # A thousand topics are a hundred thousand lines: not on the loop.
+        whole = await asyncio.to_thread(metrics.merged, texts)
+        return Answer(200, own.headers, whole.encode())
+
+
+def _joined(answers: list[Answer], workers: int) -> list[Answer]:
+    """Pages of each worker as one answer of each: the numbers of the first, the lines of all."""
+    if any(one.status >= 400 for one in answers):
+        return answers[-workers:]
+    joined: list[Answer] = []
+    for number in range(workers):
+        pages = [one.json for one in answers[number::workers]]
+        lines = [line for page in pages for line in page["lines"]]
+        joined.append(json_answer(200, {**pages[0], "lines": lines}))
+    return joined

@@ -1,0 +1,115 @@
+"""The link between workers: answers, refusals, strangers, and workers that are not there."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from milepost.broker.connection.listener import stop_listening
+from milepost.broker.workers.link import Answer, Doc, Link
+from milepost.errors import NotAuthenticated, ServiceNotReady, TopicNotFound
+
+SECRET = bytes(32)
+
+
+def run(play: Callable[[Link, Link, list[str]], Awaitable[None]]) -> None:
+    """With two ends, 0 and 1, and the places of errors that no code foresaw."""
+
+    async def played() -> None:
+        sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+        ports = [one.getsockname()[1] for one in sockets]
+        unforeseen: list[str] = []
+        links = [Link(ports, SECRET, lambda where, _: unforeseen.append(where)) for _ in range(2)]
+        for link, sock in zip(links, sockets, strict=True):
+            sock.setblocking(False)
+            await link.listen(sock)
+        try:
+            await play(*links, unforeseen)
+        finally:
+            for link in links:
+                await link.close(stop_listening)
+
+    asyncio.run(played())
+
+
+async def echo(said: Doc, body: bytes) -> Answer:
+    return {"said": said}, body[::-1]
+
+
+def test_a_call_is_answered_with_values_and_bytes() -> None:
+    async def play(one: Link, other: Link, unforeseen: list[str]) -> None:
+        other.answers["echo"] = one.answers["echo"] = echo
+        large = b"ab" * 1_000_000
+        assert await one.ask(1, "echo", {"a": "ü"}, large) == ({"said": {"a": "ü"}}, large[::-1])
+        both = await one.ask_each([0, 1], "echo", {"n": 1})
+        assert both == [({"said": {"n": 1}}, b"")] * 2
+
+    run(play)
+
+
+def test_a_refusal_is_raised_where_it_was_asked_as_what_it_was() -> None:
+    async def missing(said: Doc, body: bytes) -> Answer:
+        raise TopicNotFound("topic t does not exist")
+
+    async def stranger(said: Doc, body: bytes) -> Answer:
+        raise NotAuthenticated("no_token", "there is no token")
+
+    async def play(one: Link, other: Link, unforeseen: list[str]) -> None:
+        other.answers |= {"missing": missing, "stranger": stranger}
+        with pytest.raises(TopicNotFound, match="topic t does not exist"):
+            await one.ask(1, "missing", {})
+        with pytest.raises(NotAuthenticated, match="there is no token"):
+            await one.ask(1, "stranger", {})
+        assert unforeseen == []
+
+    run(play)
+
+
+def test_a_bug_is_told_to_the_log_and_costs_one_call() -> None:
+    async def play(one: Link, other: Link, unforeseen: list[str]) -> None:
+        other.answers["echo"] = echo
+        with pytest.raises(ServiceNotReady, match="KeyError: an internal error; the log has it"):
+            await one.ask(1, "no such call", {})
+        assert unforeseen == ["link"]
+        assert await one.ask(1, "echo", {}) == ({"said": {}}, b"")
+
+    run(play)
+
+
+def test_a_worker_that_is_gone_or_silent_is_named() -> None:
+    over = asyncio.Event()
+
+    async def silent(said: Doc, body: bytes) -> Answer:
+        await over.wait()
+        return {}, b""
+
+    async def play(one: Link, other: Link, unforeseen: list[str]) -> None:
+        other.answers["silent"] = silent
+        with pytest.raises(ServiceNotReady, match=r"worker 1 does not answer \(TimeoutError"):
+            await one.ask(1, "silent", {}, timeout_s=0.05)
+        over.set()
+        await other.close(stop_listening)
+        with pytest.raises(ServiceNotReady, match="worker 1 does not answer"):
+            await one.ask(1, "silent", {}, timeout_s=5)
+
+    run(play)
+
+
+def test_what_does_not_know_the_secret_is_hung_up_on(caplog: pytest.LogCaptureFixture) -> None:
+    async def play(one: Link, other: Link, unforeseen: list[str]) -> None:
+        other.answers["echo"] = echo
+        wrong = Link(one._ports, b"\1" * 32, lambda where, _: unforeseen.append(where))
+        with pytest.raises(ServiceNotReady, match="worker 1 does not answer"):
+            await wrong.ask(1, "echo", {})
+        reader, writer = await asyncio.open_connection("127.0.0.1", one._ports[1])
+        writer.write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert await reader.read() == b""
+        writer.close()
+        assert await one.ask(1, "echo", {}) == ({"said": {}}, b"")
+        assert unforeseen == []
+
+    run(play)
+    assert caplog.text.count("did not know the secret") == 2

@@ -1,0 +1,58 @@
+"""Which worker has a topic: the same for ever, a topic with all that belongs to it, about as many each."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from milepost.broker.workers.placement import Address, Placement, shard_of
+from milepost.errors import ServiceNotReady
+from milepost.positions.names import TopicName
+
+
+def placement(own: int, count: int) -> Placement:
+    return Placement(own, tuple(Address(6650 + n, -1, 7650 + n) for n in range(count)))
+
+
+def test_the_shard_of_a_name_is_written_down_and_never_another() -> None:
+    """A directory's topics are where this said they would be: another answer would lose them."""
+    names = ["orders", "acme/shop/clicks", "non-persistent://public/default/orders", "ü%2F"]
+    found = {
+        count: [shard_of(TopicName.parse(one), count) for one in names] for count in (2, 3, 64)
+    }
+    assert found == {2: [1, 0, 1, 0], 3: [1, 0, 1, 0], 64: [34, 18, 34, 12]}
+
+
+def test_partitions_and_both_domains_are_where_the_topic_is() -> None:
+    for number in range(50):
+        base = TopicName.parse(f"acme/shop/t{number}")
+        parts = [base.partition_name(one) for one in range(5)]
+        other = TopicName.parse(f"non-persistent://acme/shop/t{number}")
+        assert len({shard_of(one, 7) for one in (base, other, *parts)}) == 1
+
+
+def test_topics_are_shared_out_evenly() -> None:
+    counts = Counter(shard_of(TopicName.parse(f"orders-{number}"), 8) for number in range(8000))
+    assert set(counts) == set(range(8))
+    assert max(counts.values()) < 1.5 * min(counts.values())
+
+
+def test_a_topic_of_another_worker_is_refused_so_that_its_client_looks_again() -> None:
+    name = TopicName.parse("orders")
+    owner = shard_of(name, 4)
+    assert placement(owner, 4).has(name)
+    placement(owner, 4).check(name)
+    other = placement((owner + 1) % 4, 4)
+    with pytest.raises(ServiceNotReady, match=f"orders is served by worker {owner}: look it up"):
+        other.check(name)
+    assert other.address_of(name).port == 6650 + owner
+    assert owner in other.others
+    assert other.own not in other.others
+
+
+def test_each_worker_finds_a_name_that_is_its_own() -> None:
+    name = TopicName.parse("pulsar/system/healthcheck")
+    found = [placement(number, 16).own_name(name) for number in range(16)]
+    assert [shard_of(one, 16) for one in found] == list(range(16))
+    assert found[shard_of(name, 16)] == name

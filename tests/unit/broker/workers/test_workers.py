@@ -1,0 +1,309 @@
+"""Workers of one process: what one changes in the registry the others obey, and nobody else's topics are
+served."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from stage.worker_group import WorkerGroup, worker_group
+
+from milepost.broker.directory.directory import DELETED_BY, NAMESPACES
+from milepost.broker.policies.policy import Level
+from milepost.broker.workers import calls
+from milepost.broker.workers.workers import delete_namespace
+from milepost.errors import (
+    AlreadyExists,
+    NotAllowed,
+    NotFound,
+    SchemaNotFound,
+    ServiceNotReady,
+    TooManyRequests,
+    TopicNotFound,
+)
+from milepost.positions.names import NamespaceName, TopicName
+from milepost.schemas.types import SchemaInfo, SchemaType
+from milepost.storage import registry
+
+SHOP = NamespaceName.parse("acme/shop")
+Play = Callable[[WorkerGroup], Awaitable[None]]
+
+
+def run(data: Path, play: Play, count: int = 2, **settings: object) -> None:
+    async def played() -> None:
+        async with worker_group(data, count, **settings) as group:
+            await play(group)
+
+    asyncio.run(played())
+
+
+async def make_shop(group: WorkerGroup) -> None:
+    await group.brokers[0].directory.create_tenant("acme", {})
+    await group.brokers[1].directory.create_namespace(SHOP, {})
+
+
+def test_what_one_changes_every_one_knows_when_it_is_answered(tmp_path: Path) -> None:
+    async def play(group: WorkerGroup) -> None:
+        await make_shop(group)
+        for number in range(3):
+            directory = group.brokers[number].directory
+            assert directory.namespaces("acme") == ["acme/shop"]
+        retention = {"retentionTimeInMinutes": 5, "retentionSizeInMB": 1}
+        assert (await group.call(0, "POST", RETENTION, retention)).status == 204
+        assert (await group.call(2, "POST", GRANT, ["consume"])).status == 204
+        key = "maxProducersPerTopic"
+        changed = await group.call(1, "POST", f"/admin/v2/brokers/configuration/{key}/7")
+        assert changed.status == 200
+        for number in range(3):
+            broker = group.brokers[number]
+            found = broker.policies.book.values(Level.NAMESPACE, "acme/shop")
+            assert found["retention"] == retention
+            assert broker.settings.max_producers_per_topic == 7
+            told = await group.call(number, "GET", GRANT.rpartition("/")[0])
+            assert told.json == {"bob": ["consume"]}
+
+    run(tmp_path, play, count=3)
+
+
+RETENTION = "/admin/v2/namespaces/acme/shop/retention"
+GRANT = "/admin/v2/namespaces/acme/shop/permissions/bob"
+
+
+def test_a_policy_that_another_worker_sets_is_in_force_for_topics_that_are_open(
+    tmp_path: Path,
+) -> None:
+    async def play(group: WorkerGroup) -> None:
+        await make_shop(group)
+        topics = [
+            await group.brokers[number].topic(
+                TopicName.parse(group.names(number, namespace="acme/shop")[0])
+            )
+            for number in range(2)
+        ]
+        path = "/admin/v2/namespaces/acme/shop/maxProducersPerTopic"
+        assert (await group.call(0, "POST", path, 3)).status == 204
+        assert [one.policies.max_producers for one in topics] == [3, 3]
+        assert (await group.call(1, "DELETE", path)).status == 204
+        assert [one.policies.max_producers for one in topics] == [0, 0]
+
+    run(tmp_path, play)
+
+
+def test_of_two_that_make_the_same_at_once_one_is_told_that_it_exists(tmp_path: Path) -> None:
+    async def play(group: WorkerGroup) -> None:
+        makers = [group.brokers[n].directory.create_tenant("acme", {"n": n}) for n in range(2)]
+        outcomes = await asyncio.gather(*makers, return_exceptions=True)
+        assert sorted(type(one) for one in outcomes if one is not None) == [AlreadyExists]
+        winner = outcomes.index(None)
+        for number in range(2):
+            workers = group.brokers[number].workers
+            assert workers is not None
+            await workers.follow()
+            assert group.brokers[number].directory.tenant("acme") == {"n": winner}
+
+    run(tmp_path, play)
+
+
+def test_a_tenant_is_not_deleted_under_a_namespace_that_another_worker_makes(
+    tmp_path: Path,
+) -> None:
+    async def play(group: WorkerGroup) -> None:
+        await group.brokers[0].directory.create_tenant("acme", {})
+        outcomes = await asyncio.gather(
+            group.brokers[0].directory.delete_tenant("acme"),
+            group.brokers[1].directory.create_namespace(SHOP, {}),
+            return_exceptions=True,
+        )
+        refused = [one for one in outcomes if one is not None]
+        assert len(refused) == 1
+        assert isinstance(refused[0], AlreadyExists | NotFound)
+
+    run(tmp_path, play)
+
+
+# -- topics ------------------------------------------------------------------------------------------
+
+
+def test_a_topic_is_opened_by_its_own_worker_alone(tmp_path: Path) -> None:
+    async def play(group: WorkerGroup) -> None:
+        name = TopicName.parse(group.names(1)[0])
+        with pytest.raises(ServiceNotReady, match="is served by worker 1: look it up again"):
+            await group.brokers[0].topic(name)
+        await group.brokers[1].topic(name)
+        for broker in group.brokers.values():
+            assert broker.lookup_url(name=name) == "pulsar://127.0.0.1:6651"
+            assert await calls.topics(broker, "public/default", "ALL") == [str(name)]
+
+    run(tmp_path, play)
+
+
+def test_partitions_and_schemas_are_asked_of_the_worker_that_has_them(tmp_path: Path) -> None:
+    async def play(group: WorkerGroup) -> None:
+        plain, parted = map(TopicName.parse, group.names(1))
+        asking, owner = group.brokers[0], group.brokers[1]
+        assert await calls.partitions(asking, plain, create=True) == (0, False)
+        await owner.topic(plain)
+        await owner.directory.create_partitioned(parted, 3)
+        assert await calls.partitions(asking, plain, create=False) == (0, True)
+        assert await calls.partitions(asking, parted, create=False) == (3, True)
+        with pytest.raises(SchemaNotFound, match=f"{plain} has no schema"):
+            await calls.schema(asking, plain, None)
+        info = SchemaInfo("s", SchemaType.STRING, b"", {"a": "b"})
+        await owner.schemas.admit_producer(plain, info)
+        for broker in (asking, owner):
+            found, number = await calls.schema(broker, plain, None)
+            assert (found.type, number, found.properties[0].value) == (SchemaType.STRING, 0, "b")
+        nowhere = TopicName.parse(group.names(1, namespace="acme/none")[0])
+        with pytest.raises(TopicNotFound, match="namespace acme/none"):
+            await calls.partitions(asking, nowhere, create=True)
+
+    run(tmp_path, play)
+
+
+def test_topics_are_partitioned_by_default_by_their_own_worker(tmp_path: Path) -> None:
+    async def play(group: WorkerGroup) -> None:
+        name = TopicName.parse(group.names(1)[0])
+        assert await calls.partitions(group.brokers[0], name, create=True) == (4, True)
+        assert group.brokers[1].directory.partitions(name) == 4
+        assert group.brokers[0].directory.partitions(name) is None
+
+    run(
+        tmp_path,
+        play,
+        allow_auto_topic_creation_type="partitioned",
+        default_num_partitions=4,
+    )
+
+
+def test_the_topics_of_a_namespace_are_counted_at_all_workers(tmp_path: Path) -> None:
+    async def play(group: WorkerGroup) -> None:
+        for number in range(2):
+            await group.brokers[number].topic(TopicName.parse(group.names(number)[0]))
+        for number in range(2):
+            with pytest.raises(TooManyRequests, match="has 2 topics already"):
+                await group.brokers[number].topic(TopicName.parse(group.names(number)[1]))
+
+    run(tmp_path, play, max_topics_per_namespace=2)
+
+
+def test_transactions_and_watches_are_refused_by_name(tmp_path: Path) -> None:
+    async def play(group: WorkerGroup) -> None:
+        with pytest.raises(NotAllowed, match="no transactions where there are workers"):
+            group.brokers[0].transactions.check_coordinator(0)
+
+    run(tmp_path, play)
+
+
+# -- deleting a namespace ----------------------------------------------------------------------------
+
+
+def marks(data: Path) -> list[str]:
+    """Namespaces that are marked in the registry."""
+    with sqlite3.connect(data / registry.FILE) as database:
+        rows = database.execute("select name, doc from docs where folder = ?", (NAMESPACES,))
+        found = [name for name, doc in rows if DELETED_BY in doc]
+    database.close()
+    return found
+
+
+def test_a_namespace_is_deleted_when_no_worker_has_a_topic_in_it(tmp_path: Path) -> None:
+    async def play(group: WorkerGroup) -> None:
+        await make_shop(group)
+        name = TopicName.parse(group.names(1, namespace="acme/shop")[0])
+        await group.brokers[1].topic(name)
+        with pytest.raises(AlreadyExists, match="acme/shop still has topics"):
+            await delete_namespace(group.brokers[0], SHOP)
+        assert marks(tmp_path) == []
+        path = f"/admin/v2/{name.text.replace('://', '/')}"
+        assert (await group.call(0, "DELETE", path)).status == 204
+        await delete_namespace(group.brokers[0], SHOP)
+        for number, broker in group.brokers.items():
+            assert broker.directory.namespaces("acme") == []
+            own = TopicName.parse(group.names(number, namespace="acme/shop")[0])
+            with pytest.raises(TopicNotFound, match="namespace acme/shop of topic"):
+                await broker.topic(own)
+
+    run(tmp_path, play)
+
+
+def test_no_worker_makes_a_topic_in_a_namespace_that_is_being_deleted(tmp_path: Path) -> None:
+    """Races of a deletion with a topic of another worker: never both."""
+
+    async def play(group: WorkerGroup) -> None:
+        await group.brokers[0].directory.create_tenant("acme", {})
+        name = TopicName.parse(group.names(1, namespace="acme/shop")[0])
+        await group.brokers[1].directory.create_namespace(SHOP, {})
+        began = time.monotonic()
+        await delete_namespace(group.brokers[0], SHOP)
+        took_s = time.monotonic() - began
+        for turn in range(20):
+            await group.brokers[1].directory.create_namespace(SHOP, {})
+
+            async def later(turn: int = turn) -> None:
+                await asyncio.sleep(turn / 20 * took_s)  # sleep: another moment each time
+                await group.brokers[1].topic(name)
+
+            deleted, made = await asyncio.gather(
+                delete_namespace(group.brokers[0], SHOP), later(), return_exceptions=True
+            )
+            assert (deleted is None) != (made is None), (deleted, made)
+            if made is None:
+                path = f"/admin/v2/{name.text.replace('://', '/')}"
+                assert (await group.call(1, "DELETE", path)).status == 204
+                await delete_namespace(group.brokers[0], SHOP)
+
+    run(tmp_path, play)
+
+
+def test_a_worker_that_does_not_answer_keeps_a_namespace_from_being_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(group: WorkerGroup) -> None:
+        await make_shop(group)
+        link = group.brokers[1].workers.link  # type: ignore[union-attr]
+        del link.answers["uses"]
+        with pytest.raises(ServiceNotReady):
+            await delete_namespace(group.brokers[0], SHOP)
+        assert marks(tmp_path) == []
+        assert SHOP.text in group.brokers[0].directory.namespaces("acme")
+
+    run(tmp_path, play)
+
+
+def test_a_worker_that_was_killed_over_a_deletion_takes_its_mark_back(tmp_path: Path) -> None:
+    async def play(group: WorkerGroup) -> None:
+        await make_shop(group)
+        await group.brokers[1].directory.mark_deletion(SHOP, 1)
+        name = TopicName.parse(group.names(0, namespace="acme/shop")[0])
+        with pytest.raises(TopicNotFound):
+            await group.brokers[0].topic(name)
+        with pytest.raises(ServiceNotReady, match="acme/shop is being deleted"):
+            await delete_namespace(group.brokers[0], SHOP)
+        await group.stop(1)
+        await group.start(1)
+        assert marks(tmp_path) == []
+        await group.brokers[0].topic(name)
+
+    run(tmp_path, play)
+
+
+def test_a_worker_that_was_not_told_finds_the_change_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the worker that made it was killed before it could tell."""
+    monkeypatch.setattr("milepost.broker.workers.workers.WATCH_S", 0.01)
+
+    async def play(group: WorkerGroup) -> None:
+        for broker in group.brokers.values():
+            assert broker.workers is not None
+            del broker.workers.link.answers["follow"]
+        await group.brokers[0].directory.create_tenant("acme", {})
+        async with asyncio.timeout(10):
+            while "acme" not in group.brokers[1].directory.tenants():
+                await asyncio.sleep(0.01)  # sleep: between two looks
+
+    run(tmp_path, play)

@@ -1,0 +1,386 @@
+"""Any worker answers every request: for its own topics, for another's, and for all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.routing import APIRoute
+from stage.worker_group import WorkerGroup, worker_group
+
+from milepost.positions.names import TopicName
+from milepost.rest import absent
+from milepost.rest.app import RESOURCES
+from milepost.rest.resources import policies
+from milepost.rest.workers.everywhere import EVERYWHERE, REFUSED, REFUSED_BELOW
+
+Play = Callable[[WorkerGroup], Awaitable[None]]
+
+
+def run(data: Path, play: Play, **settings: object) -> None:
+    async def played() -> None:
+        async with worker_group(data, 2, **settings) as group:
+            await play(group)
+
+    asyncio.run(played())
+
+
+def path_of(name: str) -> str:
+    return f"/admin/v2/{name.replace('://', '/')}"
+
+
+async def same(group: WorkerGroup, method: str, target: str, body: object = None) -> Any:
+    """What both workers answer to a question, which is the same."""
+    one, other = [await group.call(number, method, target, body) for number in range(2)]
+    assert (one.status, one.body) == (other.status, other.body)
+    assert one.status == 200, one.body
+    return one.json
+
+
+# -- every route has been thought of -----------------------------------------------------------------
+
+# Routes without a topic in their path that any worker answers by itself: the registry has what they are
+# about, every worker is the same in it, or it is about the worker that is asked.
+HERE = """
+GET /milepost/v1/session
+GET /admin/v2/tenants
+GET /admin/v2/tenants/{tenant}
+PUT /admin/v2/tenants/{tenant}
+POST /admin/v2/tenants/{tenant}
+DELETE /admin/v2/tenants/{tenant}
+GET /admin/v2/namespaces/{tenant}
+GET /admin/v2/namespaces/{tenant}/{namespace}
+PUT /admin/v2/namespaces/{tenant}/{namespace}
+DELETE /admin/v2/namespaces/{tenant}/{namespace}
+GET /admin/v2/namespaces/{tenant}/{namespace}/properties
+PUT /admin/v2/namespaces/{tenant}/{namespace}/properties
+DELETE /admin/v2/namespaces/{tenant}/{namespace}/properties
+GET /admin/v2/namespaces/{tenant}/{namespace}/property/{key}
+PUT /admin/v2/namespaces/{tenant}/{namespace}/property/{key}/{value}
+DELETE /admin/v2/namespaces/{tenant}/{namespace}/property/{key}
+GET /admin/v2/namespaces/{tenant}/{namespace}/bundles
+GET /admin/v2/namespaces/{tenant}/{namespace}/offloadThreshold
+PUT /admin/v2/namespaces/{tenant}/{namespace}/offloadThreshold
+GET /admin/v2/namespaces/{tenant}/{namespace}/offloadThresholdInSeconds
+PUT /admin/v2/namespaces/{tenant}/{namespace}/offloadThresholdInSeconds
+GET /admin/v2/namespaces/{tenant}/{namespace}/offloadDeletionLagMs
+PUT /admin/v2/namespaces/{tenant}/{namespace}/offloadDeletionLagMs
+DELETE /admin/v2/namespaces/{tenant}/{namespace}/offloadDeletionLagMs
+GET /admin/v2/namespaces/{tenant}/{namespace}/replication
+POST /admin/v2/namespaces/{tenant}/{namespace}/replication
+GET /admin/v2/namespaces/{tenant}/{namespace}/allowedClusters
+POST /admin/v2/namespaces/{tenant}/{namespace}/allowedClusters
+POST /admin/v2/namespaces/{tenant}/{namespace}/migration
+GET /admin/v2/resourcegroups
+GET /admin/v2/resourcegroups/{name}
+DELETE /admin/v2/resourcegroups/{name}
+GET /admin/v2/namespaces/{tenant}/{namespace}/resourcegroup
+DELETE /admin/v2/namespaces/{tenant}/{namespace}/resourcegroup
+GET /admin/v2/namespaces/{tenant}/{namespace}/schemaAutoUpdateCompatibilityStrategy
+PUT /admin/v2/namespaces/{tenant}/{namespace}/schemaAutoUpdateCompatibilityStrategy
+GET /admin/v2/namespaces/{cluster}/antiAffinity/{group}
+GET /admin/v2/clusters
+GET /admin/v2/clusters/{cluster}
+PUT /admin/v2/clusters/{cluster}
+GET /admin/v2/clusters/{cluster}/peers
+GET /admin/v2/clusters/{cluster}/failureDomains
+GET /admin/v2/clusters/{cluster}/failureDomains/{domain_name}
+GET /admin/v2/clusters/{cluster}/namespaceIsolationPolicies/brokers/{broker_id}
+GET /admin/v2/clusters/{cluster}/namespaceIsolationPolicies/{policy}
+GET /admin/v2/clusters/{cluster}/namespaceIsolationPolicies
+GET /admin/v2/namespaces/{tenant}/{namespace}/permissions
+POST /admin/v2/namespaces/{tenant}/{namespace}/permissions/{role}
+DELETE /admin/v2/namespaces/{tenant}/{namespace}/permissions/{role}
+GET /admin/v2/namespaces/{tenant}/{namespace}/permissions/subscription
+POST /admin/v2/namespaces/{tenant}/{namespace}/permissions/subscription/{named}
+DELETE /admin/v2/namespaces/{tenant}/{namespace}/permissions/{named}/{role}
+GET /admin/v2/namespaces/{tenant}/{namespace}/subscriptionAuthMode
+POST /admin/v2/namespaces/{tenant}/{namespace}/subscriptionAuthMode
+GET /admin/v2/brokers/configuration
+GET /admin/v2/brokers/configuration/values
+GET /admin/v2/brokers/configuration/runtime
+GET /admin/v2/brokers/internal-configuration
+POST /admin/v2/brokers/configuration/{setting}/{value:path}
+DELETE /admin/v2/brokers/configuration/{setting}
+GET /admin/v2/brokers/ready
+GET /admin/v2/brokers/version
+GET /admin/v2/brokers/leaderBroker
+GET /admin/v2/brokers/{cluster}
+GET /admin/v2/brokers
+"""
+
+
+def test_of_every_route_it_is_known_where_it_is_answered() -> None:
+    """A new route without a topic in its path has to be put into one of the lists."""
+    found = {
+        (method, route.path)
+        for resource in RESOURCES
+        # Policies of namespaces are in the registry; pages, and what is absent, are the same everywhere.
+        if resource not in (absent, policies)
+        for route in resource.router.routes
+        if isinstance(route, APIRoute) and "{topic}" not in route.path
+        if route.path.startswith(("/admin/", "/milepost/"))
+        for method in route.methods
+    }
+    here = {(line.partition(" ")[0], line.partition(" ")[2]) for line in HERE.splitlines() if line}
+    elsewhere = {*EVERYWHERE, *REFUSED}
+    refused = {one for one in found if one[1].startswith(tuple(REFUSED_BELOW))}
+    assert found - here - elsewhere - refused == set()
+    assert (here | elsewhere) - found == set()
+    assert not here & elsewhere
+
+
+# -- one topic ---------------------------------------------------------------------------------------
+
+
+def test_a_topic_is_made_changed_shown_and_deleted_by_asking_any_worker(tmp_path: Path) -> None:
+    async def play(group: WorkerGroup) -> None:
+        for owner in range(2):
+            name = group.names(owner)[0]
+            asked, path = 1 - owner, path_of(name)
+            assert (await group.call(asked, "PUT", path)).status == 204
+            assert name in group.brokers[owner].topics or group.brokers[owner].directory.exists(
+                TopicName.parse(name)
+            )
+            assert not group.brokers[asked].directory.exists(TopicName.parse(name))
+            made = await group.call(asked, "PUT", f"{path}/subscription/s", {})
+            assert made.status == 204, made.body
+            stats = (await group.call(asked, "GET", f"{path}/stats")).json
+            assert list(stats["subscriptions"]) == ["s"]
+            put = await group.call(asked, "PUT", f"{path}/properties", {"a": "ü"})
+            assert put.status == 204
+            assert await same(group, "GET", f"{path}/properties") == {"a": "ü"}
+            own = path.replace("/admin/v2/persistent", "/milepost/v1/topics")
+            reset = await group.call(
+                asked, "POST", f"{own}/subscriptions/s/reset", {"position": "latest"}
+            )
+            assert reset.status == 200, reset.body
+            assert (await group.call(asked, "DELETE", f"{path}?force=true")).status == 204
+            again = await group.call(asked, "DELETE", path)
+            assert again.status == 404
+            assert name in again.json["reason"]
+
+    run(tmp_path, play)
+
+
+def test_a_partitioned_topic_is_one_at_its_worker(tmp_path: Path) -> None:
+    async def play(group: WorkerGroup) -> None:
+        name = group.names(1)[0]
+        path = path_of(name)
+        assert (await group.call(0, "PUT", f"{path}/partitions", 3)).status == 204
+        assert (await group.call(0, "PUT", f"{path}/subscription/s", {})).status == 204
+        assert (await group.call(0, "POST", f"{path}/partitions", 4)).status == 204
+        assert (await same(group, "GET", f"{path}/partitions"))["partitions"] == 4
+        stats = await same(group, "GET", f"{path}/partitioned-stats?perPartition=true")
+        assert len(stats["partitions"]) == 4
+        partition = await same(group, "GET", f"{path}-partition-2/subscriptions")
+        assert partition == ["s"]
+        listed = await same(group, "GET", "/admin/v2/persistent/public/default/partitioned")
+        assert listed == [name]
+
+    run(tmp_path, play)
+
+
+def test_schemas_are_found_from_any_worker(tmp_path: Path) -> None:
+    async def play(group: WorkerGroup) -> None:
+        path = path_of(group.names(1)[0]).replace("/persistent", "/schemas")
+        body = {"type": "STRING", "schema": "", "properties": {}}
+        assert (await group.call(0, "POST", f"{path}/schema", body)).status == 200
+        assert (await same(group, "GET", f"{path}/schema"))["type"] == "STRING"
+
+    run(tmp_path, play)
+
+
+def test_lookups_name_the_worker_that_has_the_topic(tmp_path: Path) -> None:
+    async def play(group: WorkerGroup) -> None:
+        for owner in range(2):
+            name = group.names(owner)[0].replace("://", "/")
+            found = await same(group, "GET", f"/lookup/v2/topic/{name}")
+            assert found["brokerUrl"] == f"pulsar://127.0.0.1:{6650 + owner}"
+            assert found["brokerUrlTls"] == f"pulsar+ssl://127.0.0.1:{7650 + owner}"
+            assert found["httpUrl"] == "http://127.0.0.1:8080"
+
+    run(tmp_path, play)
+
+
+def test_bad_names_and_unknown_paths_are_refused_by_the_worker_that_is_asked(
+    tmp_path: Path,
+) -> None:
+    async def play(group: WorkerGroup) -> None:
+        for number in range(2):
+            assert (await group.call(number, "GET", "/nothing/here")).status == 404
+            bad = await group.call(
+                number, "GET", "/admin/v2/persistent/public/default/%E2%80%A8/stats"
+            )
+            assert bad.status == 400
+            refused = await group.call(
+                number, "PUT", path_of(group.names(0)[0]) + "/partitions", -1
+            )
+            assert refused.status == 406
+            left = await group.call(number, "PATCH", path_of(group.names(0)[0]))
+            assert left.status == 405
+
+    run(tmp_path, play)
+
+
+# -- all topics --------------------------------------------------------------------------------------
+
+
+async def fill(group: WorkerGroup) -> list[str]:
+    """Two topics at each worker, each with a subscription that has a backlog of its own size."""
+    names = sorted([*group.names(0), *group.names(1)])
+    for number, name in enumerate(names):
+        assert (await group.call(number % 2, "PUT", f"{path_of(name)}/subscription/s", {})).status
+    return names
+
+
+def test_lists_have_the_topics_of_all_workers(tmp_path: Path) -> None:
+    async def play(group: WorkerGroup) -> None:
+        names = await fill(group)
+        for path in (
+            "/admin/v2/persistent/public/default",
+            "/admin/v2/namespaces/public/default/topics",
+            "/admin/v2/namespaces/public/default/topics?mode=ALL",
+        ):
+            assert await same(group, "GET", path) == names
+        whole = await same(group, "GET", "/milepost/v1/topics")
+        assert ([one["name"] for one in whole["topics"]], whole["found"]) == (names, 4)
+        page = await same(group, "GET", "/milepost/v1/topics?limit=3")
+        assert [one["name"] for one in page["topics"]] == names[:3]
+        assert page["after"] == names[2]
+        rest = await same(group, "GET", f"/milepost/v1/topics?limit=3&after={page['after']}")
+        assert ([one["name"] for one in rest["topics"]], rest["after"]) == (names[3:], None)
+        missing = await group.call(0, "GET", "/admin/v2/persistent/public/none")
+        assert missing.status == 404
+
+    run(tmp_path, play)
+
+
+def test_progress_and_overview_are_of_all_workers(tmp_path: Path) -> None:
+    async def play(group: WorkerGroup) -> None:
+        names = await fill(group)
+        for path in ("/milepost/v1/progress", "/milepost/v1/namespaces/public/default/progress"):
+            one = (await group.call(1, "GET", path)).json
+            assert [line["topic"] for line in one["subscriptions"]] == names
+        for path in ("/milepost/v1/overview", "/milepost/v1/namespaces/public/default/overview"):
+            whole = (await group.call(0, "GET", path)).json
+            assert (whole["topics"], whole["subscriptions"]) == (4, 4)
+            assert [line["topic"] for line in whole["lines"]] == names
+            assert sum(whole["verdicts"].values()) == 4
+            page = (await group.call(1, "GET", f"{path}?skip=1&limit=2")).json
+            assert [line["topic"] for line in page["lines"]] == names[1:3]
+        bad = await group.call(0, "GET", "/milepost/v1/overview?limit=x")
+        assert bad.status == 400
+        assert "limit" in bad.json["reason"]
+
+    run(tmp_path, play)
+
+
+def test_what_is_done_to_a_namespace_is_done_by_all_workers(tmp_path: Path) -> None:
+    async def play(group: WorkerGroup) -> None:
+        await fill(group)
+        base = "/admin/v2/namespaces/public/default"
+        would = await same(group, "POST", f"{base}/clearBacklog?dryRun=true")
+        assert would == {"subscriptions": 4, "messages": 0}
+        assert (await group.call(1, "POST", f"{base}/clearBacklog/s")).status == 204
+        assert (await group.call(1, "POST", f"{base}/clearBacklog/none")).status == 404
+        assert sum(len(one.topics) for one in group.brokers.values()) == 4
+        assert (await group.call(0, "PUT", f"{base}/unload")).status == 204
+        assert sum(len(one.topics) for one in group.brokers.values()) == 0
+        health = await group.call(1, "GET", "/admin/v2/brokers/health")
+        assert (health.status, health.body) == (200, b"ok")
+        checked = [name for one in group.brokers.values() for name in one.topics]
+        assert len(checked) == 2, "each worker checks itself"
+
+    run(tmp_path, play)
+
+
+def test_a_subscription_that_one_worker_lacks_is_cleared_at_the_other(tmp_path: Path) -> None:
+    async def play(group: WorkerGroup) -> None:
+        path = path_of(group.names(1)[0])
+        assert (await group.call(0, "PUT", f"{path}/subscription/only", {})).status == 204
+        base = "/admin/v2/namespaces/public/default"
+        for number in range(2):
+            assert (await group.call(number, "POST", f"{base}/clearBacklog/only")).status == 204
+
+    run(tmp_path, play)
+
+
+def test_metrics_are_of_all_workers(tmp_path: Path) -> None:
+    async def play(group: WorkerGroup) -> None:
+        names = await fill(group)
+        for number in range(2):
+            text = (await group.call(number, "GET", "/metrics")).body.decode()
+            for one in range(2):
+                assert f'milepost_worker_up{{worker="{one}"}} 1.0' in text
+                assert f'milepost_worker_restarts_total{{worker="{one}"}} 0.0' in text
+                assert f'pulsar_active_connections{{worker="{one}",' in text
+            for name in names:
+                assert f'topic="{name}"' in text
+
+    run(tmp_path, play)
+
+
+# -- refused -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "why"),
+    [
+        ("GET", "/admin/v3/transactions/coordinators", "no transactions where there are workers"),
+        ("PUT", "/admin/v2/resourcegroups/g", "rates of a group are not shared among workers"),
+        ("PUT", "/admin/v2/namespaces/public/default/LARGEST/split", "bundles are not divided"),
+        ("POST", "/admin/v2/namespaces/public/default/unsubscribe/s", "ask for each topic by its"),
+        ("POST", "/admin/v2/namespaces/grantPermissionsOnTopics", "ask for each topic by its own"),
+        ("GET", "/admin/v2/broker-stats/load-report", "/metrics has the numbers of all"),
+    ],
+)
+def test_what_several_workers_cannot_do_is_refused_by_name(
+    tmp_path: Path, method: str, path: str, why: str
+) -> None:
+    async def play(group: WorkerGroup) -> None:
+        answer = await group.call(0, method, path, [] if method == "POST" else None)
+        assert answer.status == 405
+        assert why in answer.json["reason"]
+
+    run(tmp_path, play)
+
+
+def test_a_worker_that_does_not_answer_is_named_and_costs_its_own_topics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("milepost.rest.workers.forwarding.TIMEOUT_S", 0.2)
+
+    async def play(group: WorkerGroup) -> None:
+        names = await fill(group)
+        await group.stop(1)
+        for path in ("/milepost/v1/progress", path_of(group.names(1)[0]) + "/stats"):
+            answer = await group.call(0, "GET", path)
+            assert answer.status == 503
+            assert "worker 1 does not answer" in answer.json["reason"]
+        text = (await group.call(0, "GET", "/metrics")).body.decode()
+        assert 'milepost_worker_up{worker="1"} 0.0' in text
+        assert (await group.call(0, "GET", path_of(group.names(0)[0]) + "/stats")).status == 200
+        monkeypatch.undo()
+        await group.start(1)
+        assert await same(group, "GET", "/admin/v2/persistent/public/default") == names
+
+    run(tmp_path, play)
+
+
+def test_rights_are_judged_by_who_asked_and_not_by_the_worker_between(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_bytes(bytes(range(32)))
+
+    async def play(group: WorkerGroup) -> None:
+        for number in range(2):
+            for path in (path_of(group.names(1)[0]) + "/stats", "/milepost/v1/progress"):
+                answer = await group.call(number, "GET", path)
+                assert answer.status == 401, answer.body
+                assert json.loads(answer.body)["reason"]
+
+    run(tmp_path / "data", play, authentication=True, token_secret_key=f"file://{key}")
