@@ -34,6 +34,7 @@ from milepost.storage.engine import StorageEngine
 from milepost.storage.ledgers.log import RollPolicy
 from milepost.storage.store import Store
 from milepost.testing.clock import ManualClock
+from milepost.testing.crash import power_loss
 from milepost.testing.files import MemoryFiles
 from milepost.testing.peer import Loopback, RecordingPeer
 from milepost.wire.events import Ack, WireId
@@ -63,7 +64,6 @@ class Stage:
         self._made_with = dict(
             tail_size=tail_size, ledger_entries_max=ledger_entries_max, **settings
         )
-        self.loop = TurnLoop()
         self.files = files or MemoryFiles()
         self.clock = clock or ManualClock()
         self.store = Store(
@@ -81,8 +81,13 @@ class Stage:
             made = Settings(data=Path("unused"), **settings)
             return Broker(made, cast("StorageEngine", self.engine), self.clock)
 
-        self.broker = self.loop.do(make)
-        self.run(self.broker.start())
+        self.loop = TurnLoop()
+        try:
+            self.broker = self.loop.do(make)
+            self.run(self.broker.start())
+        except BaseException:
+            self.loop.close()  # a disk that no broker starts on
+            raise
 
     def _mark(self, catalog: SqliteCatalog) -> None:
         self.files.trace.mark("catalog", catalog.image())
@@ -142,12 +147,16 @@ class Stage:
         self.store.checkpoint()
         self.turn()
 
-    def restarted(self, *, checkpoint: bool = False) -> Stage:
-        """The process is gone; another one opens what the disk has."""
+    def restarted(self, *, checkpoint: bool = False, power_lost: str = "", seed: int = 0) -> Stage:
+        """The process is gone; another one opens what the disk has. `power_lost`: so is the machine, with
+        this outcome of what was not synced (milepost.testing.crash)."""
         if checkpoint:
             self.checkpoint()
         image = cast("SqliteCatalog", self.store.catalog).image()
-        files = MemoryFiles(self.files.contents(), self.files.folders())
+        if power_lost:
+            files = power_loss(self.files, power_lost, seed)
+        else:
+            files = MemoryFiles(self.files.contents(), self.files.folders())
         self.close()
         self._successor = Stage(
             files=files, catalog_image=image, clock=self.clock, **self._made_with

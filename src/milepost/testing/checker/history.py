@@ -18,7 +18,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -39,6 +39,7 @@ class History:
         first_n: int = 0,
         window_s: float = 0.1,
         buffered: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`first_n`: processes whose histories are merged number their operations apart. `buffered`: the
         process will not be killed, so lines may wait until they are read."""
@@ -47,6 +48,7 @@ class History:
         self._numbers = itertools.count(first_n)
         self._ops: dict[int, str] = {}
         self._lock = threading.Lock()
+        self._clock = clock
         self._lines: list[str] = []
         self._path = path
         self._file: IO[bytes] | None = None
@@ -99,7 +101,7 @@ class History:
 
     def _write(self, event: dict[str, Any], counted: str | None = None) -> None:
         if "t" not in event and counted is not None:
-            event["t"] = time.monotonic()
+            event["t"] = self._clock()
         line = _encode(event) + "\n"
         if self._file is None:
             self._lines.append(line)

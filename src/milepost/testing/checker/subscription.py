@@ -52,9 +52,10 @@ class Subscription:
         self.sessions: dict[str, Session] = {}
         self.start = 0
         self.active: tuple[str, int] | None = None
-        # Lines, by message: the latest delivery, the latest ack of any kind, and of the latest ack that was
-        # answered its invocation, its answer and (plus one) the session.
+        # Lines, by message: the latest delivery and behind which line it was sent, the latest ack of any
+        # kind, and of the latest ack that was answered its invocation, its answer and (plus one) the session.
         self._delivered = Column()
+        self._sent = Column()
         self._asked = Column()
         self._ack_invoked = Column()
         self._ack_answered = Column()
@@ -71,6 +72,7 @@ class Subscription:
         # made it ready.
         self._targets: list[int] = []
         self._target_lines: list[int] = []
+        self._target_invoked: list[int] = []
         self._seeks: list[Seek] = []
         """Those of which one holds now: the last that was answered, and those beside or behind it."""
         self._held: dict[int, tuple[str, str]] = {}
@@ -147,11 +149,13 @@ class Subscription:
         acker = self.session(by).number + 1
         if cumulative:
             place = self._place(numbers[-1])
-            if not self._up_to or place > self._up_to[-1]:
+            if not self._is_late(numbers[-1]) and (not self._up_to or place > self._up_to[-1]):
                 self._up_to.append(place)
                 self._up_to_acks.append((invoked, line, acker))
             return
         for number in numbers:
+            if self._is_late(number):
+                continue
             # The first answer stands, unless a seek came behind it.
             if self._ack_invoked[number] <= self._ready_since(self.messages.index_of(number)):
                 self._ack_invoked[number] = invoked
@@ -160,6 +164,8 @@ class Subscription:
 
     def ack_given(self, number: int, given: Given, *, cumulative: bool) -> None:
         """An ack for which no answer was asked."""
+        if self._is_late(number):
+            return
         if not cumulative:
             self._given[number] = given
             return
@@ -184,6 +190,11 @@ class Subscription:
         """The acks of a transaction were taken back: their messages come again."""
         for number in numbers:
             self._freed[number] = line
+
+    def _is_late(self, number: int) -> bool:
+        """An ack of it is of a delivery that may be older than the seek which made it ready again: the
+        consumer need not have heard of that, and then its ack moves nothing."""
+        return self._sent[number] < self._ready_since(self.messages.index_of(number))
 
     def _place(self, number: int) -> int:
         place = self.messages.places[number]
@@ -220,8 +231,10 @@ class Subscription:
         while self._targets and self._targets[-1] >= asked.index:
             self._targets.pop()
             self._target_lines.pop()
+            self._target_invoked.pop()
         self._targets.append(asked.index)
         self._target_lines.append(line)
+        self._target_invoked.append(asked.invoked)
         self._up_to.clear()
         self._up_to_acks.clear()
         self._mark = None
@@ -252,6 +265,7 @@ class Subscription:
         if (key := event.get("key")) is not None:
             self._check_key(line, event.get("by", ""), key, number, index)
         self._delivered[number] = line
+        self._sent[number] = sent_after
 
     def _check_acks(
         self, line: int, session: Session, number: int, index: int, sent_after: int
@@ -429,7 +443,10 @@ class Subscription:
             if freed and max(delivered, self._asked[number], self._ack_answered[number]) <= freed:
                 swallowed += 1
                 swallowed_at = swallowed_at if swallowed > 1 else (self._asked[number], freed)
-            elif delivered <= self._ready_since(index) and not self.is_acked(number):
+            elif undone := self._acked_late(number, index):
+                text = f"{self.name} never got index {index} again: an ack from before took it away"
+                self.verdict.add("reset-undone", text, *undone, line)
+            elif delivered <= self._moved(index) and not self.is_acked(number):
                 missing += 1
                 if missing == 1:
                     evidence = messages.answered[number], messages.stored[number]
@@ -439,6 +456,22 @@ class Subscription:
         if swallowed:
             text = f"{self.name} never got {swallowed} messages again"
             self.verdict.add("aborted-ack", text, *swallowed_at, line)
+
+    def _moved(self, index: int) -> int:
+        """The line where the last answered seek was asked for that made the index ready; 0: none did."""
+        at = bisect_right(self._targets, index) if index >= 0 else 0
+        return self._target_invoked[at - 1] if at else 0
+
+    def _acked_late(self, number: int, index: int) -> tuple[int, ...]:
+        """The lines that show that the message was kept away by an ack of a delivery before a seek."""
+        moved = self._moved(index)
+        if not moved or self._delivered[number] > moved or self._asked[number] <= moved:
+            return ()
+        place, asked = self._up_to_asked
+        known = self.messages.places[number]
+        if asked > moved and known is not None and known <= place:
+            return ()  # acked by what came behind the seek, perhaps
+        return moved, self._asked[number]
 
     def _must_come(self, number: int, index: int) -> bool:
         messages = self.messages

@@ -105,6 +105,22 @@ def test_behind_a_seek_it_may_come_again(outcome: str) -> None:
     assert verdict_on(events).anomalies
 
 
+def test_an_ack_of_a_delivery_from_before_a_reset_moves_nothing() -> None:
+    ack = {"op": "ack", "n": 4, "topic": "t", "sub": "s", "by": "c", "messages": ["a"]}
+    reset = {"op": "reset", "n": 3, "topic": "t", "sub": "s", "by": "operator", "index": 0}
+    late = small(
+        {"is": "invoke", **reset},
+        {"is": "ok", "n": 3},
+        {"is": "invoke", **ack},
+        {"is": "ok", "n": 4},
+    )
+    drained = {"op": "drained", "topic": "t", "sub": "s"}
+    assert not verdict_on([*late, AGAIN, drained]).anomalies
+    (anomaly,) = verdict_on([*late, drained]).anomalies
+    assert anomaly.name == "reset-undone"
+    assert anomaly.lines == (8, 10, 12)
+
+
 def test_a_client_with_a_queue_may_show_what_was_sent_before_the_ack() -> None:
     join = {"op": "join", "topic": "t", "sub": "s", "by": "d", "mode": "queue"}
     events = small(AGAIN | {"by": "d"})
