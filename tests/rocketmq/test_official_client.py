@@ -257,3 +257,32 @@ def test_a_pulsar_consumer_takes_a_group_over(
     clients.close(consumer)
     shared = clients.pulsar(broker).subscribe(topic, "g", consumer_type=pulsar.ConsumerType.Shared)
     assert {shared.receive(10_000).data() for _ in range(2)} == {b"2", b"3"}
+
+
+def test_a_fifo_group_works_off_a_message_group_in_order(
+    broker: BrokerProcess, clients: Any, make_topic: Callable[..., str], name: str
+) -> None:
+    """What fails is tried again before what is behind it; the other message group goes on."""
+    topic = make_topic(broker, name)
+    path = f"/admin/v2/persistent/public/default/{topic}/subscription/g"
+    assert broker.rest("PUT", path)[0] == 204
+    assert broker.rest("PUT", f"{path}/properties", {"rocketmq.fifo": "true"})[0] == 204
+    seen: list[bytes] = []
+    whole = threading.Event()
+
+    class Listener(rocketmq.MessageListener):
+        def consume(self, one: rocketmq.Message) -> rocketmq.ConsumeResult:
+            seen.append(one.body)
+            if len(seen) >= 7:
+                whole.set()
+            fails = one.body == b"a1" and seen.count(b"a1") == 1
+            return rocketmq.ConsumeResult.FAILURE if fails else rocketmq.ConsumeResult.SUCCESS
+
+    producer = clients.producer(broker, topic)
+    for number in range(3):
+        for group in "ab":
+            producer.send(message(topic, f"{group}{number}".encode(), message_group=group))
+    clients.push_consumer(broker, "g", topic, Listener())
+    assert whole.wait(30)
+    assert [one for one in seen if one.startswith(b"a")] == [b"a0", b"a1", b"a1", b"a2"]
+    assert [one for one in seen if one.startswith(b"b")] == [b"b0", b"b1", b"b2"]

@@ -16,7 +16,7 @@ mapping        a RocketMQ message as an entry of Pulsar's, and a stored message 
 sending        publishes messages, and answers when they are on disk
 filters        tag expressions
 handles        receipt handles: what was delivered, signed
-leases         which messages clients hold, and until when
+leases         which messages clients hold, until when, and which wait behind them
 queues         one queue of a group: its consumer, what has arrived, its leases
 groups         a group on a topic: parked polls, and which queue serves them
 receiving      receive, ack, change of invisible time, dead letters

@@ -7,7 +7,7 @@ may call without a stream. A client that keeps silent for `ALIVE_S` is taken for
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from google.protobuf.duration_pb2 import Duration
@@ -69,7 +69,10 @@ class Clients:
             del self._heard[client]
 
     async def talk(
-        self, call: Call, commands: AsyncIterator[pb.TelemetryCommand]
+        self,
+        call: Call,
+        commands: AsyncIterator[pb.TelemetryCommand],
+        is_fifo: Callable[[Call, pb.Subscription], Awaitable[bool]],
     ) -> AsyncIterator[pb.TelemetryCommand]:
         """Answer the settings of a client for as long as it keeps its stream open."""
         streams_max = self._broker.settings.rocketmq_calls_max // 4
@@ -80,10 +83,10 @@ class Clients:
             async for command in commands:
                 self.heard(call)
                 if command.HasField("settings"):
-                    size_max = body_size_max(self._broker)
-                    yield pb.TelemetryCommand(
-                        status=OK, settings=settings_for(command.settings, size_max)
-                    )
+                    settings = settings_for(command.settings, body_size_max(self._broker))
+                    if settings.HasField("subscription"):
+                        settings.subscription.fifo = await is_fifo(call, settings.subscription)
+                    yield pb.TelemetryCommand(status=OK, settings=settings)
         finally:
             self.streams -= 1
 

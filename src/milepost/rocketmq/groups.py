@@ -197,8 +197,9 @@ class Group:
         skipped = 0
         for step in range(len(numbers)):
             queue = self.queues[numbers[(self._turn + step) % len(numbers)]]
+            mine: set[int] = set()
             while len(taken) < poll.count and skipped < SKIPPED_MAX:
-                arrived = queue.next_arrived()
+                arrived = queue.next_arrived(mine)
                 if arrived is None:
                     break
                 if not poll.wanted.fits(tag_of(arrived.view)):
@@ -208,6 +209,7 @@ class Group:
                     self._broker.spawn(self._bury(queue, self, arrived))
                 else:
                     taken.append(queue.lease(arrived, poll.client, until, poll.renews_s))
+                    mine.add(arrived.view.index)
         if skipped == SKIPPED_MAX:
             self._wake()
         return taken
@@ -216,13 +218,16 @@ class Group:
         """Have as much arrive as polls wait for."""
         wanted = min(sum(poll.count for poll in self._polls), WANTED_MAX)
         for queue in self.queues.values():
-            queue.want(wanted)
+            # In order, what has arrived may have to wait for what clients hold.
+            queue.want(wanted if len(queue.arrived) < WANTED_MAX else 0)
         if not self._polls and any(queue.arrived for queue in self.queues.values()):
             self._loop.call_later(KEPT_S, self.give_back_arrived)
 
     def give_back_arrived(self) -> None:
         """No poll has come for what has arrived: other consumers of the subscription may have it."""
-        if not self._polls:
+        # While entries are being unpacked only a part of them could be given back, and what is behind it
+        # would come first. When they are, this is asked for again.
+        if not self._polls and not self._is_pumping:
             for queue in self.queues.values():
                 queue.give_back()
 
@@ -250,6 +255,11 @@ class Group:
                 self._broker.counters.rocketmq_leases_over += 1
                 queue.make_ready(lease.ranges, count=True)
         self._set_timer()
+
+    def lease_acked(self) -> None:
+        """What has waited for it may go."""
+        if any(queue.is_fifo and queue.arrived for queue in self.queues.values()):
+            self._wake()
 
     def lease_moved(self) -> None:
         """A lease ends at another time than before."""

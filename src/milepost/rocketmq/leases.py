@@ -1,4 +1,4 @@
-"""Which messages clients hold, and until when.
+"""Which messages clients hold, until when, and which wait behind them.
 
 A lease is one delivery of one message. It ends by an ack, by a release, or when its time is over; then the
 message is ready again. Knows no clock but the time that it is given, and no cursor.
@@ -14,7 +14,7 @@ message is ready again. Knows no clock but the time that it is given, and no cur
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -34,6 +34,8 @@ class Lease:
     """Seconds of the monotonic clock."""
     renews_s: float = 0.0
     """It is prolonged by so much while its client lives; 0: it ends."""
+    key: str = ""
+    """The message group."""
 
 
 class Leases:
@@ -55,10 +57,11 @@ class Leases:
         client: str,
         until: float,
         renews_s: float = 0.0,
+        key: str = "",
     ) -> Lease:
         """A new lease of a message that has none."""
         assert index not in self._by_index, f"index {index} is leased twice"
-        lease = Lease(next(self._numbers), index, ranges, client, until, renews_s)
+        lease = Lease(next(self._numbers), index, ranges, client, until, renews_s, key)
         self._by_index[index] = lease
         heapq.heappush(self._ends, (until, lease.number, lease))
         return lease
@@ -117,3 +120,48 @@ class Leases:
     def _tidy(self) -> None:
         self._ends = [entry for entry in self._ends if self._is_current(*entry)]
         heapq.heapify(self._ends)
+
+
+class MessageGroups:
+    """The order of a FIFO consumer group: a message waits while a client has, or has failed, one before it
+    of the same message group. Messages without a message group are one.
+
+    >>> groups = MessageGroups()
+    >>> groups.went("a", 1)
+    >>> groups.may_go("a", 2, (), lambda index: False), groups.may_go("b", 2, (), lambda index: False)
+    (False, True)
+    >>> groups.done("a", 1)
+    >>> groups.may_go("a", 2, (), lambda index: False)
+    True
+    """
+
+    def __init__(self) -> None:
+        # Message group → indexes that clients have got, and that are not known to be acked.
+        self._open: dict[str, set[int]] = {}
+
+    def went(self, key: str, index: int) -> None:
+        """A client gets the message."""
+        self._open.setdefault(key, set()).add(index)
+
+    def done(self, key: str, index: int) -> None:
+        """The message is acked."""
+        found = self._open.get(key)
+        if found is not None:
+            found.discard(index)
+            if not found:
+                del self._open[key]
+
+    def may_go(
+        self, key: str, index: int, mine: Collection[int], is_done: Callable[[int], bool]
+    ) -> bool:
+        """May a client have the message that gets `mine` with it? `is_done` says whether a message was
+        acked in another way: by an operator, say."""
+        before = [one for one in self._open.get(key, ()) if one < index and one not in mine]
+        for one in before:
+            if not is_done(one):
+                return False
+            self.done(key, one)
+        return True
+
+    def clear(self) -> None:
+        self._open.clear()

@@ -10,17 +10,18 @@ they wait here, for a short time, and are not leased before a client gets them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from milepost.broker.dispatch.consumer import Consumer
 from milepost.broker.messages.browse import message_of
 from milepost.broker.messages.message_view import MessageView, delivered_views
 from milepost.broker.operations import leases as broker_leases
+from milepost.broker.operations.leases import Standing
 from milepost.broker.subscription.subscription import Subscription
 from milepost.errors import MilepostError
 from milepost.positions.ranges import Range
-from milepost.rocketmq.leases import Lease, Leases
+from milepost.rocketmq.leases import Lease, Leases, MessageGroups
 from milepost.rocketmq.peer import EdgePeer
 from milepost.wire.events import Delivery
 from milepost.wire.metadata import chunk_info, entry_metadata_and_end, split_broker_entry
@@ -29,6 +30,13 @@ if TYPE_CHECKING:
     from milepost.broker.broker import Broker
 
 CONSUMER_NAME = "rocketmq"
+# A property of a subscription: a group that has it is a FIFO group.
+FIFO = "rocketmq.fifo"
+
+
+def is_fifo(subscription: Subscription) -> bool:
+    """Does the group get messages of one message group one after the other?"""
+    return subscription.properties.get(FIFO) == "true"
 
 
 class Arrived(NamedTuple):
@@ -83,6 +91,8 @@ class Queue(EdgePeer):
         self._deliveries: deque[Delivery] = deque()
         self.arrived: deque[Arrived] = deque()
         self.leases = Leases(numbers)
+        self.is_fifo = is_fifo(subscription)
+        self._order = MessageGroups()
 
     @property
     def is_closed(self) -> bool:
@@ -103,6 +113,7 @@ class Queue(EdgePeer):
         self._deliveries.clear()
         self.arrived.clear()
         self.leases.clear()
+        self._order.clear()
         self._on_change()
 
     def fail(self, reason: str) -> None:
@@ -164,8 +175,10 @@ class Queue(EdgePeer):
             return [Arrived(views[0], ((views[0].index, last_index + 1),), attempt)]
         return [Arrived(one, ((one.index, one.index + 1),), attempt) for one in views]
 
-    def next_arrived(self) -> Arrived | None:
-        """The next message that can be given to a client."""
+    def next_arrived(self, mine: Collection[int]) -> Arrived | None:
+        """The next message that can be given to a client, which gets the indexes `mine` too."""
+        if self.is_fifo:
+            return self._next_in_order(mine)
         while self.arrived:
             arrived = self.arrived.popleft()
             # An operator, a policy or another client may have acked it in the meantime.
@@ -174,10 +187,33 @@ class Queue(EdgePeer):
             self.make_ready(arrived.ranges, count=False)
         return None
 
+    def _next_in_order(self, mine: Collection[int]) -> Arrived | None:
+        def is_done(index: int) -> bool:
+            found = broker_leases.standing(self.subscription, index, self.epoch)
+            return found is not Standing.OPEN
+
+        for place, arrived in enumerate(self.arrived):
+            index, key = arrived.view.index, arrived.view.key or ""
+            if not broker_leases.holds(self.consumer, arrived.ranges):
+                del self.arrived[place]
+                self.make_ready(arrived.ranges, count=False)
+                return self._next_in_order(mine)
+            if self._order.may_go(key, index, mine, is_done):
+                del self.arrived[place]
+                return arrived
+        return None
+
     def lease(self, arrived: Arrived, client: str, until: float, renews_s: float) -> Held:
-        index = arrived.view.index
-        lease = self.leases.grant(index, arrived.ranges, client, until, renews_s)
+        index, key = arrived.view.index, arrived.view.key or ""
+        lease = self.leases.grant(index, arrived.ranges, client, until, renews_s, key)
+        if self.is_fifo:
+            self._order.went(key, index)
         return Held(self, lease, arrived)
+
+    def acked(self, lease: Lease) -> None:
+        """A lease ends by an ack."""
+        self.leases.end(lease)
+        self._order.done(lease.key, lease.index)
 
     def skip(self, arrived: Arrived) -> None:
         """The group does not want it: it is acked without having been seen."""

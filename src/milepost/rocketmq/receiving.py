@@ -36,7 +36,7 @@ from milepost.rocketmq.groups import Group, Groups, Poll
 from milepost.rocketmq.handles import KEY_SIZE, PROCESS_SIZE, Handle, Signer
 from milepost.rocketmq.leases import Lease
 from milepost.rocketmq.mapping import message_of
-from milepost.rocketmq.queues import Arrived, Held, Queue
+from milepost.rocketmq.queues import Arrived, Held, Queue, is_fifo
 from milepost.rocketmq.routes import Routes
 from milepost.rocketmq.sending import Sending
 
@@ -49,6 +49,8 @@ PUSH_INVISIBLE_S, PUSH_RENEWS_S = 60.0, 30.0
 # The answer leaves this long before the client gives up.
 HEAD_START_S = 0.5
 ACKS_MAX = 1024
+# Topics of a client's settings that are looked at.
+SETTINGS_TOPICS_MAX = 16
 
 # In the catalog.
 FOLDER, KEY_NAME = "rocketmq", "handles"
@@ -101,6 +103,19 @@ class Receiving:
 
         doc = await self._broker.engine.catalog(found)
         self._signer = Signer(bytes.fromhex(doc["key"]))
+
+    async def is_fifo(self, call: Call, told: pb.Subscription) -> bool:
+        """Is the group that a client names in its settings a FIFO group, on one of its topics?"""
+        group = names.group_of(told.group)
+        for entry in told.subscriptions[:SETTINGS_TOPICS_MAX]:
+            with suppress(MilepostError):  # a topic that is not there says nothing
+                name = self._routes.known(entry.topic)
+                self._callers.check(call, Operation.CONSUME, name, group)
+                queue = self._routes.partitions(name)[0]
+                found = (await self._broker.topic(queue, create=False)).subscriptions.get(group)
+                if found is not None and is_fifo(found):
+                    return True
+        return False
 
     # -- receive -----------------------------------------------------------------------------------
 
@@ -222,8 +237,10 @@ class Receiving:
 
         consumer = None if found.queue is None else found.queue.consumer
         if found.queue is not None and found.lease is not None:
-            found.queue.leases.end(found.lease)
+            found.queue.acked(found.lease)
         broker_leases.ack(found.subscription, consumer, ranges, done)
+        if found.group is not None:
+            found.group.lease_acked()
         await durable
 
     async def _find(self, name: TopicName, group_name: str, text: str) -> Delivered:

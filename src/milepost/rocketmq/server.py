@@ -218,7 +218,7 @@ class RocketMqServer:
         """The stream has no answer that could carry a refusal: it ends with a status of gRPC's."""
         try:
             call = await self._enter(context, "Telemetry")
-            async for answer in self._clients.talk(call, commands):
+            async for answer in self._clients.talk(call, commands, self._receiving.is_fifo):
                 yield answer
         except Exception as error:
             refusal = self._refusal(error)

@@ -43,6 +43,10 @@ def test_clients_without_end_take_no_memory(stage: Stage, monkeypatch: pytest.Mo
     assert list(known._heard) == [str(number) for number in range(90, 100)]
 
 
+async def no_fifo(call: Call, told: pb.Subscription) -> bool:
+    return False
+
+
 def test_streams_are_limited_and_count_until_they_end(make_stage: Callable[..., Stage]) -> None:
     stage = make_stage(rocketmq_calls_max=16)
     known = Clients(stage.broker)
@@ -53,12 +57,12 @@ def test_streams_are_limited_and_count_until_they_end(make_stage: Callable[..., 
         )
 
     async def play() -> None:
-        open_streams = [known.talk(caller("c"), commands()) for _ in range(4)]
+        open_streams = [known.talk(caller("c"), commands(), no_fifo) for _ in range(4)]
         for stream in open_streams:
             answer = await anext(stream)
             assert answer.status.code == Code.OK
         with pytest.raises(Refused) as caught:
-            await anext(known.talk(caller("c"), commands()))
+            await anext(known.talk(caller("c"), commands(), no_fifo))
         assert caught.value.code is Code.TOO_MANY_REQUESTS
         for stream in open_streams:
             assert [one async for one in stream] == []

@@ -26,6 +26,7 @@ from milepost.rocketmq.calls import Call, Callers
 from milepost.rocketmq.clients import ALIVE_S, Clients
 from milepost.rocketmq.codes import Code, Refused
 from milepost.rocketmq.groups import IDLE_S, Group
+from milepost.rocketmq.queues import FIFO
 from milepost.rocketmq.receiving import Receiving
 from milepost.rocketmq.routes import Routes
 from milepost.rocketmq.sending import Sending
@@ -284,6 +285,78 @@ def test_an_ack_that_the_disk_refuses_is_told_and_may_come_again(edge: Edge) -> 
     assert again.poll(1) == []
 
 
+def keyed(number: int, key: str) -> bytes:
+    return message(number, partition_key=key)
+
+
+@pytest.fixture
+def fifo(edge: Edge) -> Edge:
+    """A FIFO group, of messages a0 a1 b2 a3."""
+    edge.publish(keyed(0, "a"), keyed(1, "a"), keyed(2, "b"), keyed(3, "a"))
+    make_fifo(edge)
+    return edge
+
+
+def make_fifo(edge: Edge) -> None:
+    edge.stage.run(edge.stage.broker.create_subscription(edge.topic, "g", 0, {FIFO: "true"}))
+
+
+def test_a_fifo_group_gets_a_message_when_those_before_it_are_acked(fifo: Edge) -> None:
+    (first,) = fifo.poll(1)
+    assert bodies(fifo.poll(9, "other")) == [b"2"]
+    waiting = fifo.begin(9, "other")
+    assert not waiting.done()
+    assert fifo.ack(handle_of(first)) == OK
+    assert bodies(fifo.messages(waiting)) == [b"1", b"3"]  # together, in order
+
+
+def test_a_failed_message_of_a_fifo_group_comes_before_those_behind_it(fifo: Edge) -> None:
+    first, second, _, _ = fifo.poll(9)
+    waiting = fifo.begin(9, "other")
+    assert fifo.change(handle_of(second), 1)[0] == OK
+    assert fifo.change(handle_of(first), 2)[0] == OK
+    fifo.time_passes(1)
+    assert not waiting.done()  # the first one is still with a client
+    fifo.time_passes(1)
+    again = fifo.messages(waiting)
+    assert (bodies(again), attempts(again)) == ([b"0", b"1"], [2, 2])
+
+
+def test_what_an_operator_skips_holds_no_fifo_group_back(fifo: Edge) -> None:
+    fifo.poll(1)
+    waiting = fifo.begin(9, "other")
+    fifo.messages(waiting)  # b2
+    waiting = fifo.begin(9, "other")
+    fifo.stage.loop.do(lambda: fifo.subscription.skip(1))
+    fifo.publish(keyed(4, "a"))  # something happens
+    assert bodies(fifo.messages(waiting)) == [b"1", b"3", b"4"]
+
+
+def test_a_fifo_group_that_waits_asks_for_no_more_than_it_can_keep(edge: Edge) -> None:
+    make_fifo(edge)
+    for start in range(0, 3000, 500):
+        edge.publish(*(keyed(start + one, "a") for one in range(500)))
+    edge.poll(1)
+    assert not edge.begin(32, "other").done()
+    assert edge.subscription.cursor.counts().inflight < 1200
+    edge.publish(keyed(3000, "b"))
+    assert edge.subscription.cursor.counts().inflight < 1200
+
+
+def test_settings_say_whether_a_group_is_fifo(fifo: Edge) -> None:
+    def asked(group: str, topic: str = "t") -> bool:
+        told = pb.Subscription(group=pb.Resource(name=group))
+        told.subscriptions.add(topic=pb.Resource(name=topic))
+        return fifo.stage.run(fifo.receiving.is_fifo(caller(), told))
+
+    assert (asked("g"), asked("other"), asked("g", "unknown"), asked("g", "a/b")) == (
+        True,
+        False,
+        False,
+        False,
+    )
+
+
 class Machine(RuleBasedStateMachine):
     """The model: indexes that are acked, the handles of each that is leased, which a change of its time
     adds to, and handles of earlier processes, which are good until their message is leased anew or their
@@ -423,6 +496,42 @@ class Machine(RuleBasedStateMachine):
 
 Machine.TestCase.settings = settings(max_examples=25, stateful_step_count=40)
 TestAnyOrder = Machine.TestCase
+
+
+class FifoMachine(Machine):
+    """The same, and no message comes while one before it of the same message group is not acked, but in
+    one answer with it."""
+
+    @initialize()
+    def begin(self) -> None:
+        super().begin()
+        make_fifo(self.edge)
+        self.keys: list[str] = []
+
+    @rule(count=st.integers(1, 4), together=st.booleans())
+    def publish(self, count: int, together: bool) -> None:
+        first = len(self.keys)
+        self.keys += [""] * count if together else ["ab"[one % 2] for one in range(count)]
+        if together:
+            self.edge.publish(batch(first, count))
+        else:
+            self.edge.publish(*(keyed(first + one, self.keys[first + one]) for one in range(count)))
+        self.end += count
+        self.heard()
+
+    def got(self, messages: list[pb.Message]) -> None:
+        here: set[int] = set()
+        for one in messages:
+            index = one.system_properties.queue_offset
+            before = [at for at in range(index) if self.keys[at] == self.keys[index]]
+            late = set(before) - self.acked - here
+            assert not late, f"{index} came before {late}"
+            here.add(index)
+        super().got(messages)
+
+
+FifoMachine.TestCase.settings = settings(max_examples=20, stateful_step_count=40)
+TestInOrder = FifoMachine.TestCase
 
 
 def test_a_closed_group_answers_its_polls(edge: Edge) -> None:
