@@ -20,11 +20,17 @@ from milepost.broker.operations import leases as broker_leases
 from milepost.broker.operations.leases import Standing
 from milepost.broker.subscription.subscription import Subscription
 from milepost.errors import MilepostError
+from milepost.positions.ackset import AckSet
 from milepost.positions.ranges import Range
 from milepost.rocketmq.leases import Lease, Leases, MessageGroups
 from milepost.rocketmq.peer import EdgePeer
 from milepost.wire.events import Delivery
-from milepost.wire.metadata import chunk_info, entry_metadata_and_end, split_broker_entry
+from milepost.wire.metadata import (
+    chunk_info,
+    entry_metadata_and_end,
+    message_count,
+    split_broker_entry,
+)
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
@@ -171,8 +177,13 @@ class Queue(EdgePeer):
         views = delivered_views(
             delivery, last_index, came_ms, at, size_max=self._broker.settings.max_message_size
         )
-        if len(views) == 1:  # also a batch that cannot be split: it is one message here
-            return [Arrived(views[0], ((views[0].index, last_index + 1),), attempt)]
+        count = message_count(metadata)
+        if count > 1 and len(views) == 1 and views[0].fault:
+            # A batch that cannot be split is one message here: all of it that is not acked.
+            first = last_index - count + 1
+            shown = AckSet.from_message_words(delivery.ack_set, count).bits
+            ranges = [(first + at, first + at + 1) for at in range(count) if shown >> at & 1]
+            return [Arrived(views[0], ranges, attempt)]
         return [Arrived(one, ((one.index, one.index + 1),), attempt) for one in views]
 
     def next_arrived(self, mine: Collection[int]) -> Arrived | None:
@@ -184,7 +195,6 @@ class Queue(EdgePeer):
             # An operator, a policy or another client may have acked it in the meantime.
             if broker_leases.holds(self.consumer, arrived.ranges):
                 return arrived
-            self.make_ready(arrived.ranges, count=False)
         return None
 
     def _next_in_order(self, mine: Collection[int]) -> Arrived | None:
@@ -196,7 +206,6 @@ class Queue(EdgePeer):
             index, key = arrived.view.index, arrived.view.key or ""
             if not broker_leases.holds(self.consumer, arrived.ranges):
                 del self.arrived[place]
-                self.make_ready(arrived.ranges, count=False)
                 return self._next_in_order(mine)
             if self._order.may_go(key, index, mine, is_done):
                 del self.arrived[place]
