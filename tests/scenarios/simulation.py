@@ -186,6 +186,7 @@ class Simulation:
         self.consumers: list[SimulatedConsumer] = []
         self.resets: list[tuple[int, Any]] = []
         self._sequence = self._named = 0
+        self._disk_failed = False
         # Swarm testing: a seed does some things often and others never.
         self._odds = {
             verb: self.random.choice((0, 1, 1, 3)) * weight for verb, weight in VERBS.items()
@@ -205,8 +206,9 @@ class Simulation:
         return judge(self.history.lines())
 
     def _pass(self, seconds: float) -> None:
-        """Time stands while nothing becomes durable: no window can be kept then."""
-        if not self.stage.engine.holds_journal:
+        """Time stands while nothing becomes durable, and on a broker whose disk has failed: acks without an
+        answer that met the failure are written with the next checkpoint, and no window can be kept."""
+        if not self.stage.engine.holds_journal and not self._disk_failed:
             self.clock.advance(seconds)
 
     def trace_hash(self) -> str:
@@ -283,6 +285,7 @@ class Simulation:
         self.stage.engine.holds_reads = True
 
     def _fault(self) -> None:
+        self._disk_failed = True
         call = self.random.choice(("sync", "append"))
         self.stage.files.faults.fail(call, under="journal")
 
@@ -316,6 +319,7 @@ class Simulation:
         for producer in self.producers:
             producer.client = None
         self.history.note("start")
+        self._disk_failed = False
         self.stage = self.stage.restarted(power_lost=power_lost, seed=self.random.randrange(100))
 
     # -- the end -----------------------------------------------------------------------------------
