@@ -219,6 +219,37 @@ def test_a_client_that_vanishes_takes_nothing_with_it(raw: Any, topic: str) -> N
     assert message.system_properties.delivery_attempt == 1
 
 
+def test_a_client_that_leaves_in_the_middle_of_an_answer_is_no_error_of_the_broker(
+    broker: BrokerProcess, raw: Any, make_raw: Callable[..., Any], topic: str
+) -> None:
+    for _ in range(3):
+        raw.call("SendMessage", sent(topic, b"x" * 2**21))  # more than a connection takes unread
+    leaver = make_raw(f"127.0.0.1:{broker.rocketmq_port}")
+    answers = leaver.stream("ReceiveMessage", poll(topic, batch_size=3))
+    assert next(answers).status.code == 20000
+    found: list[pb.Message] = raw.receive(
+        topic, "g", wait_s=0.3
+    )  # by then the broker's writes are stuck
+    answers.cancel()
+    while len(found) < 3:
+        found += raw.receive(topic, "g")
+    assert {one.system_properties.delivery_attempt for one in found} == {1}
+    assert not broker.complaints()
+
+
+def test_a_poll_that_waits_gets_messages_of_partitions_that_are_added(
+    broker: BrokerProcess, raw: Any, make_topic: Callable[..., str], name: str, clients: Any
+) -> None:
+    topic = make_topic(broker, name, 1)
+    waiting = raw.stream("ReceiveMessage", long_poll(topic))
+    assert raw.receive(topic, "g", wait_s=0.3) == []  # so that the other one waits before it
+    path = f"/admin/v2/persistent/public/default/{topic}/partitions"
+    assert broker.rest("POST", path, 2)[0] == 204
+    clients.pulsar(broker).create_producer(f"{topic}-partition-1").send(b"new")
+    status, message, _ = list(waiting)
+    assert (status.status.code, message.message.body) == (20000, b"new")
+
+
 def long_poll(topic: str) -> pb.ReceiveMessageRequest:
     request = poll(topic)
     request.long_polling_timeout.FromSeconds(15)

@@ -29,7 +29,7 @@ from milepost.positions.names import TopicName
 from milepost.rocketmq.clients import ATTEMPTS_MAX, Clients
 from milepost.rocketmq.filters import TagFilter
 from milepost.rocketmq.mapping import tag_of
-from milepost.rocketmq.queues import Arrived, Held, Queue
+from milepost.rocketmq.queues import Held, Queue
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
@@ -43,7 +43,13 @@ WANTED_MAX = 1024
 # Messages that are passed over by one poll before others have a turn.
 SKIPPED_MAX = 1024
 
-Bury = Callable[[Queue, "Group", Arrived], Coroutine[Any, Any, None]]
+# Who holds a message that no client may have any more: every client's name has a slash.
+NO_CLIENT = ""
+# A message on its way to the dead letters is held so long. If it cannot be stored there, it is tried again
+# then, and not before.
+BURIAL_S = 30.0
+
+Bury = Callable[[Held, "Group"], Coroutine[Any, Any, None]]
 
 
 @dataclass(slots=True, eq=False)
@@ -132,6 +138,11 @@ class Group:
         if self._timer is not None:
             self._timer.cancel()
 
+    def look_for_partitions(self) -> None:
+        """Polls that wait are for the messages of added partitions too."""
+        if self._polls and len(self.queues) < (self._broker.directory.partitions(self.topic) or 1):
+            self._wake()
+
     def client_left(self, client: str) -> None:
         """What a client held is ready again."""
         for queue in self.queues.values():
@@ -191,7 +202,8 @@ class Group:
 
     def _take(self, poll: Poll) -> list[Held]:
         taken: list[Held] = []
-        until = self._broker.clock.monotonic() + poll.invisible_s
+        now = self._broker.clock.monotonic()
+        until = now + poll.invisible_s
         numbers = sorted(self.queues)
         self._turn += 1
         skipped = 0
@@ -206,7 +218,8 @@ class Group:
                     queue.skip(arrived)
                     skipped += 1
                 elif arrived.attempt > ATTEMPTS_MAX:
-                    self._broker.spawn(self._bury(queue, self, arrived))
+                    held = queue.lease(arrived, NO_CLIENT, until=now + BURIAL_S, renews_s=0.0)
+                    self._broker.spawn(self._bury(held, self))
                 else:
                     taken.append(queue.lease(arrived, poll.client, until, poll.renews_s))
                     mine.add(arrived.view.index)
@@ -354,11 +367,13 @@ class Groups:
             group.client_left(client)
 
     def tick(self, now: float) -> None:
-        """Leave subscriptions that no client uses."""
+        """Leave subscriptions that no client uses, and join those of added partitions."""
         for key, group in list(self._groups.items()):
             if group.is_idle and now - group.used >= IDLE_S:
                 del self._groups[key]
                 group.close()
+            else:
+                group.look_for_partitions()
 
     def close(self) -> None:
         for group in self._groups.values():

@@ -93,7 +93,9 @@ def _check_properties(message: pb.Message) -> None:
             Code.MESSAGE_PROPERTIES_TOO_LARGE,
             f"{len(own)} properties; {PROPERTIES_MAX} are allowed",
         )
-    size = len(system.tag.encode()) + sum(len(key.encode()) for key in system.keys)
+    # All of these are stored as properties.
+    texts = (system.tag, system.message_id, system.born_host, system.trace_context, *system.keys)
+    size = sum(len(text.encode()) for text in texts)
     for name, value in own.items():
         size += len(name.encode()) + len(value.encode())
         if not name or name in RESERVED:
@@ -109,7 +111,7 @@ def _check_properties(message: pb.Message) -> None:
     if size > PROPERTIES_SIZE_MAX:
         raise Refused(
             Code.MESSAGE_PROPERTIES_TOO_LARGE,
-            f"properties, tag and keys of {size} bytes; {PROPERTIES_SIZE_MAX} are allowed",
+            f"properties, tag, keys and ids of {size} bytes; {PROPERTIES_SIZE_MAX} are allowed",
         )
 
 

@@ -202,14 +202,17 @@ class Queue(EdgePeer):
             found = broker_leases.standing(self.subscription, index, self.epoch)
             return found is not Standing.OPEN
 
-        for place, arrived in enumerate(self.arrived):
+        place = 0
+        while place < len(self.arrived):
+            arrived = self.arrived[place]
             index, key = arrived.view.index, arrived.view.key or ""
             if not broker_leases.holds(self.consumer, arrived.ranges):
                 del self.arrived[place]
-                return self._next_in_order(mine)
-            if self._order.may_go(key, index, mine, is_done):
+            elif self._order.may_go(key, index, mine, is_done):
                 del self.arrived[place]
                 return arrived
+            else:
+                place += 1
         return None
 
     def lease(self, arrived: Arrived, client: str, until: float, renews_s: float) -> Held:

@@ -36,7 +36,7 @@ from milepost.rocketmq.groups import Group, Groups, Poll
 from milepost.rocketmq.handles import KEY_SIZE, PROCESS_SIZE, Handle, Signer
 from milepost.rocketmq.leases import Lease
 from milepost.rocketmq.mapping import message_of
-from milepost.rocketmq.queues import Arrived, Held, Queue, is_fifo
+from milepost.rocketmq.queues import Held, Queue, is_fifo
 from milepost.rocketmq.routes import Routes
 from milepost.rocketmq.sending import Sending
 
@@ -335,18 +335,27 @@ class Receiving:
             view = await stored_message(found.topic, found.index, engine)
             if view is not None:
                 await self._publish_dead_letter(name, group, found.topic, view)
+                # The group may have been moved meanwhile.
+                found = await self._find(name, group, request.receipt_handle)
             await self._settle(found, ranges)
         return pb.ForwardMessageToDeadLetterQueueResponse(status=OK)
 
-    async def _bury(self, queue: Queue, group: Group, arrived: Arrived) -> None:
-        """Move a message that was delivered too often to the dead letters of its group."""
+    async def _bury(self, held: Held, group: Group) -> None:
+        """Move a message that was delivered too often to the dead letters of its group.
+
+        Where that fails, the message stays held, and comes again at the end of its lease.
+        """
+        queue, lease, arrived = held
         try:
             await self._publish_dead_letter(group.topic, group.name, queue.topic, arrived.view)
         except MilepostError as error:
             self._broker.unexpected("rocketmq", error)
-            queue.make_ready(arrived.ranges, count=False)
             return
+        if queue.leases.find(lease.index, lease.number) is None:
+            return  # the group was moved, or the burial took too long: the message is ready again
+        queue.acked(lease)
         broker_leases.ack(queue.subscription, queue.consumer, arrived.ranges, lambda error: None)
+        group.lease_acked()
 
     async def _publish_dead_letter(
         self, name: TopicName, group: str, topic: Topic, view: MessageView

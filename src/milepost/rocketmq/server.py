@@ -207,10 +207,12 @@ class RocketMqServer:
             now = Timestamp()
             now.FromMilliseconds(self._broker.clock.wall_ms())
             await context.write(pb.ReceiveMessageResponse(delivery_timestamp=now))
-        except BaseException:
+        except BaseException as error:
             if group is not None:
                 group.give_back(taken)  # the client is gone
-            raise
+            if not isinstance(error, grpc.aio.InternalError):
+                raise
+            # gRPC had to give up a write: that is no error of this server, and needs no line in its log.
 
     async def _telemetry(
         self, commands: AsyncIterator[pb.TelemetryCommand], context: Any

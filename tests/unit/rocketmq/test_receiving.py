@@ -24,13 +24,13 @@ from milepost.errors import ServiceNotReady
 from milepost.rocketmq import groups
 from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call, Callers
-from milepost.rocketmq.clients import ALIVE_S, Clients
+from milepost.rocketmq.clients import ALIVE_S, ATTEMPTS_MAX, Clients
 from milepost.rocketmq.codes import Code, Refused
-from milepost.rocketmq.groups import IDLE_S, Group
+from milepost.rocketmq.groups import BURIAL_S, IDLE_S, Group
 from milepost.rocketmq.queues import FIFO
 from milepost.rocketmq.receiving import Receiving
 from milepost.rocketmq.routes import Routes
-from milepost.rocketmq.sending import Sending
+from milepost.rocketmq.sending import Sender, Sending
 
 TOPIC, GROUP = pb.Resource(name="t"), pb.Resource(name="g")
 OK, VOID = 20000, 40013
@@ -56,8 +56,8 @@ class Edge:
             broker = stage.broker
             callers, self.clients = Callers(broker), Clients(broker)
             routes = Routes(broker, callers)
-            sending = Sending(broker, callers, routes)
-            return Receiving(broker, callers, routes, self.clients, sending)
+            self.sending = Sending(broker, callers, routes)
+            return Receiving(broker, callers, routes, self.clients, self.sending)
 
         self._tasks: list[asyncio.Task[Any]] = []
         self.receiving = stage.loop.do(make)
@@ -123,6 +123,20 @@ class Edge:
         request.invisible_duration.FromSeconds(seconds)
         answer = self.stage.run(self.receiving.change_invisible_duration(caller(), request))
         return answer.status.code, answer.receipt_handle
+
+    def wear_out(self) -> None:
+        """The one message of the topic is delivered as often as may be, and fails each time."""
+        for _ in range(ATTEMPTS_MAX):
+            (one,) = self.poll(1)
+            assert self.change(handle_of(one), 0)[0] == OK
+            self.time_passes(0)
+
+    def held_dead_letters(self) -> Sender:
+        """The producer of the dead letters, which stores none before it is released."""
+        there = self.stage.topic("persistent://public/default/%DLQ%g").name
+        sender = self.stage.run(self.sending.sender(there))
+        self.stage.loop.do(sender.hold)
+        return sender
 
     def time_passes(self, seconds: float) -> None:
         """The timer of the leases fires."""
@@ -376,6 +390,31 @@ def test_a_fifo_group_that_waits_asks_for_no_more_than_it_can_keep(edge: Edge) -
     assert edge.subscription.cursor.counts().inflight < 1200
 
 
+def test_an_operator_may_skip_everything_that_a_fifo_group_keeps(edge: Edge) -> None:
+    make_fifo(edge)
+    for start in range(0, 2000, 500):
+        edge.publish(*(keyed(start + one, "a") for one in range(500)))
+    edge.poll(1)
+    waiting = edge.begin(32, "other")
+    edge.stage.loop.do(lambda: edge.subscription.skip(2000))
+    edge.publish(keyed(2000, "a"))
+    edge.begin(1, "third")  # something happens
+    assert bodies(edge.messages(waiting)) == [b"2000"]
+
+
+def test_a_burial_lets_the_next_message_of_a_fifo_group_go(edge: Edge) -> None:
+    make_fifo(edge)
+    edge.publish(keyed(0, "a"))
+    edge.wear_out()
+    sender = edge.held_dead_letters()
+    edge.publish(keyed(1, "a"))
+    waiting = edge.begin(2)
+    assert not waiting.done()
+    edge.stage.loop.do(sender.release)
+    edge.stage.turn()
+    assert bodies(edge.messages(waiting)) == [b"1"]
+
+
 def test_settings_say_whether_a_group_is_fifo(fifo: Edge) -> None:
     def asked(group: str, topic: str = "t") -> bool:
         told = pb.Subscription(group=pb.Resource(name=group))
@@ -388,6 +427,51 @@ def test_settings_say_whether_a_group_is_fifo(fifo: Edge) -> None:
         False,
         False,
     )
+
+
+def test_a_burial_that_fails_is_tried_again_after_a_while(edge: Edge) -> None:
+    edge.publish(message(0))
+    edge.wear_out()
+    edge.held_dead_letters()  # so that the topic is there, and its producer
+    edge.stage.loop.do(lambda: edge.sending.tick(edge.stage.clock.monotonic() + 60))
+    counters = edge.stage.broker.counters
+    edge.stage.files.faults.fail("sync", under="journal", error=errno.EIO)
+    assert edge.poll(1) == edge.poll(1) == []
+    assert (counters.unexpected_errors["rocketmq"], counters.rocketmq_dead_letters) == (1, 0)
+    edge.time_passes(BURIAL_S)
+    assert edge.poll(1) == []
+    assert (counters.unexpected_errors["rocketmq"], counters.rocketmq_dead_letters) == (1, 1)
+    assert edge.subscription.cursor.counts().acked == 1
+
+
+def test_a_reset_while_a_message_is_buried_brings_it_again(edge: Edge) -> None:
+    edge.publish(message(0))
+    edge.wear_out()
+    sender = edge.held_dead_letters()
+    assert edge.poll(1) == []
+    edge.stage.seek(edge.subscription, 0)
+    edge.stage.loop.do(sender.release)
+    edge.stage.turn()
+    assert edge.stage.broker.counters.rocketmq_dead_letters == 1
+    assert attempts(edge.poll(1)) == [1]
+
+
+def test_a_reset_while_a_message_is_forwarded_brings_it_again(edge: Edge) -> None:
+    edge.publish(message(0))
+    (held,) = edge.poll(1)
+    sender = edge.held_dead_letters()
+    request = pb.ForwardMessageToDeadLetterQueueRequest(
+        topic=TOPIC, group=GROUP, receipt_handle=handle_of(held)
+    )
+    forward = edge.stage.loop.begin(edge.receiving.forward_to_dead_letters(caller(), request))
+    edge.stage.turn()
+    edge.stage.seek(edge.subscription, 0)
+    edge.stage.loop.do(sender.release)
+    edge.stage.turn()
+    refusal = forward.exception()
+    assert isinstance(refusal, Refused)
+    assert refusal.code == VOID
+    assert bodies(edge.poll(1)) == [b"0"]
 
 
 class Machine(RuleBasedStateMachine):
