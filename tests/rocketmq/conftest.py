@@ -152,12 +152,15 @@ class Raw:
         return [answer.message for answer in answers[1:-1]]
 
     def talk(self, *commands: pb.TelemetryCommand) -> list[pb.TelemetryCommand]:
+        return list(self.begin_talk(iter(commands)))
+
+    def begin_talk(self, commands: Iterator[pb.TelemetryCommand]) -> Any:
         method = self._channel.stream_stream(
             f"/{SERVICE}/Telemetry",
             pb.TelemetryCommand.SerializeToString,
             pb.TelemetryCommand.FromString,
         )
-        return list(method(iter(commands), timeout=30, metadata=tuple(self.headers.items())))
+        return method(commands, timeout=30, metadata=tuple(self.headers.items()))
 
     def close(self) -> None:
         self._channel.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import repeat
 from typing import Any
 
 import grpc
@@ -234,6 +235,19 @@ def test_a_client_that_leaves_in_the_middle_of_an_answer_is_no_error_of_the_brok
     while len(found) < 3:
         found += raw.receive(topic, "g")
     assert {one.system_properties.delivery_attempt for one in found} == {1}
+    assert not broker.complaints()
+
+
+def test_a_client_that_reads_none_of_its_settings_and_leaves_is_no_error_of_the_broker(
+    broker: BrokerProcess, raw: Any, make_raw: Callable[..., Any], topic: str
+) -> None:
+    publishing = pb.Publishing(topics=[pb.Resource(name="x" * 1000)] * 100)
+    told = pb.Settings(client_type=pb.PRODUCER, publishing=publishing)
+    leaver = make_raw(f"127.0.0.1:{broker.rocketmq_port}")
+    answers = leaver.begin_talk(repeat(pb.TelemetryCommand(settings=told)))
+    assert raw.receive(topic, "g", wait_s=1) == []  # by then the broker's writes are stuck
+    answers.cancel()
+    assert raw.receive(topic, "g", wait_s=0.3) == []
     assert not broker.complaints()
 
 

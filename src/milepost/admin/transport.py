@@ -114,11 +114,13 @@ def parse_origins(url: str) -> list[Origin]:
     hosts, slash, path = rest.partition("/")
     origins = []
     for host in hosts.split(","):
-        parts = urlsplit(f"{scheme}://{host}")
         try:
+            parts = urlsplit(f"{scheme}://{host}")
             port = parts.port or _PORTS[scheme]
         except ValueError:
-            raise InvalidInput(f"admin URL {url!a}: {host!a} has no usable port") from None
+            raise InvalidInput(
+                f"admin URL {url!a}: {host!a} is no host, or has no usable port"
+            ) from None
         if not parts.hostname or "@" in host:
             raise InvalidInput(f"admin URL {url!a}: expected {scheme}://host:port")
         origins.append(Origin(scheme, parts.hostname, port, (slash + path).rstrip("/")))

@@ -214,14 +214,14 @@ class RocketMqServer:
                 raise
             # gRPC had to give up a write: that is no error of this server, and needs no line in its log.
 
-    async def _telemetry(
-        self, commands: AsyncIterator[pb.TelemetryCommand], context: Any
-    ) -> AsyncIterator[pb.TelemetryCommand]:
+    async def _telemetry(self, commands: AsyncIterator[pb.TelemetryCommand], context: Any) -> None:
         """The stream has no answer that could carry a refusal: it ends with a status of gRPC's."""
         try:
             call = await self._enter(context, "Telemetry")
             async for answer in self._clients.talk(call, commands, self._receiving.is_fifo):
-                yield answer
+                await context.write(answer)
+        except grpc.aio.InternalError:
+            return  # the client has left, with answers on the way
         except Exception as error:
             refusal = self._refusal(error)
             await context.abort(_grpc_status(error), refusal.message)

@@ -35,6 +35,7 @@ def test_addresses_of_a_service(url: str, origins: list[str]) -> None:
         "http://",
         "http://a:x",
         "http://a:99999",
+        "http://[::1",
         "http://u:p@h",
     ],
 )

@@ -76,7 +76,7 @@ def _from_json(data: bytes) -> Line:
             _value(document, "data"),
             _key(document),
             {str(k): _text(v) for k, v in (document.get("properties") or {}).items()},
-            int(event_time) if event_time else None,
+            _time(event_time) if event_time else None,
             ordering_key,
             document.get("value", NO_VALUE),
         )
@@ -99,6 +99,14 @@ def _key(document: dict[str, Any]) -> str | bytes | None:
         return base64.b64decode(document["key_base64"], validate=True)
     key = document.get("key")
     return None if key is None else _text(key)
+
+
+def _time(value: Any) -> int:
+    """A time as it travels, without a sign; lines show one behind the middle of its range as negative."""
+    time_ms = int(value)
+    if not -(2**63) <= time_ms < 2**64:
+        raise ValueError("out of range")
+    return time_ms % 2**64
 
 
 def _text(value: Any) -> str:

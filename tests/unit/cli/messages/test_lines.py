@@ -33,6 +33,7 @@ def test_plain_and_with_a_key() -> None:
         (b'{"data": "x"}', Line(b"x", None, {}, None)),
         (b'{"data": {"a": 1}, "key": 7}', Line(b'{"a": 1}', "7", {}, None)),
         (b'{"data_base64": "/w==", "event_time": 5}', Line(b"\xff", None, {}, 5)),
+        (b'{"data": "x", "event_time": -1}', Line(b"x", None, {}, 2**64 - 1)),
         (b'{"data": null, "key": null}', Line(None, None, {}, None)),
         (b'{"data": "null", "ordering_key": "o"}', Line(b"null", None, {}, None, b"o")),
         (b'{"data": "x", "properties": {"a": 1}, "index": 3}', Line(b"x", None, {"a": "1"}, None)),
@@ -55,6 +56,8 @@ def test_as_json(text: bytes, line: Line) -> None:
         b'{"data": "x", "properties": {"a": null}}',
         b'{"key": "x"}',
         b'{"schema_version": 1}',
+        b'{"data": "x", "event_time": 18446744073709551616}',
+        b'{"data": "x", "event_time": -9223372036854775809}',
     ],
 )
 def test_what_is_no_json_line(text: bytes) -> None:
