@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -78,4 +79,37 @@ def test_a_stop_ends_polls_and_streams(
                 grpc.StatusCode.UNAVAILABLE,
                 grpc.StatusCode.CANCELLED,
             )
+        assert not broker.complaints()
+
+
+def test_clients_that_read_none_of_their_answers_leave_calls_for_others(
+    tmp_path: Path, make_raw: Callable[..., Any], make_topic: Callable[..., str]
+) -> None:
+    with BrokerProcess(tmp_path, rocketmq_port=0, rocketmq_calls_max=16) as broker:
+        topic = make_topic(broker, "orders")
+        address = f"127.0.0.1:{broker.rocketmq_port}"
+        healthy, stuck = make_raw(address), make_raw(address)
+        properties = pb.SystemProperties(message_id="id")
+        message = pb.Message(
+            topic=pb.Resource(name=topic), system_properties=properties, body=b"x" * 2**21
+        )
+        for _ in range(4):
+            send = pb.SendMessageRequest(messages=[message])
+            assert healthy.code("SendMessage", send) == 20000
+        unread = []
+        for number in range(
+            24
+        ):  # each is a group of its own, and gets more than a connection takes
+            request = pb.ReceiveMessageRequest(
+                group=pb.Resource(name=f"g{number}"),
+                message_queue=pb.MessageQueue(topic=pb.Resource(name=topic)),
+                batch_size=4,
+                auto_renew=True,
+            )
+            unread.append(stuck.stream("ReceiveMessage", request, timeout=60))
+            with suppress(grpc.RpcError):  # refused by gRPC
+                next(unread[-1])  # the status, and nothing behind it
+        assert healthy.code("SendMessage", send) == 20000
+        for stream in unread:
+            stream.cancel()
         assert not broker.complaints()

@@ -25,7 +25,9 @@ AGE_MAX_S: Final = 1.0
 KEPT_MAX: Final = 64
 SIZE_MAX: Final = 256 * 1024
 _PREFIX: Final = b"/milepost/v1/"
-_MAX_AGE: Final = re.compile(rb"(?:.*[,\s])?max-age=0*[1-9][0-9]{0,9}(?:[,\s].*)?")
+_MAX_AGE: Final = re.compile(
+    rb"(?!.*no-(?:cache|store))(?:.*[,\s])?max-age=0*[1-9][0-9]{0,9}(?:[,\s].*)?"
+)
 # Headers that change no answer.
 _PLAIN: Final = frozenset(
     (

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from google.protobuf.duration_pb2 import Duration
@@ -86,7 +86,7 @@ class Receiving:
         self._routes = routes
         self._sending = sending
         self.groups = Groups(broker, clients, self._bury)
-        # Those that wait.
+        # Those that wait, and those whose answers are written.
         self._polls = 0
         self._process = secrets.token_bytes(PROCESS_SIZE)
         self._signer = Signer(secrets.token_bytes(KEY_SIZE))
@@ -148,6 +148,16 @@ class Receiving:
         self._polls += 1
         try:
             return group, await group.receive(poll, wait_s)
+        finally:
+            self._polls -= 1
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """The answer to a poll is written. Clients that read none of it count with those that wait, so
+        that calls are left for others."""
+        self._polls += 1
+        try:
+            yield
         finally:
             self._polls -= 1
 

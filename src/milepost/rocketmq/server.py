@@ -199,14 +199,15 @@ class RocketMqServer:
         except Exception as error:
             found = self._refusal(error)
         try:
-            await context.write(pb.ReceiveMessageResponse(status=found))
-            for held in taken:
-                assert group is not None
-                message = self._receiving.message(group, asked.message_queue.topic, held)
-                await context.write(pb.ReceiveMessageResponse(message=message))
-            now = Timestamp()
-            now.FromMilliseconds(self._broker.clock.wall_ms())
-            await context.write(pb.ReceiveMessageResponse(delivery_timestamp=now))
+            with self._receiving.answering():
+                await context.write(pb.ReceiveMessageResponse(status=found))
+                for held in taken:
+                    assert group is not None
+                    message = self._receiving.message(group, asked.message_queue.topic, held)
+                    await context.write(pb.ReceiveMessageResponse(message=message))
+                now = Timestamp()
+                now.FromMilliseconds(self._broker.clock.wall_ms())
+                await context.write(pb.ReceiveMessageResponse(delivery_timestamp=now))
         except BaseException as error:
             if group is not None:
                 group.give_back(taken)  # the client is gone

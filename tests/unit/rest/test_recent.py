@@ -79,8 +79,13 @@ def test_a_client_says_that_it_would_take_an_older_answer(value: bytes) -> None:
 
 @pytest.mark.parametrize(
     "headers",
-    [(), ((b"cache-control", b"no-cache"),), ((b"cache-control", b"max-age=0"),)],
-    ids=["nothing said", "no-cache", "max-age=0"],
+    [
+        (),
+        ((b"cache-control", b"no-cache"),),
+        ((b"cache-control", b"max-age=0"),),
+        ((b"cache-control", b"no-cache, max-age=1"),),
+    ],
+    ids=["nothing said", "no-cache", "max-age=0", "no-cache and max-age"],
 )
 def test_another_client_is_told_what_is_true_now(headers: tuple[tuple[bytes, bytes], ...]) -> None:
     async def main() -> None:
