@@ -48,13 +48,12 @@ class DynamicSettings:
         """Key → text, of those on which nothing depends."""
 
     async def load(self) -> None:
-        await self._use(await self._broker.registry(lambda catalog: catalog.docs(FOLDER)))
+        await self._broker.registry(lambda catalog: {FOLDER: catalog.docs(FOLDER)}, self.follow)
+        await self.apply()
 
-    async def follow(self, found: dict[str, dict[str, Doc]]) -> None:
-        """Another worker has changed settings: these are all of them."""
-        await self._use(found[FOLDER])
-
-    async def _use(self, docs: dict[str, Doc]) -> None:
+    def follow(self, found: dict[str, dict[str, Doc]]) -> None:
+        """These are all settings that were changed, here or by another worker; `apply` is to be called."""
+        docs = found[FOLDER]
         doc, self.kept = docs.get(NAME, {}), docs.get(KEPT_NAME, {})
         self._changed = {}
         for name, value in doc.items():
@@ -64,7 +63,6 @@ class DynamicSettings:
                 logger.warning("dynamic setting %s = %r is not used: it is none here", name, value)
             else:
                 self._changed[name] = value
-        await self._apply()
 
     def values(self) -> dict[str, str]:
         """What was changed, as text."""
@@ -101,7 +99,7 @@ class DynamicSettings:
             self._changed = {name: value for name, value in doc.items() if name in TABLE}
 
         await self._change(NAME, name, value, stored)
-        await self._apply()
+        await self.apply()
 
     def _keep(self, doc: Doc) -> None:
         self.kept = doc
@@ -125,7 +123,8 @@ class DynamicSettings:
     def _with(self, changed: dict[str, Any]) -> Settings:
         return dataclasses.replace(self._started_with, **changed)
 
-    async def _apply(self) -> None:
+    async def apply(self) -> None:
+        """Let the broker use what was changed; in force when this returns."""
         broker = self._broker
         settings = self._with(self._changed)
         if settings == broker.settings:

@@ -75,15 +75,20 @@ class PolicyBook:
         for level, folder in FOLDERS.items():
             self._set[level] = dict(await self._change[level](partial(_read, folder)))
 
-    async def follow(self, found: dict[str, dict[str, Doc]]) -> None:
-        """Another worker has changed policies of namespaces: these are all of them."""
+    def follow(self, found: dict[str, dict[str, Doc]]) -> list[str]:
+        """Another worker has changed policies of namespaces: these are all of them. `enforce` is to be
+        called with what this returns."""
         known, now = self._set[Level.NAMESPACE], found[self.SHARED]
         changed = [
             name for name in {*known, *now} if known.get(name, {}) != now.get(name, _NOTHING_SET)
         ]
         for name in changed:
             known[name] = now.get(name, {})
-        for name in changed:
+        return changed
+
+    async def enforce(self, names: Sequence[str]) -> None:
+        """Return when the policies of these namespaces are in force."""
+        for name in names:
             await self._on_change(Level.NAMESPACE, name)
 
     # -- asking ------------------------------------------------------------------------------------

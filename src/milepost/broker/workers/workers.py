@@ -60,6 +60,7 @@ class Workers:
         self.registry = Registry(place.data, self._tell)
         self._broker: Broker | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._following = asyncio.Lock()
 
     @property
     def number(self) -> int:
@@ -125,11 +126,20 @@ class Workers:
         def read(catalog: Catalog) -> dict[str, dict[str, Doc]]:
             return {folder: catalog.docs(folder) for folder in folders}
 
-        # In the order of changes: what this worker changes meanwhile comes before or behind it.
-        found = await self.registry(read, broker.directory.follow)
-        await broker.policies.book.follow(found)
-        broker.access_control.grants.follow(found)
-        await broker.dynamic.follow(found)
+        changed: list[str] = []
+
+        def use(found: dict[str, dict[str, Doc]]) -> None:
+            broker.directory.follow(found)
+            changed.extend(broker.policies.book.follow(found))
+            broker.access_control.grants.follow(found)
+            broker.dynamic.follow(found)
+
+        # One at a time: the next finds nothing new in memory, and must not answer before it is in force.
+        async with self._following:
+            # In the order of changes: what this worker changes meanwhile comes before or behind it.
+            await self.registry(read, use)
+            await broker.policies.book.enforce(changed)
+            await broker.dynamic.apply()
 
 
 async def delete_namespace(broker: Broker, name: NamespaceName) -> None:

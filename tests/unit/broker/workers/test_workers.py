@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -12,8 +13,11 @@ from pathlib import Path
 import pytest
 from stage.worker_group import WorkerGroup, worker_group
 
+from milepost.broker.auth.grants import Grants
+from milepost.broker.auth.operations import Action
 from milepost.broker.directory.directory import DELETED_BY, NAMESPACES
 from milepost.broker.policies.policy import Level
+from milepost.broker.policies.table import POLICIES
 from milepost.broker.workers import calls
 from milepost.broker.workers.workers import delete_namespace
 from milepost.errors import (
@@ -89,6 +93,38 @@ def test_a_policy_that_another_worker_sets_is_in_force_for_topics_that_are_open(
         assert [one.policies.max_producers for one in topics] == [3, 3]
         assert (await group.call(1, "DELETE", path)).status == 204
         assert [one.policies.max_producers for one in topics] == [0, 0]
+
+    run(tmp_path, play)
+
+
+def test_what_a_worker_changes_while_it_follows_another_stays(tmp_path: Path) -> None:
+    """It reads the registry, then its own change comes into it: what it has read is older."""
+
+    async def play(group: WorkerGroup) -> None:
+        await make_shop(group)
+        broker = group.brokers[0]
+        workers = broker.workers
+        assert workers is not None
+        policy = POLICIES["max_producers"]
+        granted = Grants().with_namespace_role("bob", {Action.CONSUME})
+        done = threading.Event()
+        tasks = [
+            asyncio.create_task(one)
+            for one in (
+                workers.follow(),
+                broker.policies.book.set(Level.NAMESPACE, "acme/shop", policy, 3),
+                broker.access_control.grants.edit(SHOP, lambda _: granted),
+                broker.dynamic.set("maxProducersPerTopic", "7"),
+                workers.registry(lambda _: done.set()),
+            )
+        ]
+        await asyncio.sleep(0)  # each is on its way to the registry
+        # The loop stands still until all of them are done there, and hears of them at once.
+        assert done.wait(10)
+        await asyncio.gather(*tasks)
+        assert broker.policies.book.values(Level.NAMESPACE, "acme/shop") == {policy.name: 3}
+        assert broker.access_control.grants.of(SHOP) == granted
+        assert broker.settings.max_producers_per_topic == 7
 
     run(tmp_path, play)
 
