@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -153,6 +154,34 @@ def test_workers_end_when_the_process_that_started_them_is_gone(serve: Serve) ->
     until(lambda: not any(map(is_alive, workers)))
     assert "the supervisor is gone" in broker.log.read_text()
     assert ask(serve("--workers", "2"), "GET", "/admin/v2/brokers/health") == (200, b"ok")
+
+
+def test_a_start_waits_for_the_workers_of_a_supervisor_that_was_killed(
+    serve: Serve, data: Path
+) -> None:
+    """They still drain, and hold the directory and the ports."""
+    broker = serve("--workers", "2")
+    workers = pids(broker)
+    for one in workers:
+        os.kill(one, signal.SIGSTOP)  # so that they are there when the next one starts
+    try:
+        broker.process.kill()
+        broker.process.wait(PATIENCE_S)
+        with ThreadPoolExecutor(1) as pool:
+            starting = pool.submit(serve, "--workers", "2")
+            until(lambda: "its workers are waited for" in broker.log.read_text())
+            assert not starting.done()
+            for one in workers:
+                os.kill(one, signal.SIGCONT)
+            again = starting.result(PATIENCE_S)
+    finally:
+        for one in workers:
+            if is_alive(one):
+                os.kill(one, signal.SIGCONT)
+    assert ask(again, "GET", "/admin/v2/brokers/health") == (200, b"ok")
+    code, line = refused(data, "--workers", "2")
+    assert code == CONFLICT
+    assert f"is in use by process {again.process.pid}" in line
 
 
 def test_an_interrupt_of_the_terminal_ends_all_of_them_well(serve: Serve) -> None:

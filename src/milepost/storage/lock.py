@@ -19,10 +19,9 @@ class DirectoryLock:
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            owner = os.pread(self._fd, 64, 0).decode(errors="replace").strip() or "unknown"
             os.close(self._fd)
             raise DataDirectoryLocked(
-                f"data directory {root} is in use by process {owner}"
+                f"data directory {root} is in use by process {_written(root) or 'unknown'}"
             ) from None
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
@@ -31,3 +30,20 @@ class DirectoryLock:
         if self._fd >= 0:
             os.close(self._fd)  # closing gives the lock back
             self._fd = -1
+
+
+def is_owner_gone(root: Path) -> bool:
+    """Has the process ended that took the lock? Those that it has forked hold it as long as they live."""
+    try:
+        os.kill(int(_written(root)), 0)
+    except ProcessLookupError:
+        return True
+    except (ValueError, OverflowError, PermissionError):
+        return False  # it has not told yet, or it is another user's
+    return False
+
+
+def _written(root: Path) -> str:
+    """What the file says: the process that took the lock."""
+    with (root / FILE).open("rb") as file:
+        return file.read(64).decode(errors="replace").strip()

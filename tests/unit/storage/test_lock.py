@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from milepost.errors import DataDirectoryLocked
-from milepost.storage.lock import FILE, DirectoryLock
+from milepost.storage.lock import FILE, DirectoryLock, is_owner_gone
 
 HOLD = """
 import sys
@@ -19,6 +19,19 @@ from milepost.storage.lock import DirectoryLock
 lock = DirectoryLock(Path(sys.argv[1]))
 print("locked", flush=True)
 sys.stdin.read()
+"""
+
+# Its child holds the lock when it has ended itself.
+LEAVE = """
+import os, sys
+from pathlib import Path
+from milepost.storage.lock import DirectoryLock
+lock = DirectoryLock(Path(sys.argv[1]))
+if os.fork():
+    os.wait()
+print("locked", flush=True)
+sys.stdin.read()
+lock.release()  # before its output ends
 """
 
 
@@ -46,6 +59,23 @@ def test_another_process_is_refused_and_its_death_gives_the_lock_back(tmp_path: 
             DirectoryLock(tmp_path)
         holder.kill()
         holder.wait()
+    DirectoryLock(tmp_path).release()
+
+
+def test_of_a_lock_that_a_child_holds_the_owner_may_be_gone(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LEAVE, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+        assert owner.stdin is not None
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == b"locked\n"
+        assert not is_owner_gone(tmp_path)
+        owner.kill()
+        owner.wait()
+        with pytest.raises(DataDirectoryLocked, match=f"process {owner.pid}"):
+            DirectoryLock(tmp_path)
+        assert is_owner_gone(tmp_path)
+        owner.stdin.close()
+        assert owner.stdout.read() == b""  # the child has ended
     DirectoryLock(tmp_path).release()
 
 

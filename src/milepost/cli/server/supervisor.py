@@ -45,9 +45,10 @@ from milepost.cli.server.process import (
     tell_manager,
     write_ready_file,
 )
+from milepost.errors import DataDirectoryLocked
 from milepost.storage import registry, shards
 from milepost.storage.catalog.sqlite_catalog import FILE as CATALOG_FILE
-from milepost.storage.lock import DirectoryLock
+from milepost.storage.lock import DirectoryLock, is_owner_gone
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +62,8 @@ PAUSE_MAX_S: Final = 10.0
 WELL_S: Final = 30.0
 # How much longer than the drain of a worker may take it is waited for.
 GRACE_S: Final = 5.0
+# Between two looks at the lock of workers that drain.
+LOCK_PAUSE_S: Final = 0.05
 
 
 def count_of(settings: Settings) -> int:
@@ -82,7 +85,7 @@ def supervise(settings: Settings, count: int, *, ready_file: Path | None = None)
     data = settings.data
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Held by every worker as well: the directory is free when the last of them has ended.
-    lock = DirectoryLock(data)
+    lock = _locked(data, settings.shutdown_timeout_s + GRACE_S)
     try:
         of_one_process = (data / CATALOG_FILE).exists()
         shards.check_shards(data, count, of_one_process=of_one_process)
@@ -92,6 +95,22 @@ def supervise(settings: Settings, count: int, *, ready_file: Path | None = None)
         return supervisor.run()
     finally:
         lock.release()
+
+
+def _locked(data: Path, patience_s: float) -> DirectoryLock:
+    """Lock the directory. Workers whose supervisor was killed still drain: they are waited for."""
+    until = time.monotonic() + patience_s
+    is_told = False
+    while True:
+        try:
+            return DirectoryLock(data)
+        except DataDirectoryLocked as locked:
+            if not is_owner_gone(data) or time.monotonic() >= until:
+                raise
+            if not is_told:
+                logger.info("%s, which is gone: its workers are waited for", locked)
+                is_told = True
+        time.sleep(LOCK_PAUSE_S)
 
 
 # -- ports -------------------------------------------------------------------------------------------
@@ -357,7 +376,12 @@ class Supervisor:
                 "http_url": http_url,
                 "data": str(settings.data.absolute()),
                 "workers": [
-                    {"number": one.number, "pid": one.pid, "port": address.port}
+                    {
+                        "number": one.number,
+                        "pid": one.pid,
+                        "port": address.port,
+                        "tls_port": address.tls_port,
+                    }
                     for one, address in zip(self._workers, self._ports.addresses, strict=True)
                 ],
             }
