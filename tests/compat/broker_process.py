@@ -20,16 +20,28 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+import pytest
+
 from milepost.broker.workers.placement import shard_of
 from milepost.positions.names import TopicName
+from milepost.storage.shards import shard_path
 
 START_TIMEOUT_S = 30
 # Settings that do not go together with workers.
 ALONE = {"workers", "bucket", "advertised_listeners"}
 STOP_TIMEOUT_S = 20
+
+TESTS_ON = os.environ.get("MILEPOST_TESTS_ON", "")
+"""What brokers are started with: "bucket", "workers", or as a user would start one."""
+
+
+def not_on_workers(reason: str) -> pytest.MarkDecorator:
+    """A test of what several workers do not do, as docs/workers.md says."""
+    return pytest.mark.skipif(TESTS_ON == "workers", reason=f"several workers: {reason}")
 
 
 class BrokerProcess:
@@ -40,9 +52,9 @@ class BrokerProcess:
         self.settings = settings
         self.flags: list[str] = []
         """More of the command line, such as a conf file."""
-        if os.environ.get("MILEPOST_TESTS_ON") == "bucket" and "bucket" not in settings:
+        if TESTS_ON == "bucket" and "bucket" not in settings:
             self.flags += ["--bucket", (directory / "bucket").as_uri()]
-        elif os.environ.get("MILEPOST_TESTS_ON") == "workers" and not settings.keys() & ALONE:
+        elif TESTS_ON == "workers" and not settings.keys() & ALONE:
             self.flags += ["--workers", "2"]
         self.descriptors: int | None = None
         """How many the process may have."""
@@ -54,6 +66,7 @@ class BrokerProcess:
         self._log_read = 0
         self.worker_ports: list[int] = []
         """Of each worker its own; none where there is one process."""
+        self.worker_tls_ports: list[int] = []
 
     def __enter__(self) -> BrokerProcess:
         self.start()
@@ -88,7 +101,9 @@ class BrokerProcess:
         ready = json.loads(self._ready_file.read_text())
         self.port, self.http_port = ready["port"], ready["http_port"]
         self.tls_port, self.https_port = ready["tls_port"], ready["https_port"]
-        self.worker_ports = [one["port"] for one in ready.get("workers", ())]
+        workers = ready.get("workers", ())
+        self.worker_ports = [one["port"] for one in workers]
+        self.worker_tls_ports = [one["tls_port"] for one in workers]
         self.rocketmq_port = ready["rocketmq_port"]
         self.rocketmq_tls_port = ready["rocketmq_tls_port"]
 
@@ -101,6 +116,26 @@ class BrokerProcess:
     def port_of(self, topic: str) -> int:
         """The port of the process that has a topic."""
         return self.worker_ports[self.worker_of(topic)] if self.worker_ports else self.port
+
+    def tls_port_of(self, topic: str) -> int:
+        ports = self.worker_tls_ports
+        return ports[self.worker_of(topic)] if ports else self.tls_port
+
+    def data_of(self, topic: str) -> Path:
+        """The data directory that has a topic."""
+        return shard_path(self.data, self.worker_of(topic)) if self.worker_ports else self.data
+
+    @property
+    def directories(self) -> list[Path]:
+        """Each data directory: one, or one for each worker."""
+        numbers = range(len(self.worker_ports))
+        return [shard_path(self.data, number) for number in numbers] or [self.data]
+
+    @property
+    def serving(self) -> list[int]:
+        """The ids of the processes that serve clients."""
+        assert self._process is not None
+        return [one["pid"] for one in self._workers()] or [self._process.pid]
 
     def kill_worker(self, number: int) -> int:
         """`kill -9` of one worker; its process id."""
@@ -116,6 +151,8 @@ class BrokerProcess:
             time.sleep(0.01)  # sleep: between two looks
 
     def _workers(self) -> list[dict[str, int]]:
+        if not self._ready_file.exists():
+            return []  # it has ended
         found: list[dict[str, int]] = json.loads(self._ready_file.read_text()).get("workers", [])
         return found
 
@@ -177,16 +214,21 @@ class BrokerProcess:
     # -- the process -------------------------------------------------------------------------------
 
     def _signal(self, number: signal.Signals) -> None:
-        assert self._process is not None
-        os.kill(self._process.pid, number)
+        for pid in self.serving:
+            os.kill(pid, number)
 
     def _end(self, number: signal.Signals) -> None:
         process = self._process
         if process is None:
             return
+        workers = self._workers() if number == signal.SIGKILL and self.worker_ports else []
         if process.poll() is None:
             process.send_signal(number)
         process.wait(STOP_TIMEOUT_S)
+        for one in workers:  # they would drain, as no power cut lets them
+            with suppress(OSError):
+                if str(self.data).encode() in Path(f"/proc/{one['pid']}/cmdline").read_bytes():
+                    os.kill(one["pid"], signal.SIGKILL)
         if process.stdout is not None:
             process.stdout.close()
         self._process = None

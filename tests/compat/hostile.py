@@ -84,25 +84,27 @@ def everyone_else_is_served(broker: BrokerProcess, neighbour: Neighbour) -> Iter
 
 
 def metric(broker: BrokerProcess, name: str, **labels: str) -> float:
-    """A number of the broker; 0 if it was never counted."""
+    """A number of the broker, of all its workers; 0 if it was never counted."""
     status, text = broker.rest("GET", "/metrics")
     assert status == 200
+    whole = 0.0
     for line in text.decode().splitlines():
         found = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
         if found is not None and found[1] == name:
             has = dict(re.findall(r'(\w+)="([^"]*)"', found[2] or ""))
             if labels.items() <= has.items():
-                return float(found[3])
-    return 0.0
+                whole += float(found[3])
+    return whole
 
 
 def peak_size(broker: BrokerProcess) -> int:
-    """The largest that the broker process has been since it began, in bytes."""
-    assert broker._process is not None
-    status = Path(f"/proc/{broker._process.pid}/status").read_text()
-    found = re.search(r"VmHWM:\s+(\d+) kB", status)
-    assert found is not None
-    return int(found[1]) * 1024
+    """The largest that a process of the broker has been since it began, in bytes."""
+    sizes = []
+    for pid in broker.serving:
+        found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+        assert found is not None
+        sizes.append(int(found[1]) * 1024)
+    return max(sizes)
 
 
 @contextmanager

@@ -190,14 +190,15 @@ def test_grants_on_one_topic_and_one_subscription(
         narrow.subscribe(topic + "-other", "mine")
 
 
-def _counted(broker: BrokerProcess, name: str, labels: str = "") -> float:
+def _counted(broker: BrokerProcess, name: str, label: str = "") -> float:
     _, text = broker.rest("GET", "/metrics")
-    found = [line for line in text.decode().splitlines() if line.startswith(name + labels)]
+    lines = text.decode().splitlines()
+    found = [line for line in lines if line.startswith(name) and label in line]
     return sum(float(line.rsplit(" ", 1)[1]) for line in found)
 
 
 def _refused(broker: BrokerProcess, reason: str) -> float:
-    return _counted(broker, "milepost_authentications_refused_total", f'{{reason="{reason}"')
+    return _counted(broker, "milepost_authentications_refused_total", f'reason="{reason}"')
 
 
 def _wait(until: Callable[[], bool]) -> None:

@@ -36,7 +36,7 @@ from compat.bank_client import (
     place_of,
     purse_of,
 )
-from compat.broker_process import BrokerProcess
+from compat.broker_process import BrokerProcess, not_on_workers
 from crash.conftest import KEY as SUMMARY
 
 import milepost
@@ -182,6 +182,7 @@ def bank(tmp_path: Path) -> Any:
     one.history.close()
 
 
+@not_on_workers("there are no transactions")
 def test_the_sum_never_changes_and_nothing_is_transferred_twice(
     bank: Bank, record_property: Callable[[str, object], None]
 ) -> None:

@@ -66,7 +66,7 @@ def test_an_answered_ack_is_on_disk(own_broker: Any, connect: Any, topic: str) -
     """Promise 2, to the letter: killed in the moment of the answer, nothing closed, nothing flushed."""
     broker: BrokerProcess = own_broker()
     producer = batching(connect(broker), topic)
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         subscribe(raw, topic, "s", permits=100)
         send_batch(producer, TEN)
         delivery = raw.expect(Delivery)
@@ -97,7 +97,7 @@ def test_what_is_shown_and_what_is_debited(
     broker: BrokerProcess, client: pulsar.Client, topic: str
 ) -> None:
     """The ack set of a redelivered batch, and permits counted by what the client will see."""
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         subscribe(raw, topic, "s", permits=10)
         send_batch(batching(client, topic), TEN)
         delivery = raw.expect(Delivery)

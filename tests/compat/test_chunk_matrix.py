@@ -164,7 +164,7 @@ def test_what_is_skipped_in_part_leaves_no_hole(
 ) -> None:
     """Its last chunk comes afterwards: there is no message any more, and nothing to ack."""
     consumer = client.subscribe(topic, "s", consumer_type=kind)
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         sender = ChunkSender(raw, topic)
         sender.send(1, 0, 3)
         sender.send(1, 1, 3)

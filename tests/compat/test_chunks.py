@@ -135,7 +135,7 @@ def test_interleaved_chunks(
 ) -> None:
     """Whole messages come, in the order of their last chunks; acking one leaves the other alone."""
     consumer = client.subscribe(topic, "s", consumer_type=consumer_type)
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         a, b = ChunkSender(raw, topic, 1, "a"), ChunkSender(raw, topic, 2, "b")
         for sender, chunk_id in ((a, 0), (b, 0), (a, 1), (b, 1), (b, 2)):
             sender.send(5 if sender is a else 6, chunk_id, 3)
@@ -155,7 +155,7 @@ def test_a_cumulative_ack_leaves_a_message_that_is_not_whole_yet(
 ) -> None:
     """The order of messages is that of their last chunks: one that ends later is not behind us."""
     consumer = client.subscribe(topic, "s")
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         a, b = ChunkSender(raw, topic, 1, "a"), ChunkSender(raw, topic, 2, "b")
         a.send(5, 0, 2)
         b.whole(6, 2)
@@ -173,7 +173,7 @@ def test_an_orphan_chunk_stalls_nobody(
     broker: BrokerProcess, client: pulsar.Client, topic: str, consumer_type: ConsumerType
 ) -> None:
     consumer = client.subscribe(topic, "s", consumer_type=consumer_type, receiver_queue_size=1)
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         sender = ChunkSender(raw, topic)
         sender.send(1, 1, 3)  # a middle without a beginning
         sender.send(2, 2, 3)  # an end without anything
@@ -189,7 +189,7 @@ def test_a_reader_comes_to_its_end_though_a_message_was_never_finished(
 ) -> None:
     reader = client.create_reader(topic, pulsar.MessageId.earliest)
     last = client.create_producer(topic).send(b"0")
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         ChunkSender(raw, topic).send(3, 0, 3)
         ChunkSender(raw, topic, 2, "other").send(4, 1, 3)
     assert reader.has_message_available()
@@ -233,7 +233,7 @@ def test_a_seek_to_a_time_between_its_chunks(
 ) -> None:
     """It came when its last chunk came, which is not before that time: so it comes, whole."""
     consumer = client.subscribe(topic, "s")
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         sender = ChunkSender(raw, topic)
         sender.whole(1, 2)
         sender.send(2, 0, 3)
@@ -334,7 +334,7 @@ def test_killed_between_chunks(own_broker: Any, connect: Any, topic: str) -> Non
     live = [client.subscribe(topic, f"live {t.name}", consumer_type=t) for t in types]
     for t in types:
         client.subscribe(topic, f"late {t.name}", consumer_type=t).close()
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         sender = ChunkSender(raw, topic)
         sender.whole(1, 2)
         for consumer in live:
@@ -343,7 +343,7 @@ def test_killed_between_chunks(own_broker: Any, connect: Any, topic: str) -> Non
             sender.send(2, chunk_id, 8)
         broker.kill()
     broker.start()
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         sender = ChunkSender(raw, topic)
         for chunk_id in range(3, 8):  # 3 and 4 were stored; their receipts were lost on the way
             sender.send(2, chunk_id, 8)
@@ -367,13 +367,13 @@ def test_a_producer_that_begins_again(own_broker: Any, connect: Any, topic: str)
     live = {name: client.subscribe(name, "live") for name in topics}
     for name, chunks in topics.items():
         client.subscribe(name, "late").close()
-        with RawClient(broker.port) as raw:
+        with RawClient(broker.port_of(name)) as raw:
             sender = ChunkSender(raw, name)
             for chunk_id in range(chunks):
                 sender.send(2, chunk_id, 6)
     broker.restart()
     for name in topics:
-        with RawClient(broker.port) as raw:
+        with RawClient(broker.port_of(name)) as raw:
             ChunkSender(raw, name).whole(2, 6, letter=7)
         client.create_producer(name).send(b"behind")
         for consumer in (live[name], client.subscribe(name, "late")):
@@ -388,7 +388,7 @@ def test_killed_while_the_official_producer_sends_chunks(
     client = connect(broker)
     live = client.subscribe(topic, "live")
     producer = chunking(client, topic, producer_name="me", max_pending_messages=2000)
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         subscribe(raw, topic, "watch")
         sent = [large(number, 10 * MIB) for number in range(2)]
         receipts = threading.Semaphore(0)

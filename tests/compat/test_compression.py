@@ -28,7 +28,7 @@ def test_the_official_client_reads_ours(
     broker: BrokerProcess, client: pulsar.Client, topic: str, kind: pb.CompressionType
 ) -> None:
     consumer = client.subscribe(topic, "s")
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         raw.request(pb.CommandProducer(topic=topic, producer_id=1, request_id=0))
         for number, payload in enumerate(PAYLOADS):
             used = kind if payload else pb.NONE  # see `compress`
@@ -52,7 +52,7 @@ def test_the_official_client_reads_ours(
 def test_we_read_the_official_clients(
     broker: BrokerProcess, client: pulsar.Client, topic: str, kind: pb.CompressionType
 ) -> None:
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         subscribe(raw, topic, "s", permits=100)
         for is_batched in (False, True):
             producer = client.create_producer(

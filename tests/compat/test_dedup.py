@@ -125,7 +125,7 @@ def test_a_producer_that_never_stops_while_the_broker_is_killed(
 def test_a_duplicate_is_answered_in_its_turn(broker: BrokerProcess, topic: str) -> None:
     """Receipts leave in the order of the sends, though a duplicate is known before the others are
     on disk."""
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         raw.request(pb.CommandProducer(topic=topic, producer_id=1, producer_name="raw"))
         raw.send(1, message_metadata(0), b"0")
         for sequence_id in (1, 0, 2, 1, 3):

@@ -105,7 +105,7 @@ def test_too_long_a_delay_is_refused(broker: BrokerProcess, topic: str) -> None:
     make_topic(broker, topic)
     limit = {"active": True, "tickTime": 1000, "maxDeliveryDelayInMillis": 1000}
     set_policy(broker, topic, "delayedDelivery", limit)
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         raw.request(pb.CommandProducer(topic=topic, producer_id=1, producer_name="raw"))
         raw.send_only(1, message_metadata(0, deliver_at_time=now_ms() + 60_000), b"x")
         assert raw.next_answer().error == pb.NotAllowedError

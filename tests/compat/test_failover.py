@@ -92,7 +92,7 @@ def test_the_active_one_vanishes(own_broker: Any, connect: Any, topic: str, is_c
     broker: BrokerProcess = own_broker()
     client = connect(broker)
     producer = client.create_producer(topic)
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         subscribe(raw, topic, "s", pb.CommandSubscribe.Failover, consumer_name="a", permits=1000)
         assert raw.expect(pb.CommandActiveConsumerChange).is_active
         send_all(producer, numbered(0, 10))
@@ -123,7 +123,7 @@ def test_the_active_one_vanishes(own_broker: Any, connect: Any, topic: str, is_c
 
 def test_everyone_is_told_who_is_active(broker: BrokerProcess, topic: str) -> None:
     """By name on a topic without partitions, and told on every change."""
-    raws = [RawClient(broker.port) for _ in range(3)]
+    raws = [RawClient(broker.port_of(topic)) for _ in range(3)]
     try:
         states: list[bool | None] = [None, None, None]
         for number, raw in enumerate(raws):

@@ -161,7 +161,7 @@ def test_an_unknown_enum_value_is_refused_and_the_connection_lives(
     ).SerializeToString()
     assert body.count(b"\x18\x01") == 1
     body = body.replace(b"\x18\x01", b"\x18\x09")
-    with Line(broker.port) as line:
+    with Line(broker.port_of(topic)) as line:
         line.say(command_frame(b"\x08\x04\x22" + encode_varint(len(body)) + body))
         answer = line.hear(pb.CommandError)
         assert (answer.request_id, answer.error) == (7, pb.UnsupportedVersionError)
@@ -265,8 +265,10 @@ def test_a_crowd_of_strangers(broker: BrokerProcess, neighbour: Neighbour) -> No
     for line in lines:
         assert line.is_hung_up(ANSWER_S)
         line.hang_up()
+    # The neighbour's, which has one more if the topic is at a worker's own port.
+    kept = 2 if broker.worker_ports else 1
     deadline = time.monotonic() + ANSWER_S
-    while metric(broker, "pulsar_active_connections") > 1:
+    while metric(broker, "pulsar_active_connections") > kept:
         assert time.monotonic() < deadline, "connections of strangers are still counted"
 
 

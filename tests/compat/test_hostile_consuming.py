@@ -42,7 +42,7 @@ def flow(permits: int, consumer_id: int = 1) -> pb.CommandFlow:
 def test_any_number_of_permits(broker: BrokerProcess, topic: str, permits: list[int]) -> None:
     """0 gives nothing (upstream: the end of the connection; decided: ignored, it harms nobody), and no
     sum of them wraps around."""
-    with Line(broker.port) as line:
+    with Line(broker.port_of(topic)) as line:
         subscribed(line, topic)
         line.say(*map(flow, permits))
         assert line.is_alive()
@@ -108,7 +108,7 @@ BAD_IDS = {
 def test_an_ack_of_something_else(broker: BrokerProcess, topic: str, name: str) -> None:
     """An error for the whole command, and the good ids in it are acked."""
     bad = BAD_IDS[name]
-    with Line(broker.port) as line:
+    with Line(broker.port_of(topic)) as line:
         subscribed(line, topic)
         ledger = publish(line, topic, 3, batch=5)[0].ledger_id
         line.say(acking([id_data(ledger, 0), bad.of(ledger), id_data(ledger, 2)]))
@@ -121,7 +121,7 @@ def test_an_ack_of_something_else(broker: BrokerProcess, topic: str, name: str) 
 @pytest.mark.parametrize("name", BAD_IDS)
 def test_a_cumulative_ack_of_something_else(broker: BrokerProcess, topic: str, name: str) -> None:
     bad = BAD_IDS[name]
-    with Line(broker.port) as line:
+    with Line(broker.port_of(topic)) as line:
         subscribed(line, topic, subType=pb.CommandSubscribe.Exclusive)
         ledger = publish(line, topic, 3, batch=5)[0].ledger_id
         line.say(acking([bad.of(ledger)], cumulative=True))
@@ -139,11 +139,13 @@ def test_a_cumulative_ack_of_something_else(broker: BrokerProcess, topic: str, n
 @pytest.mark.parametrize("of", ["one and the same", "all of them", "the future"])
 def test_very_many_ids_in_one_ack(broker: BrokerProcess, topic: str, of: str) -> None:
     """As many as a frame holds: less than four milliseconds a thousand, and memory only meanwhile."""
-    with Line(broker.port) as line:
+    with Line(broker.port_of(topic)) as line:
         subscribed(line, topic)
         ledger = publish(line, topic, 20, batch=5)[0].ledger_id
         entries = {"one and the same": [7], "all of them": list(range(20)), "the future": [999]}[of]
-        ids = [id_data(ledger, entry) for entry in entries] * (600_000 // len(entries))
+        # Numbers of ledgers are longer where there are workers.
+        count = 400_000 if broker.worker_ports else 600_000
+        ids = [id_data(ledger, entry) for entry in entries] * (count // len(entries))
         data = framed(acking(ids))
         assert len(data) < MESSAGE_SIZE_MAX
         with cpu_seconds_max(broker, len(ids) / 1000 * 0.004):
@@ -160,7 +162,7 @@ def test_sets_of_a_million_messages(broker: BrokerProcess, topic: str) -> None:
     """A batch may hold a million messages in a small payload. A set of every second of them is half a
     million ranges: refused, and an ack of the whole is one range."""
     size = 2**20
-    with Line(broker.port) as line:
+    with Line(broker.port_of(topic)) as line:
         subscribed(line, topic)
         opened(line, topic)
         ids = []
@@ -209,7 +211,7 @@ def test_an_ack_for_nobody(broker: BrokerProcess) -> None:
 
 def test_an_ack_in_a_transaction_that_is_not_open(broker: BrokerProcess, topic: str) -> None:
     """It must not be taken for one outside of it."""
-    with Line(broker.port) as line:
+    with Line(broker.port_of(topic)) as line:
         subscribed(line, topic)
         ledger = publish(line, topic)[0].ledger_id
         ack = acking([id_data(ledger, 0)])
@@ -266,7 +268,7 @@ SEEKS: dict[str, tuple[Callable[[int], dict[str, Any]], int]] = {
 def test_a_seek_to_nowhere(broker: BrokerProcess, topic: str, name: str) -> None:
     """Mapped to the nearest place there is, and never by luck."""
     target, expected = SEEKS[name]
-    with Line(broker.port) as line:
+    with Line(broker.port_of(topic)) as line:
         subscribed(line, topic)
         ledger = publish(line, topic, 3, batch=5)[0].ledger_id
         line.say(pb.CommandSeek(consumer_id=1, request_id=2, **target(ledger)))
@@ -286,7 +288,7 @@ BAD_SEEKS: dict[str, Callable[[int], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", BAD_SEEKS)
 def test_a_seek_that_means_nothing(broker: BrokerProcess, topic: str, name: str) -> None:
-    with Line(broker.port) as line:
+    with Line(broker.port_of(topic)) as line:
         subscribed(line, topic)
         ledger = publish(line, topic, 3)[0].ledger_id
         line.say(pb.CommandSeek(consumer_id=1, request_id=2, **BAD_SEEKS[name](ledger)))

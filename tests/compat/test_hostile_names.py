@@ -44,7 +44,7 @@ SUBSCRIPTION_NAMES: dict[str, tuple[str, int | None]] = {
 @pytest.mark.parametrize("name", SUBSCRIPTION_NAMES)
 def test_the_name_of_a_subscription(broker: BrokerProcess, topic: str, name: str) -> None:
     text, code = SUBSCRIPTION_NAMES[name]
-    with Line(broker.port) as line:
+    with Line(broker.port_of(topic)) as line:
         subscribe(line, topic, subscription=text)
         if code is None:
             line.hear(pb.CommandSuccess)
@@ -87,7 +87,7 @@ BAD_SUBSCRIBES: dict[str, tuple[dict[str, Any], int]] = {
 @pytest.mark.parametrize("name", BAD_SUBSCRIBES)
 def test_a_subscribe_that_cannot_be_obeyed(broker: BrokerProcess, topic: str, name: str) -> None:
     options, code = BAD_SUBSCRIBES[name]
-    with Line(broker.port) as line:
+    with Line(broker.port_of(topic)) as line:
         subscribe(line, topic, **options)
         assert line.hear(pb.CommandError).error == code
         # It is as if it had not been asked.
@@ -96,7 +96,7 @@ def test_a_subscribe_that_cannot_be_obeyed(broker: BrokerProcess, topic: str, na
 
 
 def test_a_subscription_of_another_type(broker: BrokerProcess, topic: str) -> None:
-    with Line(broker.port) as line, Line(broker.port) as other:
+    with Line(broker.port_of(topic)) as line, Line(broker.port_of(topic)) as other:
         subscribed(line, topic, subType=pb.CommandSubscribe.Exclusive)
         for sub_type in (
             pb.CommandSubscribe.Exclusive,
@@ -117,7 +117,7 @@ def test_a_subscription_of_another_type(broker: BrokerProcess, topic: str) -> No
 def test_a_reader_that_starts_nowhere(
     broker: BrokerProcess, topic: str, ledger_id: int, entry_id: int, expected: int
 ) -> None:
-    with Line(broker.port) as line:
+    with Line(broker.port_of(topic)) as line:
         publish(line, topic, 3)
         subscribed(
             line,
@@ -168,12 +168,13 @@ def test_partitions_that_do_not_exist(broker: BrokerProcess, topic: str) -> None
     """`-partition-x` ends the name of an ordinary topic, as upstream has it. Decided: so does a number
     of a topic that has no partitions; one beyond those that a topic has is refused."""
     broker.create_partitioned_topic(f"{topic}-p", 2)
-    with Line(broker.port) as line:
-        for name in (f"{topic}-partition-x", f"{topic}-partition-01", f"{topic}-partition-99999"):
+    for name in (f"{topic}-partition-x", f"{topic}-partition-01", f"{topic}-partition-99999"):
+        with Line(broker.port_of(name)) as line:
             line.say(pb.CommandProducer(topic=name, producer_id=1, request_id=1))
             line.hear(pb.CommandProducerSuccess)
             line.say(pb.CommandCloseProducer(producer_id=1, request_id=2))
             line.hear(pb.CommandSuccess)
+    with Line(broker.port_of(f"{topic}-p")) as line:
         for number in (2, 99999):
             line.say(
                 pb.CommandProducer(

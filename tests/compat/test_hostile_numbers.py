@@ -29,8 +29,9 @@ LIES = send(entry_of(CLAIM, b"")) * 20_000
 def test_batches_that_claim_millions_of_messages_harm_nobody(tmp_path: Path) -> None:
     """No block of more than 2^32 indexes is staged: the broker goes on, and starts again."""
     with BrokerProcess(tmp_path) as broker:
-        with Line(broker.port) as line:
+        with Line(broker.port_of(OTHER)) as line:
             assert [r.entry_id for r in publish(line, OTHER, 3)] == [0, 1, 2]
+        with Line(broker.port_of(TOPIC)) as line:
             opened(line, TOPIC)
             # So that what it reads first is as much as one read takes.
             broker.pause()
@@ -40,15 +41,15 @@ def test_batches_that_claim_millions_of_messages_harm_nobody(tmp_path: Path) -> 
             broker.resume()
             assert line.hear(pb.CommandSendError).error == pb.NotAllowedError
             saying.join()
-        with Line(broker.port) as line:
+        with Line(broker.port_of(TOPIC)) as line:
             places = {(r.ledger_id, r.entry_id) for r in publish(line, TOPIC, 3)}
         assert broker.complaints() == ""
         broker.restart()
-        with Line(broker.port) as line:
+        with Line(broker.port_of(TOPIC)) as line:
             again = {(r.ledger_id, r.entry_id) for r in publish(line, TOPIC, 3)}
             assert len(places | again) == 6
-        with Line(broker.port) as line:
+        with Line(broker.port_of(OTHER)) as line:
             assert [r.entry_id for r in publish(line, OTHER, 1)] == [3]
         assert broker.complaints() == ""
         broker.stop()
-    assert check(broker.data).all_problems == []
+    assert [check(one).all_problems for one in broker.directories] == [[]] * len(broker.directories)

@@ -114,7 +114,7 @@ BAD_SENDS: dict[str, tuple[bytes, int]] = {
 def test_a_send_that_cannot_be_obeyed(broker: BrokerProcess, topic: str, name: str) -> None:
     """Refused for itself: what is sent behind it is stored, and at the next index."""
     data, code = BAD_SENDS[name]
-    with Line(broker.port) as line:
+    with Line(broker.port_of(topic)) as line:
         opened(line, topic)
         with counted(broker, "publishes_refused", pb.ServerError.Name(code)):
             line.say(data)
@@ -149,7 +149,7 @@ ODD_SENDS: dict[str, tuple[bytes, int]] = {
 @pytest.mark.parametrize("name", ODD_SENDS)
 def test_a_send_that_is_odd_and_stored(broker: BrokerProcess, topic: str, name: str) -> None:
     data, count = ODD_SENDS[name]
-    with Line(broker.port) as line:
+    with Line(broker.port_of(topic)) as line:
         opened(line, topic)
         line.say(data)
         assert line.hear(Receipt).entry_id == 0
@@ -158,7 +158,7 @@ def test_a_send_that_is_odd_and_stored(broker: BrokerProcess, topic: str, name: 
 
 def test_the_largest_message(broker: BrokerProcess, topic: str) -> None:
     """Frames may be a little larger than messages: one that is largest by a byte is refused whole."""
-    with Line(broker.port) as line:
+    with Line(broker.port_of(topic)) as line:
         opened(line, topic)
         empty = plain(payload=b"")
         room = MESSAGE_SIZE_MAX + PADDING + 4 - len(empty)
@@ -168,7 +168,7 @@ def test_the_largest_message(broker: BrokerProcess, topic: str) -> None:
 
 
 def test_a_producer_that_is_not_there(broker: BrokerProcess, topic: str) -> None:
-    with Line(broker.port) as line, Line(broker.port) as other:
+    with Line(broker.port_of(topic)) as line, Line(broker.port_of(topic)) as other:
         opened(other, topic, producer_id=1)
         # Another connection's producer is not this one's.
         is_counted_and_hung_up(broker, line, plain(), "unknown_producer")
@@ -186,7 +186,7 @@ def test_sends_without_end_whose_answers_nobody_reads(broker: BrokerProcess, top
     count = 50_000
     one = plain(payload=bytes(100))
     paused = metric(broker, "milepost_reads_paused_total")
-    with Line(broker.port, receive_buffer=4096) as line:
+    with Line(broker.port_of(topic), receive_buffer=4096) as line:
         opened(line, topic)
         line.say(one * count)
         for _ in range(count):
@@ -213,7 +213,7 @@ def test_an_entry_that_names_another_producer(own_broker: Any, topic: str) -> No
             producer_name=name, sequence_id=sequence_id, publish_time=1
         ).SerializeToString()
 
-    with Line(broker.port) as line:
+    with Line(broker.port_of(topic)) as line:
         open_producer(line, 1, "honest")
         open_producer(line, 2, "liar")
         line.say(send(entry_of(named("honest", 0), b"p"), 0, producer_id=1))
@@ -224,7 +224,7 @@ def test_an_entry_that_names_another_producer(own_broker: Any, topic: str) -> No
         line.say(send(entry_of(twice, b"p"), 1001, producer_id=2))
         assert line.hear(pb.CommandSendError).error == pb.NotAllowedError
     broker.restart()
-    with Line(broker.port) as line:
+    with Line(broker.port_of(topic)) as line:
         assert open_producer(line, 1, "honest").last_sequence_id == 0
         line.say(send(entry_of(named("honest", 1), b"p"), 1, producer_id=1))
         assert line.hear(Receipt).entry_id == 1

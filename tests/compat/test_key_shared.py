@@ -254,7 +254,7 @@ def test_a_consumer_without_room_holds_up_its_own_keys_only(
     broker: BrokerProcess, topic: str
 ) -> None:
     """The front of the log may belong to somebody who is busy; others get what is theirs behind it."""
-    with RawClient(broker.port) as busy, RawClient(broker.port) as idle:
+    with RawClient(broker.port_of(topic)) as busy, RawClient(broker.port_of(topic)) as idle:
         for raw, first in ((busy, 0), (idle, 32768)):
             meta = pb.KeySharedMeta(keySharedMode=pb.STICKY)
             meta.hashRanges.add(start=first, end=first + 32767)

@@ -23,7 +23,7 @@ def test_a_producer_of_a_topic_with_a_loss_is_refused_and_does_not_try_for_ever(
             producer.send(b"%d" % number)
         client.close()
         broker.stop()
-        (ledger,) = broker.data.glob("ledgers/*.ledger")
+        (ledger,) = broker.data_of(TOPIC).glob("ledgers/*.ledger")
         os.truncate(ledger, ledger.stat().st_size - 50)
         broker.start()
         client = pulsar.Client(broker.url, operation_timeout_seconds=5)

@@ -39,7 +39,7 @@ def test_a_marker_reaches_no_consumer_and_stops_none(
     broker: BrokerProcess, client: pulsar.Client, topic: str, consumer_type: ConsumerType
 ) -> None:
     consumer = client.subscribe(topic, "s", consumer_type=consumer_type, receiver_queue_size=1)
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         open_producer(raw, topic)
         entries = [
             send_marker(raw, 0),
@@ -60,7 +60,7 @@ def test_a_marker_reaches_no_consumer_and_stops_none(
 
 
 def test_a_marker_takes_an_index(broker: BrokerProcess, topic: str) -> None:
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         subscribe(raw, topic, "s", permits=10)
         open_producer(raw, topic)
         send_message(raw, 0, b"0")
@@ -78,7 +78,7 @@ def test_a_marker_takes_an_index(broker: BrokerProcess, topic: str) -> None:
 def test_the_last_id_is_of_a_message(
     broker: BrokerProcess, client: pulsar.Client, topic: str
 ) -> None:
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         open_producer(raw, topic)
         consumer = client.subscribe(topic, "s")
         assert id_tuple(consumer.get_last_message_id())[:2] == (-1, -1)
@@ -94,7 +94,7 @@ def test_the_last_id_is_of_a_message(
 def test_a_reader_comes_to_its_end_behind_a_marker(
     broker: BrokerProcess, client: pulsar.Client, topic: str
 ) -> None:
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         open_producer(raw, topic)
         send_message(raw, 0, b"0")
         send_marker(raw, 1)
@@ -105,7 +105,7 @@ def test_a_reader_comes_to_its_end_behind_a_marker(
 
 
 def test_the_mark_delete_position_passes_markers(broker: BrokerProcess, topic: str) -> None:
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         subscribe(raw, topic, "s", permits=10)
         open_producer(raw, topic)
         for number in range(4):
@@ -133,7 +133,7 @@ def test_markers_are_passed_over_again_behind_a_seek(
     broker: BrokerProcess, client: pulsar.Client, topic: str
 ) -> None:
     consumer = client.subscribe(topic, "s")
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         open_producer(raw, topic)
         send_marker(raw, 0)
         send_message(raw, 1, b"0")

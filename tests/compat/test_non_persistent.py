@@ -71,11 +71,12 @@ def test_nothing_of_it_survives_a_restart(own_broker: Any, connect: Any, fleetin
     producer = client.create_producer(fleeting)
     producer.send(b"before")
     assert payloads(receive(consumer, 1)) == [b"before"]
-    size = sum(file.stat().st_size for file in (broker.data / "journal").iterdir())
+    journal = broker.data_of(fleeting) / "journal"
+    size = sum(file.stat().st_size for file in journal.iterdir())
     for _ in range(10):
         producer.send(b"x" * 10_000)
     assert payloads(receive(consumer, 10)) == [b"x" * 10_000] * 10
-    assert sum(file.stat().st_size for file in (broker.data / "journal").iterdir()) == size
+    assert sum(file.stat().st_size for file in journal.iterdir()) == size
     broker.restart()
     late = connect(broker).subscribe(fleeting, "other", initial_position=InitialPosition.Earliest)
     assert silent(late)

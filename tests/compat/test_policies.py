@@ -82,7 +82,7 @@ def test_unacked_messages_are_limited_while_connected(
 def test_large_messages_are_refused(broker: BrokerProcess, topic: str) -> None:
     """Said by hand: the official client sends again what is refused so, until it gives up."""
     make_topic(broker, topic)
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         raw.request(pb.CommandProducer(topic=topic, producer_id=1, producer_name="raw"))
         raw.send(1, message_metadata(0), b"x" * 5000)
         set_policy(broker, topic, "maxMessageSize", 1000)

@@ -64,7 +64,7 @@ def test_every_number_is_what_counting_gives(broker: BrokerProcess, topic: str) 
     random = Random(7)
     publisher = milepost.Client(broker.url)
     producer = publisher.create_producer(topic)
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         subscribe(
             raw,
             topic,

@@ -139,9 +139,9 @@ def test_a_reader_goes_on_after_a_crash(own_broker: Any, connect: Any, topic: st
 
 def test_a_reader_leaves_nothing_behind(broker: BrokerProcess, topic: str) -> None:
     """The subscription of a reader is gone with it, and its name free for others."""
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         subscribe(raw, topic, "r", pb.CommandSubscribe.Exclusive, durable=False)
-        with RawClient(broker.port) as other, pytest.raises(Refused) as refused:
+        with RawClient(broker.port_of(topic)) as other, pytest.raises(Refused) as refused:
             subscribe(other, topic, "r", pb.CommandSubscribe.Exclusive)
         assert refused.value.code == pb.NotAllowedError
         raw.request(pb.CommandCloseConsumer(consumer_id=0))

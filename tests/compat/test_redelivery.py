@@ -168,7 +168,7 @@ def test_the_numbers_of_a_consumer(
     broker: BrokerProcess, client: pulsar.Client, topic: str
 ) -> None:
     """Permits, unacked messages and backlog, through every verb, as CONSUMER_STATS tells them."""
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         subscribe(raw, topic, "s", permits=7, consumer_name="me")
         producer = client.create_producer(topic)
 

@@ -82,7 +82,7 @@ def test_a_subscription_that_may_not_be_made(own_broker: Any, connect: Any, topi
     client.create_producer(topic)
     with pytest.raises(pulsar.NotAllowedError):
         client.subscribe(topic, "s")
-    with RawClient(broker.port) as raw, pytest.raises(Refused) as refused:
+    with RawClient(broker.port_of(topic)) as raw, pytest.raises(Refused) as refused:
         subscribe(raw, topic, "s")
     assert refused.value.code == pb.SubscriptionNotFound
     client.create_reader(topic, pulsar.MessageId.earliest)
@@ -120,7 +120,7 @@ def test_unsubscribing_while_others_are_connected(client: pulsar.Client, topic: 
 
 def test_unsubscribing_by_force(broker: BrokerProcess, topic: str) -> None:
     """The official Python client cannot say it; Java and the admin tools can."""
-    with RawClient(broker.port) as raw, RawClient(broker.port) as other:
+    with RawClient(broker.port_of(topic)) as raw, RawClient(broker.port_of(topic)) as other:
         subscribe(raw, topic, "s")
         subscribe(other, topic, "s", consumer_id=5)
         raw.request(pb.CommandUnsubscribe(consumer_id=0, force=True))
@@ -128,7 +128,7 @@ def test_unsubscribing_by_force(broker: BrokerProcess, topic: str) -> None:
 
 
 def test_commands_for_a_consumer_that_is_not_there(broker: BrokerProcess, topic: str) -> None:
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         for command in (
             pb.CommandSeek(consumer_id=9, message_publish_time=0),
             pb.CommandUnsubscribe(consumer_id=9),
@@ -152,7 +152,7 @@ def test_a_send_whose_checksum_is_wrong(
 ) -> None:
     """Only that message is refused; ids and connection are as before."""
     consumer = client.subscribe(topic, "s")
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         raw.request(pb.CommandProducer(topic=topic, producer_id=1, producer_name="raw"))
         raw.send(1, message_metadata(0), b"good")
         raw.corrupt_next = True
@@ -176,7 +176,7 @@ def test_a_bad_client_does_not_disturb_a_good_one(
     consumer = client.subscribe(topic, "s")
     producer = client.create_producer(topic)
     for garbage in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 64, b"\0\0\0\4\0\0\0\0", b""):
-        with RawClient(broker.port) as raw:
+        with RawClient(broker.port_of(topic)) as raw:
             raw.say_bytes(garbage)
     send_all(producer, [b"0"])
     assert consumer.receive(RECEIVE_MS).data() == b"0"

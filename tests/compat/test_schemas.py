@@ -214,7 +214,7 @@ def test_auto_consume_reads_what_the_official_client_wrote(
     broker: BrokerProcess, client: pulsar.Client, topic: str
 ) -> None:
     auto = ours.AutoConsumeSchema()
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         subscribe(raw, topic, "s", permits=10, schema=wire_schema(auto.schema_info()))
         # It counts for nobody: the topic takes the schema of whoever comes.
         schema = official.AvroSchema(version(official, "a"))
@@ -237,7 +237,7 @@ def test_auto_produce_sends_bytes_of_the_topics_schema(
 ) -> None:
     schema = official.AvroSchema(version(official, "a"))
     consumer = client.subscribe(topic, "s", schema=schema)
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         found = raw.request(pb.CommandGetSchema(request_id=0, topic=topic))
         info = SchemaInfo(
             found.schema.name, SchemaType(found.schema.type), found.schema.schema_data
@@ -263,7 +263,7 @@ def test_auto_produce_sends_bytes_of_the_topics_schema(
 def test_a_key_value_schema_of_ours(broker: BrokerProcess, topic: str) -> None:
     record = version(ours, "a")
     schema = ours.KeyValueSchema(ours.StringSchema(), ours.AvroSchema(record))
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         made = raw.request(
             pb.CommandProducer(
                 topic=topic, producer_id=1, request_id=0, schema=wire_schema(schema.schema_info())
@@ -299,7 +299,7 @@ def test_a_key_value_schema_of_ours(broker: BrokerProcess, topic: str) -> None:
 def test_a_schema_that_cannot_be_read_costs_the_stranger_an_error(
     broker: BrokerProcess, topic: str, schema: pb.Schema
 ) -> None:
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         raw.request(pb.CommandProducer(topic=topic, producer_id=1, request_id=0))
         for command in (
             pb.CommandProducer(topic=topic, producer_id=2, request_id=0, schema=schema),

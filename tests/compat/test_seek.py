@@ -137,7 +137,7 @@ def test_a_late_ack_changes_nothing_and_is_answered(
     broker: BrokerProcess, client: pulsar.Client, topic: str
 ) -> None:
     """The same on the wire: an ack that comes back for a delivery of before the seek."""
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         subscribe(raw, topic, "s", pb.CommandSubscribe.Exclusive, permits=10)
         send_all(client.create_producer(topic), numbered(0, 10))
         ids = [
@@ -167,7 +167,7 @@ def test_a_late_ack_of_the_entry_before_the_one_read_changes_nothing(
     ids = send_all(client.create_producer(topic), numbered(0, 10))
     positions = [pb.MessageIdData(ledgerId=one.ledger_id(), entryId=one.entry_id()) for one in ids]
     reader = {"durable": False, "start_message_id": positions[0]}
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         subscribe(raw, topic, "reader", pb.CommandSubscribe.Exclusive, **reader)
         raw.request(pb.CommandSeek(consumer_id=0, message_id=positions[7]))
         raw.expect(pb.CommandCloseConsumer)
@@ -218,7 +218,7 @@ def test_an_ack_after_a_crash_is_for_the_delivery_before_it(
     broker: BrokerProcess = own_broker()
     send_all(connect(broker).create_producer(topic), numbered(0, 3))
     earliest = pb.MessageIdData(ledgerId=2**64 - 1, entryId=2**64 - 1)
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         subscribe(raw, topic, "s", pb.CommandSubscribe.Exclusive, initialPosition="Earliest")
         raw.say(pb.CommandFlow(consumer_id=0, messagePermits=10))
         raw.deliveries(3)
@@ -228,7 +228,7 @@ def test_an_ack_after_a_crash_is_for_the_delivery_before_it(
         again = raw.deliveries(2)
         broker.kill()
     broker.start()
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         subscribe(raw, topic, "s", pb.CommandSubscribe.Exclusive)
         ids = [pb.MessageIdData(ledgerId=one.ledger_id, entryId=one.entry_id) for one in again]
         raw.request(pb.CommandAck(consumer_id=0, ack_type="Individual", message_id=ids))
@@ -244,7 +244,7 @@ def test_a_seek_inside_a_batch_that_names_the_message(
     """Java says where inside the batch, as a set of what is to come: then it is exact for everyone."""
     client.subscribe(topic, "s").close()
     batch = send_batch(batching(client, topic), numbered(0, 10))
-    with RawClient(broker.port) as raw:
+    with RawClient(broker.port_of(topic)) as raw:
         subscribe(raw, topic, "s", pb.CommandSubscribe.Exclusive)
         raw.request(
             pb.CommandSeek(

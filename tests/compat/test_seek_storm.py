@@ -58,7 +58,7 @@ class Publisher:
         self._padding = padding
         self._topic = topic
         self.history = history
-        self._raw = RawClient(broker.port)
+        self._raw = RawClient(broker.port_of(topic))
         subscribe(self._raw, topic, "times", pb.CommandSubscribe.Exclusive, permits=1 << 30)
         self._single = client.create_producer(topic)
         self._batched = batching(client, topic)
@@ -291,7 +291,7 @@ def test_a_short_seek_storm_on_the_disk(own_broker: Any, connect: Any, topic: st
     broker = own_broker(tail_cache_size=0, journal_size_max=1 << 20, ledger_entries_max=100)
     seekers = storm(broker, connect, topic, 5, padding=b"x" * 3000)
     judge(seekers, 10)
-    assert len(list((broker.data / "ledgers").glob("**/*"))) > 3
+    assert len(list((broker.data_of(topic) / "ledgers").glob("**/*"))) > 3
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from pathlib import Path
 import pulsar
 import pytest
 from compat.broker_process import BrokerProcess
+from stage.certificates import Authority
 
 COUNT = 8
 
@@ -127,6 +128,37 @@ def test_a_topic_asked_of_the_wrong_worker_is_refused_and_found_by_looking_again
                 client.create_producer(name).send(b"x")
         finally:
             client.close()
+
+
+def test_a_client_by_tls_finds_each_topic_at_the_port_of_its_worker(
+    own_broker: Callable[..., BrokerProcess], tmp_path: Path, topic: str
+) -> None:
+    """The worker's own port by TLS, which the ready file names for the firewall."""
+    authority = Authority("An authority")
+    files = authority.issue("localhost", is_server=True).write(tmp_path, "server")
+    (tmp_path / "trusted.pem").write_bytes(authority.pem)
+    broker = own_broker(
+        workers=2, tls_port=0, tls_certificate_file=files.certificate, tls_key_file=files.key
+    )
+    client = pulsar.Client(
+        f"pulsar+ssl://localhost:{broker.tls_port}",
+        tls_trust_certs_file_path=str(tmp_path / "trusted.pem"),
+        logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
+    )
+    try:
+        names = [f"{topic}-{number}" for number in range(COUNT)]
+        ports = set()
+        for name in names:
+            client.create_producer(name).send(b"x")
+            path = name.replace("://", "/")
+            status, found = broker.rest("GET", f"/lookup/v2/topic/{path}")
+            assert status == 200
+            port = broker.tls_port_of(name)
+            assert found["brokerUrlTls"] == f"pulsar+ssl://127.0.0.1:{port}"
+            ports.add(port)
+        assert len(ports) == 2
+    finally:
+        client.close()
 
 
 def test_registry_changes_survive_kills_of_any_worker_and_all_workers_agree(
