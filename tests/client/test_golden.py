@@ -104,7 +104,7 @@ async def stand() -> AsyncIterator[Stand]:
         proxy = Proxy("127.0.0.1", broker.port)
         async with proxy:
             # The official client goes where the broker says it is.
-            broker.running.broker.lookup_url = lambda listener="": proxy.url  # type: ignore[method-assign]
+            broker.running.broker.lookup_url = lambda *asked: proxy.url  # type: ignore[method-assign]
             yield Stand(proxy)
 
 

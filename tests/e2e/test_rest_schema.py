@@ -120,7 +120,7 @@ def test_every_answer_is_described(serving: Serving) -> None:
 def test_a_request_outside_of_the_description_is_refused(serving: Serving) -> None:
     """Nothing is taken for something else: a path that is not described is not served."""
     url = serving.ready["http_url"]
-    for path in ("/admin/v2/persistent/public/default/t/unheardOf", "/admin/v3/clusters", "/docs"):
+    for path in ("/admin/v2/persistent/public/default/t/unheardOf", "/admin/v3/clusters", "/redoc"):
         with pytest.raises(urllib.error.HTTPError, match="404") as refused:
             urllib.request.urlopen(url + path, timeout=10)
         refused.value.close()
