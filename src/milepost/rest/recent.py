@@ -98,7 +98,7 @@ async def _no_body() -> Message:
 
 
 def _question(scope: Scope) -> _Question | None:
-    """What is asked and by whom; None if only what is true now will do."""
+    """The request and its caller, as a key; None if the client wants an answer that is made for it."""
     if scope["type"] != "http" or scope["method"] != "GET" or scope.get(CERTIFICATE) is not None:
         return None
     path: bytes = scope.get("raw_path") or scope["path"].encode()

@@ -281,9 +281,8 @@ class Directory:
             known[name] = doc  # a change of the one before it may have been told meanwhile
 
         def undo() -> None:
-            if (
-                known.get(name) is doc
-            ):  # else another worker has made it, and it is known here by now
+            # Another worker may have made it, and it is known here by now: that one stays.
+            if known.get(name) is doc:
                 del known[name]
 
         def store(catalog: Catalog) -> None:
@@ -338,13 +337,13 @@ class Directory:
         await self._of(folder)(store, gone, undo)
 
     async def create_topic(self, name: TopicName, doc: Doc | None = None) -> TopicRow:
-        self._check_not_deleted(name.base)
         limit = self._topics_max(name.namespace)
         if limit:
             elsewhere = await self._count_elsewhere(name.namespace)
             self.check_namespace(name)  # it may have been deleted meanwhile
             if self.count(str(name.namespace)) + elsewhere >= limit:
                 raise TooManyRequests(f"namespace {name.namespace} has {limit} topics already")
+        self._check_not_deleted(name.base)  # behind the wait: from here on nothing suspends
         self._being_made.add(str(name))
 
         def made(row: TopicRow) -> None:

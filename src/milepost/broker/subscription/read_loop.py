@@ -204,9 +204,8 @@ class ReadLoop:
         else:
             if epoch == self._subscription.cursor.epoch:
                 self._in_vain = demand
-            self._subscription.offer(
-                entries[:ENTRIES_MAX], epoch
-            )  # the rest is found where it is shared
+            # The rest of the read is kept for the turns to come (`SharedReads.find`).
+            self._subscription.offer(entries[:ENTRIES_MAX], epoch)
         finally:
             self._is_reading = False
             self._go_on()

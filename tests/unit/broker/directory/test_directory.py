@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from milepost.errors import (
     InvalidInput,
     NotAllowed,
     PersistenceError,
+    ServiceNotReady,
     TooManyRequests,
     TopicNotFound,
 )
@@ -191,3 +193,17 @@ def test_a_topic_that_is_being_made_is_not_partitioned_meanwhile(bench: Bench) -
     _, second = bench.run(both())
     assert isinstance(second, AlreadyExists)
     assert bench.directory.partitions(NAME) is None
+
+
+def test_a_topic_that_is_being_deleted_while_others_are_counted_is_not_made() -> None:
+    """Counting the topics of other workers takes a while, and an operator deletes the topic meanwhile."""
+    name = TopicName.parse("persistent://public/default/t-partition-0")
+
+    async def elsewhere(namespace: NamespaceName) -> int:
+        stack.enter_context(bench.directory.deleting(name.base))
+        return 0
+
+    bench = Bench(topics_max=5)
+    bench.directory._count_elsewhere = elsewhere
+    with ExitStack() as stack, pytest.raises(ServiceNotReady, match="is being deleted"):
+        bench.run(bench.directory.create_topic(name))
