@@ -243,6 +243,23 @@ class TestCommands:
         ]
         assert [one.entry_id for part in acks for one in part.ids] == list(range(count))
 
+    def test_slices_of_a_part_go_on_as_long_as_the_ack_does(self) -> None:
+        """A part of a long ACK may have a set so large that it is cut too."""
+        protocol = ready(max_message_size=COMMAND_SIZE_MAX)
+        words = [0x5555_5555_5555_5555] * (3 * ack_slices.RANGES_MAX // 32)
+        ids = [pb.MessageIdData(ledgerId=7, entryId=0, ack_set=words)]
+        ids += [
+            pb.MessageIdData(ledgerId=7, entryId=one + 1) for one in range(long_command.IDS_MAX)
+        ]
+        ack = pb.CommandAck(consumer_id=1, ack_type=0, message_id=ids, request_id=5)
+        events = protocol.receive(reply(ack))
+        while protocol.has_more:
+            events += protocol.receive(b"")
+        acks = [event for event in events if isinstance(event, Ack)]
+        assert len([one for one in acks if one.window is not None]) == 3
+        assert [one.goes_on for one in acks] == [True] * (len(acks) - 1) + [False]
+        assert [one.request_id for one in acks] == [None] * (len(acks) - 1) + [5]
+
     def test_a_long_ack_that_names_what_no_id_is_ends_the_connection_in_its_place(self) -> None:
         protocol = ready(max_message_size=COMMAND_SIZE_MAX)
         good = b"\x1a\x04\x08\x07\x10\x08"

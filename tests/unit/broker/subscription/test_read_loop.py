@@ -308,3 +308,23 @@ def test_a_turn_offers_a_bounded_number_of_entries(stage: Stage) -> None:
         stage.loop.run_forever()
         turns.append(len(got(consumer)))
     assert max(turns) <= ENTRIES_MAX
+
+
+def test_a_large_read_from_the_disk_is_offered_in_turns(disk: Stage) -> None:
+    """The disk is read once for many entries; others have their turn between the parts of them."""
+    count = 3 * ENTRIES_MAX
+    topic = disk.topic()
+    subscription = disk.subscription(topic)
+    disk.publish(disk.producer(topic), *[message(number) for number in range(count)])
+    disk.checkpoint()
+    disk.engine.holds_reads = True
+    consumer = disk.consumer(subscription, SHARED, permits=count)
+    disk.turn()
+    turns: list[int] = []
+    for _ in range(100):
+        disk.engine.release_read()
+        disk.loop.call_soon(disk.loop.stop)
+        disk.loop.run_forever()
+        turns.append(len(got(consumer)))
+    assert sum(turns) == count
+    assert max(turns) <= ENTRIES_MAX
