@@ -3,6 +3,7 @@
 bucket/      storage on a bucket: an object store has everything, the local directory is a cache
 catalog/     the catalog: which topics, ledgers and states exist, in one SQLite database
 checkpoint   the checkpoint: moves what the journal holds into ledgers and catalog
+cluster/     several brokers on one bucket: who is there, who has which shard, what all share
 descriptors  keeps file descriptors free for the storage, however many connections there are
 engine       the store on real threads: what the broker awaits
 files        the file system: every byte that is stored or loaded passes through here

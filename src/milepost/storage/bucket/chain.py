@@ -97,12 +97,21 @@ def decode_group(data: bytes, place: Place) -> Group | None:
 # -- owning ------------------------------------------------------------------------------------------
 
 
-def claimed(cluster: str, owner: str, fresh_nonce: Callable[[], str]) -> Steps[Claim]:
-    """Become the owner: the manifest with the next epoch."""
+def claimed(
+    cluster: str, owner: str, fresh_nonce: Callable[[], str], epoch: int | None = None
+) -> Steps[Claim]:
+    """Become the owner: the manifest with the next epoch.
+
+    With an `epoch` only as long as the manifest is of that one, 0 for none; else `Fenced`: another broker
+    came first.
+    """
     attempt = 0
     while True:
         found = yield from fetched(KEY)
         nonce = fresh_nonce()
+        there = 0 if found is None else Manifest.decode(found.data).epoch
+        if epoch is not None and there != epoch:
+            raise Fenced(f"another broker came first: the manifest is of epoch {there}")
         if found is None:
             manifest = first_manifest(cluster, owner, nonce)
             tag = yield from created(KEY, manifest.encode())
@@ -161,6 +170,12 @@ def moved(claim: Claim, floor: Place, image: str, nonce: str) -> Steps[Claim]:
         raise Fenced("another broker has taken the bucket over: the manifest is not ours")
     # The chain goes on under the nonce that it was claimed with.
     return Claim(manifest._replace(nonce=claim.manifest.nonce), tag)
+
+
+def released(claim: Claim, nonce: str) -> Steps[bool]:
+    """Give the chain back: the next owner need not wait. False if it has another owner already."""
+    manifest = claim.manifest._replace(owner="", nonce=nonce)
+    return (yield from replaced(KEY, manifest.encode(), claim.tag)) is not None
 
 
 def collectable(objects: Iterable[tuple[str, int]], floor: Place) -> list[str]:

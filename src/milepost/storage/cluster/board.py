@@ -1,0 +1,70 @@
+"""The board as one broker sees it: which of the others are there. Pure; times are given.
+
+A broker is there while its notice changes. It is taken for dead when its notice has not changed for `DEAD_S`
+while this broker kept looking, or when connections to it are refused. To be wrong costs a reconnection of
+clients and never data. Of the time between two looks only `LOOK_S` counts: a broker that slept itself has not
+seen the others for long, which says nothing about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from milepost.storage.cluster.notice import Notice
+
+# A broker is taken for dead when its notice has not changed for so long.
+DEAD_S: Final = 5.0
+# Between two looks no more time counts than this.
+LOOK_S: Final = 2.0
+# The notice of a dead broker is deleted after so long.
+FORGET_S: Final = 60.0
+
+
+class Board:
+    def __init__(self) -> None:
+        self._notices: dict[str, Notice] = {}
+        # By broker: when its notice was first seen as it is now, in watched time.
+        self._changed: dict[str, float] = {}
+        # Brokers that refused a connection, with the beat that they had then.
+        self._refused: dict[str, int] = {}
+        self._looked: float | None = None
+        self._watched_s = 0.0
+
+    def saw(self, notices: Mapping[str, Notice], now: float) -> None:
+        """These are the notices of all other brokers, read just now."""
+        if self._looked is not None:
+            self._watched_s += min(now - self._looked, LOOK_S)
+        self._looked = now
+        for broker, notice in notices.items():
+            before = self._notices.get(broker)
+            if broker not in self._changed or before is None or before.beat != notice.beat:
+                self._changed[broker] = self._watched_s
+            if self._refused.get(broker, notice.beat) != notice.beat:
+                del self._refused[broker]
+        self._notices = dict(notices)
+        for known in (self._changed, self._refused):
+            for broker in known.keys() - notices.keys():
+                del known[broker]
+
+    def refused(self, broker: str) -> None:
+        """Connections to a broker are refused: its process is gone, until its notice changes."""
+        if broker in self._notices:
+            self._refused[broker] = self._notices[broker].beat
+
+    def living(self) -> dict[str, Notice]:
+        """The notices of brokers that are there, as of the last look."""
+        return {
+            broker: notice
+            for broker, notice in self._notices.items()
+            if broker not in self._refused and self._age(broker) < DEAD_S
+        }
+
+    def forgotten(self) -> list[str]:
+        """The keys of notices whose brokers are long gone."""
+        return [
+            notice.key for broker, notice in self._notices.items() if self._age(broker) >= FORGET_S
+        ]
+
+    def _age(self, broker: str) -> float:
+        return self._watched_s - self._changed[broker]

@@ -1,0 +1,89 @@
+"""The document of a cluster: its name, how many shards it has, and the secret its brokers share.
+
+It is created once, by the first broker, and never changed: the number of shards decides which of them has a
+topic. A bucket that holds the data of one broker is refused here, and one of a cluster is refused there.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final, NamedTuple
+
+from milepost.errors import BucketUnusable, UnknownFormat
+from milepost.storage.bucket.manifest import KEY as MANIFEST
+from milepost.storage.bucket.objects import Steps, created, fetched
+
+KEY: Final = "cluster"
+FORMAT: Final = 1
+SHARDS_MAX: Final = 64
+
+
+class ClusterDocument(NamedTuple):
+    name: str
+    shards: int
+    secret: str
+    """What brokers know each other by, in hexadecimal digits."""
+
+    def encode(self) -> bytes:
+        return json.dumps({"format": FORMAT, **self._asdict()}, indent=1).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> ClusterDocument:
+        try:
+            doc = json.loads(data)
+            version = doc.pop("format")
+            if version != FORMAT:
+                raise UnknownFormat(
+                    f"the bucket's object `{KEY}` has format {version}; this release reads {FORMAT}"
+                )
+            return cls(**doc)
+        except (ValueError, KeyError, TypeError, AttributeError) as failure:
+            raise BucketUnusable(
+                f"the object `{KEY}` is not of Milepost: {failure}; give the brokers a prefix of "
+                "their own"
+            ) from failure
+
+
+def shard_prefix(number: int) -> str:
+    """Where the objects of a shard lie.
+
+    >>> shard_prefix(3)
+    'shards/3/'
+    """
+    return f"shards/{number}/"
+
+
+def joined(name: str, shards: int | None, first_shards: int, secret: str) -> Steps[ClusterDocument]:
+    """The document of the cluster; made if this is the first broker.
+
+    `shards` is the number that was asked for, None for whatever is there; a new cluster then has
+    `first_shards`.
+    """
+    while True:
+        found = yield from fetched(KEY)
+        if found is not None:
+            document = ClusterDocument.decode(found.data)
+            check(document, name, shards)
+            return document
+        if (yield from fetched(MANIFEST)) is not None:
+            raise BucketUnusable(
+                "the bucket holds the data of one broker: start without --shards, or give the "
+                "brokers another prefix"
+            )
+        document = ClusterDocument(name, shards or first_shards, secret)
+        if (yield from created(KEY, document.encode())) is not None:
+            return document
+
+
+def check(document: ClusterDocument, name: str, shards: int | None) -> None:
+    """`BucketUnusable` for another cluster, or another number of shards."""
+    if document.name != name:
+        raise BucketUnusable(
+            f"the bucket belongs to cluster {document.name!r}, and this broker is of {name!r}: "
+            "give each cluster a prefix of its own"
+        )
+    if shards is not None and document.shards != shards:
+        raise BucketUnusable(
+            f"the bucket has {document.shards} shards, not {shards}: start with --shards "
+            f"{document.shards}, or --shards auto"
+        )

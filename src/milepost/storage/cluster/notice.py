@@ -1,0 +1,72 @@
+"""The notice: what a broker says of itself on the board.
+
+It is replaced once a second. A broker whose notice does not change is taken for dead; wall clocks are never
+compared. A notice is a hint to others: what keeps data right is the manifest of each shard and its seals.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+FOLDER: Final = "board/"
+FORMAT: Final = 1
+
+
+class Seat(NamedTuple):
+    """Where a shard is served, and since which claim."""
+
+    epoch: int
+    host: str
+    """As clients and other brokers reach it."""
+    port: int
+    tls_port: int
+    link_port: int
+    """For other brokers."""
+
+
+class Notice(NamedTuple):
+    broker: str
+    """Unique to this start of this broker."""
+    host: str
+    pid: int
+    beat: int
+    """Grows with each notice, so that no two are equal."""
+    hail_port: int
+    """Accepts connections as long as the broker's first process lives."""
+    pulsar_url: str
+    pulsar_url_tls: str
+    http_url: str
+    is_leaving: bool
+    shards: Mapping[int, Seat | None]
+    """Shards that it has; None: being claimed, or not served yet."""
+    shunned: Sequence[int] = ()
+    """Shards that it could not open, and leaves to others for now."""
+
+    @property
+    def key(self) -> str:
+        return f"{FOLDER}{self.broker}"
+
+    def encode(self) -> bytes:
+        return json.dumps({"format": FORMAT, **self._asdict()}).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Notice | None:
+        """None for what is not a notice of this format."""
+        try:
+            doc = json.loads(data)
+            if doc.pop("format") != FORMAT:
+                return None
+            shards = {
+                int(number): None if seat is None else Seat(*seat)
+                for number, seat in doc.pop("shards").items()
+            }
+            return cls(**doc, shards=shards)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def epoch_of(self, shard: int) -> int:
+        """Of the claim with which it serves a shard; 0 if it does not."""
+        seat = self.shards.get(shard)
+        return 0 if seat is None else seat.epoch

@@ -1,0 +1,63 @@
+"""The board: which brokers are there, whatever the brokers that look do themselves."""
+
+from __future__ import annotations
+
+from milepost.storage.cluster.board import DEAD_S, FORGET_S, Board
+from milepost.storage.cluster.notice import Notice, Seat
+
+ONE = Notice("one", "h", 1, 1, 9, "pulsar://h:1", "", "http://h:2", False, {})
+
+
+def look(board: Board, now: float, *notices: Notice) -> set[str]:
+    board.saw({one.broker: one for one in notices}, now)
+    return set(board.living())
+
+
+def beat(notice: Notice) -> Notice:
+    return notice._replace(beat=notice.beat + 1)
+
+
+def test_a_notice_comes_back_and_other_bytes_are_none() -> None:
+    notice = ONE._replace(shards={3: None, 4: Seat(7, "h", 1, -1, 2)}, shunned=[5])
+    assert Notice.decode(notice.encode()) == notice
+    assert notice.epoch_of(4) == 7
+    assert notice.epoch_of(3) == notice.epoch_of(5) == 0
+    for data in (b"", b"7", b"{}", b'{"format": 2}', b'{"format": 1, "shards": {}}'):
+        assert Notice.decode(data) is None
+
+
+def test_a_broker_is_dead_when_its_notice_stops_changing() -> None:
+    board = Board()
+    assert look(board, 0.0, ONE) == {"one"}
+    for second in range(1, int(DEAD_S)):
+        assert look(board, second, ONE) == {"one"}
+    assert look(board, DEAD_S, ONE) == set()
+    assert look(board, DEAD_S + 1, beat(ONE)) == {"one"}
+    assert look(board, DEAD_S + 2) == set()
+
+
+def test_a_broker_that_slept_itself_takes_nobody_for_dead() -> None:
+    board = Board()
+    look(board, 0.0, ONE)
+    assert look(board, 100.0, ONE) == {"one"}
+    assert look(board, 101.0, beat(ONE)) == {"one"}
+
+
+def test_a_refused_connection_is_a_death_until_the_notice_changes() -> None:
+    board = Board()
+    look(board, 0.0, ONE)
+    board.refused("one")
+    board.refused("unknown")
+    assert set(board.living()) == set()
+    assert look(board, 1.0, ONE) == set()
+    assert look(board, 2.0, beat(ONE)) == {"one"}
+
+
+def test_a_notice_is_forgotten_long_after_its_broker() -> None:
+    board = Board()
+    look(board, 0.0, ONE)
+    for second in range(1, int(FORGET_S)):
+        look(board, second, ONE)
+        assert board.forgotten() == []
+    look(board, FORGET_S, ONE)
+    assert board.forgotten() == ["board/one"]

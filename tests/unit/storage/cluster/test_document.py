@@ -1,0 +1,60 @@
+"""The document of a cluster: made once, and refused where it does not fit."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from milepost.errors import BucketUnusable, UnknownFormat
+from milepost.storage.bucket.manifest import first_manifest
+from milepost.storage.bucket.objects import Scan, perform
+from milepost.storage.cluster.document import ClusterDocument, joined
+from milepost.storage.cluster.part import PartObjects
+from milepost.testing.bucket import MemoryBucket
+
+
+def test_the_first_broker_decides_and_the_others_find_it() -> None:
+    bucket = MemoryBucket()
+    first = asyncio.run(perform(bucket, joined("c", None, 8, "aa")))
+    assert first == ClusterDocument("c", 8, "aa")
+    assert asyncio.run(perform(bucket, joined("c", None, 4, "bb"))) == first
+    assert asyncio.run(perform(bucket, joined("c", 8, 4, "bb"))) == first
+
+
+@pytest.mark.parametrize(
+    ("name", "shards", "says"),
+    [("d", None, "cluster 'c'"), ("c", 4, "8 shards, not 4: start with --shards 8")],
+)
+def test_another_cluster_or_number_is_refused(name: str, shards: int | None, says: str) -> None:
+    bucket = MemoryBucket()
+    asyncio.run(perform(bucket, joined("c", 8, 8, "aa")))
+    with pytest.raises(BucketUnusable, match=says):
+        asyncio.run(perform(bucket, joined(name, shards, 8, "bb")))
+
+
+def test_a_bucket_of_one_broker_is_refused() -> None:
+    bucket = MemoryBucket()
+    bucket.objects["manifest"] = first_manifest("c", "b", "00").encode()
+    with pytest.raises(BucketUnusable, match="start without --shards"):
+        asyncio.run(perform(bucket, joined("c", 8, 8, "aa")))
+    assert "cluster" not in bucket.objects
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [(b"{", BucketUnusable), (b'{"format": 2}', UnknownFormat), (b'{"format": 1}', BucketUnusable)],
+)
+def test_an_object_that_is_no_document_is_refused(data: bytes, error: type[Exception]) -> None:
+    bucket = MemoryBucket()
+    bucket.objects["cluster"] = data
+    with pytest.raises(error):
+        asyncio.run(perform(bucket, joined("c", 8, 8, "aa")))
+
+
+def test_a_part_of_a_bucket_has_keys_of_its_own() -> None:
+    bucket = MemoryBucket()
+    part = PartObjects(bucket, "shards/3/")
+    bucket.objects |= {"shards/3/journal/1": b"xyz", "shards/30/journal/1": b"", "journal/1": b""}
+    assert asyncio.run(part.answer(Scan("journal/"))) == ([("journal/1", 3)],)
+    assert part.read("journal/1", 1, 1) == b"y"

@@ -1,0 +1,121 @@
+"""A broker of a cluster: what it claims, gives away and leaves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from milepost.storage.bucket.manifest import first_manifest
+from milepost.storage.bucket.objects import Failed, Get, Steps
+from milepost.storage.cluster.document import shard_prefix
+from milepost.storage.cluster.member import ATTEMPTS, SHUNNED_S, Close, Drop, Member, Open, Order
+from milepost.storage.cluster.notice import Notice, Seat
+from milepost.testing.bucket import MemoryBucket
+
+T = TypeVar("T")
+
+
+def made(bucket: MemoryBucket, steps: Steps[T]) -> T:
+    reply = None
+    while True:
+        try:
+            request = steps.send(reply)  # type: ignore[arg-type]
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        reply = bucket.fault(request) or bucket.apply(request)
+
+
+def member(name: str, shards: int = 4) -> Member:
+    return Member(Notice(name, "h", 1, 0, 9, "", "", "", False, {}), shards)
+
+
+def turn(bucket: MemoryBucket, one: Member, now: float = 0.0) -> Sequence[Order]:
+    assert made(bucket, one.said(now))
+    assert made(bucket, one.looked(lambda: now))
+    orders = made(bucket, one.decided())
+    assert made(bucket, one.said(now))
+    return orders
+
+
+def open_all(one: Member, orders: Sequence[Order]) -> None:
+    for order in orders:
+        assert isinstance(order, Open)
+        one.opened(order.shard, Seat(order.epoch + 1, "h", 1, -1, 2))
+
+
+def test_the_first_broker_claims_all_and_gives_half_to_the_second() -> None:
+    bucket, first, second = MemoryBucket(), member("a"), member("b")
+    orders = turn(bucket, first)
+    assert orders == [Open(shard, 0) for shard in range(4)]
+    assert turn(bucket, first) == []
+    open_all(first, orders)
+    assert turn(bucket, second) == []
+    assert turn(bucket, first) == [Close(3)]
+    assert turn(bucket, first) == [], "one at a time"
+    first.ended(3, 0.0)
+    turn(bucket, first)
+    open_all(second, turn(bucket, second))
+    turn(bucket, second)
+    assert turn(bucket, first) == [Close(2)]
+    first.ended(2, 0.0)
+    turn(bucket, first)
+    open_all(second, turn(bucket, second))
+    turn(bucket, second)
+    assert turn(bucket, first) == []
+    assert sorted(second.notice.shards) == [2, 3]
+
+
+def test_a_shard_whose_manifest_has_a_living_owner_is_left_alone() -> None:
+    """The notice that was read may be older than the claim."""
+    bucket, one, other = MemoryBucket(), member("a", 1), member("b", 1)
+    turn(bucket, other)
+    bucket.objects[shard_prefix(0) + "manifest"] = first_manifest("c", "b", "00").encode()
+    bucket.objects["board/b"] = other.notice._replace(shards={}).encode()
+    assert turn(bucket, one) == []
+    one.board.refused("b")
+    assert made(bucket, one.decided()) == [Open(0, 1)]
+
+
+def test_a_shard_that_another_claimed_later_is_dropped_at_once() -> None:
+    bucket, one, other = MemoryBucket(), member("a", 1), member("b", 1)
+    one.opened(0, Seat(3, "h", 1, -1, 2))
+    other.opened(0, Seat(4, "h", 1, -1, 2))
+    turn(bucket, other)
+    assert turn(bucket, one) == [Drop(0)]
+    assert turn(bucket, other) == []
+
+
+def test_a_broker_that_leaves_closes_all_and_claims_nothing() -> None:
+    bucket, one = MemoryBucket(), member("a", 2)
+    open_all(one, turn(bucket, one))
+    one.leave()
+    assert turn(bucket, one) == [Close(0), Close(1)]
+    assert turn(bucket, one) == []
+    one.ended(0, 0.0)
+    assert not one.has_left
+    one.ended(1, 0.0)
+    assert one.has_left
+    assert turn(bucket, one) == []
+    made(bucket, one.gone())
+    assert "board/a" not in bucket.objects
+
+
+def test_a_shard_that_cannot_be_opened_is_left_to_another_broker() -> None:
+    bucket, one, other = MemoryBucket(), member("a", 1), member("b", 1)
+    for _ in range(ATTEMPTS):
+        assert turn(bucket, one) == [Open(0, 0)]
+        one.ended(0, 10.0)
+    bucket.objects[shard_prefix(0) + "manifest"] = first_manifest("c", "a", "00").encode()
+    assert turn(bucket, one, 11.0) == []
+    assert turn(bucket, other, 11.0) == [Open(0, 1)]
+    other.ended(0, 11.0)
+    made(bucket, other.gone())
+    assert turn(bucket, one, 10.0 + SHUNNED_S) == [Open(0, 1)]
+
+
+def test_a_board_that_cannot_be_read_decides_nothing() -> None:
+    bucket, one = MemoryBucket(), member("a")
+    turn(bucket, member("b"))
+    bucket.fault = lambda request: Failed("no") if isinstance(request, Get) else None
+    assert not made(bucket, one.looked(lambda: 0.0))
