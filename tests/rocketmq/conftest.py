@@ -60,8 +60,10 @@ class Clients:
             request_timeout=15,  # machines that run tests are busy
         )
 
-    def producer(self, broker: BrokerProcess, topic: str, key: str = "") -> rocketmq.Producer:
-        return self._started(rocketmq.Producer(self.configuration(broker, key), (topic,)))
+    def producer(
+        self, broker: BrokerProcess, topic: str, key: str = "", checker: Any = None
+    ) -> rocketmq.Producer:
+        return self._started(rocketmq.Producer(self.configuration(broker, key), (topic,), checker))
 
     def consumer(
         self, broker: BrokerProcess, group: str, topic: str, tags: str = "*", key: str = ""

@@ -73,7 +73,7 @@ def test_topics_and_groups_that_are_none(raw: Any, topic: str) -> None:
         (40006, {"message_group": "x" * 64}),
         (40016, {"body_digest": pb.Digest(type=pb.CRC32, checksum="00000001")}),
         (40016, {"body_encoding": pb.GZIP}),
-        (50100, {"message_type": pb.TRANSACTION}),
+        (40014, {"message_type": pb.TRANSACTION, "message_group": "g"}),
     ],
 )
 def test_messages_that_cannot_be_sent(
@@ -295,7 +295,6 @@ def test_settings(raw: Any) -> None:
 
 def test_calls_without_a_client_id_and_calls_that_are_not_there(raw: Any, topic: str) -> None:
     assert raw.code("Heartbeat", pb.HeartbeatRequest()) == 20000
-    assert raw.code("EndTransaction", pb.EndTransactionRequest()) == 50100
     assert raw.code("RecallMessage", pb.RecallMessageRequest()) == 50100
     with pytest.raises(grpc.RpcError) as caught:
         raw.stream("PullMessage", poll(topic)).next()

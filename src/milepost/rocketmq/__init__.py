@@ -8,7 +8,7 @@ server         the gRPC server: ports, TLS, the table of calls, the last resort 
 calls          one call: which client, with which rights, and how a refusal is answered
 codes          the codes of the protocol, and the one for each of Milepost's errors
 names          names of topics and groups, as RocketMQ allows them and as Milepost has them
-clients        the clients that are known, when each was last heard, and their stream of settings
+clients        the clients that are known, when each was last heard, and the streams that they keep open
 peer           the edge as the broker sees it: the other end of a producer or a consumer
 routes         which queues a topic has, and where
 message_check  what a message that a client sends must be like
@@ -19,5 +19,6 @@ handles        receipt handles: what was delivered, signed
 leases         which messages clients hold, until when, and which wait behind them
 queues         one queue of a group: its consumer, what has arrived, its leases
 groups         a group on a topic: parked polls, and which queue serves them
+transactions/  half messages: sent, ended, asked about
 receiving      receive, ack, change of invisible time, dead letters
 """

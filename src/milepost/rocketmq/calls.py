@@ -44,6 +44,11 @@ class Call(NamedTuple):
     remaining_s: float | None
     """How long the client waits for the answer; None: for ever."""
 
+    @property
+    def role(self) -> str:
+        """Empty where clients are not asked who they are."""
+        return "" if self.identity is None else str(self.identity)
+
 
 class Callers:
     """Who makes a call, and whether the client may."""

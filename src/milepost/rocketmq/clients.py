@@ -1,17 +1,23 @@
 """The clients that are known: when each was last heard, and the stream of settings that it keeps open.
 
 A client tells its settings on the stream and is told those that hold for it. No call waits for that: clients
-may call without a stream. A client that keeps silent for `ALIVE_S` is taken for gone.
+may call without a stream. On a producer's stream it is asked how transactions have ended that it has begun. A
+client that keeps silent for `ALIVE_S` is taken for gone, and one that does not read what it is told for
+`READ_S` loses its stream.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from google.protobuf.duration_pb2 import Duration
 
+from milepost.errors import MilepostError
+from milepost.positions.names import TopicName
 from milepost.rocketmq import names
 from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call
@@ -24,6 +30,11 @@ if TYPE_CHECKING:
 # Clients say something every ten seconds.
 ALIVE_S = 30.0
 CLIENTS_MAX = 20_000
+# What a client is told and has not read: so many commands, for so long.
+TOLD_MAX = 16
+READ_S = 30.0
+# Topics of a producer that are remembered, to ask it about transactions.
+TOPICS_MAX = 256
 
 RECEIVE_BATCH_MAX = 32
 POLL_S_MAX = 20
@@ -38,9 +49,39 @@ _KINDS = {
 }
 
 
+class Stream:
+    """What a client is told, and on which topics it sends."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.topics: set[str] = set()
+        # None: nothing follows.
+        self._told: asyncio.Queue[pb.TelemetryCommand | None] = asyncio.Queue(TOLD_MAX)
+
+    def tell(self, command: pb.TelemetryCommand) -> bool:
+        """Tell the client something that it has not asked for; False if it does not read."""
+        try:
+            self._told.put_nowait(command)
+        except asyncio.QueueFull:
+            return False
+        return True
+
+    async def answer(self, command: pb.TelemetryCommand | None) -> None:
+        """Tell it when it has read what was told before; None: the last was told."""
+        await self._told.put(command)
+
+    async def write(self, write: Callable[[pb.TelemetryCommand], Awaitable[None]]) -> None:
+        """Write what the client is told, to the end; `TimeoutError` if it does not read it."""
+        while (command := await self._told.get()) is not None:
+            async with asyncio.timeout(READ_S):
+                await write(command)
+
+
 class Clients:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        # The client → its open stream, the one that was asked the longest ago first.
+        self._streams: OrderedDict[str, Stream] = OrderedDict()
         # The client → when it was last heard, the one that has been silent the longest first.
         self._heard: OrderedDict[str, float] = OrderedDict()
         self.streams = 0
@@ -68,27 +109,55 @@ class Clients:
                 break
             del self._heard[client]
 
-    async def talk(
-        self,
-        call: Call,
-        commands: AsyncIterator[pb.TelemetryCommand],
-        is_fifo: Callable[[Call, pb.Subscription], Awaitable[bool]],
-    ) -> AsyncIterator[pb.TelemetryCommand]:
-        """Answer the settings of a client for as long as it keeps its stream open."""
+    @contextmanager
+    def stream(self, call: Call) -> Iterator[Stream]:
+        """The stream of a client, while it is open."""
         streams_max = self._broker.settings.rocketmq_calls_max // 4
         if self.streams >= streams_max:
             raise Refused(Code.TOO_MANY_REQUESTS, f"{streams_max} streams are open already")
         self.streams += 1
+        stream = self._streams[call.client] = Stream(call)
         try:
-            async for command in commands:
-                self.heard(call)
-                if command.HasField("settings"):
-                    settings = settings_for(command.settings, body_size_max(self._broker))
-                    if settings.HasField("subscription"):
-                        settings.subscription.fifo = await is_fifo(call, settings.subscription)
-                    yield pb.TelemetryCommand(status=OK, settings=settings)
+            yield stream
         finally:
             self.streams -= 1
+            if self._streams.get(call.client) is stream:
+                del self._streams[call.client]
+
+    async def listen(
+        self,
+        stream: Stream,
+        commands: AsyncIterator[pb.TelemetryCommand],
+        is_fifo: Callable[[Call, pb.Subscription], Awaitable[bool]],
+        name_of: Callable[[pb.Resource], TopicName],
+    ) -> None:
+        """Answer the settings of a client for as long as it keeps its stream open."""
+        async for command in commands:
+            self.heard(stream.call)
+            if not command.HasField("settings"):
+                continue
+            settings = settings_for(command.settings, body_size_max(self._broker))
+            if settings.HasField("subscription"):
+                settings.subscription.fifo = await is_fifo(stream.call, settings.subscription)
+            for topic in settings.publishing.topics[:TOPICS_MAX]:
+                with suppress(MilepostError):  # no topic of that name can be there
+                    self.sends_to(stream.call.client, name_of(topic).text)
+            await stream.answer(pb.TelemetryCommand(status=OK, settings=settings))
+        await stream.answer(None)
+
+    def sends_to(self, client: str, topic: str) -> None:
+        """A client sends to a topic: it can be asked about transactions there."""
+        stream = self._streams.get(client)
+        if stream is not None and len(stream.topics) < TOPICS_MAX:
+            stream.topics.add(topic)
+
+    def producer_of(self, topic: str, may: Callable[[Call], bool]) -> Stream | None:
+        """The stream of a producer of a topic that may be asked, each in its turn."""
+        for client, stream in self._streams.items():
+            if topic in stream.topics and may(stream.call):
+                self._streams.move_to_end(client)
+                return stream
+        return None
 
 
 def body_size_max(broker: Broker) -> int:

@@ -20,6 +20,7 @@ from milepost.rocketmq.message_check import (
     TAGS,
     TIME_MS_MAX,
     TRACE,
+    TRANSACTION,
     millis,
 )
 from milepost.wire import pulsar_pb2
@@ -50,6 +51,8 @@ def send_of(
         properties[BORN_HOST] = system.born_host
     if system.trace_context:
         properties[TRACE] = system.trace_context
+    if system.message_type == pb.TRANSACTION:
+        properties[TRANSACTION] = "true"
     for name, value in properties.items():
         metadata.properties.add(key=name, value=value)
     if system.HasField("message_group"):
@@ -90,6 +93,8 @@ def message_of(
     if view.key is not None:
         system.message_group = view.key
         system.message_type = pb.FIFO
+    if properties.get(TRANSACTION) == "true":
+        system.message_type = pb.TRANSACTION
     own = {name: value for name, value in properties.items() if name not in RESERVED}
     if view.fault:
         own[FAULT] = view.fault

@@ -23,9 +23,13 @@ PROPERTIES_MAX = 128
 PROPERTIES_SIZE_MAX = 16 * 1024
 MESSAGE_GROUP_SIZE_MAX = 63
 MESSAGES_MAX = 1024
+# After so long a producer may want to be asked about a half message at the latest.
+RECOVERY_S_MAX = 3600
 
 # RocketMQ's own properties. Messages carry them beside those of users, who may set none of them.
 TAGS, KEYS, MESSAGE_ID, BORN_HOST, TRACE = "TAGS", "KEYS", "UNIQ_KEY", "__BORNHOST", "TRACE_CONTEXT"
+# "true" for a message that was a half message.
+TRANSACTION = "TRAN_MSG"
 RESERVED = frozenset(
     f"{TAGS} {KEYS} {MESSAGE_ID} {BORN_HOST} {TRACE} WAIT DELAY RETRY_TOPIC REAL_TOPIC REAL_QID TRAN_MSG "
     "PGROUP MIN_OFFSET MAX_OFFSET BUYER_ID ORIGIN_MESSAGE_ID TRANSFER_FLAG CORRECTION_FLAG MQ2_FLAG "
@@ -116,10 +120,6 @@ def _check_properties(message: pb.Message) -> None:
 
 
 def _type_of(system: pb.SystemProperties, now_ms: int) -> pb.MessageType:
-    if system.message_type == pb.TRANSACTION:
-        raise Refused(
-            Code.NOT_IMPLEMENTED, "transactional messages are not supported by this server"
-        )
     if system.HasField("lite_topic") or system.HasField("priority"):
         raise Refused(
             Code.NOT_IMPLEMENTED, "lite topics and priorities are not supported by this server"
@@ -140,12 +140,25 @@ def _type_of(system: pb.SystemProperties, now_ms: int) -> pb.MessageType:
                 Code.ILLEGAL_DELIVERY_TIME,
                 f"a delivery in {delay_ms} ms; {DELAY_MS_MAX} ms are allowed",
             )
-    if in_group and delayed:
+    is_half = system.message_type == pb.TRANSACTION
+    if in_group + delayed + is_half > 1:
         raise Refused(
             Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
-            "a message has a message group or a delivery time, not both",
+            "a message has a message group, a delivery time or a transaction, and one of them alone",
         )
+    if is_half:
+        _check_first_question(system)
+        return pb.TRANSACTION
     return pb.FIFO if in_group else pb.DELAY if delayed else pb.NORMAL
+
+
+def _check_first_question(system: pb.SystemProperties) -> None:
+    asked_s = system.orphaned_transaction_recovery_duration.seconds
+    if not 0 <= asked_s <= RECOVERY_S_MAX:
+        raise Refused(
+            Code.BAD_REQUEST,
+            f"a transaction that is asked about after {asked_s} s; {RECOVERY_S_MAX} s are allowed",
+        )
 
 
 def _body_of(message: pb.Message, size_max: int) -> bytes:

@@ -49,6 +49,8 @@ PUSH_INVISIBLE_S, PUSH_RENEWS_S = 60.0, 30.0
 # The answer leaves this long before the client gives up.
 HEAD_START_S = 0.5
 ACKS_MAX = 1024
+# Bytes of messages that clients have asked for and do not read. Polls are refused while there are more.
+UNREAD_SIZE_MAX = 64 * 1024 * 1024
 # Topics of a client's settings that are looked at.
 SETTINGS_TOPICS_MAX = 16
 
@@ -88,8 +90,9 @@ class Receiving:
         self.groups = Groups(broker, clients, self._bury)
         # Those that wait, and those whose answers are written.
         self._polls = 0
+        self._unread_size = 0
         self._process = secrets.token_bytes(PROCESS_SIZE)
-        self._signer = Signer(secrets.token_bytes(KEY_SIZE))
+        self.signer = Signer(secrets.token_bytes(KEY_SIZE))
 
     async def load(self) -> None:
         """Take the key of handles from the catalog, so that those of before a restart can be read."""
@@ -102,7 +105,7 @@ class Receiving:
             return doc or made
 
         doc = await self._broker.engine.catalog(found)
-        self._signer = Signer(bytes.fromhex(doc["key"]))
+        self.signer = Signer(bytes.fromhex(doc["key"]))
 
     async def is_fifo(self, call: Call, told: pb.Subscription) -> bool:
         """Is the group that a client names in its settings a FIFO group, on one of its topics?"""
@@ -141,6 +144,8 @@ class Receiving:
 
         def check() -> None:
             self._callers.check_served()
+            if self._unread_size > UNREAD_SIZE_MAX:
+                raise Refused(Code.TOO_MANY_REQUESTS, "too much of the answers is not read yet")
             if changes != self._callers.changes:
                 self._callers.check(call, Operation.CONSUME, name, group_name)
 
@@ -160,6 +165,15 @@ class Receiving:
             yield
         finally:
             self._polls -= 1
+
+    @contextmanager
+    def writing(self, size: int) -> Iterator[None]:
+        """So many bytes of an answer wait for the client to read what was written before."""
+        self._unread_size += size
+        try:
+            yield
+        finally:
+            self._unread_size -= size
 
     def message(self, group: Group, topic: pb.Resource, held: Held) -> pb.Message:
         """A message as the client gets it."""
@@ -194,7 +208,7 @@ class Receiving:
             lease.number,
             clock.wall_ms() + int(left_s * 1000),
         )
-        return self._signer.write(handle, name.text, group)
+        return self.signer.write(handle, name.text, group)
 
     # -- ack ---------------------------------------------------------------------------------------
 
@@ -255,7 +269,7 @@ class Receiving:
 
     async def _find(self, name: TopicName, group_name: str, text: str) -> Delivered:
         """What a handle means; `Refused` if it is not good, or no longer."""
-        handle = self._signer.read(text, name.text, group_name)
+        handle = self.signer.read(text, name.text, group_name)
         if handle is None:
             raise Refused(
                 Code.INVALID_RECEIPT_HANDLE,

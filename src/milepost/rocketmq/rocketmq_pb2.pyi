@@ -64,6 +64,18 @@ class ClientType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PULL_CONSUMER: _ClassVar[ClientType]
     LITE_PUSH_CONSUMER: _ClassVar[ClientType]
     LITE_SIMPLE_CONSUMER: _ClassVar[ClientType]
+
+class TransactionResolution(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TRANSACTION_RESOLUTION_UNSPECIFIED: _ClassVar[TransactionResolution]
+    COMMIT: _ClassVar[TransactionResolution]
+    ROLLBACK: _ClassVar[TransactionResolution]
+
+class TransactionSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SOURCE_UNSPECIFIED: _ClassVar[TransactionSource]
+    SOURCE_CLIENT: _ClassVar[TransactionSource]
+    SOURCE_SERVER_CHECK: _ClassVar[TransactionSource]
 ADDRESS_SCHEME_UNSPECIFIED: AddressScheme
 IPv4: AddressScheme
 IPv6: AddressScheme
@@ -97,6 +109,12 @@ SIMPLE_CONSUMER: ClientType
 PULL_CONSUMER: ClientType
 LITE_PUSH_CONSUMER: ClientType
 LITE_SIMPLE_CONSUMER: ClientType
+TRANSACTION_RESOLUTION_UNSPECIFIED: TransactionResolution
+COMMIT: TransactionResolution
+ROLLBACK: TransactionResolution
+SOURCE_UNSPECIFIED: TransactionSource
+SOURCE_CLIENT: TransactionSource
+SOURCE_SERVER_CHECK: TransactionSource
 
 class Status(_message.Message):
     __slots__ = ("code", "message")
@@ -333,13 +351,23 @@ class Settings(_message.Message):
     metric: Metric
     def __init__(self, client_type: _Optional[_Union[ClientType, str]] = ..., access_point: _Optional[_Union[Endpoints, _Mapping]] = ..., backoff_policy: _Optional[_Union[RetryPolicy, _Mapping]] = ..., request_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., publishing: _Optional[_Union[Publishing, _Mapping]] = ..., subscription: _Optional[_Union[Subscription, _Mapping]] = ..., user_agent: _Optional[_Union[UA, _Mapping]] = ..., metric: _Optional[_Union[Metric, _Mapping]] = ...) -> None: ...
 
+class RecoverOrphanedTransactionCommand(_message.Message):
+    __slots__ = ("message", "transaction_id")
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
+    message: Message
+    transaction_id: str
+    def __init__(self, message: _Optional[_Union[Message, _Mapping]] = ..., transaction_id: _Optional[str] = ...) -> None: ...
+
 class TelemetryCommand(_message.Message):
-    __slots__ = ("status", "settings")
+    __slots__ = ("status", "settings", "recover_orphaned_transaction_command")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    RECOVER_ORPHANED_TRANSACTION_COMMAND_FIELD_NUMBER: _ClassVar[int]
     status: Status
     settings: Settings
-    def __init__(self, status: _Optional[_Union[Status, _Mapping]] = ..., settings: _Optional[_Union[Settings, _Mapping]] = ...) -> None: ...
+    recover_orphaned_transaction_command: RecoverOrphanedTransactionCommand
+    def __init__(self, status: _Optional[_Union[Status, _Mapping]] = ..., settings: _Optional[_Union[Settings, _Mapping]] = ..., recover_orphaned_transaction_command: _Optional[_Union[RecoverOrphanedTransactionCommand, _Mapping]] = ...) -> None: ...
 
 class QueryRouteRequest(_message.Message):
     __slots__ = ("topic", "endpoints")
@@ -544,14 +572,18 @@ class NotifyClientTerminationResponse(_message.Message):
     def __init__(self, status: _Optional[_Union[Status, _Mapping]] = ...) -> None: ...
 
 class EndTransactionRequest(_message.Message):
-    __slots__ = ("topic", "message_id", "transaction_id")
+    __slots__ = ("topic", "message_id", "transaction_id", "resolution", "source")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
+    RESOLUTION_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
     topic: Resource
     message_id: str
     transaction_id: str
-    def __init__(self, topic: _Optional[_Union[Resource, _Mapping]] = ..., message_id: _Optional[str] = ..., transaction_id: _Optional[str] = ...) -> None: ...
+    resolution: TransactionResolution
+    source: TransactionSource
+    def __init__(self, topic: _Optional[_Union[Resource, _Mapping]] = ..., message_id: _Optional[str] = ..., transaction_id: _Optional[str] = ..., resolution: _Optional[_Union[TransactionResolution, str]] = ..., source: _Optional[_Union[TransactionSource, str]] = ...) -> None: ...
 
 class EndTransactionResponse(_message.Message):
     __slots__ = ("status",)

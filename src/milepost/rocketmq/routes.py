@@ -7,6 +7,7 @@ are not made by asking for them.
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from milepost.broker.auth.operations import Operation
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 # Clients compare it: it must stay as it is.
 BROKER_NAME = "milepost"
-ACCEPTED = (pb.NORMAL, pb.FIFO, pb.DELAY)
+ACCEPTED = (pb.NORMAL, pb.FIFO, pb.DELAY, pb.TRANSACTION)
 # Of an assignment: the server chooses the queue.
 ANY_QUEUE = -1
 
@@ -72,10 +73,14 @@ class Routes:
     def known(self, resource: pb.Resource) -> TopicName:
         """The topic that a client names; `TopicNotFound` if it is not there."""
         name = self.name_of(resource)
+        self.known_name(name)
+        return name
+
+    def known_name(self, name: TopicName) -> None:
+        """`TopicNotFound` for a topic that is not there, or is a partition of one."""
         self._broker.directory.check_namespace(name)
         if name.partition >= 0 or not self._broker.directory.exists(name):
             raise TopicNotFound(f"topic {name} does not exist")
-        return name
 
     def partitions(self, name: TopicName) -> list[TopicName]:
         """The queues of a topic, in order: its partitions, or the topic itself."""
@@ -83,6 +88,17 @@ class Routes:
         if count is None:
             return [name]
         return [name.partition_name(number) for number in range(count)]
+
+    def properties(self, name: TopicName) -> Mapping[str, str]:
+        """Those that operators gave a topic that is there."""
+        directory = self._broker.directory
+        if directory.partitions(name) is not None:
+            doc = directory.partitioned_doc(name)
+        else:
+            row = directory.row(name)
+            doc = {} if row is None else row.doc
+        found: Mapping[str, str] = doc.get("properties", {})
+        return found
 
     def _address(self, asked: pb.Endpoints) -> pb.Broker:
         if asked.addresses:

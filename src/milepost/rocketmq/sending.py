@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost.broker.auth.operations import Operation
@@ -80,14 +83,17 @@ class Sender(EdgePeer):
 
     def publish(self, message: pb.Message, body: bytes) -> tuple[int, asyncio.Future[None]]:
         """Send a message on its way; its index, and what is done when it is on disk."""
+        return self.publish_entry(partial(send_of, message, body))
+
+    def publish_entry(self, make: Callable[..., Send]) -> tuple[int, asyncio.Future[None]]:
+        """The same for an entry, made for the producer, the sequence id and the time that it is told. The
+        index is -1 for one that was refused at once."""
         topic, sequence_id = self.producer.topic, self._next_sequence_id
         self._next_sequence_id += 1
         self.used = self._broker.clock.monotonic()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[sequence_id] = done
-        send: Send = send_of(
-            message,
-            body,
+        send = make(
             producer=self.producer.name,
             sequence_id=sequence_id,
             now_ms=self._broker.clock.wall_ms(),
@@ -149,16 +155,8 @@ class Sending:
         self, call: Call, request: pb.SendMessageRequest
     ) -> pb.SendMessageResponse:
         messages = request.messages
-        name = message_check.check_together([self._routes.name_of(one.topic) for one in messages])
-        self._callers.check(call, Operation.PRODUCE, name)
-        self._routes.known(messages[0].topic)
-        now_ms, size_max = self._broker.clock.wall_ms(), body_size_max(self._broker)
-        bodies = [message_check.check(one, now_ms, size_max)[1] for one in messages]
-        size = sum(map(len, bodies))
-        if self._broker.memory.is_short or self._pending_size + size > PENDING_SIZE_MAX:
-            raise Refused(Code.TOO_MANY_REQUESTS, "too much waits to be stored: send it again")
-        self._pending_size += size
-        try:
+        name, bodies = self.checked(call, request)
+        with self.pending(sum(map(len, bodies))):
             queues = self._routes.partitions(name)
             places = [self._place(name, one, len(queues)) for one in messages]
             senders = {place: await self.sender(queues[place]) for place in set(places)}
@@ -173,11 +171,34 @@ class Sending:
                 await _entry(one.system_properties.message_id, index, done)
                 for one, (index, done) in zip(messages, sent, strict=True)
             ]
-        finally:
-            self._pending_size -= size
         return pb.SendMessageResponse(
             status=_whole([one.status for one in entries]), entries=entries
         )
+
+    def checked(self, call: Call, request: pb.SendMessageRequest) -> tuple[TopicName, list[bytes]]:
+        """The topic of the messages of a call, and their bodies; `Refused` for what cannot be sent."""
+        messages = request.messages
+        name = message_check.check_together([self._routes.name_of(one.topic) for one in messages])
+        self._callers.check(call, Operation.PRODUCE, name)
+        self._routes.known(messages[0].topic)
+        now_ms, size_max = self._broker.clock.wall_ms(), body_size_max(self._broker)
+        return name, [message_check.check(one, now_ms, size_max)[1] for one in messages]
+
+    @contextmanager
+    def pending(self, size: int) -> Iterator[None]:
+        """So many bytes wait to be stored; `Refused` if that is too much."""
+        if self._broker.memory.is_short or self._pending_size + size > PENDING_SIZE_MAX:
+            raise Refused(Code.TOO_MANY_REQUESTS, "too much waits to be stored: send it again")
+        self._pending_size += size
+        try:
+            yield
+        finally:
+            self._pending_size -= size
+
+    async def next_sender(self, name: TopicName) -> Sender:
+        """The producer of the queue of a topic whose turn it is."""
+        queues = self._routes.partitions(name)
+        return await self.sender(queues[self._turn(name) % len(queues)])
 
     def _place(self, name: TopicName, message: pb.Message, queues: int) -> int:
         """The queue of a message: that of its message group, or the next in turn."""
@@ -185,9 +206,12 @@ class Sending:
         if system.HasField("message_group"):
             # As Pulsar's producers choose the partition of a key.
             return (murmur3_32(system.message_group.encode()) & 0x7FFF_FFFF) % queues
-        place = self._turns[name.text]
+        return self._turn(name) % queues
+
+    def _turn(self, name: TopicName) -> int:
+        turn = self._turns[name.text]
         self._turns[name.text] += 1
-        return place % queues
+        return turn
 
     async def sender(self, name: TopicName) -> Sender:
         """The producer of a queue, which may send now."""

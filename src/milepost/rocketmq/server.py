@@ -21,12 +21,13 @@ from milepost.broker.auth.files import WatchedFile
 from milepost.errors import InvalidSetting, MilepostError, NotAuthenticated
 from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call, Callers
-from milepost.rocketmq.clients import Clients
+from milepost.rocketmq.clients import READ_S, Clients, Stream
 from milepost.rocketmq.codes import OK, Code, Refused, code_of, status
 from milepost.rocketmq.queues import Held
 from milepost.rocketmq.receiving import Receiving
 from milepost.rocketmq.routes import Routes
 from milepost.rocketmq.sending import Sending
+from milepost.rocketmq.transactions.transactions import Transactions
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
@@ -53,6 +54,9 @@ class RocketMqServer:
         self._sending = Sending(broker, self._callers, routes)
         self._receiving = Receiving(broker, self._callers, routes, self._clients, self._sending)
         self._routes = routes
+        self._transactions = Transactions(
+            broker, self._callers, routes, self._clients, self._sending, self._receiving.signer
+        )
         self._grpc: Any = None
         self._ticker: asyncio.Task[None] | None = None
 
@@ -60,6 +64,7 @@ class RocketMqServer:
         """Listen on the ports that the settings name; return when calls are answered."""
         settings = self._broker.settings
         await self._receiving.load()
+        self._transactions.signer = self._receiving.signer
         self._grpc = grpc.aio.server(
             options=[
                 ("grpc.so_reuseport", 0),
@@ -68,6 +73,9 @@ class RocketMqServer:
                 # Java clients ask every five minutes whether the connection lives, with or without calls.
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+                # A machine that is gone does not say so.
+                ("grpc.keepalive_time_ms", 60_000),
+                ("grpc.keepalive_timeout_ms", 20_000),
             ],
             maximum_concurrent_rpcs=settings.rocketmq_calls_max,
         )
@@ -85,6 +93,7 @@ class RocketMqServer:
             await self._grpc.stop(None)
             raise
         self._ticker = asyncio.get_running_loop().create_task(self._tick())
+        self._broker.spawn(self._transactions.load())
 
     async def close(self) -> None:
         """Answer nothing more, and let calls that are under way end."""
@@ -93,6 +102,7 @@ class RocketMqServer:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._ticker
         self._receiving.groups.close()  # polls are answered
+        self._transactions.close()
         if self._grpc is not None:
             await self._grpc.stop(CLOSE_TIMEOUT_S)
 
@@ -115,11 +125,11 @@ class RocketMqServer:
 
     def _table(self) -> dict[str, Any]:
         """The calls by name. What is not here is UNIMPLEMENTED, as it is in RocketMQ."""
-        routes, sending, receiving = self._routes, self._sending, self._receiving
+        routes, transactions, receiving = self._routes, self._transactions, self._receiving
         return {
             "QueryRoute": self._unary(routes.query_route, pb.QueryRouteResponse),
             "QueryAssignment": self._unary(routes.query_assignment, pb.QueryAssignmentResponse),
-            "SendMessage": self._unary(sending.send_message, pb.SendMessageResponse),
+            "SendMessage": self._unary(transactions.send_message, pb.SendMessageResponse),
             "ReceiveMessage": grpc.unary_stream_rpc_method_handler(
                 self._receive,
                 request_deserializer=pb.ReceiveMessageRequest.FromString,
@@ -136,7 +146,7 @@ class RocketMqServer:
             "NotifyClientTermination": self._unary(
                 self._terminate, pb.NotifyClientTerminationResponse
             ),
-            "EndTransaction": self._unary(_no_transactions, pb.EndTransactionResponse),
+            "EndTransaction": self._unary(transactions.end_transaction, pb.EndTransactionResponse),
             "RecallMessage": self._unary(_no_recall, pb.RecallMessageResponse),
             "Telemetry": grpc.stream_stream_rpc_method_handler(
                 self._telemetry,
@@ -198,34 +208,73 @@ class RocketMqServer:
             found = OK if taken else status(Code.MESSAGE_NOT_FOUND)
         except Exception as error:
             found = self._refusal(error)
-        try:
-            with self._receiving.answering():
-                await context.write(pb.ReceiveMessageResponse(status=found))
+        with self._receiving.answering():
+            try:
+                await _write(context, pb.ReceiveMessageResponse(status=found))
                 for held in taken:
                     assert group is not None
                     message = self._receiving.message(group, asked.message_queue.topic, held)
-                    await context.write(pb.ReceiveMessageResponse(message=message))
+                    with self._receiving.writing(len(message.body)):
+                        await _write(context, pb.ReceiveMessageResponse(message=message))
                 now = Timestamp()
                 now.FromMilliseconds(self._broker.clock.wall_ms())
-                await context.write(pb.ReceiveMessageResponse(delivery_timestamp=now))
-        except BaseException as error:
-            if group is not None:
-                group.give_back(taken)  # the client is gone
-            if not isinstance(error, grpc.aio.InternalError):
-                raise
-            # gRPC had to give up a write: that is no error of this server, and needs no line in its log.
+                await _write(context, pb.ReceiveMessageResponse(delivery_timestamp=now))
+            except BaseException as error:
+                if group is not None:
+                    group.give_back(taken)  # the client is gone, or does not read
+                taken.clear()
+                if isinstance(error, TimeoutError):
+                    await self._give_up(context)
+                if not isinstance(error, grpc.aio.InternalError):
+                    raise
+                # gRPC had to give up a write: that is no error of this server, and needs no line in its
+                # log.
 
     async def _telemetry(self, commands: AsyncIterator[pb.TelemetryCommand], context: Any) -> None:
         """The stream has no answer that could carry a refusal: it ends with a status of gRPC's."""
         try:
             call = await self._enter(context, "Telemetry")
-            async for answer in self._clients.talk(call, commands, self._receiving.is_fifo):
-                await context.write(answer)
+            with self._clients.stream(call) as stream:
+                try:
+                    await self._talk(stream, commands, context)
+                except TimeoutError:
+                    await self._give_up(context)
+        except grpc.aio.AbortError:
+            raise
         except grpc.aio.InternalError:
             return  # the client has left, with answers on the way
         except Exception as error:
             refusal = self._refusal(error)
             await context.abort(_grpc_status(error), refusal.message)
+
+    async def _give_up(self, context: Any) -> None:
+        """End a call whose client does not read. gRPC cannot drop it: it ends when the client reads, hangs
+        up, or its deadline is over, and counts until then."""
+        self._broker.counters.rocketmq_refused["unread"] += 1
+        text = f"the answer was not read for {READ_S:g} s"
+        await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, text)
+
+    async def _talk(
+        self, stream: Stream, commands: AsyncIterator[pb.TelemetryCommand], context: Any
+    ) -> None:
+        """Hear and tell, until the client says that it is done or either fails."""
+        is_fifo, name_of = self._receiving.is_fifo, self._routes.name_of
+        hearing = asyncio.ensure_future(self._clients.listen(stream, commands, is_fifo, name_of))
+        telling = asyncio.ensure_future(stream.write(context.write))
+        both = {hearing, telling}
+        try:
+            done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_EXCEPTION)
+            for one in done:
+                one.result()
+        finally:
+            for one in both:
+                one.cancel()
+            await asyncio.gather(*both, return_exceptions=True)
+
+
+async def _write(context: Any, answer: pb.ReceiveMessageResponse) -> None:
+    async with asyncio.timeout(READ_S):
+        await context.write(answer)
 
 
 async def start_rocketmq(broker: Broker) -> RocketMqServer:
@@ -233,10 +282,6 @@ async def start_rocketmq(broker: Broker) -> RocketMqServer:
     server = RocketMqServer(broker)
     await server.listen()
     return server
-
-
-async def _no_transactions(call: Call, request: pb.EndTransactionRequest) -> Any:
-    raise Refused(Code.NOT_IMPLEMENTED, "transactional messages are not supported by this server")
 
 
 async def _no_recall(call: Call, request: pb.RecallMessageRequest) -> Any:

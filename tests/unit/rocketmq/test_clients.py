@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from stage.stage import Stage
 
+from milepost.positions.names import TopicName
 from milepost.rocketmq import clients
 from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call
@@ -51,24 +54,66 @@ def test_streams_are_limited_and_count_until_they_end(make_stage: Callable[..., 
     stage = make_stage(rocketmq_calls_max=16)
     known = Clients(stage.broker)
 
-    async def commands() -> Any:
-        yield pb.TelemetryCommand(
-            settings=pb.Settings(client_type=pb.PRODUCER, publishing=pb.Publishing())
-        )
-
     async def play() -> None:
-        open_streams = [known.talk(caller("c"), commands(), no_fifo) for _ in range(4)]
-        for stream in open_streams:
-            answer = await anext(stream)
-            assert answer.status.code == Code.OK
-        with pytest.raises(Refused) as caught:
-            await anext(known.talk(caller("c"), commands(), no_fifo))
-        assert caught.value.code is Code.TOO_MANY_REQUESTS
-        for stream in open_streams:
-            assert [one async for one in stream] == []
+        with ExitStack() as open_streams:
+            for _ in range(4):
+                open_streams.enter_context(known.stream(caller("c")))
+            with pytest.raises(Refused) as caught:
+                open_streams.enter_context(known.stream(caller("c")))
+            assert caught.value.code is Code.TOO_MANY_REQUESTS
         assert known.streams == 0
 
     stage.run(play())
+
+
+def name_of(resource: pb.Resource) -> TopicName:
+    return TopicName.parse(f"persistent://public/default/{resource.name}")
+
+
+def test_a_client_is_answered_and_told_until_it_is_done(stage: Stage) -> None:
+    known = Clients(stage.broker)
+    topics = [pb.Resource(name="a"), pb.Resource(name="b")]
+    told = pb.TelemetryCommand(status=pb.Status(code=1))
+    settings = pb.Settings(client_type=pb.PRODUCER, publishing=pb.Publishing(topics=topics))
+    read: list[pb.TelemetryCommand] = []
+
+    async def commands() -> Any:
+        yield pb.TelemetryCommand(settings=settings)
+        yield pb.TelemetryCommand()  # one that this broker does not know
+
+    async def write(command: pb.TelemetryCommand) -> None:
+        read.append(command)
+
+    async def play() -> None:
+        with known.stream(caller("c")) as stream:
+            assert stream.tell(told)
+            await known.listen(stream, commands(), no_fifo, name_of)
+            await stream.write(write)
+            assert stream.topics == {str(name_of(one)) for one in topics}
+            found = known.producer_of(str(name_of(topics[0])), lambda call: True)
+            assert found is stream
+            assert known.producer_of(str(name_of(topics[0])), lambda call: False) is None
+        assert known.producer_of(str(name_of(topics[0])), lambda call: True) is None
+
+    stage.run(play())
+    assert [one.status.code for one in read] == [1, Code.OK]
+    assert read[1].settings.publishing.validate_message_type
+
+
+def test_a_client_that_reads_nothing_takes_little_memory_and_loses_its_stream(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "READ_S", 0.001)
+    known = Clients(stage.broker)
+
+    async def play() -> None:
+        with known.stream(caller("c")) as stream:
+            told = [stream.tell(pb.TelemetryCommand()) for _ in range(100)]
+            assert told.count(True) == clients.TOLD_MAX
+            with pytest.raises(TimeoutError):
+                await stream.write(lambda command: asyncio.get_running_loop().create_future())
+
+    asyncio.run(play())
 
 
 def test_settings_of_a_producer() -> None:

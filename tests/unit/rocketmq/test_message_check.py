@@ -28,6 +28,12 @@ def delayed(delay_ms: int, **system: Any) -> pb.Message:
     return made
 
 
+def half(recovery_s: int = 6, **system: Any) -> pb.Message:
+    made = message(message_type=pb.TRANSACTION, **system)
+    made.system_properties.orphaned_transaction_recovery_duration.seconds = recovery_s
+    return made
+
+
 def check(made: pb.Message) -> tuple[int, bytes]:
     return message_check.check(made, NOW_MS, 1000)
 
@@ -52,7 +58,9 @@ def check(made: pb.Message) -> tuple[int, bytes]:
         (message(message_id="x" * 16_385), Code.MESSAGE_PROPERTIES_TOO_LARGE),
         (message(born_host="x" * 16_384), Code.MESSAGE_PROPERTIES_TOO_LARGE),
         (message(trace_context="x" * 16_384), Code.MESSAGE_PROPERTIES_TOO_LARGE),
-        (message(message_type=pb.TRANSACTION), Code.NOT_IMPLEMENTED),
+        (half(message_group="g"), Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE),
+        (half(recovery_s=3601), Code.BAD_REQUEST),
+        (half(recovery_s=-1), Code.BAD_REQUEST),
         (message(priority=3), Code.NOT_IMPLEMENTED),
         (message(lite_topic="x"), Code.NOT_IMPLEMENTED),
         (delayed(24 * 3600 * 1000 + 1), Code.ILLEGAL_DELIVERY_TIME),
@@ -80,6 +88,13 @@ def test_limits_are_reached_and_not_passed() -> None:
     assert check(message(b"x" * 1000))[1] == b"x" * 1000
     check(message(own={str(n): "x" for n in range(128)}))
     check(message(keys=["with a blank"], own={"__SHARDINGKEY": "", "ä": "ü"}, tag="with a blank"))
+
+
+def test_a_half_message_is_known_by_what_it_says() -> None:
+    assert check(half())[0] == pb.TRANSACTION
+    with pytest.raises(Refused) as caught:
+        check(delayed(1000, message_type=pb.TRANSACTION))
+    assert caught.value.code is Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE
 
 
 def test_a_packed_body_is_unpacked() -> None:

@@ -79,6 +79,14 @@ class Counters:
         "Messages moved to the dead-letter topic of a RocketMQ consumer group."
     )
 
+    rocketmq_transactions: Reasons = _by_reason(
+        "Half messages of RocketMQ producers that have ended: committed, rolled back, or given up because no "
+        "producer answered for them."
+    )
+    rocketmq_questions: int = _count(
+        "Questions to RocketMQ producers how the transaction of a half message has ended."
+    )
+
     # Rights.
     authentications_refused: Reasons = _by_reason("Credentials that did not hold.")
     authentications_renewed: int = _count("Credentials that a connected client has renewed.")

@@ -6,6 +6,7 @@ compaction_run      runs a compaction: reads the topic, stores which messages ar
 housekeeping        the regular jobs: expiry, quotas, trimming, compaction, deletion of what is unused
 leases              acks and releases single messages by index, for clients that hold them for a time
 losses              what a topic has lost, and how it goes on without that when an operator accepts it
+moving              publishes a message and acks another, in one record
 partition_growth    gives a partitioned topic more partitions, and each of them its subscriptions
 policy_enforcement  hands policies to topics when they open or change, and starts the regular jobs
 reset               resets: an operator moves a subscription, with consumers connected or not

@@ -49,6 +49,11 @@ def standing(subscription: Subscription, index: int, epoch: int) -> Standing:
     return Standing.OPEN
 
 
+def open_ranges(subscription: Subscription) -> Sequence[Range]:
+    """The indexes that are not acked."""
+    return list(subscription.cursor.backlog_ranges())
+
+
 def holds(consumer: Consumer, ranges: Sequence[Range]) -> bool:
     """Are all of these with the consumer? An operator, a policy or another client may have acked some."""
     cursor = consumer.subscription.cursor
