@@ -7,6 +7,9 @@ again.
 
     answer, _ = await link.ask(2, "topics", {"namespace": "public/default", "mode": "ALL"})
 
+Of each call only so many are under way to one worker, and the others wait for their turn: a client that asks
+very much, beside a worker that hangs, must not use up the descriptors of this one.
+
 A worker that was killed is started again on the same port, and connections wait for it there. One that does
 not answer in time, or dies over a call, is `ServiceNotReady`, which names it.
 """
@@ -33,6 +36,10 @@ SECRET_SIZE: Final = 32
 TIMEOUT_S: Final = 15.0
 # For the secret of a connection.
 GREETING_TIMEOUT_S: Final = 5.0
+# Of one kind, to one worker, at once.
+CALLS_MAX: Final = 32
+# Connections that have not told the secret yet.
+STRANGERS_MAX: Final = 256
 
 _SIZES: Final = Struct("<II")
 
@@ -53,6 +60,9 @@ class Link:
         self._server: asyncio.Server | None = None
         self.answers: dict[str, Answers] = {}
         """Call → what answers it."""
+        # By worker and call: one kind of call does not wait for another.
+        self._turns: dict[tuple[int, str], asyncio.Semaphore] = {}
+        self._strangers = 0
 
     # -- asking ------------------------------------------------------------------------------------
 
@@ -60,8 +70,11 @@ class Link:
         self, number: int, call: str, values: Doc, body: bytes = b"", timeout_s: float = TIMEOUT_S
     ) -> Answer:
         """What a worker answers; its refusal is raised here."""
+        turn = self._turns.get((number, call))
+        if turn is None:
+            turn = self._turns[number, call] = asyncio.Semaphore(CALLS_MAX)
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(timeout_s), turn:
                 said, data = await self._exchange(number, {"call": call, **values}, body)
         except (OSError, EOFError, TimeoutError) as error:
             why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -100,8 +113,7 @@ class Link:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(GREETING_TIMEOUT_S):
-                secret = await reader.readexactly(SECRET_SIZE)
-                if not hmac.compare_digest(secret, self._secret):
+                if not await self._is_known(reader):
                     logger.warning("a connection to the workers' own port did not know the secret")
                     return
                 values, body = await _read(reader)
@@ -111,6 +123,16 @@ class Link:
             logger.debug("a call of another worker ended early: %s", error)
         finally:
             writer.close()
+
+    async def _is_known(self, reader: asyncio.StreamReader) -> bool:
+        """Does it know the secret? Of too many that say nothing, those that come now are not heard."""
+        if self._strangers >= STRANGERS_MAX:
+            return False
+        self._strangers += 1
+        try:
+            return hmac.compare_digest(await reader.readexactly(SECRET_SIZE), self._secret)
+        finally:
+            self._strangers -= 1
 
     async def _answer(self, values: Doc, body: bytes) -> Answer:
         try:

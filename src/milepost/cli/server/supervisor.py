@@ -58,6 +58,7 @@ WORKERS_NEED: Final = ("milepost.broker.run", "milepost.rest.serve")
 # A worker that dies is started again after so long, twice as long each time…
 PAUSE_S: Final = 0.1
 PAUSE_MAX_S: Final = 10.0
+DOUBLINGS_MAX: Final = 10
 # … until one has lived for so long.
 WELL_S: Final = 30.0
 # How much longer than the drain of a worker may take it is waited for.
@@ -77,6 +78,12 @@ def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def pause_after(failures: int) -> float:
+    """How long a worker is waited with that has died so often."""
+    doublings = min(max(failures - 1, 0), DOUBLINGS_MAX)  # a broken disk may take days to be mended
+    return min(PAUSE_S * 2.0**doublings, PAUSE_MAX_S)
 
 
 def supervise(settings: Settings, count: int, *, ready_file: Path | None = None) -> int:
@@ -332,7 +339,7 @@ class Supervisor:
             return
         lived_s = time.monotonic() - worker.started_s
         worker.failures = 0 if was_up and lived_s >= WELL_S else worker.failures + 1
-        pause_s = min(PAUSE_S * 2 ** max(worker.failures - 1, 0), PAUSE_MAX_S)
+        pause_s = pause_after(worker.failures)
         worker.due_s = time.monotonic() + pause_s
         how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
         logger.warning(

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from milepost.broker.workers.link import Answer as LinkAnswer
 from milepost.errors import MilepostError, ServiceNotReady
 from milepost.positions.names import PERSISTENT, TopicName
+from milepost.rest.request import ADMIN
 from milepost.rest.workers import metrics
 from milepost.rest.workers.everywhere import (
     EVERYWHERE,
@@ -48,10 +49,15 @@ if TYPE_CHECKING:
 
 # A request may wait for a worker that is being started again, and then for the disk.
 TIMEOUT_S: Final = 60.0
+# A question to all of them: who asks is to be told which one hangs, and clients wait for a minute at most.
+QUESTION_TIMEOUT_S: Final = 15.0
+# Who watches them gives up after ten seconds, and would see nothing of the others either.
+WATCH_TIMEOUT_S: Final = 5.0
 # The largest page of an overview.
 PAGE_MAX: Final = 200
 
 METRICS: Final = ("/metrics", "/metrics/")
+HEALTH: Final = f"{ADMIN}/brokers/health"
 # They name a topic, and every worker can answer them.
 LOOKUPS: Final = "/lookup/"
 
@@ -128,12 +134,14 @@ class Forwarding:
             return None
         return self._workers.placement.shard_of(name)
 
-    async def _at(self, number: int, scope: Scope, body: bytes) -> Answer:
+    async def _at(
+        self, number: int, scope: Scope, body: bytes, timeout_s: float | None = None
+    ) -> Answer:
         """What a worker answers."""
         if number == self._workers.number:
             return await answer_of(self._whole, scope_of(document_of(scope)), body)
         said = await self._workers.link.ask(
-            number, "http", document_of(scope), body, timeout_s=TIMEOUT_S
+            number, "http", document_of(scope), body, timeout_s=timeout_s or TIMEOUT_S
         )
         return Answer.of_document(*said)
 
@@ -156,8 +164,12 @@ class Forwarding:
         )
 
     async def _each(self, scope: Scope, body: bytes) -> list[Answer]:
+        timeout_s = None
+        if scope["method"] == "GET":
+            timeout_s = WATCH_TIMEOUT_S if scope["path"] == HEALTH else QUESTION_TIMEOUT_S
         said = await asyncio.gather(
-            *(self._at(number, scope, body) for number in self._all), return_exceptions=True
+            *(self._at(number, scope, body, timeout_s) for number in self._all),
+            return_exceptions=True,
         )
         missing = [str(one) for one in said if isinstance(one, MilepostError)]
         if missing:
@@ -182,7 +194,8 @@ class Forwarding:
 
     async def _metrics(self, scope: Scope) -> Answer | None:
         said = await asyncio.gather(
-            *(self._at(number, scope, b"") for number in self._all), return_exceptions=True
+            *(self._at(number, scope, b"", WATCH_TIMEOUT_S) for number in self._all),
+            return_exceptions=True,
         )
         own = said[self._workers.number]
         if isinstance(own, BaseException):

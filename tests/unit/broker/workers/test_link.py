@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from milepost.broker.connection.listener import stop_listening
-from milepost.broker.workers.link import Answer, Doc, Link
+from milepost.broker.workers import link as link_module
+from milepost.broker.workers.link import CALLS_MAX, STRANGERS_MAX, Answer, Doc, Link
 from milepost.errors import NotAuthenticated, ServiceNotReady, TopicNotFound
 
 SECRET = bytes(32)
@@ -113,3 +114,57 @@ def test_what_does_not_know_the_secret_is_hung_up_on(caplog: pytest.LogCaptureFi
 
     run(play)
     assert caplog.text.count("did not know the secret") == 2
+
+
+def test_very_many_calls_wait_for_their_turn_and_not_for_other_kinds() -> None:
+    """A client that asks without end, beside a worker that hangs, does not use up descriptors."""
+    over = asyncio.Event()
+    under_way: list[int] = []
+
+    async def silent(said: Doc, body: bytes) -> Answer:
+        under_way.append(said["n"])
+        await over.wait()
+        return {}, b""
+
+    async def play(one: Link, other: Link, unforeseen: list[str]) -> None:
+        other.answers |= {"silent": silent, "echo": echo}
+        asked = [
+            asyncio.ensure_future(one.ask(1, "silent", {"n": number}))
+            for number in range(3 * CALLS_MAX)
+        ]
+        await one.ask(1, "echo", {})
+        async with asyncio.timeout(5):
+            while len(under_way) < CALLS_MAX:
+                await asyncio.sleep(0)
+        with pytest.raises(ServiceNotReady, match=r"worker 1 does not answer \(TimeoutError"):
+            await one.ask(1, "silent", {"n": -1}, timeout_s=0.05)
+        assert under_way == list(range(CALLS_MAX))
+        over.set()
+        await asyncio.gather(*asked)
+        assert sorted(under_way) == list(range(3 * CALLS_MAX))
+        assert unforeseen == []
+
+    run(play)
+
+
+def test_strangers_that_say_nothing_are_not_kept_in_any_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(link_module, "GREETING_TIMEOUT_S", 30.0)
+
+    async def play(one: Link, other: Link, unforeseen: list[str]) -> None:
+        other.answers["echo"] = echo
+        silent = [
+            await asyncio.open_connection("127.0.0.1", one._ports[1]) for _ in range(STRANGERS_MAX)
+        ]
+        reader, writer = await asyncio.open_connection("127.0.0.1", one._ports[1])
+        async with asyncio.timeout(5):
+            assert await reader.read() == b""
+        for _, line in (*silent, (reader, writer)):
+            line.close()
+        async with asyncio.timeout(5):
+            while other._strangers:
+                await asyncio.sleep(0)
+        assert await one.ask(1, "echo", {}) == ({"said": {}}, b"")
+
+    run(play)

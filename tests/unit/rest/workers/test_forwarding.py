@@ -16,6 +16,7 @@ from milepost.positions.names import TopicName
 from milepost.rest import absent
 from milepost.rest.app import RESOURCES
 from milepost.rest.resources import policies
+from milepost.rest.workers import forwarding
 from milepost.rest.workers.everywhere import EVERYWHERE, REFUSED, REFUSED_BELOW
 
 Play = Callable[[WorkerGroup], Awaitable[None]]
@@ -353,7 +354,8 @@ def test_what_several_workers_cannot_do_is_refused_by_name(
 def test_a_worker_that_does_not_answer_is_named_and_costs_its_own_topics(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("milepost.rest.workers.forwarding.TIMEOUT_S", 0.2)
+    for one in ("TIMEOUT_S", "QUESTION_TIMEOUT_S", "WATCH_TIMEOUT_S"):
+        monkeypatch.setattr(f"milepost.rest.workers.forwarding.{one}", 0.2)
 
     async def play(group: WorkerGroup) -> None:
         names = await fill(group)
@@ -368,6 +370,33 @@ def test_a_worker_that_does_not_answer_is_named_and_costs_its_own_topics(
         monkeypatch.undo()
         await group.start(1)
         assert await same(group, "GET", "/admin/v2/persistent/public/default") == names
+
+    run(tmp_path, play)
+
+
+@pytest.mark.parametrize(
+    ("path", "named", "patience"),
+    [
+        ("/metrics", 'milepost_worker_up{worker="1"} 0.0', "WATCH_TIMEOUT_S"),
+        ("/admin/v2/brokers/health", "worker 1 does not answer", "WATCH_TIMEOUT_S"),
+        ("/milepost/v1/progress", "worker 1 does not answer", "QUESTION_TIMEOUT_S"),
+        ("/milepost/v1/overview", "worker 1 does not answer", "QUESTION_TIMEOUT_S"),
+        ("/admin/v2/persistent/public/default", "worker 1 does not answer", "QUESTION_TIMEOUT_S"),
+    ],
+)
+def test_who_asks_all_of_them_hears_of_one_that_hangs_before_giving_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, named: str, patience: str
+) -> None:
+    """Prometheus waits for ten seconds, and command lines for a minute."""
+    assert forwarding.WATCH_TIMEOUT_S < 10
+    assert forwarding.QUESTION_TIMEOUT_S < 30
+    monkeypatch.setattr(forwarding, patience, 0.2)
+
+    async def play(group: WorkerGroup) -> None:
+        await group.stop(1)
+        async with asyncio.timeout(5):
+            answer = await group.call(0, "GET", path)
+        assert named in answer.body.decode()
 
     run(tmp_path, play)
 
