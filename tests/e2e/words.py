@@ -40,6 +40,8 @@ LOADED = (
     "milepost.rest.serve",
     "milepost.client.client",
     "milepost.broker.auth.security",
+    "milepost.cli.migrate.comparing",
+    "milepost.cli.migrate.plan",
     "milepost.spark.pipelines.archive",
     "milepost.spark.pipelines.replay",
     "milepost.spark.pipelines.verify",

@@ -173,7 +173,8 @@ def get_internal_info(topic: str) -> Script[Json]:
 
 
 def get_topic_properties(topic: str) -> Script[dict[str, str]]:
-    return (yield get(topic_path(topic, "properties"))).object()
+    answer = yield get(topic_path(topic, "properties"))
+    return answer.object() if answer.body else {}  # Pulsar says nothing of a topic that has none
 
 
 def update_topic_properties(topic: str, properties: dict[str, str]) -> Script[None]:

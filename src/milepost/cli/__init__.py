@@ -17,6 +17,7 @@ java         checks that there is a Java that Spark can use
 main         `milepost`: the table of commands, and error handling
 manual       makes docs/cli.md from the commands
 messages/    `milepost produce`, `consume`, `peek`, `perf`
+migrate/     `milepost migrate`: topics of another broker, with everything that belongs to them
 output       prints results as text, table, JSON or CSV
 pipeline     `milepost pipeline`: archive, verify, replay and progress reports, by Spark
 progress/    `milepost progress`, `top`, `seek`, `subscriptions`, `explain`

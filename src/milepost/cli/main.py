@@ -65,6 +65,9 @@ COMMANDS = {
     ),
     "seek": Lazy("milepost.cli.progress.seek:seek", "Move a subscription, and say what that does."),
     "perf": Lazy("milepost.cli.messages.perf:perf", "Measure publishing and consuming."),
+    "migrate": Lazy(
+        "milepost.cli.migrate.migrate:migrate", "Copy topics with all that belongs to them."
+    ),
     "console": Lazy(
         "milepost.cli.server.console:console", "Serve the console's pages for another broker."
     ),
