@@ -61,6 +61,7 @@ class BrokerProcess:
         self.port = 0
         self.http_port = 0
         self.tls_port = self.https_port = self.rocketmq_port = self.rocketmq_tls_port = -1
+        self.rocketmq_namesrv_port = self.rocketmq_namesrv_tls_port = -1
         self._ready_file = directory / "ready.json"
         self._process: subprocess.Popen[bytes] | None = None
         self._log_read = 0
@@ -106,6 +107,8 @@ class BrokerProcess:
         self.worker_tls_ports = [one["tls_port"] for one in workers]
         self.rocketmq_port = ready["rocketmq_port"]
         self.rocketmq_tls_port = ready["rocketmq_tls_port"]
+        self.rocketmq_namesrv_port = ready["rocketmq_namesrv_port"]
+        self.rocketmq_namesrv_tls_port = ready["rocketmq_namesrv_tls_port"]
 
     # -- workers -----------------------------------------------------------------------------------
 

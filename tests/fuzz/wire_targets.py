@@ -14,6 +14,7 @@ from fuzz import seeds
 from fuzz.harness import Target
 from milepost.errors import InvalidInput, ProtocolError
 from milepost.positions.ackset import AckSet
+from milepost.rocketmq.remoting import frames as remoting
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.batches import join_batch, split_batch
 from milepost.wire.commands import FROM_BROKER, FROM_CLIENT, decode_command, encode_command
@@ -181,7 +182,48 @@ def _batch(data: bytes) -> Hashable:
     return min(count, 5)
 
 
+# -- RocketMQ's remoting protocol ---------------------------------------------------------------------
+
+
+def _remoting_frames(data: bytes) -> Hashable:
+    """What is read is written and read again as it was; however many bytes come, few are kept."""
+    decoder, kinds = remoting.Decoder(), set()
+    for at in range(0, len(data), 4096):
+        decoder.feed(data[at : at + 4096])
+        while (command := decoder.next()) is not None:
+            kinds.add((command.is_binary, bool(command.fields), bool(command.dropped)))
+            if command.is_binary or command.code in range(-(2**15), 2**15):
+                again = remoting.Decoder()
+                again.feed(remoting.encode(command))
+                assert again.next() == command._replace(dropped=0)
+    assert decoder.size <= remoting.HEADER_SIZE_MAX + remoting.BODY_SIZE_MAX + 8
+    return frozenset(kinds)
+
+
+def _remoting_seeds() -> list[bytes]:
+    fields = {"topic": "orders", "queueId": "3", "group": "billing"}
+    commands = [
+        remoting.Command(105, 1, 0, fields),
+        remoting.Command(34, 2, 0, {}, b'{"clientID":"a","consumerDataSet":[]}'),
+        remoting.Command(222, 3, 2, fields, b"body", "remark"),
+    ]
+    frames = [
+        remoting.encode(one._replace(is_binary=is_binary))
+        for one in commands
+        for is_binary in (False, True)
+    ]
+    loose = b'{"code":11,"extFields":{"a":1,"b":true,"c":null},"language":"COBOL"}'
+    plain = struct.pack(">iI", 4 + len(loose), len(loose)) + loose
+    return [
+        *frames,
+        plain,
+        b"".join(frames),
+        remoting.encode(commands[0]._replace(body=bytes(70_000))),
+    ]
+
+
 TARGETS = (
+    Target("remoting_frames", _remoting_frames, _remoting_seeds, (ProtocolError,)),
     Target("server_frames", _server_frames, seeds.client_frames),
     Target("server_handshake", _server_handshake, seeds.handshakes),
     Target("client_frames", _client_frames, seeds.broker_frames),

@@ -18,10 +18,12 @@ from compat.broker_process import BrokerProcess
 from milepost.rocketmq import rocketmq_pb2 as pb
 
 
-def serve(tmp_path: Path, port: int, **environment: str) -> subprocess.CompletedProcess[str]:
+def serve(
+    tmp_path: Path, port: int, *flags: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """A broker that cannot start."""
     command = [sys.executable, "-m", "milepost.cli.main", "serve", "--data", str(tmp_path / "data")]
-    command += ["--port", "0", "--http-port", "0", "--rocketmq-port", str(port)]
+    command += ["--port", "0", "--http-port", "0", "--rocketmq-port", str(port), *flags]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=60, env={**os.environ, **environment}
     )
@@ -34,6 +36,27 @@ def test_a_port_in_use_is_told_with_the_flag_that_changes_it(tmp_path: Path) -> 
     assert "the port is in use" in ended.stderr
     assert "--rocketmq-port" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_a_taken_port_of_the_name_server_is_told_with_its_flag(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        flags = ("--rocketmq-namesrv-port", str(taken.getsockname()[1]))
+        ended = serve(tmp_path, -1, *flags)
+    assert ended.returncode != 0
+    assert "the port is in use" in ended.stderr
+    assert "--rocketmq-namesrv-port" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_the_name_server_needs_no_grpc(tmp_path: Path) -> None:
+    program = (
+        "import sys, milepost.rocketmq.remoting.server; "
+        "print([one for one in sys.modules if one.startswith('grpc')])"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert said.stdout.strip() == "[]"
 
 
 def test_a_missing_package_is_told_with_how_to_get_it(tmp_path: Path) -> None:

@@ -158,8 +158,9 @@ BANNED_WORDS = {
 }
 # fmt: on
 BANNED_NAMES = {"commit_log", "delete_set", "acked_bit"}
-# An offset is a place in bytes here; in spark it is Spark's word for an end index.
-OFFSET_HOMES = ("storage/", "wire/", "spark/", "testing/")
+# An offset is a place in bytes here; in spark it is Spark's word for an end index, and in the protocol of
+# mqadmin that of an index.
+OFFSET_HOMES = ("storage/", "wire/", "spark/", "testing/", "rocketmq/remoting/")
 
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.:/-])/(?:work|tmp|root)(?![\w.-])")

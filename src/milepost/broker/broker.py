@@ -95,6 +95,8 @@ class Broker:
         self.tls_port, self.https_port = settings.tls_port, settings.https_port
         self.rocketmq_port = settings.rocketmq_port
         self.rocketmq_tls_port = settings.rocketmq_tls_port
+        self.rocketmq_namesrv_port = settings.rocketmq_namesrv_port
+        self.rocketmq_namesrv_tls_port = settings.rocketmq_namesrv_tls_port
         self.read_entries_max = settings.dispatch_read_entries
         self.read_size_max = settings.dispatch_read_size
         self.reads, self.rates, self.round = (

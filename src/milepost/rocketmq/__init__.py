@@ -1,8 +1,7 @@
-"""The RocketMQ edge: official RocketMQ 5 clients on Milepost's topics, by gRPC.
+"""The RocketMQ edge: official RocketMQ 5 clients on Milepost's topics, by gRPC, and mqadmin.
 
 A queue is a partition, a queue offset is the index, a consumer group is a Shared subscription. Like `rest/`
-it asks the broker; it knows no journal and no file. Nothing here is imported while `rocketmq_port` and
-`rocketmq_tls_port` are off.
+it asks the broker; it knows no journal and no file. Nothing here is imported while its ports are off.
 
 server         the gRPC server: ports, TLS, the table of calls, the last resort for errors
 calls          one call: which client, with which rights, and how a refusal is answered
@@ -20,5 +19,6 @@ leases         which messages clients hold, until when, and which wait behind th
 queues         one queue of a group: its consumer, what has arrived, its leases
 groups         a group on a topic: parked polls, and which queue serves them
 transactions/  half messages: sent, ended, asked about
+remoting/      mqadmin's protocol: a name server and broker in one
 receiving      receive, ack, change of invisible time, dead letters
 """

@@ -206,7 +206,8 @@ class Security:
 
     def _tls(self, on_failure: Callable[[ssl.SSLError], None]) -> ListenerContext | None:
         settings = self._settings
-        if max(settings.tls_port, settings.https_port, settings.rocketmq_tls_port) < 0:
+        rocketmq_port = max(settings.rocketmq_tls_port, settings.rocketmq_namesrv_tls_port)
+        if max(settings.tls_port, settings.https_port, rocketmq_port) < 0:
             return None
         if not settings.tls_certificate_file or not settings.tls_key_file:
             raise InvalidSetting("TLS needs tls_certificate_file and tls_key_file")

@@ -59,7 +59,8 @@ class AccessControl:
     def _in_the_clear(self) -> Iterator[str]:
         settings, authenticator = self._broker.settings, self.security.authenticator
         secrets = {*authenticator.methods} - {certificates.METHOD}
-        is_plain = max(settings.port, settings.http_port, settings.rocketmq_port) >= 0
+        rocketmq_port = max(settings.rocketmq_port, settings.rocketmq_namesrv_port)
+        is_plain = max(settings.port, settings.http_port, rocketmq_port) >= 0
         is_private = settings.host in ("127.0.0.1", "::1", "localhost")
         if secrets and is_plain and not is_private and not settings.require_tls_for_credentials:
             yield (

@@ -72,6 +72,10 @@ class Counters:
     rocketmq_refused: Reasons = _by_reason(
         "Calls of RocketMQ clients that were refused, by the code of the answer."
     )
+    rocketmq_requests: Reasons = _by_reason("Requests of mqadmin, by name.")
+    rocketmq_requests_refused: Reasons = _by_reason(
+        "Requests of mqadmin that were refused, by the code of the answer."
+    )
     rocketmq_leases_over: int = _count(
         "Messages that RocketMQ clients held for longer than they had asked for, and are ready again."
     )

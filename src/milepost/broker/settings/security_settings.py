@@ -121,6 +121,12 @@ class SecuritySettings:
         low=-1,
         high=65535,
     )
+    rocketmq_namesrv_tls_port: int = count(
+        -1,
+        "Where mqadmin connects with TLS; 0 takes a free port, -1 has none.",
+        low=-1,
+        high=65535,
+    )
     tls_certificate_file: str = text(
         "",
         "The broker's certificate, PEM, and those of the authorities in between.",

@@ -85,6 +85,13 @@ class Settings(SecuritySettings, PolicySettings):
         low=-1,
         high=65535,
     )
+    rocketmq_namesrv_port: int = count(
+        -1,
+        "Where RocketMQ's mqadmin connects, as to a name server (9876 there); 0 takes a free port, -1 has "
+        "none.",
+        low=-1,
+        high=65535,
+    )
     rocketmq_namespace: str = text(
         "public/default", "The namespace of the topics that RocketMQ clients name without one."
     )
@@ -489,7 +496,12 @@ class Settings(SecuritySettings, PolicySettings):
         ):
             if getattr(self, other):
                 raise InvalidSetting(f"workers = {written} and {other}: {why}")
-        for other in ("rocketmq_port", "rocketmq_tls_port"):
+        for other in (
+            "rocketmq_port",
+            "rocketmq_tls_port",
+            "rocketmq_namesrv_port",
+            "rocketmq_namesrv_tls_port",
+        ):
             if getattr(self, other) >= 0:
                 raise InvalidSetting(
                     f"workers = {written} and {other}: RocketMQ clients are served by one process"

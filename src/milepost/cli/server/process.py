@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from milepost.broker.connection.server import RunningBroker
     from milepost.broker.workers.workers import Place
     from milepost.rest.serve import HttpServer
+    from milepost.rocketmq.remoting.server import RemotingServer
     from milepost.rocketmq.server import RocketMqServer
     from milepost.storage.recovery import RecoveryReport
 
@@ -129,13 +130,13 @@ async def _run(settings: Settings, ready_file: Path | None, post: Post | None) -
     threading.excepthook = _thread_ended
     asyncio.get_running_loop().set_exception_handler(partial(_contained, broker.broker))
     try:
-        http = await _start_http(settings, broker)
-        try:
-            rocketmq = await _start_rocketmq(settings, broker)
-        except BaseException:
-            await http.close()
-            raise
-        try:
+        async with contextlib.AsyncExitStack() as edges:
+            http = await _start_http(settings, broker)
+            edges.push_async_callback(http.close)
+            for start in (_start_rocketmq, _start_remoting):
+                edge = await start(settings, broker)
+                if edge is not None:
+                    edges.push_async_callback(edge.close)
             gc.freeze()  # modules and classes stay: the collector need not look at them again
             gc.set_threshold(*COLLECTOR_THRESHOLDS)
             gc.enable()
@@ -148,10 +149,6 @@ async def _run(settings: Settings, ready_file: Path | None, post: Post | None) -
             await stop.asked.wait()
             if post is None:
                 tell_manager("STOPPING=1")
-        finally:
-            if rocketmq is not None:
-                await rocketmq.close()
-            await http.close()
     finally:
         await _drain(settings.shutdown_timeout_s, broker.close(), stop.hurried)
         if ready_file is not None:
@@ -218,6 +215,17 @@ async def _start_rocketmq(settings: Settings, running: RunningBroker) -> RocketM
     name = "rocketmq_port" if settings.rocketmq_port >= 0 else "rocketmq_tls_port"
     with listening(settings.host, getattr(settings, name), name):
         server: RocketMqServer = await edge.start_rocketmq(running.broker)
+    return server
+
+
+async def _start_remoting(settings: Settings, running: RunningBroker) -> RemotingServer | None:
+    if settings.rocketmq_namesrv_port < 0 and settings.rocketmq_namesrv_tls_port < 0:
+        return None
+    edge = await asyncio.to_thread(import_module, "milepost.rocketmq.remoting.server")
+    is_plain = settings.rocketmq_namesrv_port >= 0
+    name = "rocketmq_namesrv_port" if is_plain else "rocketmq_namesrv_tls_port"
+    with listening(settings.host, getattr(settings, name), name):
+        server: RemotingServer = await edge.start_remoting(running.broker)
     return server
 
 
@@ -303,6 +311,8 @@ def _announce(
             "https_port": running.broker.https_port,
             "rocketmq_port": running.broker.rocketmq_port,
             "rocketmq_tls_port": running.broker.rocketmq_tls_port,
+            "rocketmq_namesrv_port": running.broker.rocketmq_namesrv_port,
+            "rocketmq_namesrv_tls_port": running.broker.rocketmq_namesrv_tls_port,
             "pulsar_url": pulsar_url,
             "http_url": http_url,
             "data": str(settings.data.absolute()),

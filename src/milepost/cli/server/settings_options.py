@@ -26,6 +26,7 @@ FLAGS = {
     "port": "PORT",
     "http_port": "PORT",
     "rocketmq_port": "PORT",
+    "rocketmq_namesrv_port": "PORT",
     "workers": "COUNT",
 }
 

@@ -379,6 +379,8 @@ class Supervisor:
                 "https_port": settings.https_port,
                 "rocketmq_port": settings.rocketmq_port,
                 "rocketmq_tls_port": settings.rocketmq_tls_port,
+                "rocketmq_namesrv_port": settings.rocketmq_namesrv_port,
+                "rocketmq_namesrv_tls_port": settings.rocketmq_namesrv_tls_port,
                 "pulsar_url": pulsar_url,
                 "http_url": http_url,
                 "data": str(settings.data.absolute()),

@@ -1,0 +1,126 @@
+"""Settings of consumer groups, as `updateSubGroup` gives them: kept in the catalog, beside the subscriptions.
+
+In Milepost a group is its subscriptions, one for each queue of each topic. RocketMQ makes a group before it
+has read anything, so its settings are kept apart: a group may have settings and no subscription yet, or
+subscriptions and no settings. What has a meaning here is also a property of the subscriptions:
+
+    consumeMessageOrderly   a FIFO group (`rocketmq.fifo`)
+
+Everything else is kept and shown again as it was said.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from milepost.broker.monitoring.overview import opened
+from milepost.broker.operations import topic_lifecycle
+from milepost.broker.subscription.subscription import Subscription
+from milepost.positions.names import NamespaceName
+from milepost.rocketmq.queues import FIFO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from milepost.broker.broker import Broker
+    from milepost.positions.names import TopicName
+
+Doc = dict[str, Any]
+
+FOLDER = "rocketmq"
+
+# What upstream shows of a group that was given no settings.
+DEFAULTS: dict[str, Any] = {
+    "attributes": {},
+    "brokerId": 0,
+    "consumeBroadcastEnable": True,
+    "consumeEnable": True,
+    "consumeFromMinEnable": True,
+    "consumeMessageOrderly": False,
+    "consumeTimeoutMinute": 15,
+    "groupRetryPolicy": {"type": "CUSTOMIZED"},
+    "groupSysFlag": 0,
+    "notifyConsumerIdsChangedEnable": True,
+    "retryMaxTimes": 16,
+    "retryQueueNums": 1,
+    "whichBrokerWhenConsumeSlowly": 1,
+}
+# Of those that are kept.
+SHOWN = frozenset(DEFAULTS)
+
+
+def _key(namespace: str, group: str) -> str:
+    return f"group:{namespace}:{group}"
+
+
+async def all_groups(broker: Broker) -> dict[str, Doc]:
+    """The groups that have settings."""
+    prefix = _key(broker.settings.rocketmq_namespace, "")
+
+    def found(catalog: Any) -> dict[str, Doc]:
+        docs: dict[str, Doc] = catalog.docs(FOLDER, prefix)
+        return docs
+
+    docs = await broker.engine.catalog(found)
+    return {name.removeprefix(prefix): doc for name, doc in docs.items()}
+
+
+def shown(group: str, settings: Doc | None) -> Doc:
+    """All settings of a group, as clients read them."""
+    return {**DEFAULTS, **(settings or {}), "groupName": group}
+
+
+async def put(broker: Broker, group: str, settings: Doc) -> None:
+    """Keep the settings of a group."""
+    key = _key(broker.settings.rocketmq_namespace, group)
+    kept = {name: value for name, value in settings.items() if name in SHOWN}
+
+    def store(catalog: Any) -> None:
+        catalog.put_doc(FOLDER, key, kept)
+
+    await broker.engine.catalog(store)
+
+
+async def forget(broker: Broker, group: str) -> None:
+    key = _key(broker.settings.rocketmq_namespace, group)
+
+    def drop(catalog: Any) -> None:
+        catalog.delete_doc(FOLDER, key)
+
+    await broker.engine.catalog(drop)
+
+
+async def properties_for(broker: Broker, namespace: NamespaceName, group: str) -> dict[str, str]:
+    """The properties of a subscription that is made for a group."""
+    key = _key(str(namespace), group)
+
+    def found(catalog: Any) -> Doc:
+        doc: Doc | None = catalog.doc(FOLDER, key)
+        return doc or {}
+
+    return properties_of(await broker.engine.catalog(found))
+
+
+def properties_of(settings: Doc) -> dict[str, str]:
+    return {FIFO: "true"} if settings.get("consumeMessageOrderly") is True else {}
+
+
+async def subscriptions_of(
+    broker: Broker, queues: Iterable[TopicName], group: str
+) -> list[Subscription]:
+    """The group's subscriptions, on all these queues that have one."""
+    found = []
+    async for topic in opened(broker, queues):
+        one = topic.subscriptions.get(group)
+        if one is not None and one.is_durable:
+            found.append(one)
+    return found
+
+
+async def apply(broker: Broker, subscriptions: Iterable[Subscription], settings: Doc) -> None:
+    """Give subscriptions that are there the properties that settings ask for."""
+    wanted = properties_of(settings)
+    for one in subscriptions:
+        others = {name: value for name, value in one.properties.items() if name != FIFO}
+        if {**others, **wanted} != one.properties:
+            await topic_lifecycle.set_subscription_properties(broker, one, {**others, **wanted})

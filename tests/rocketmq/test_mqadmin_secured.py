@@ -1,0 +1,104 @@
+"""mqadmin proves who asks with a Milepost token, and has the rights of every other client."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from compat.broker_process import BrokerProcess
+from stage.certificates import Authority
+from stage.remoting import Remoting
+from stage.security import SECURED, bearer, token
+
+from milepost.rocketmq.remoting.server import HANDLERS
+
+NO_PERMISSION = 16
+GROUP = json.dumps({"groupName": "g"}).encode()
+FIELDS = {
+    "topic": "orders",
+    "group": "g",
+    "groupName": "g",
+    "consumerGroup": "g",
+    "producerGroup": "orders",
+    "clientId": "c",
+    "queueId": 0,
+    "offset": 0,
+    "timestamp": 0,
+    "readQueueNums": 1,
+    "writeQueueNums": 1,
+}
+# What any client that is known may ask.
+IDENTIFIED = {"GET_BROKER_CLUSTER_INFO"}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    folder = tmp_path_factory.mktemp("secured")
+    server = Authority("Test authority").issue("localhost", is_server=True).write(folder, "server")
+    process = BrokerProcess(
+        folder,
+        rocketmq_namesrv_port=0,
+        rocketmq_namesrv_tls_port=0,
+        tls_certificate_file=server.certificate,
+        tls_key_file=server.key,
+        **SECURED,
+    )
+    with process as running:
+        path = "/admin/v2/persistent/public/default/orders"
+        assert running.rest("PUT", path, None, bearer("root"))[0] == 204
+        for role, action in (("writer", "produce"), ("reader", "consume")):
+            path = f"/admin/v2/namespaces/public/default/permissions/{role}"
+            assert running.rest("POST", path, [action], bearer("root"))[0] == 204
+        yield running
+        assert not running.complaints()
+        assert token("reader") not in running.log.read_text()
+
+
+@pytest.fixture
+def mqadmin(broker: BrokerProcess) -> Iterator[Remoting]:
+    client = Remoting(broker.rocketmq_namesrv_port)
+    yield client
+    client.close()
+
+
+@pytest.mark.parametrize("ask", HANDLERS, ids=lambda ask: ask.name.lower())
+def test_every_request_needs_credentials_and_rights(mqadmin: Remoting, ask: Any) -> None:
+    for shown in ({}, {"AccessKey": "rocketmq2", "Signature": "x"}, {"AccessKey": "a.b.c"}):
+        answer = mqadmin.ask(ask, GROUP, **FIELDS, **shown)
+        assert (answer.code, answer.body, answer.fields) == (NO_PERMISSION, b"", {})
+        assert answer.remark
+    mqadmin.fields = {"AccessKey": token("nobody"), "Signature": "x"}
+    answer = mqadmin.ask(ask, GROUP, **FIELDS)
+    if ask.name in IDENTIFIED:
+        assert answer.code == 0
+    else:
+        assert (answer.code, answer.body, answer.fields) == (NO_PERMISSION, b"", {})
+
+
+def test_rights_are_those_of_other_clients(mqadmin: Remoting) -> None:
+    def code(role: str, ask: int, **fields: Any) -> int:
+        mqadmin.fields = {"AccessKey": token(role), "Signature": "x"}
+        return mqadmin.ask(ask, GROUP, **{**FIELDS, **fields}).code
+
+    for role in ("writer", "reader", "root"):
+        assert code(role, 105) == code(role, 202) == code(role, 206) == 0
+    assert code("writer", 222) == code("writer", 208) == NO_PERMISSION
+    assert code("reader", 222) == 26  # it may; there is no such group
+    for ask in (17, 200, 207, 215, 28, 26):
+        assert code("reader", ask, topic="other") == NO_PERMISSION
+        assert code("root", ask, topic="other") == 0
+    mqadmin.fields = {"SecurityToken": token("reader")}
+    assert mqadmin.ask(105, topic="orders").code == 0
+
+
+def test_with_tls_the_address_of_the_broker_is_that_of_the_tls_port(broker: BrokerProcess) -> None:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    client = Remoting(broker.rocketmq_namesrv_tls_port, context)
+    client.fields = {"AccessKey": token("root")}
+    data = client.ask(105, topic="orders").json["brokerDatas"][0]
+    assert data["brokerAddrs"] == {"0": f"127.0.0.1:{broker.rocketmq_namesrv_tls_port}"}
+    client.close()
