@@ -12,6 +12,7 @@ import pytest
 from compat.broker_process import BrokerProcess
 from stage.remoting import Remoting, framed
 
+from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.remoting.frames import Command, encode
 
 
@@ -246,6 +247,23 @@ def test_groups_have_settings_before_they_read(
     for bad in (b"", b"[]", b"{}", b'{"groupName":7}', b'{"groupName":"a b"}', b"[" * 50_000):
         assert mqadmin.ask(200, bad).code == 1
     assert mqadmin.ask(200, b'{"groupName":"g","consumeEnable":false}').code == 29
+
+
+def test_a_group_made_in_order_is_a_fifo_group_from_its_first_poll_on(
+    broker: BrokerProcess, mqadmin: Remoting, raw: Any, name: str, make_topic: Callable[..., str]
+) -> None:
+    make_topic(broker, name)
+    group = f"g-{name}"
+    told = {"groupName": group, "consumeMessageOrderly": True}
+    assert mqadmin.ask(200, json.dumps(told).encode()).code == 0
+    settings = pb.Settings(client_type=pb.SIMPLE_CONSUMER)
+    settings.subscription.group.name = group
+    settings.subscription.subscriptions.add().topic.name = name
+    (answer,) = raw.talk(pb.TelemetryCommand(settings=settings))
+    assert answer.settings.subscription.fifo
+    assert raw.receive(name, group, wait_s=0.1) == []
+    path = f"/admin/v2/persistent/public/default/{name}/subscription/{group}/properties"
+    assert broker.rest("GET", path) == (200, {"rocketmq.fifo": "true"})
 
 
 # -- the broker itself -------------------------------------------------------------------------------

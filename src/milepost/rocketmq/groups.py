@@ -30,6 +30,7 @@ from milepost.rocketmq.clients import ATTEMPTS_MAX, Clients
 from milepost.rocketmq.filters import TagFilter
 from milepost.rocketmq.mapping import tag_of
 from milepost.rocketmq.queues import Held, Queue
+from milepost.rocketmq.remoting.group_settings import properties_for
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
@@ -314,9 +315,10 @@ class Group:
                 raise SubscriptionNotFound(
                     f"consumer group {self.name} of {topic.name} does not exist"
                 )
+            properties = await properties_for(self._broker, topic.name.namespace, self.name)
             try:
                 found = await self._broker.create_subscription(
-                    topic, self.name, topic.log.first_index
+                    topic, self.name, topic.log.first_index, properties
                 )
             except AlreadyExists:  # another client was first
                 found = topic.subscriptions.get(self.name)

@@ -10,7 +10,7 @@ they wait here, for a short time, and are not leased before a client gets them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from milepost.broker.dispatch.consumer import Consumer
@@ -40,9 +40,10 @@ CONSUMER_NAME = "rocketmq"
 FIFO = "rocketmq.fifo"
 
 
-def is_fifo(subscription: Subscription) -> bool:
-    """Does the group get messages of one message group one after the other?"""
-    return subscription.properties.get(FIFO) == "true"
+def is_fifo(properties: Mapping[str, str]) -> bool:
+    """Does a group whose subscriptions have these properties get messages of one message group one after the
+    other?"""
+    return properties.get(FIFO) == "true"
 
 
 class Arrived(NamedTuple):
@@ -97,7 +98,7 @@ class Queue(EdgePeer):
         self._deliveries: deque[Delivery] = deque()
         self.arrived: deque[Arrived] = deque()
         self.leases = Leases(numbers)
-        self.is_fifo = is_fifo(subscription)
+        self.is_fifo = is_fifo(subscription.properties)
         self._order = MessageGroups()
 
     @property

@@ -37,6 +37,7 @@ from milepost.rocketmq.handles import KEY_SIZE, PROCESS_SIZE, Handle, Signer
 from milepost.rocketmq.leases import Lease
 from milepost.rocketmq.mapping import message_of
 from milepost.rocketmq.queues import Held, Queue, is_fifo
+from milepost.rocketmq.remoting.group_settings import properties_for
 from milepost.rocketmq.routes import Routes
 from milepost.rocketmq.sending import Sending
 
@@ -116,7 +117,11 @@ class Receiving:
                 self._callers.check(call, Operation.CONSUME, name, group)
                 queue = self._routes.partitions(name)[0]
                 found = (await self._broker.topic(queue, create=False)).subscriptions.get(group)
-                if found is not None and is_fifo(found):
+                if found is None:
+                    properties = await properties_for(self._broker, name.namespace, group)
+                else:
+                    properties = found.properties
+                if is_fifo(properties):
                     return True
         return False
 
