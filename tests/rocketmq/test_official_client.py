@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pulsar
+import pytest
 from compat.broker_process import BrokerProcess
 from stage.official_rocketmq import rocketmq
 
@@ -286,3 +287,16 @@ def test_a_fifo_group_works_off_a_message_group_in_order(
     assert whole.wait(30)
     assert [one for one in seen if one.startswith(b"a")] == [b"a0", b"a1", b"a1", b"a2"]
     assert [one for one in seen if one.startswith(b"b")] == [b"b0", b"b1", b"b2"]
+
+
+def test_a_topic_of_one_type(
+    broker: BrokerProcess, clients: Any, make_topic: Callable[..., str], name: str
+) -> None:
+    """The official client refuses other types by itself, since the route says which the topic takes."""
+    topic = make_topic(broker, name)
+    path = f"/admin/v2/persistent/public/default/{topic}/properties"
+    assert broker.rest("PUT", path, {"message.type": "FIFO"})[0] == 204
+    producer = clients.producer(broker, topic)
+    with pytest.raises(rocketmq.v5.exception.IllegalArgumentException, match="type not match"):
+        producer.send(message(topic, b"x"))
+    assert producer.send(message(topic, b"x", message_group="g")).offset == 0

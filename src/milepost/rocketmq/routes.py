@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 # Clients compare it: it must stay as it is.
 BROKER_NAME = "milepost"
+# A property of a topic: which type its messages have. MIXED, or none that is known here: any.
+MESSAGE_TYPE = "message.type"
 ACCEPTED = (pb.NORMAL, pb.FIFO, pb.DELAY, pb.TRANSACTION)
+_BY_NAME = {pb.MessageType.Name(kind): (kind,) for kind in ACCEPTED}
 # Of an assignment: the server chooses the queue.
 ANY_QUEUE = -1
 
@@ -37,14 +40,14 @@ class Routes:
         name = self.name_of(request.topic)
         self._callers.check(call, Operation.LOOK_UP, name)
         self.known(request.topic)
-        broker = self._address(request.endpoints)
+        broker, accepted = self._address(request.endpoints), self.accepted(name)
         queues = [
             pb.MessageQueue(
                 topic=request.topic,
                 id=number,
                 permission=pb.READ_WRITE,
                 broker=broker,
-                accept_message_types=ACCEPTED,
+                accept_message_types=accepted,
             )
             for number in range(len(self.partitions(name)))
         ]
@@ -99,6 +102,10 @@ class Routes:
             doc = {} if row is None else row.doc
         found: Mapping[str, str] = doc.get("properties", {})
         return found
+
+    def accepted(self, name: TopicName) -> tuple[pb.MessageType, ...]:
+        """The types of messages that producers may send to a topic."""
+        return _BY_NAME.get(self.properties(name).get(MESSAGE_TYPE, "").upper(), ACCEPTED)
 
     def _address(self, asked: pb.Endpoints) -> pb.Broker:
         if asked.addresses:

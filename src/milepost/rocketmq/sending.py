@@ -182,7 +182,16 @@ class Sending:
         self._callers.check(call, Operation.PRODUCE, name)
         self._routes.known(messages[0].topic)
         now_ms, size_max = self._broker.clock.wall_ms(), body_size_max(self._broker)
-        return name, [message_check.check(one, now_ms, size_max)[1] for one in messages]
+        checked = [message_check.check(one, now_ms, size_max) for one in messages]
+        accepted = self._routes.accepted(name)
+        for kind, _ in checked:
+            if kind not in accepted:
+                raise Refused(
+                    Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
+                    f"a message of type {pb.MessageType.Name(kind)}; {name} takes "
+                    f"{pb.MessageType.Name(accepted[0])}",
+                )
+        return name, [body for _, body in checked]
 
     @contextmanager
     def pending(self, size: int) -> Iterator[None]:
