@@ -5,6 +5,11 @@ Each says what it may raise, and what its result must satisfy: reading is more t
 
 from __future__ import annotations
 
-from fuzz import disk_targets, text_targets, wire_targets
+from fuzz import disk_targets, rocketmq_targets, text_targets, wire_targets
 
-TARGETS = (*wire_targets.TARGETS, *text_targets.TARGETS, *disk_targets.TARGETS)
+TARGETS = (
+    *wire_targets.TARGETS,
+    *rocketmq_targets.TARGETS,
+    *text_targets.TARGETS,
+    *disk_targets.TARGETS,
+)

@@ -66,9 +66,11 @@ class Clients:
         return self._started(rocketmq.Producer(self.configuration(broker, key), (topic,), checker))
 
     def consumer(
-        self, broker: BrokerProcess, group: str, topic: str, tags: str = "*", key: str = ""
+        self, broker: BrokerProcess, group: str, topic: str, tags: Any = "*", key: str = ""
     ) -> rocketmq.SimpleConsumer:
-        wanted = {topic: rocketmq.FilterExpression(tags)}
+        """`tags`: or a filter."""
+        filter_ = rocketmq.FilterExpression(tags) if isinstance(tags, str) else tags
+        wanted = {topic: filter_}
         return self._started(
             rocketmq.SimpleConsumer(
                 self.configuration(broker, key), group, wanted, await_duration=10

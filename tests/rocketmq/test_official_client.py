@@ -300,3 +300,23 @@ def test_a_topic_of_one_type(
     with pytest.raises(rocketmq.v5.exception.IllegalArgumentException, match="type not match"):
         producer.send(message(topic, b"x"))
     assert producer.send(message(topic, b"x", message_group="g")).offset == 0
+
+
+def test_an_sql_filter(
+    broker: BrokerProcess, clients: Any, make_topic: Callable[..., str], name: str
+) -> None:
+    """What does not fit counts as consumed. Pulsar's properties are filtered too."""
+    topic = make_topic(broker, name)
+    producer = clients.producer(broker, topic)
+    for number in range(3):
+        sent = message(topic, b"%d" % number, tag="paid" if number else "sent")
+        sent.add_property("amount", str(number * 100))
+        producer.send(sent)
+    clients.pulsar(broker).create_producer(topic).send(b"pulsar", properties={"amount": "250"})
+    expression = "amount >= 200 OR TAGS <> 'paid'"
+    wanted = rocketmq.FilterExpression(
+        expression, rocketmq.v5.model.filter_expression.FilterType.SQL
+    )
+    consumer = clients.consumer(broker, "g", topic, wanted)
+    assert {one.body for one in received(consumer, 3)} == {b"0", b"2", b"pulsar"}
+    assert counts(broker, topic, "g") == (0, 0, 4)

@@ -101,7 +101,7 @@ def test_polls_that_cannot_be_served(raw: Any, topic: str) -> None:
 
     assert refused(raw, with_time(9)) == 40011
     assert refused(raw, with_time(12 * 3600 + 1)) == 40011
-    sql = pb.FilterExpression(type=pb.SQL, expression="a > 1")
+    sql = pb.FilterExpression(type=pb.SQL, expression="a > ")
     assert refused(raw, poll(topic, filter_expression=sql)) == 40010
     odd = pb.FilterExpression(type=pb.TAG, expression="a | b")
     assert refused(raw, poll(topic, filter_expression=odd)) == 40010

@@ -27,8 +27,7 @@ from milepost.errors import (
 )
 from milepost.positions.names import TopicName
 from milepost.rocketmq.clients import ATTEMPTS_MAX, Clients
-from milepost.rocketmq.filters import TagFilter
-from milepost.rocketmq.mapping import tag_of
+from milepost.rocketmq.filters.expressions import Filter
 from milepost.rocketmq.queues import Held, Queue
 from milepost.rocketmq.remoting.group_settings import properties_for
 
@@ -58,7 +57,7 @@ class Poll:
     """One ReceiveMessage that waits."""
 
     client: str
-    wanted: TagFilter
+    wanted: Filter
     count: int
     """How many messages it takes at most."""
     invisible_s: float
@@ -215,7 +214,7 @@ class Group:
                 arrived = queue.next_arrived(mine)
                 if arrived is None:
                     break
-                if not poll.wanted.fits(tag_of(arrived.view)):
+                if not poll.wanted.wants(arrived.view.properties):
                     queue.skip(arrived)
                     skipped += 1
                 elif arrived.attempt > ATTEMPTS_MAX:

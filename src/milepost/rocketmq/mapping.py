@@ -101,10 +101,6 @@ def message_of(
     return pb.Message(topic=topic, user_properties=own, system_properties=system, body=view.payload)
 
 
-def tag_of(view: MessageView) -> str:
-    return view.properties.get(TAGS, "")
-
-
 def stable_id(topic_id: int, index: int) -> str:
     """The message id of a message that a Pulsar client has sent: always the same, and never empty.
 

@@ -31,7 +31,7 @@ from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call, Callers
 from milepost.rocketmq.clients import POLL_S_MAX, RECEIVE_BATCH_MAX, Clients
 from milepost.rocketmq.codes import OK, Code, Refused, code_of, status
-from milepost.rocketmq.filters import TagFilter
+from milepost.rocketmq.filters.expressions import wanted_by
 from milepost.rocketmq.groups import Group, Groups, Poll
 from milepost.rocketmq.handles import KEY_SIZE, PROCESS_SIZE, Handle, Signer
 from milepost.rocketmq.leases import Lease
@@ -135,7 +135,7 @@ class Receiving:
         name, group_name = self._routes.name_of(asked), names.group_of(request.group)
         self._callers.check(call, Operation.CONSUME, name, group_name)
         self._routes.known(asked)
-        wanted = TagFilter.parse(request.filter_expression)
+        wanted = wanted_by(request.filter_expression)
         invisible_s, renews_s = _invisible_s(request)
         wait_s = _wait_s(request, call.remaining_s)
         group = self.groups.group(name, group_name)
