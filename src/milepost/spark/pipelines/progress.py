@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 # Of a line in a picture: more cannot be seen.
 POINTS_MAX: Final = 400
-HOLES_MAX: Final = 50
+# Held messages in a report; the page lists them all.
+HOLES_MAX: Final = 20_000
 RESETS_MAX: Final = 200
 GROUP: Final = ("topic", "subscription", "member")
 PERCENTILES: Final = (50, 95, 99)
@@ -62,7 +63,7 @@ def reduce(spark: SparkSession, directory: Path, *, points_max: int = POINTS_MAX
         at_once = ages.groupBy(*GROUP, "at_ms").agg(
             *(
                 F.sum(name).alias(name)
-                for name in ("backlog", "ready", "inflight", "delayed", "holes", "end")
+                for name in ("backlog", "ready", "inflight", "delayed", "holes", "first", "end")
             ),
             F.sum(F.col("mark_delete_index") + 1).alias("mark_delete"),
             F.max("behind_ms").alias("behind_ms"),
@@ -128,7 +129,7 @@ def _groups(samples: DataFrame, at_once: DataFrame) -> DataFrame:
 
 
 def _timeline(at_once: DataFrame, first_ms: int, last_ms: int, points_max: int) -> DataFrame:
-    """At most so many points a group: of several moments the highest values."""
+    """At most so many points a group: of several moments the highest values, and the strip of the last."""
     from pyspark.sql import functions as F
 
     width = max(-(-(last_ms - first_ms + 1) // points_max), 1)
@@ -140,6 +141,11 @@ def _timeline(at_once: DataFrame, first_ms: int, last_ms: int, points_max: int) 
             *(
                 F.max(name).alias(name)
                 for name in ("backlog", "ready", "inflight", "behind_ms", "inflight_ms", "holes")
+            ),
+            *(F.max_by(name, "at_ms").alias(name) for name in ("first", "mark_delete", "end")),
+            *(
+                F.max_by(name, "at_ms").alias(f"strip_{name}")
+                for name in ("inflight", "ready", "delayed")
             ),
         )
         .orderBy(*GROUP, "bucket")
@@ -223,7 +229,9 @@ def _resets(spark: SparkSession, directory: Path) -> DataFrame | None:
 
 def _ages(samples: DataFrame) -> DataFrame:
     """The samples with the age of the oldest message inflight."""
-    columns = "backlog ready inflight delayed holes end mark_delete_index behind_ms inflight_ms"
+    columns = (
+        "backlog ready inflight delayed holes first end mark_delete_index behind_ms inflight_ms"
+    )
     ddl = "topic STRING, subscription STRING, member STRING, at_ms BIGINT, " + ", ".join(
         f"{name} BIGINT" for name in columns.split()
     )
@@ -252,7 +260,7 @@ def _age_table(table: pa.Table) -> pa.Table:
             for name in ("hole_index", "hole_holder", "hole_deliveries")
         ]
         ages[era] = np.maximum(ages[era], held_ages(at[era], *holes))
-    kept = [*GROUP, "at_ms", "backlog", "ready", "inflight", "delayed", "holes", "end"]
+    kept = [*GROUP, "at_ms", "backlog", "ready", "inflight", "delayed", "holes", "first", "end"]
     kept += ["mark_delete_index", "behind_ms"]
     return table.select(kept).append_column("inflight_ms", pa.array(ages, pa.int64()))
 
