@@ -17,6 +17,7 @@ from milepost.storage.ledgers.not_in_memory import taken_together
 
 if TYPE_CHECKING:
     from milepost.broker.dispatch.consumer import Consumer
+    from milepost.broker.messages.ids_to_indexes import Named
     from milepost.broker.subscription.subscription import Subscription
     from milepost.cursor.outcomes import Acked
 
@@ -51,16 +52,20 @@ def call_off(subscription: Subscription) -> list[Acked]:
 
 
 def whole_messages(
-    subscription: Subscription, asked: Sequence[Range], consumer: Consumer
+    subscription: Subscription, asked: Sequence[Range], consumer: Consumer, named: Named = None
 ) -> list[Range]:
     """The same ranges, and all chunks of the messages that they have chunks of. Official clients
     name the last chunk only, or those that they have; without the others it is nothing. A message
-    that waits for the disk is on its way: the client means an older delivery, and nothing stops."""
+    that waits for the disk is on its way: the client means an older delivery, and nothing stops.
+    `named` learns of all chunks: later parts of the same command may name more of them."""
     ranges = list(asked)
     going = consumer.handover if consumer.held is None else None
     for first, end in asked:
         if end - first == 1 and (message := subscription.gate.message_of(first)) is not None:
             ranges += message.ranges
+            if named is not None:
+                for one in message.ranges:
+                    named.add(*one)
             if going is not None and going.message is message:
                 subscription.handovers.drop(going)
                 going = None

@@ -682,7 +682,7 @@ class Subscription:
         if ids and self.dispatcher.releases_by_id:
             # What another consumer has by now stays there, and so does its key.
             entries = ids_to_indexes.released_ranges(self.topic, ids, named)
-            asked = chunk_acks.whole_messages(self, entries, consumer)
+            asked = chunk_acks.whole_messages(self, entries, consumer, named)
             held = self.cursor.inflight_within(consumer.holder, IndexRanges(asked))
             if consumer.held is not None:
                 # On their way: the consumer does not have them yet and cannot give them back.

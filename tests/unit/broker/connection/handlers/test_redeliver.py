@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from stage.frames import message
+from stage.frames import chunk, message
 from stage.heard import deliveries, got
 from stage.stage import Stage
 from stage.talk import (
@@ -126,6 +126,24 @@ def test_very_many_ids_are_obeyed_in_parts_each_once(stage: Stage, sub_type: obj
     assert sorted(found) == [(0, 1), (2, 1), (3, 1), (4, 0)]
     assert found[-1] == (4, 0)
     assert client.session.consumers[0].epoch == 4
+
+
+@pytest.mark.usefixtures("short_parts")
+@pytest.mark.parametrize("sub_type", [SHARED, KEY_SHARED])
+def test_a_chunked_message_that_two_parts_name_comes_again_once(
+    stage: Stage, sub_type: object
+) -> None:
+    """The first part brings back all of it; the second means what went out before."""
+    client = opened(stage, sub_type)
+    client.say(*[chunk(4, number, 5) for number in range(5)])
+    stage.turn()
+    assert len(deliveries(client)) == 5
+    flow(stage, client, 100)
+    ids = [wire_id(1, entry) for entry in (0, 4, 5, 6, 7, 8, 1)]
+    client.say(Redeliver(consumer_id=0, message_ids=ids))
+    stage.turn()
+    found = [(one.entry_id, one.redelivery_count) for one in deliveries(client)]
+    assert sorted(found) == [(entry, 1) for entry in (0, 1, 4, 5, 6, 7, 8)]
 
 
 @pytest.mark.usefixtures("short_parts")
