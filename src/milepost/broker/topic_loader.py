@@ -150,6 +150,7 @@ def open_member(
     group = topic.subscriptions[state.doc["group"]]
     assert isinstance(group, BroadcastGroup), f"{state} is a member of {group}"
     cursor = open_cursor(broker, topic, state, stored, made=made)
+    cursor.trim(group.cursor.first)  # further than the log, while that is being truncated
     name, away_ms = state.doc["member"], state.doc.get("away_ms")
     if state.doc.get("left_ms") is not None:  # as it was stored once, by the wall clock
         away_ms = 0

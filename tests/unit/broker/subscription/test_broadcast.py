@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from stage import transactions
 from stage.frames import batch, message
 from stage.heard import got
 from stage.stage import Stage
@@ -13,12 +14,15 @@ from stage.talk import (
     FAILOVER,
     SHARED,
     ack_command,
+    answer,
+    ask,
     error_of,
     flow,
     produce,
     request,
     seek_command,
     subscribe,
+    subscribe_command,
     text_of,
     wire_id,
 )
@@ -395,3 +399,32 @@ def test_what_the_slowest_member_needs_is_retained(make_stage: Any) -> None:
     assert topic.log.first_index == 1
     back = join(stage, "slow")
     assert got(back) == ["1", "2", "3"]
+
+
+def test_a_member_that_comes_while_messages_are_dropped_is_let_in(stage: Stage) -> None:
+    """It knows of messages that the group has let go, and the topic of messages that nobody gets."""
+    client = join(stage)
+    produce(stage, client)
+    txn = transactions.new(stage, client)
+    transactions.add_topics(stage, client, txn)
+    client.say(*[message(number) for number in range(3)])
+    client.say(message(3, **transactions.within(txn)))
+    stage.turn()
+    transactions.end(stage, client, txn, transactions.ABORT)
+    late = stage.client()
+    stage.engine.holds_catalog = True
+    asked = ask(late, subscribe_command("g", SHARED, metadata=properties("b")))
+    stage.turn()
+    dropping = stage.loop.begin(topic_lifecycle.truncate(stage.broker, stage.topic()))
+    stage.loop.turn()
+    stage.engine.work()  # the new ledger
+    stage.engine.holds_journal, stage.engine.holds_catalog = True, False
+    stage.turn()
+    # The group is where the log will begin, and the log is not there yet.
+    assert (group(stage).cursor.first, stage.topic().log.first_index) == (5, 0)
+    assert list(positions(stage)) == ["a", "b"]
+    stage.engine.holds_journal = False
+    stage.turn()
+    assert dropping.done()
+    assert error_of(answer(late, asked)) == ""
+    assert positions(stage) == {"a": 5, "b": 5}
