@@ -244,8 +244,20 @@ def test_groups_have_settings_before_they_read(
     assert mqadmin.ask(207, groupName=group, cleanOffset="true").code == 0
     assert mqadmin.ask(300, topic=name).json == {"groupList": []}
     assert mqadmin.ask(208, consumerGroup=group).code == 26
-    for bad in (b"", b"[]", b"{}", b'{"groupName":7}', b'{"groupName":"a b"}', b"[" * 50_000):
+    for bad in (
+        b"",
+        b"[]",
+        b"{}",
+        b'{"groupName":7}',
+        b'{"groupName":"a b"}',
+        b"[" * 50_000,
+        b'{"groupName":"g","retryMaxTimes":"3"}',
+        b'{"groupName":"g","retryMaxTimes":NaN}',
+        b'{"groupName":"g","consumeMessageOrderly":1}',
+        b'{"groupName":"g","attributes":{"a":1e999}}',
+    ):
         assert mqadmin.ask(200, bad).code == 1
+    assert "g" not in mqadmin.ask(201).json["subscriptionGroupTable"]
     assert mqadmin.ask(200, b'{"groupName":"g","consumeEnable":false}').code == 29
 
 
@@ -264,6 +276,182 @@ def test_a_group_made_in_order_is_a_fifo_group_from_its_first_poll_on(
     assert raw.receive(name, group, wait_s=0.1) == []
     path = f"/admin/v2/persistent/public/default/{name}/subscription/{group}/properties"
     assert broker.rest("GET", path) == (200, {"rocketmq.fifo": "true"})
+
+
+# -- who is connected --------------------------------------------------------------------------------
+
+
+def test_clients_of_both_kinds_are_among_the_connections(
+    broker: BrokerProcess,
+    mqadmin: Remoting,
+    clients: Any,
+    name: str,
+    make_topic: Callable[..., str],
+) -> None:
+    make_topic(broker, name, 2)
+    group = f"g-{name}"
+    assert mqadmin.ask(203, consumerGroup=group).code == 206  # nobody is there
+    assert mqadmin.ask(204, producerGroup=name).code == 1
+    clients.producer(broker, name)
+    clients.consumer(broker, group, name, tags="paid || sent")
+    shared = clients.pulsar(broker)
+    shared.create_producer(f"persistent://public/default/{name}", producer_name="pulsar-p")
+    shared.subscribe(
+        f"persistent://public/default/{name}",
+        group,
+        consumer_type=pulsar.ConsumerType.Shared,
+        consumer_name="pulsar-c",
+    )
+    found = until(lambda: mqadmin.ask(203, consumerGroup=group).json, connected=2)
+    languages = {one["clientId"]: one["language"] for one in found["connectionSet"]}
+    (other,) = set(languages) - {"pulsar-c"}
+    assert languages[other] == "PYTHON"
+    subscription = found["subscriptionTable"][name]
+    assert subscription["subString"] == "paid || sent"
+    assert subscription["tagsSet"] == ["paid", "sent"]
+    assert (found["consumeType"], found["messageModel"]) == ("CONSUME_ACTIVELY", "CLUSTERING")
+    for client in languages:
+        info = mqadmin.ask(307, consumerGroup=group, clientId=client, jstackEnable="false").json
+        assert set(info["mqTable"]) == {f"{name}/0", f"{name}/1"}
+        assert info["properties"]["PROP_CONSUME_TYPE"].startswith("CONSUME_")
+    assert mqadmin.ask(307, consumerGroup=group, clientId="no-such").code == 206
+    producers = until(lambda: mqadmin.ask(204, producerGroup=name).json, connected=2)
+    assert "pulsar-p" in {one["clientId"] for one in producers["connectionSet"]}
+
+
+def until(look: Callable[[], Any], *, connected: int) -> Any:
+    """What is found when so many are connected: clients start in the background."""
+    for _ in range(2000):
+        found = look()
+        if len(found["connectionSet"]) == connected:
+            return found
+    pytest.fail(f"{connected} are not connected: {found}")
+
+
+# -- messages ----------------------------------------------------------------------------------------
+
+
+def pulled(body: bytes) -> list[tuple[int, int, bytes, dict[str, str]]]:
+    """Queue, offset, body and properties of messages, with addresses of four bytes."""
+    found, at = [], 0
+    while at < len(body):
+        size, _, _, queue, _, offset = struct.unpack_from(">iiiiiq", body, at)
+        data = body[at : at + size]
+        (length,) = struct.unpack_from(">i", data, 84)
+        end = 88 + length
+        texts = data[end + 1 + data[end] + 2 :].decode().split("\x02")
+        properties = dict(one.split("\x01", 1) for one in texts if one)
+        found.append((queue, offset, data[88:end], properties))
+        at += size
+    return found
+
+
+@pytest.fixture
+def stored(
+    broker: BrokerProcess, clients: Any, raw: Any, name: str, make_topic: Callable[..., str]
+) -> str:
+    """A topic of two queues: a batch of three and a single message of Pulsar's in queue 1, and one of
+    RocketMQ's wherever it came to."""
+    make_topic(broker, name, 2)
+    topic = f"persistent://public/default/{name}-partition-1"
+    producer = clients.pulsar(broker).create_producer(
+        topic, batching_enabled=True, batching_max_publish_delay_ms=10_000
+    )
+    for number in range(3):
+        producer.send_async(b"batch-%d" % number, None, properties={"n": str(number)})
+    producer.flush()
+    producer.send_async(b"single", None, properties={"KEYS": "k1 k2", "TAGS": "paid"})
+    producer.flush()
+    system = pb.SystemProperties(message_id=f"id-of-{name}", keys=["k2", "k3"], tag="sent")
+    message = pb.Message(topic=pb.Resource(name=name), system_properties=system, body=b"rocket")
+    assert raw.code("SendMessage", pb.SendMessageRequest(messages=[message])) == 20000
+    return name
+
+
+def pull(mqadmin: Remoting, topic: str, queue: int, offset: int, **fields: Any) -> Any:
+    told = {"consumerGroup": "TOOLS_CONSUMER", "topic": topic, "queueId": queue}
+    told |= {"queueOffset": offset, "maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0}
+    return mqadmin.ask(11, **{**told, "subscription": "*", **fields})
+
+
+def test_a_pull_reads_messages_from_an_index_on(mqadmin: Remoting, stored: str) -> None:
+    end = int(mqadmin.ask(30, topic=stored, queueId=1).fields["offset"])
+    answer = pull(mqadmin, stored, 1, 1, maxMsgNums=3)
+    assert [(one[0], one[1], one[2]) for one in pulled(answer.body)] == [
+        (1, 1, b"batch-1"),  # from the middle of a batch on
+        (1, 2, b"batch-2"),
+        (1, 3, b"single"),
+    ]
+    assert answer.fields == {
+        "suggestWhichBrokerId": "0",
+        "nextBeginOffset": "4",
+        "minOffset": "0",
+        "maxOffset": str(end),
+    }
+    assert pulled(answer.body)[0][3]["n"] == "1"
+    empty = pull(mqadmin, stored, 1, end)
+    assert (empty.code, empty.fields["nextBeginOffset"]) == (19, str(end))
+    beyond = pull(mqadmin, stored, 1, end + 5)
+    assert (beyond.code, beyond.fields["nextBeginOffset"]) == (21, str(end))
+    assert pull(mqadmin, stored, 2, 0).code == 29
+    assert pull(mqadmin, "no-such", 0, 0).code == 17
+
+
+def test_consumers_of_rocketmq_4_cannot_pull(mqadmin: Remoting, stored: str) -> None:
+    for refused in (
+        pull(mqadmin, stored, 1, 0, consumerGroup="billing"),
+        pull(mqadmin, stored, 1, 0, subscription="paid"),
+        mqadmin.ask(34, b'{"clientID":"c","consumerDataSet":[{"groupName":"billing"}]}'),
+        mqadmin.ask(34, b'{"clientID":"c","producerDataSet":[{"groupName":"p"}]}'),
+        mqadmin.ask(34, b'{"clientID":"c","consumerDataSet":[7]}'),
+    ):
+        assert refused.code == 3
+        assert refused.body == b""
+    assert mqadmin.ask(34, b'{"consumerDataSet":[{"groupName":"TOOLS_CONSUMER"}]}').code == 0
+    assert mqadmin.ask(34, b'{"consumerDataSet":7}').code == 1
+    assert mqadmin.ask(35, clientID="c", consumerGroup="TOOLS_CONSUMER").code == 0
+
+
+def test_a_message_is_found_by_its_place_in_the_id(mqadmin: Remoting, stored: str) -> None:
+    (first, *_) = [pull(mqadmin, stored, 1, 2, maxMsgNums=1).body]
+    (offset,) = struct.unpack_from(">q", first, 28)
+    found = mqadmin.ask(33, topic=stored, offset=offset)
+    assert found.body == first
+    for bad in (offset + 1000, 7 << 48, 2**63 - 1):
+        assert mqadmin.ask(33, topic=stored, offset=bad).code == 1
+    assert mqadmin.ask(33, topic=stored, offset=-1).code == 29
+
+
+def test_messages_are_found_by_key_and_by_id(mqadmin: Remoting, stored: str) -> None:
+    def query(key: str, **fields: Any) -> Any:
+        told = {"topic": stored, "key": key, "maxNum": 64, "beginTimestamp": 0}
+        return mqadmin.ask(12, **{**told, "endTimestamp": 2**53, **fields})
+
+    assert [one[2] for one in pulled(query("k1").body)] == [b"single"]
+    assert sorted(one[2] for one in pulled(query("k2").body)) == [b"rocket", b"single"]
+    assert len(pulled(query("k2", maxNum=1).body)) == 1
+    assert query("k").code == 22  # a part of a key is none
+    assert query("k1", beginTimestamp=2**52).code == 22
+    assert query("k1", endTimestamp=1).code == 22
+    unique = {"_UNIQUE_KEY_QUERY": "true"}
+    assert [one[2] for one in pulled(query(f"id-of-{stored}", **unique).body)] == [b"rocket"]
+    (own,) = {one[3]["UNIQ_KEY"] for one in pulled(pull(mqadmin, stored, 1, 2, maxMsgNums=1).body)}
+    assert [one[2] for one in pulled(query(own, **unique).body)] == [b"batch-2"]
+    assert query(own[:-1] + "F", **unique).code == 22
+    assert query("k1", topic="no-such").code == 17
+    assert mqadmin.ask(12, topic=stored).code == 29
+
+
+def test_statistics_of_a_topic_and_a_group(
+    mqadmin: Remoting, name: str, read: tuple[str, list[Any]]
+) -> None:
+    group, _ = read
+    counts = mqadmin.ask(315, statsName="TOPIC_PUT_NUMS", statsKey=name).json
+    assert counts["statsDay"]["sum"] == 10
+    counts = mqadmin.ask(315, statsName="GROUP_GET_NUMS", statsKey=f"{name}@{group}").json
+    assert counts["statsDay"]["sum"] == 10
+    assert mqadmin.ask(315, statsName="BROKER_PUT_NUMS", statsKey=name).code == 1
+    assert mqadmin.ask(315, statsName="TOPIC_PUT_NUMS", statsKey="no-such").code == 17
 
 
 # -- the broker itself -------------------------------------------------------------------------------

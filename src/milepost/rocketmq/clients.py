@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from google.protobuf.duration_pb2 import Duration
 
@@ -35,6 +35,8 @@ TOLD_MAX = 16
 READ_S = 30.0
 # Topics of a producer that are remembered, to ask it about transactions.
 TOPICS_MAX = 256
+# Of the topics and filters of a consumer, those that are shown to operators.
+SHOWN_MAX, SHOWN_LENGTH_MAX = 16, 256
 
 RECEIVE_BATCH_MAX = 32
 POLL_S_MAX = 20
@@ -49,12 +51,25 @@ _KINDS = {
 }
 
 
+class Told(NamedTuple):
+    """What a consumer says of itself, as far as it is shown to operators."""
+
+    group: str
+    is_push: bool
+    subscriptions: Mapping[str, str]
+    """A topic → the filter."""
+
+
 class Stream:
     """What a client is told, and on which topics it sends."""
 
     def __init__(self, call: Call) -> None:
         self.call = call
         self.topics: set[str] = set()
+        self.language = 0
+        """By its number in the protocol."""
+        self.consumer: Told | None = None
+        """None: it is a producer, or has said nothing yet."""
         # None: nothing follows.
         self._told: asyncio.Queue[pb.TelemetryCommand | None] = asyncio.Queue(TOLD_MAX)
 
@@ -137,7 +152,9 @@ class Clients:
             if not command.HasField("settings"):
                 continue
             settings = settings_for(command.settings, body_size_max(self._broker))
+            stream.language = settings.user_agent.language
             if settings.HasField("subscription"):
+                stream.consumer = _told(settings)
                 settings.subscription.fifo = await is_fifo(stream.call, settings.subscription)
             for topic in settings.publishing.topics[:TOPICS_MAX]:
                 with suppress(MilepostError):  # no topic of that name can be there
@@ -151,6 +168,15 @@ class Clients:
         if stream is not None and len(stream.topics) < TOPICS_MAX:
             stream.topics.add(topic)
 
+    def consumers_of(self, group: str) -> list[Stream]:
+        """The clients that read by a group and keep a stream open."""
+        streams = self._streams.values()
+        return [one for one in streams if one.consumer is not None and one.consumer.group == group]
+
+    def producers_of(self, topic: str) -> list[Stream]:
+        """The clients that send to a topic and keep a stream open."""
+        return [one for one in self._streams.values() if topic in one.topics]
+
     def producer_of(self, topic: str, may: Callable[[Call], bool]) -> Stream | None:
         """The stream of a producer of a topic that may be asked, each in its turn."""
         for client, stream in self._streams.items():
@@ -158,6 +184,15 @@ class Clients:
                 self._streams.move_to_end(client)
                 return stream
         return None
+
+
+def _told(settings: pb.Settings) -> Told:
+    subscription = settings.subscription
+    shown = {
+        one.topic.name[: names.NAME_LENGTH_MAX]: one.expression.expression[:SHOWN_LENGTH_MAX]
+        for one in subscription.subscriptions[:SHOWN_MAX]
+    }
+    return Told(subscription.group.name, settings.client_type == pb.PUSH_CONSUMER, shown)
 
 
 def body_size_max(broker: Broker) -> int:

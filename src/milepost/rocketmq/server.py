@@ -49,13 +49,13 @@ class RocketMqServer:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._callers = Callers(broker)
-        self._clients = Clients(broker)
+        self.clients = Clients(broker)
         routes = Routes(broker, self._callers)
         self._sending = Sending(broker, self._callers, routes)
-        self._receiving = Receiving(broker, self._callers, routes, self._clients, self._sending)
+        self._receiving = Receiving(broker, self._callers, routes, self.clients, self._sending)
         self._routes = routes
         self._transactions = Transactions(
-            broker, self._callers, routes, self._clients, self._sending, self._receiving.signer
+            broker, self._callers, routes, self.clients, self._sending, self._receiving.signer
         )
         self._grpc: Any = None
         self._ticker: asyncio.Task[None] | None = None
@@ -118,7 +118,7 @@ class RocketMqServer:
         while True:
             await asyncio.sleep(TICK_S)
             now = self._broker.clock.monotonic()
-            for part in (self._clients, self._sending, self._receiving.groups):
+            for part in (self.clients, self._sending, self._receiving.groups):
                 self._broker.attempt("rocketmq", partial(part.tick, now))
 
     # -- the calls ---------------------------------------------------------------------------------
@@ -161,14 +161,14 @@ class RocketMqServer:
     async def _terminate(
         self, call: Call, request: pb.NotifyClientTerminationRequest
     ) -> pb.NotifyClientTerminationResponse:
-        self._clients.left(call.client)
+        self.clients.left(call.client)
         self._receiving.groups.client_left(call.client)
         return pb.NotifyClientTerminationResponse(status=OK)
 
     async def _enter(self, context: Any, name: str) -> Call:
         self._broker.counters.rocketmq_calls[name] += 1
         call = await self._callers.enter(context)
-        self._clients.heard(call)
+        self.clients.heard(call)
         return call
 
     def _refusal(self, error: Exception) -> pb.Status:
@@ -234,7 +234,7 @@ class RocketMqServer:
         """The stream has no answer that could carry a refusal: it ends with a status of gRPC's."""
         try:
             call = await self._enter(context, "Telemetry")
-            with self._clients.stream(call) as stream:
+            with self.clients.stream(call) as stream:
                 try:
                     await self._talk(stream, commands, context)
                 except TimeoutError:
@@ -259,7 +259,7 @@ class RocketMqServer:
     ) -> None:
         """Hear and tell, until the client says that it is done or either fails."""
         is_fifo, name_of = self._receiving.is_fifo, self._routes.name_of
-        hearing = asyncio.ensure_future(self._clients.listen(stream, commands, is_fifo, name_of))
+        hearing = asyncio.ensure_future(self.clients.listen(stream, commands, is_fifo, name_of))
         telling = asyncio.ensure_future(stream.write(context.write))
         both = {hearing, telling}
         try:

@@ -65,13 +65,20 @@ class Browsed(NamedTuple):
 
 
 async def browse(
-    topic: Topic, index: int, wanted: Filter, *, count: int, slices: TimeSlices, disk: Engine
+    topic: Topic,
+    index: int,
+    wanted: Filter,
+    *,
+    count: int,
+    slices: TimeSlices,
+    disk: Engine,
+    size_max: int = SIZE_MAX,
 ) -> Browsed:
-    """Up to `count` messages that fit, from an index on."""
+    """Up to `count` messages that fit, from an index on; entries of `size_max` bytes are looked at."""
     log, found = topic.log, list[MessageView]()
     looked_at = size = 0
     index = max(index, log.first_index)
-    while index < topic.visible_end and looked_at < ENTRIES_MAX and size < SIZE_MAX:
+    while index < topic.visible_end and looked_at < ENTRIES_MAX and size < size_max:
         at, end = index, topic.visible_end
         plan = await disk.look(
             lambda at=at, end=end: log.plan_read_from(  # type: ignore[misc]

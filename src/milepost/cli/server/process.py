@@ -133,10 +133,12 @@ async def _run(settings: Settings, ready_file: Path | None, post: Post | None) -
         async with contextlib.AsyncExitStack() as edges:
             http = await _start_http(settings, broker)
             edges.push_async_callback(http.close)
-            for start in (_start_rocketmq, _start_remoting):
-                edge = await start(settings, broker)
-                if edge is not None:
-                    edges.push_async_callback(edge.close)
+            rocketmq = await _start_rocketmq(settings, broker)
+            if rocketmq is not None:
+                edges.push_async_callback(rocketmq.close)
+            remoting = await _start_remoting(settings, broker, rocketmq)
+            if remoting is not None:
+                edges.push_async_callback(remoting.close)
             gc.freeze()  # modules and classes stay: the collector need not look at them again
             gc.set_threshold(*COLLECTOR_THRESHOLDS)
             gc.enable()
@@ -218,14 +220,17 @@ async def _start_rocketmq(settings: Settings, running: RunningBroker) -> RocketM
     return server
 
 
-async def _start_remoting(settings: Settings, running: RunningBroker) -> RemotingServer | None:
+async def _start_remoting(
+    settings: Settings, running: RunningBroker, rocketmq: RocketMqServer | None
+) -> RemotingServer | None:
     if settings.rocketmq_namesrv_port < 0 and settings.rocketmq_namesrv_tls_port < 0:
         return None
     edge = await asyncio.to_thread(import_module, "milepost.rocketmq.remoting.server")
     is_plain = settings.rocketmq_namesrv_port >= 0
     name = "rocketmq_namesrv_port" if is_plain else "rocketmq_namesrv_tls_port"
     with listening(settings.host, getattr(settings, name), name):
-        server: RemotingServer = await edge.start_remoting(running.broker)
+        clients = None if rocketmq is None else rocketmq.clients
+        server: RemotingServer = await edge.start_remoting(running.broker, clients)
     return server
 
 

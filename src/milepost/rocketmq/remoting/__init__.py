@@ -13,5 +13,8 @@ name_server      routes, the cluster, the list of topics
 topics           status and settings of topics, offsets by time; makes and deletes topics
 consumer_groups  progress, resets and settings of consumer groups
 group_settings   the settings of groups, kept in the catalog
+connections      which consumers and producers are connected
+messages         reads single messages: by place, by id, by key
+message_layout   a stored message in RocketMQ's own bytes
 broker_info      the broker's runtime numbers and settings
 """

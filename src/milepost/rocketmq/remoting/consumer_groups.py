@@ -182,10 +182,10 @@ async def put_group(request: Request) -> Answer:
             f"consumeEnable = false for group {group}: a group that is there can be read by; "
             "deleteSubGroup deletes it",
         )
-    broker = request.broker
-    await group_settings.put(broker, group, told)
+    broker, kept = request.broker, group_settings.checked(told)
+    await group_settings.put(broker, group, kept)
     found = await group_settings.subscriptions_of(broker, queue_names(broker), group)
-    await group_settings.apply(broker, found, told)
+    await group_settings.apply(broker, found, kept)
     request.note("update-group", group, subscriptions=len(found))
     return Answer()
 

@@ -11,11 +11,13 @@ Everything else is kept and shown again as it was said.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from milepost.broker.monitoring.overview import opened
 from milepost.broker.operations import topic_lifecycle
 from milepost.broker.subscription.subscription import Subscription
+from milepost.errors import InvalidInput
 from milepost.positions.names import NamespaceName
 from milepost.rocketmq.queues import FIFO
 
@@ -45,8 +47,6 @@ DEFAULTS: dict[str, Any] = {
     "retryQueueNums": 1,
     "whichBrokerWhenConsumeSlowly": 1,
 }
-# Of those that are kept.
-SHOWN = frozenset(DEFAULTS)
 
 
 def _key(namespace: str, group: str) -> str:
@@ -70,10 +70,23 @@ def shown(group: str, settings: Doc | None) -> Doc:
     return {**DEFAULTS, **(settings or {}), "groupName": group}
 
 
-async def put(broker: Broker, group: str, settings: Doc) -> None:
+def checked(told: Doc) -> Doc:
+    """The settings that are kept of those that a client tells; `InvalidInput` for values of another kind."""
+    kept = {name: told[name] for name in DEFAULTS if told.get(name) is not None}
+    for name, value in kept.items():
+        if type(value) is not type(DEFAULTS[name]):
+            kind = type(DEFAULTS[name]).__name__
+            raise InvalidInput(f"{name} of a group: expected a value of type {kind}")
+    try:
+        json.dumps(kept, allow_nan=False)
+    except ValueError:
+        raise InvalidInput("settings of a group with a number that JSON does not have") from None
+    return kept
+
+
+async def put(broker: Broker, group: str, kept: Doc) -> None:
     """Keep the settings of a group."""
     key = _key(broker.settings.rocketmq_namespace, group)
-    kept = {name: value for name, value in settings.items() if name in SHOWN}
 
     def store(catalog: Any) -> None:
         catalog.put_doc(FOLDER, key, kept)

@@ -31,6 +31,7 @@ from milepost.rocketmq.remoting.frames import Command
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
+    from milepost.rocketmq.clients import Clients
 
 logger = logging.getLogger("milepost.audit")
 
@@ -64,8 +65,12 @@ class Answer(NamedTuple):
 
 
 class Request:
-    def __init__(self, broker: Broker, peer: Peer, command: Command) -> None:
+    def __init__(
+        self, broker: Broker, peer: Peer, command: Command, clients: Clients | None
+    ) -> None:
+        """`clients` are those of the gRPC edge."""
         self.broker = broker
+        self.clients = clients
         self.peer = peer
         self.command = command
         self.identity: Identity | None = None

@@ -19,13 +19,21 @@ from typing import TYPE_CHECKING, cast
 from milepost.broker.connection.listener import stop_listening
 from milepost.broker.connection.server import is_this_machine
 from milepost.errors import MilepostError, ProtocolError
-from milepost.rocketmq.remoting import broker_info, consumer_groups, name_server, topics
+from milepost.rocketmq.remoting import (
+    broker_info,
+    connections,
+    consumer_groups,
+    messages,
+    name_server,
+    topics,
+)
 from milepost.rocketmq.remoting.codes import Ask, RemotingRefusal, Status, status_of
 from milepost.rocketmq.remoting.frames import Command, Decoder, Flag, encode
 from milepost.rocketmq.remoting.request import Answer, Peer, Request
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
+    from milepost.rocketmq.clients import Clients
 
 TICK_S = 1.0
 BACKLOG = 1024
@@ -46,6 +54,8 @@ HANDLERS: Mapping[Ask, Handler] = {
     **name_server.HANDLERS,
     **topics.HANDLERS,
     **consumer_groups.HANDLERS,
+    **connections.HANDLERS,
+    **messages.HANDLERS,
     **broker_info.HANDLERS,
 }
 
@@ -206,8 +216,10 @@ class Connection(asyncio.Protocol):
 class RemotingServer:
     """A name server and broker for mqadmin that listens."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, clients: Clients | None) -> None:
+        """`clients` are those of the gRPC edge; None while it is off."""
         self.broker = broker
+        self._clients = clients
         self.open: set[Connection] = set()
         self.kept_size = 0
         """Bytes of requests that have come in part, or wait for their turn."""
@@ -298,7 +310,7 @@ class RemotingServer:
                 raise RemotingRefusal(
                     Status.SYSTEM_BUSY, "too many answers wait for clients that do not read them"
                 )
-            request = Request(self.broker, peer, command)
+            request = Request(self.broker, peer, command, self._clients)
             async with self._turns:
                 await request.identify()
                 return await HANDLERS[asked](request)
@@ -311,8 +323,8 @@ class RemotingServer:
         return Answer(status, remark=remark)
 
 
-async def start_remoting(broker: Broker) -> RemotingServer:
+async def start_remoting(broker: Broker, clients: Clients | None) -> RemotingServer:
     """Listen on `rocketmq_namesrv_port` and `rocketmq_namesrv_tls_port`, 0 for a free one."""
-    server = RemotingServer(broker)
+    server = RemotingServer(broker, clients)
     await server.listen()
     return server
