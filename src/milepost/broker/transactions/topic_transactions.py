@@ -167,6 +167,8 @@ class TopicTransactions:
             ranges.discard(0, first_index)
             if not ranges:
                 del self._messages[txn_id]
+        # One that lost its first messages may be behind one that came later.
+        self._messages = dict(sorted(self._messages.items(), key=lambda one: one[1].first or 0))
 
     # -- the durable state -------------------------------------------------------------------------
 

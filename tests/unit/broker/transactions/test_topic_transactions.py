@@ -80,3 +80,17 @@ def test_bytes_that_are_none() -> None:
             restore(whole[:cut])
     with pytest.raises(CorruptData):
         restore(whole + b"\x00")
+
+
+def test_what_holds_back_is_the_first_that_a_truncation_leaves() -> None:
+    """The transaction that came first has lost its beginning, and another one is before it now."""
+    topic = TopicTransactions()
+    topic.wrote(ONE, 0, 2)
+    topic.wrote(TWO, 2, 4)
+    topic.wrote(ONE, 4, 6)
+    topic.trim(2)
+    assert (topic.visible_end(6), topic.holds_back()) == (2, TWO)
+    restored, _ = TopicTransactions.restore(topic.snapshot(6))
+    assert restored.visible_end(6) == 2
+    topic.ended(TWO, Outcome.COMMIT)
+    assert topic.visible_end(6) == 4
