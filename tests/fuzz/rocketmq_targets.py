@@ -13,7 +13,7 @@ from milepost.rocketmq.codes import Refused
 from milepost.rocketmq.filters import sql
 from milepost.rocketmq.filters.expressions import TagFilter
 from milepost.rocketmq.handles import Handle, Signer
-from milepost.rocketmq.mapping import send_of
+from milepost.rocketmq.mapping import sends_of
 
 SIGNER = Signer(b"k" * 32)
 HANDLE = Handle(7, -1, 41, 2, b"process!", 1, 1_700_000_060_000)
@@ -46,7 +46,7 @@ def _message(data: bytes) -> Hashable:
     """What passes the checks can be stored, and is about as large as it was."""
     message = pb.Message.FromString(data)
     kind, body = message_check.check(message, 1_700_000_000_000, 4096)
-    send = send_of(message, body, producer="p", sequence_id=1, now_ms=1)
+    (send,) = sends_of(message, body, 4096, producer="p", sequence_id=1, now_ms=1)
     assert len(send.entry) < len(body) + message_check.PROPERTIES_SIZE_MAX + 4096
     return kind
 

@@ -38,6 +38,8 @@ TOPICS_MAX = 256
 # Of the topics and filters of a consumer, those that are shown to operators.
 SHOWN_MAX, SHOWN_LENGTH_MAX = 16, 256
 
+# Room for properties, tag, keys and ids beside a body.
+HEAD_SIZE = 64 * 1024
 RECEIVE_BATCH_MAX = 32
 POLL_S_MAX = 20
 # How often a message is delivered before it goes to the dead letters of its group.
@@ -197,7 +199,7 @@ def _told(settings: pb.Settings) -> Told:
 
 def body_size_max(broker: Broker) -> int:
     """The largest body: RocketMQ's, or what is left of the broker's for the properties."""
-    return min(BODY_SIZE_MAX, broker.settings.max_message_size - 64 * 1024)
+    return min(BODY_SIZE_MAX, broker.settings.max_message_size - HEAD_SIZE)
 
 
 def settings_for(told: pb.Settings, body_max: int) -> pb.Settings:

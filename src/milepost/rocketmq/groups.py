@@ -232,7 +232,11 @@ class Group:
         wanted = min(sum(poll.count for poll in self._polls), WANTED_MAX)
         for queue in self.queues.values():
             # In order, what has arrived may have to wait for what clients hold.
-            queue.want(wanted if len(queue.arrived) < WANTED_MAX else 0)
+            is_full = len(queue.arrived) >= WANTED_MAX or not queue.is_writable
+            if is_full and queue.is_fifo and not queue.leases:
+                queue.give_back()  # it waits for what has not arrived
+                is_full = False
+            queue.want(0 if is_full else wanted)
         if not self._polls and any(queue.arrived for queue in self.queues.values()):
             self._loop.call_later(KEPT_S, self.give_back_arrived)
 

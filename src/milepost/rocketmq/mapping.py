@@ -24,17 +24,49 @@ from milepost.rocketmq.message_check import (
     millis,
 )
 from milepost.wire import pulsar_pb2
-from milepost.wire.events import PLAIN, Send, Traits
+from milepost.wire.events import PLAIN, ChunkInfo, Send, Traits
 from milepost.wire.scanners.encode import encode_entry_head
 
 # Says why a body is as it was stored: encrypted, for instance.
 FAULT = "milepost.fault"
 
 
-def send_of(
-    message: pb.Message, body: bytes, *, producer: str, sequence_id: int, now_ms: int
+def sends_of(
+    message: pb.Message,
+    body: bytes,
+    size_max: int,
+    *,
+    producer: str,
+    sequence_id: int,
+    now_ms: int,
+) -> list[Send]:
+    """The entries that a message is stored as: chunks, as Pulsar's producers send them, if its body is
+    larger than `size_max`. No RocketMQ producer sends such a body, but one may go to the dead letters."""
+    metadata, traits = _head(message, producer, sequence_id, now_ms)
+    if len(body) <= size_max:
+        return [_entry(metadata, body, traits, sequence_id, now_ms)]
+    count = -(-len(body) // size_max)
+    metadata.uuid = f"{producer}-{sequence_id}"
+    metadata.num_chunks_from_msg, metadata.total_chunk_msg_size = count, len(body)
+    sends = []
+    for number in range(count):
+        metadata.chunk_id = number
+        chunk = ChunkInfo(metadata.uuid, number, count, len(body))
+        part = body[number * size_max : (number + 1) * size_max]
+        sends.append(_entry(metadata, part, traits._replace(chunk=chunk), sequence_id, now_ms))
+    return sends
+
+
+def _entry(
+    metadata: pulsar_pb2.MessageMetadata, part: bytes, traits: Traits, sequence_id: int, now_ms: int
 ) -> Send:
-    """The entry that a message is stored as."""
+    head = encode_entry_head(metadata.SerializeToString(), part)
+    return Send(sequence_id, 0, 1, now_ms, head + part, traits)
+
+
+def _head(
+    message: pb.Message, producer: str, sequence_id: int, now_ms: int
+) -> tuple[pulsar_pb2.MessageMetadata, Traits]:
     system = message.system_properties
     metadata = pulsar_pb2.MessageMetadata(
         producer_name=producer, sequence_id=sequence_id, publish_time=now_ms
@@ -61,8 +93,7 @@ def send_of(
     if system.HasField("delivery_timestamp"):
         metadata.deliver_at_time = millis(system.delivery_timestamp)
         traits = Traits(deliver_at_time=metadata.deliver_at_time)
-    head = encode_entry_head(metadata.SerializeToString(), body)
-    return Send(sequence_id, 0, 1, now_ms, head + body, traits)
+    return metadata, traits
 
 
 def message_of(

@@ -23,6 +23,8 @@ GROUP_LENGTH_MAX = 255
 
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 
+_PARTITION = re.compile(r"-partition-[0-9]+$")
+
 # RocketMQ keeps these for itself.
 SYSTEM_TOPICS = frozenset(
     (
@@ -65,6 +67,11 @@ def group_of(resource: pb.Resource) -> str:
         raise Refused(
             Code.ILLEGAL_CONSUMER_GROUP,
             f"consumer group {name[:80]!a}: expected letters, digits, '%', '|', '_' and '-'",
+        )
+    if _PARTITION.search(name):
+        raise Refused(
+            Code.ILLEGAL_CONSUMER_GROUP,
+            f"consumer group {name[:80]}: its dead letters would be a partition of another topic",
         )
     if len(name) > GROUP_LENGTH_MAX:
         raise Refused(

@@ -26,7 +26,6 @@ class EdgePeer:
     client_version = "RocketMQ"
     role = None
     wants_broker_entry = True
-    is_writable = True
     unwritable_since = 0.0
     has_consumers = False
 
@@ -36,6 +35,10 @@ class EdgePeer:
         self._protocol.receive(
             replies.connected("edge", PROTOCOL_VERSION, _FRAME_MAX, pulsar_pb2.FeatureFlags())
         )
+
+    @property
+    def is_writable(self) -> bool:
+        return True
 
     def write(self, buffers: Sequence[Buffer]) -> None:
         for event in self._protocol.receive(b"".join(buffers)):

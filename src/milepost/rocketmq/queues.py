@@ -64,6 +64,10 @@ class Held(NamedTuple):
     arrived: Arrived
 
 
+# Bytes that have come and no client has got. While there are more, nothing else comes.
+ARRIVED_SIZE_MAX = 16 * 1024 * 1024
+
+
 class Queue(EdgePeer):
     has_consumers = True
 
@@ -97,6 +101,7 @@ class Queue(EdgePeer):
         """Of all its leases: a reset closes the consumer, and another queue takes its place."""
         self._deliveries: deque[Delivery] = deque()
         self.arrived: deque[Arrived] = deque()
+        self._size = 0
         self.leases = Leases(numbers)
         self.is_fifo = is_fifo(subscription.properties)
         self._order = MessageGroups()
@@ -109,16 +114,30 @@ class Queue(EdgePeer):
     def is_idle(self) -> bool:
         return not (self.leases or self.arrived or self._deliveries)
 
+    @property
+    def is_writable(self) -> bool:
+        """Is there room for more of what the broker delivers?"""
+        return self._size < ARRIVED_SIZE_MAX
+
+    def _went(self, size: int) -> None:
+        """So many bytes are with a client, or with the broker again."""
+        was_full = not self.is_writable
+        self._size -= size
+        if was_full and self.is_writable and not self.is_closed:
+            self.subscription.rescan()
+
     # -- what the broker says ----------------------------------------------------------------------
 
     def delivered(self, delivery: Delivery) -> None:
         self._deliveries.append(delivery)
+        self._size += len(delivery.entry)
         self._on_change()
 
     def forget_consumer(self, consumer: Consumer) -> None:
         """The topic was unloaded, the subscription moved or deleted: what clients hold is void."""
         self._deliveries.clear()
         self.arrived.clear()
+        self._size = 0
         self.leases.clear()
         self._order.clear()
         self._on_change()
@@ -152,6 +171,8 @@ class Queue(EdgePeer):
             if self._deliveries and self._deliveries[0] is delivery:  # else it was closed meanwhile
                 self._deliveries.popleft()
                 self.arrived += found
+                self._size += sum(len(one.view.payload) for one in found)
+                self._went(len(delivery.entry))
 
     async def _unpacked(self, delivery: Delivery) -> list[Arrived]:
         engine, topic = self._broker.engine, self.topic
@@ -193,6 +214,7 @@ class Queue(EdgePeer):
             return self._next_in_order(mine)
         while self.arrived:
             arrived = self.arrived.popleft()
+            self._went(len(arrived.view.payload))
             # An operator, a policy or another client may have acked it in the meantime.
             if broker_leases.holds(self.consumer, arrived.ranges):
                 return arrived
@@ -207,13 +229,14 @@ class Queue(EdgePeer):
         while place < len(self.arrived):
             arrived = self.arrived[place]
             index, key = arrived.view.index, arrived.view.key or ""
-            if not broker_leases.holds(self.consumer, arrived.ranges):
-                del self.arrived[place]
-            elif self._order.may_go(key, index, mine, is_done):
-                del self.arrived[place]
-                return arrived
-            else:
+            is_held = broker_leases.holds(self.consumer, arrived.ranges)
+            if is_held and not self._order.may_go(key, index, mine, is_done):
                 place += 1
+                continue
+            del self.arrived[place]
+            self._went(len(arrived.view.payload))
+            if is_held:
+                return arrived
         return None
 
     def lease(self, arrived: Arrived, client: str, until: float, renews_s: float) -> Held:
@@ -236,6 +259,10 @@ class Queue(EdgePeer):
         """Make messages ready again. With `count`: a client had its chance."""
         if not self.is_closed:
             broker_leases.release(self.consumer, ranges, count=count)
+            if count and self.is_fifo:
+                # What has come waits behind it, and would keep it from coming.
+                self.give_back()
+                self._on_change()
 
     def end(self, lease: Lease, *, count: bool) -> None:
         """A lease ends without an ack."""
@@ -246,5 +273,6 @@ class Queue(EdgePeer):
         """No client asks for what has arrived."""
         arrived = list(self.arrived)
         self.arrived.clear()
+        self._went(sum(len(one.view.payload) for one in arrived))
         for one in arrived:
             self.make_ready(one.ranges, count=False)

@@ -25,9 +25,9 @@ from milepost.positions.names import TopicName
 from milepost.rocketmq import message_check
 from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call, Callers
-from milepost.rocketmq.clients import body_size_max
+from milepost.rocketmq.clients import HEAD_SIZE, body_size_max
 from milepost.rocketmq.codes import OK, Code, Refused, code_of, status
-from milepost.rocketmq.mapping import send_of
+from milepost.rocketmq.mapping import sends_of
 from milepost.rocketmq.peer import EdgePeer
 from milepost.rocketmq.routes import Routes
 from milepost.wire import pulsar_pb2
@@ -83,26 +83,27 @@ class Sender(EdgePeer):
 
     def publish(self, message: pb.Message, body: bytes) -> tuple[int, asyncio.Future[None]]:
         """Send a message on its way; its index, and what is done when it is on disk."""
-        return self.publish_entry(partial(send_of, message, body))
+        size_max = self._broker.settings.max_message_size - HEAD_SIZE
+        return self.publish_entries(partial(sends_of, message, body, size_max))
 
-    def publish_entry(self, make: Callable[..., Send]) -> tuple[int, asyncio.Future[None]]:
-        """The same for an entry, made for the producer, the sequence id and the time that it is told. The
-        index is -1 for one that was refused at once."""
+    def publish_entries(self, make: Callable[..., list[Send]]) -> tuple[int, asyncio.Future[None]]:
+        """The same for entries, made for the producer, the sequence id and the time that it is told; the
+        last index. It is -1 for those that were refused at once."""
         topic, sequence_id = self.producer.topic, self._next_sequence_id
         self._next_sequence_id += 1
         self.used = self._broker.clock.monotonic()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[sequence_id] = done
-        send = make(
+        sends = make(
             producer=self.producer.name,
             sequence_id=sequence_id,
             now_ms=self._broker.clock.wall_ms(),
         )
-        publication = topic.publish(self.producer, [send])
+        publication = topic.publish(self.producer, sends)
         for throttle in (topic.throttle, topic.group_throttle):
             if throttle is not None:
                 throttle.published(self, publication.count, publication.size_bytes)
-        index = -1 if publication.block is None else publication.block.last_indexes[0]
+        index = -1 if publication.block is None else publication.block.last_indexes[-1]
         return index, done
 
     def stored(self, receipt: Receipt) -> None:

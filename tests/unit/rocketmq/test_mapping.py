@@ -7,9 +7,9 @@ from typing import Any
 
 from milepost.broker.messages.message_view import MessageView, views
 from milepost.rocketmq import rocketmq_pb2 as pb
-from milepost.rocketmq.mapping import message_of, send_of, stable_id
+from milepost.rocketmq.mapping import message_of, sends_of, stable_id
 from milepost.storage.ledgers.entry import Entry
-from milepost.wire.metadata import split_entry
+from milepost.wire.metadata import chunk_info, split_entry
 
 TOPIC = pb.Resource(name="orders")
 
@@ -24,7 +24,9 @@ def sent(**system: Any) -> pb.Message:
 
 def stored(message: pb.Message) -> MessageView:
     """Send a message, and read what is stored of it."""
-    send = send_of(message, message.body, producer="p", sequence_id=5, now_ms=1_700_000_001_000)
+    (send,) = sends_of(
+        message, message.body, 1000, producer="p", sequence_id=5, now_ms=1_700_000_001_000
+    )
     entry = Entry(1, 2, 41, send.count, 1_700_000_002_000, 0, b"", send.entry)
     (view,) = views(entry, -1)
     return view
@@ -61,7 +63,7 @@ def test_a_message_group_is_the_key() -> None:
 def test_a_delivery_time_is_kept_by_the_entry() -> None:
     message = sent()
     message.system_properties.delivery_timestamp.FromMilliseconds(1_700_000_060_000)
-    send = send_of(message, b"body", producer="p", sequence_id=5, now_ms=1_700_000_000_000)
+    (send,) = sends_of(message, b"body", 4, producer="p", sequence_id=5, now_ms=1_700_000_000_000)
     assert send.traits.deliver_at_time == 1_700_000_060_000
     assert split_entry(send.entry).is_intact
     system = back(stored(message)).system_properties
@@ -98,3 +100,19 @@ def test_times_that_no_clock_shows_do_not_break_a_delivery() -> None:
 def test_a_body_that_could_not_be_read_says_so() -> None:
     found = back(stored(sent())._replace(fault="it is encrypted"))
     assert found.user_properties["milepost.fault"] == "it is encrypted"
+
+
+def test_a_body_that_is_too_large_for_an_entry_is_stored_in_chunks() -> None:
+    message = pb.Message(system_properties=pb.SystemProperties(message_id="ID", message_group="g"))
+    sends = sends_of(message, b"0123456789", 4, producer="p", sequence_id=5, now_ms=1)
+    chunks = [send.traits.chunk for send in sends]
+    assert [(one.chunk_id, one.num_chunks, one.total_size) for one in chunks if one] == [
+        (0, 3, 10),
+        (1, 3, 10),
+        (2, 3, 10),
+    ]
+    assert {one.uuid for one in chunks if one} == {"p-5"}
+    assert [split_entry(send.entry).payload for send in sends] == [b"0123", b"4567", b"89"]
+    for send, chunk in zip(sends, chunks, strict=True):
+        assert chunk_info(split_entry(send.entry).metadata) == chunk
+        assert send.sequence_id == 5

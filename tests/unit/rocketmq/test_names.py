@@ -38,7 +38,7 @@ def test_a_text_that_is_no_namespace(namespace: str) -> None:
     assert caught.value.code is Code.ILLEGAL_TOPIC
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a/b", "x" * 256])
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "x" * 256, "x-partition-0"])
 def test_a_text_that_is_no_group(name: str) -> None:
     with pytest.raises(Refused) as caught:
         names.group_of(pb.Resource(name=name))

@@ -18,10 +18,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from stage.frames import batch, message
 from stage.stage import Stage
 
+from milepost.broker.messages.browse import message_of
 from milepost.broker.operations import topic_lifecycle
 from milepost.broker.subscription.subscription import Subscription
 from milepost.errors import ServiceNotReady
-from milepost.rocketmq import groups
+from milepost.rocketmq import groups, queues
 from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call, Callers
 from milepost.rocketmq.clients import ALIVE_S, ATTEMPTS_MAX, Clients
@@ -427,6 +428,73 @@ def test_settings_say_whether_a_group_is_fifo(fifo: Edge) -> None:
         False,
         False,
     )
+
+
+def test_what_arrives_for_clients_is_bounded_in_bytes(
+    make_stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Polls that ask for many messages do not bring more of them into memory than there is room for,
+    and one step of a read."""
+    edge = Edge(make_stage(dispatch_read_entries=2))
+    monkeypatch.setattr(queues, "ARRIVED_SIZE_MAX", 3000)
+    make_fifo(edge)
+    for number in range(20):
+        edge.publish(message(number, b"%04d" % number * 250, partition_key="a"))
+    found = edge.poll(1)
+    queue = edge.group.queues[0]
+    while len(found) < 20:
+        waiting = edge.begin(32)  # it waits for the acks, and more comes for it
+        assert 0 < queue._size <= 3000 + 2 * 1100
+        assert {edge.ack(handle_of(one)) for one in found} == {OK}
+        more = edge.messages(waiting)
+        assert more
+        found += more
+    assert bodies(found) == [b"%04d" % number * 250 for number in range(20)]
+    edge.hang_up()
+
+
+def test_what_waits_in_order_does_not_keep_the_first_from_coming_again(
+    edge: Edge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "WANTED_MAX", 4)
+    make_fifo(edge)
+    for number in range(20):
+        edge.publish(keyed(number, "a"))
+    (first,) = edge.poll(1)
+    waiting = edge.begin(32, "other")
+    assert not waiting.done()
+    edge.time_passes(INVISIBLE_S)
+    again = edge.messages(waiting)
+    assert bodies(again)[:2] == [b"0", b"1"]
+    assert (handle_of(first) != handle_of(again[0]), attempts(again)[0]) == (True, 2)
+
+
+def test_a_large_message_goes_to_the_dead_letters_in_chunks(
+    make_stage: Callable[..., Stage],
+) -> None:
+    """An entry that is larger than a frame may be could be read by no Pulsar consumer."""
+    size_max = 128 * 1024
+    edge = Edge(make_stage(max_message_size=size_max))
+    stage, body = edge.stage, b"0123456789" * 15_000
+    sender = stage.run(edge.sending.sender(edge.topic.name))
+    sent = pb.Message(system_properties=pb.SystemProperties(message_id="large", tag="t"))
+    _, stored = stage.loop.do(lambda: sender.publish(sent, body))
+    stage.turn()
+    assert stored.done()
+    (held,) = edge.poll(1)
+    assert held.body == body
+    request = pb.ForwardMessageToDeadLetterQueueRequest(
+        topic=TOPIC, group=GROUP, receipt_handle=handle_of(held)
+    )
+    stage.run(edge.receiving.forward_to_dead_letters(caller(), request))
+    there = stage.topic("persistent://public/default/%DLQ%g")
+    plan = there.log.plan_read_from(0, there.log.end_index, entries_max=9, size_max=1 << 30)
+    entries = stage.run(stage.broker.engine.read(plan))
+    assert [len(entry.payload) <= size_max for entry in entries] == [True] * 3
+    last = stage.run(message_of(there, there.log.end_index - 1, stage.broker.engine))
+    assert last is not None
+    assert (last.payload, last.properties["UNIQ_KEY"]) == (body, "large")
+    edge.hang_up()
 
 
 def test_a_burial_that_fails_is_tried_again_after_a_while(edge: Edge) -> None:

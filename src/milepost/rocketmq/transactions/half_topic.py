@@ -97,7 +97,7 @@ def open_indexes(subscription: Subscription) -> Iterator[int]:
         yield from range(first, end)
 
 
-def entry_of(
+def entries_of(
     message: pb.Message,
     *,
     topic: str,
@@ -107,7 +107,7 @@ def entry_of(
     producer: str,
     sequence_id: int,
     now_ms: int,
-) -> Send:
+) -> list[Send]:
     """The entry that a half message is stored as: the message itself, and what is to be known of it."""
     metadata = pulsar_pb2.MessageMetadata(
         producer_name=producer, sequence_id=sequence_id, publish_time=now_ms
@@ -119,4 +119,4 @@ def entry_of(
         metadata.properties.add(key=name, value=value)
     body = message.SerializeToString()
     head = encode_entry_head(metadata.SerializeToString(), body)
-    return Send(sequence_id, 0, 1, now_ms, head + body, PLAIN)
+    return [Send(sequence_id, 0, 1, now_ms, head + body, PLAIN)]

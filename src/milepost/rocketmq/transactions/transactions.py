@@ -36,7 +36,7 @@ from milepost.rocketmq.message_check import millis
 from milepost.rocketmq.routes import Routes
 from milepost.rocketmq.sending import Sending
 from milepost.rocketmq.transactions import half_topic
-from milepost.rocketmq.transactions.half_topic import HalfTopic, Stored, entry_of, open_indexes
+from milepost.rocketmq.transactions.half_topic import HalfTopic, Stored, entries_of, open_indexes
 from milepost.rocketmq.transactions.halves import Half, Halves
 
 if TYPE_CHECKING:
@@ -138,9 +138,9 @@ class Transactions:
         self._know(topic)
         sender = await self._sending.sender(half_topic.NAME)
         first_s = self._first_s(name, message)
-        index, done = sender.publish_entry(
+        index, done = sender.publish_entries(
             partial(
-                entry_of,
+                entries_of,
                 half,
                 topic=name.text,
                 birth=birth,
