@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,9 +20,15 @@ from milepost.admin import Admin, Missing
 from milepost.aio import Client, Message
 from milepost.cli.exits import Exit
 from milepost.cli.main import run
+from milepost.cli.migrate.entries import Entry
+from milepost.cli.migrate.side import Side
+from milepost.cli.migrate.writing import EntryWriter
+from milepost.client.connection.endpoint import Endpoint
 from milepost.client.policies import ConsumerType, InitialPosition
+from milepost.positions import Position
 from milepost.positions.ids import EARLIEST
 from milepost.testing.broker import BrokerForTest
+from milepost.wire import pulsar_pb2 as pb
 
 NAMESPACE = "shop/eu"
 ORDERS = "persistent://shop/eu/orders"
@@ -47,8 +53,7 @@ class Pair(NamedTuple):
 def pair() -> Iterator[Pair]:
     with testing.broker(http=True) as source, testing.broker(http=True) as target:
         with Admin(source.http_url) as admin:
-            admin.create_tenant("shop")
-            admin.create_namespace(NAMESPACE)
+            make_namespace(admin)
         yield Pair(source, target)
 
 
@@ -295,6 +300,52 @@ def test_what_the_source_has_dropped_is_not_missed(pair: Pair, topic: str) -> No
         assert admin.get_stats(topic)["subscriptions"]["group"]["msgBacklog"] == 3
 
 
+def test_what_the_target_has_dropped_is_not_missed(pair: Pair, topic: str) -> None:
+    for _ in range(2):
+        publish(pair.source, topic, 4)
+        assert run(["migrate", *pair.addresses, "-t", topic]) == Exit.OK
+        with Admin(
+            pair.target.http_url
+        ) as admin:  # no subscription needs it, and no policy keeps it
+            admin.unload_topic(topic)
+            admin.trim_topic(topic)
+    assert len(content(pair.target, topic)) < 8
+    assert run(["migrate", *pair.addresses, "-t", topic]) == Exit.OK
+
+
+def entry(number: int, payload: bytes) -> Entry:
+    metadata = pb.MessageMetadata(producer_name="p", sequence_id=number, publish_time=1)
+    raw = metadata.SerializeToString()
+    return Entry(Position(0, number), None, raw, payload, 1, False, number, 0, None)
+
+
+async def write(broker: BrokerForTest, topic: str, payloads: Sequence[bytes]) -> None:
+    endpoint = Endpoint(admin_url=broker.http_url, url=broker.url)
+    async with Side("target", endpoint) as side, EntryWriter(side, topic) as writer:
+        for number, payload in enumerate(payloads):
+            await writer.write(entry(number, payload))
+        await writer.flush()
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_message_that_differs_is_found(
+    pair: Pair, at: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = f"persistent://{NAMESPACE}/differs-{at}"
+    payloads = [b"a", b"b", b"c"]
+    known = json.dumps({"source": topic, "after": None, "end": 0})
+    asyncio.run(write(pair.source, topic, payloads))
+    payloads[at] = b"?"
+    with Admin(pair.target.http_url) as admin:
+        make_namespace(admin)
+        admin.create_topic(topic, {"milepost.migrate": known})
+    asyncio.run(write(pair.target, topic, payloads))
+    assert run(["migrate", *pair.addresses, "-t", topic]) == Exit.DATA
+    told = capsys.readouterr()
+    assert "differs" in told.out
+    assert f"differs: {topic}: entry " in told.err
+
+
 REFUSED = {
     "messages of others": lambda pair, topic: publish(pair.target, topic, 1),
     "other partitions": lambda pair, topic: _at(pair.target, "create_partitioned_topic", topic, 2),
@@ -420,15 +471,28 @@ class Killed:
         return self.held()
 
 
+def make_namespace(admin: Admin) -> None:
+    if "shop" not in admin.list_tenants():
+        admin.create_tenant("shop")
+    if NAMESPACE not in admin.list_namespaces("shop"):
+        admin.create_namespace(NAMESPACE)
+
+
 def test_a_killed_run_goes_on_where_it_stopped(pair: Pair, topic: str) -> None:
-    total = 6000
+    total = 3000
     publish(pair.source, topic, total, size=200)
     with Admin(pair.source.http_url) as admin:
         admin.create_subscription(topic, "group", EARLIEST)
         admin.skip_messages(topic, "group", 1234)
-    runs = Killed(pair, topic)
-    ends = [runs.run(until) for until in (1, total // 3, total)]
-    assert 0 < ends[0] < total, "it was not killed on its way"
+    slow = {"publishThrottlingRateInMsg": 1000, "publishThrottlingRateInByte": -1}
+    with Admin(pair.target.http_url) as admin:
+        make_namespace(admin)
+        admin.set_policy(NAMESPACE, "publishRate", slow)
+        runs = Killed(pair, topic)
+        ends = [runs.run(until) for until in (1, total // 2)]
+        assert 0 < ends[0] < total, "it was not killed on its way"
+        admin.remove_policy(NAMESPACE, "publishRate")
+        runs.run(total)
     assert run(["migrate", *pair.addresses, "-t", topic]) == Exit.OK
     assert content(pair.target, topic) == content(pair.source, topic)
     with Admin(pair.target.http_url) as admin:
@@ -439,21 +503,20 @@ def test_a_killed_run_goes_on_where_it_stopped(pair: Pair, topic: str) -> None:
 
 def test_a_source_that_dies_on_the_way(tmp_path: Path, pair: Pair, topic: str) -> None:
     data = tmp_path / "data"
-    with testing.broker(http=True, data=data, dispatch_rate_messages=2000) as source:
+    with testing.broker(http=True, data=data, dispatch_rate_messages=1000) as source:
         with Admin(source.http_url) as admin:
-            admin.create_tenant("shop")
-            admin.create_namespace(NAMESPACE)
-        publish(source, topic, 6000)
+            make_namespace(admin)
+        publish(source, topic, 3000)
         runs = Killed(Pair(source, pair.target), topic)
         process = subprocess.Popen(
             runs.line, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
-        while runs.held() < 10:
+        while process.poll() is None and runs.held() < 10:
             time.sleep(0.005)  # sleep: between two looks at another process
     _, told = process.communicate(timeout=60)
     assert process.returncode == Exit.CONNECT, told
     with testing.broker(http=True, data=data) as source:
         again = Pair(source, pair.target)
-        assert 10 <= runs.held() < 6000
+        assert 10 <= runs.held() < 3000
         assert run(["migrate", *again.addresses, "-t", topic]) == Exit.OK
         assert content(pair.target, topic) == content(source, topic)

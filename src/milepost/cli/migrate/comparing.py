@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import AsyncIterator, Mapping
 from typing import NamedTuple
 
-from milepost.cli.migrate.copying import Watcher, last_entry
+from milepost.cli.migrate.copying import Watcher, end_index, last_entry
 from milepost.cli.migrate.entries import Entry, RepeatedChunks
 from milepost.cli.migrate.reading import EntryReader
 from milepost.cli.migrate.side import Side
@@ -80,25 +80,27 @@ async def compare(
         if left.last is not None and (until is None or until < left.last):
             left.last = until
         # The target's last entry may be a chunk of a message that is not finished.
-        right.last = last_entry(await target.admin.get_internal_stats(topic))
+        internal = await target.admin.get_internal_stats(topic)
+        right.last = last_entry(internal)
         ours, theirs = _stored(left), aiter(right.entries())
         mine, other = await anext(ours, None), await anext(theirs, None)
-        if mine is not None and other is not None and not mine.is_same(other):
-            # One side has dropped its oldest; messages know nothing of their place, so look for them.
+        if mine is None or other is None:
+            # One side has dropped everything: there is nothing to compare.
+            while other is not None:
+                walk.trimmed(other)
+                other = await anext(theirs, None)
+            is_lost = mine is not None and not end_index(internal)
+            return walk.result("the target has nothing of it" if is_lost else "")
+        if not mine.is_same(other):
+            # One side has dropped its oldest. Messages know nothing of their place: look for them.
             if await _has(target, topic, mine):
                 while other is not None and not mine.is_same(other):
                     walk.trimmed(other)
                     other = await anext(theirs, None)
-            else:
+            elif await _has(source, topic, other):
                 while mine is not None and not mine.is_same(other):
                     mine = await anext(ours, None)
-        if mine is None:
-            while other is not None:
-                walk.trimmed(other)
-                other = await anext(theirs, None)
-        while other is not None:
-            if mine is None:
-                return walk.result(f"entry {other.position} of the target is not in the source")
+        while mine is not None and other is not None:
             if not mine.is_same(other):
                 return walk.result(
                     f"entry {mine.position} of the source and {other.position} of the target differ"
@@ -106,10 +108,10 @@ async def compare(
             walk.pair(mine, other)
             done(1)
             mine, other = await anext(ours, None), await anext(theirs, None)
-        if mine is not None and walk.entries == 0:
-            return walk.result("the target has nothing of it")
         if mine is not None:
             return walk.result(f"entry {mine.position} of the source is not in the target")
+        if other is not None:
+            return walk.result(f"entry {other.position} of the target is not in the source")
     return walk.result("")
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import click
 
@@ -68,7 +69,8 @@ def migrate(
     try:
         return run(_migrate(here, there, namespaces, topics, dry_run))
     except AdminError as error:
-        word, where = ("target", there) if error.url in there.http_url else ("source", here)
+        is_source = urlsplit(error.url).netloc in here.http_url.partition("://")[2].split(",")
+        word, where = ("source", here) if is_source else ("target", there)
         failed = told(click.get_current_context(), where, error)
         raise CommandFailed(f"the {word} {where.http_url}: {failed}", failed.code) from None
 

@@ -88,7 +88,7 @@ class NamespacePlan:
     name: str
     is_new: bool
     policies: Policies
-    """None are carried where single topics are asked for and the namespace is there."""
+    """None are carried where single topics are asked for."""
     permissions: dict[str, list[str]]
 
 
@@ -225,7 +225,7 @@ async def _namespace(
 ) -> NamespacePlan:
     tenant = NamespaceName.parse(name).tenant
     is_new = is_tenant_missing or name not in await target.admin.list_namespaces(tenant)
-    if not (is_whole or is_new):
+    if not is_whole:
         return NamespacePlan(name, is_new, {}, {})
     policies = await read_policies(source.admin, Level.NAMESPACE, name)
     return NamespacePlan(name, is_new, policies, await namespace_permissions(source, name))
@@ -335,6 +335,8 @@ async def _look_at_target(target: Side, part: PartitionPlan, plan: TopicPlan) ->
     if PROPERTY in known:
         try:
             part.checkpoint = Checkpoint.read(known[PROPERTY])
+            if part.checkpoint.source != part.name:
+                raise NotAllowed(f"it was copied from {part.checkpoint.source}")
         except NotAllowed as error:
             plan.refusals.append(str(error))
     elif part.held:
@@ -427,8 +429,8 @@ async def read_standings(source: Side, part: PartitionPlan) -> dict[str, Standin
         return found
     cursors = (await source.admin.get_internal_stats(part.name))["cursors"]
     for name in part.subscriptions:
-        cursor = cursors[name]
-        found[name] = ByPosition.of(
-            cursor["markDeletePosition"], cursor["individuallyDeletedMessages"]
-        )
+        if (cursor := cursors.get(name)) is not None:  # it may be deleted meanwhile
+            found[name] = ByPosition.of(
+                cursor["markDeletePosition"], cursor["individuallyDeletedMessages"]
+            )
     return found

@@ -17,10 +17,16 @@ from milepost.errors import InvalidPolicy
 QUOTAS: Final = "backlogQuotaMap"
 QUOTA: Final = "backlogQuota"
 
-# By path. Nothing is dropped, whatever subscriptions have acked; nothing is taken for a duplicate, since
-# entries keep the names of their producers; and every version of a schema is taken.
+_NO_QUOTA: Final = {"limitSize": -1, "limitTime": -1, "policy": "producer_request_hold"}
+
+# By path. Nothing is dropped, whatever subscriptions have acked; nothing expires, and no backlog keeps the
+# producer out; nothing is taken for a duplicate, since entries keep the names of their producers; and every
+# version of a schema is taken.
 WHILE_COPYING: Final[Mapping[str, Any]] = {
     "retention": {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1},
+    "messageTTL": 0,
+    f"{QUOTA}/destination_storage": _NO_QUOTA,
+    f"{QUOTA}/message_age": _NO_QUOTA,
     "deduplicationEnabled": False,
     "schemaCompatibilityStrategy": "ALWAYS_COMPATIBLE",
     "schemaValidationEnforced": False,
@@ -74,26 +80,35 @@ def faults(level: Level, policies: Policies) -> list[str]:
 async def set_policies(admin: AsyncAdmin, level: Level, name: str, policies: Policies) -> None:
     """Set what the source has, and remove from a topic what held while it was copied."""
     for key, value in policies.items():
-        path, _, kind = key.partition("/")
-        query: dict[str, Any] = {"backlogQuotaType": kind} if kind else {}
-        if level is Level.NAMESPACE:
-            await admin.set_policy(name, path, value, **query)
-        else:
-            await admin.set_topic_policy(name, path, value, **query)
+        await _set(admin, level, name, key, value)
     if level is Level.TOPIC:
-        for path in WHILE_COPYING:
-            if path not in policies:
-                await _remove(admin, name, path)
+        for key in WHILE_COPYING:
+            if key not in policies:
+                await _remove(admin, name, key)
 
 
-async def _remove(admin: AsyncAdmin, topic: str, path: str) -> None:
+async def _set(admin: AsyncAdmin, level: Level, name: str, key: str, value: Any) -> None:
+    path, query = _split(key)
+    if level is Level.NAMESPACE:
+        await admin.set_policy(name, path, value, **query)
+    else:
+        await admin.set_topic_policy(name, path, value, **query)
+
+
+def _split(key: str) -> tuple[str, dict[str, Any]]:
+    path, _, kind = key.partition("/")
+    return path, {"backlogQuotaType": kind} if kind else {}
+
+
+async def _remove(admin: AsyncAdmin, topic: str, key: str) -> None:
+    path, query = _split(key)
     try:
-        await admin.remove_topic_policy(topic, path)
+        await admin.remove_topic_policy(topic, path, **query)
     except AdminError:
-        await admin.set_topic_policy(topic, path, None)
+        await admin.set_topic_policy(topic, path, None, **query)
 
 
 async def hold(admin: AsyncAdmin, topic: str) -> None:
     """Set what must hold while a topic is copied."""
-    for path, value in WHILE_COPYING.items():
-        await admin.set_topic_policy(topic, path, value)
+    for key, value in WHILE_COPYING.items():
+        await _set(admin, Level.TOPIC, topic, key, value)
