@@ -42,9 +42,12 @@ def browser() -> Iterator[Browser]:
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     path = chromium()
     with playwright.sync_playwright() as running:
-        started = running.chromium.launch(
-            executable_path=path, chromium_sandbox=os.geteuid() != 0, args=list(QUIET)
-        )
+        try:
+            started = running.chromium.launch(
+                executable_path=path, chromium_sandbox=os.geteuid() != 0, args=list(QUIET)
+            )
+        except playwright.Error as error:
+            pytest.skip(f"Chromium does not start: {str(error).splitlines()[0]}")
         yield started
         started.close()
 
