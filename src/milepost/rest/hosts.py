@@ -3,7 +3,8 @@
 A page in a browser may send requests to whatever its own name resolves to, also to this machine (DNS
 rebinding). Such a request carries the page's name in its Host header; so on a listener that only this
 machine reaches, a name that is not its own is refused. Addresses are no names, and pass. A request that
-changes something and says that it comes from a page of another host is refused everywhere.
+changes something and says that it comes from a page of another host is refused everywhere. Where the console
+is read only, so is one that comes from any page.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from milepost.broker.settings.settings import Settings
 
 ANY = "*"
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS", "TRACE"}
+# A request of a page has one of these: the first by the browser, the second by the console.
+OF_PAGES = (b"origin", b"x-milepost-console")
 
 
 class HostRules:
@@ -24,6 +27,7 @@ class HostRules:
         if not named and not _is_loopback(settings.host):
             named = {ANY}
         self._any = ANY in named
+        self._is_read_only = settings.console_read_only
         self._names = {
             "localhost",
             settings.host.lower(),
@@ -47,6 +51,8 @@ class HostRules:
             )
         if method not in SAFE_METHODS:
             for name, value in headers:
+                if self._is_read_only and name in OF_PAGES:
+                    return "the console is read only here (console_read_only)"
                 if name == b"origin" and urlsplit(value.decode("latin-1")).netloc.lower() != host:
                     return "a page of another host may not change anything here"
         return None

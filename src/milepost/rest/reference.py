@@ -28,7 +28,8 @@ to people, and needs no network. This page is made from the routes (`python -m m
   What was done is a line of the logger `milepost.audit`.
 - Bodies are `application/json`, up to 1 MiB, in plain JSON: no key twice, no NaN, not deeper than 64.
 - On a listener that only this machine reaches, the Host header must be an address or a name of this broker
-  (`http_hosts`); a change that another site's page asks for is refused everywhere.
+  (`http_hosts`); a change that another site's page asks for is refused everywhere, one that any page asks for
+  where `console_read_only` is set.
 - `msgBacklog` counts entries, as upstream; `messagesBacklog` and its parts beside it count messages. Metrics
   of a backlog count messages.
 

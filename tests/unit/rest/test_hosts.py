@@ -47,6 +47,16 @@ def test_pages_of_other_hosts_change_nothing() -> None:
     assert not refuses("GET", host="localhost:8080", origin="http://evil.example")
 
 
+def test_a_console_that_is_read_only_lets_no_page_change_anything() -> None:
+    rules = HostRules(Settings(console_read_only=True))
+    for header in ((b"origin", b"http://localhost"), (b"x-milepost-console", b"page")):
+        told = rules.fault("POST", [(b"host", b"localhost"), header])
+        assert told == "the console is read only here (console_read_only)"
+        assert rules.fault("GET", [(b"host", b"localhost"), header]) is None
+    assert rules.fault("POST", [(b"host", b"localhost")]) is None  # a command, or a client
+    assert not refuses("POST", host="localhost", origin="http://localhost")
+
+
 def test_two_hosts_are_none() -> None:
     rules = HostRules(Settings(host="0.0.0.0"))
     assert rules.fault("GET", [(b"host", b"a"), (b"host", b"b")]) is not None

@@ -108,6 +108,11 @@ class Settings(SecuritySettings, PolicySettings):
         "`host` and `advertised_address`; `*` is any. Empty: no others where `host` is this machine "
         "only, any elsewhere.",
     )
+    console_read_only: bool = switch(
+        False,
+        "Whether the console offers no changes. Changes that a page in a browser asks for are refused then; "
+        "those of commands and clients are not.",
+    )
     advertised_address: str = text(
         "",
         "The host name that lookups tell clients; empty takes `host`, or `localhost` where that is "

@@ -36,7 +36,14 @@ HOST = "127.0.0.1"
 # What the pages ask for. Other paths of a broker stay behind it.
 PASSED_ON = re.compile(r"/(?:milepost/v1|admin/v[23])/|/openapi\.json\Z")
 # Headers that go on, each way; others are between two neighbours only, or tell where this runs.
-ASKED = ("accept", "authorization", "content-type", "cache-control", "if-none-match")
+ASKED = (
+    "accept",
+    "authorization",
+    "content-type",
+    "cache-control",
+    "if-none-match",
+    "x-milepost-console",
+)
 ANSWERED = (
     "content-type",
     "content-disposition",

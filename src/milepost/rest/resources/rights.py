@@ -36,6 +36,8 @@ class SessionAnswer(BaseModel):
     role: str | None
     """Null where clients need not say who they are."""
     is_superuser: bool
+    read_only: bool
+    """Whether pages may change nothing (`console_read_only`)."""
     namespaces: list[str]
     """Those whose topics the role may list; 500 at most."""
 
@@ -73,6 +75,7 @@ async def get_session(request: Request, broker: AskedBroker) -> SessionAnswer:
         cluster=broker.settings.cluster_name,
         role=None if identity is None else str(identity),
         is_superuser=authorizer.may(identity, Operation.SUPERUSER, BROKER),
+        read_only=broker.settings.console_read_only,
         namespaces=names[:NAMESPACES_MAX],
     )
 

@@ -56,6 +56,7 @@ def test_rights_on_a_topic(ask: Ask) -> None:
 def test_where_clients_need_not_say_who_they_are_all_may_do_everything(ask: Ask) -> None:
     session, rights = ask("GET /milepost/v1/session", f"GET {RIGHTS}")
     assert (session.json["role"], session.json["is_superuser"]) == (None, True)
+    assert not session.json["read_only"]
     assert all(rights.json.values())
 
 

@@ -16,7 +16,7 @@ let leaving = new AbortController();
 const CHANGES = 'milepost.changes';
 export const context = {
   get session() { return session; },
-  get mayChange() { return sessionStorage.getItem(CHANGES) === 'on'; },
+  get mayChange() { return !session?.read_only && sessionStorage.getItem(CHANGES) === 'on'; },
 };
 
 export function route() {
@@ -84,7 +84,7 @@ function drawBar(where) {
     event.preventDefault();
     location.hash = `#/topics?${new URLSearchParams({ search: search.value })}`;
   } } }, search);
-  const changes = h('label', { class: 'switch', title: 'Off: these pages are read only' },
+  const changes = session.read_only ? h('span', { class: 'muted', id: 'read-only' }, 'Read only') : h('label', { class: 'switch', title: 'Off: these pages are read only' },
     h('input', { type: 'checkbox', id: 'changes', checked: context.mayChange, on: { change: (event) => {
       sessionStorage.setItem(CHANGES, event.target.checked ? 'on' : 'off');
       say(event.target.checked ? 'Changes are offered now.' : 'Read only.');
