@@ -63,7 +63,8 @@ words: $(READY) ## 27,000 random command lines with hostile values: none may end
 
 clients: $(READY) ## other official clients beside the wheel, and topics of an Apache Pulsar (MILEPOST_PEER): needs Go, a JDK and Maven
 	MILEPOST_CLIENTS=1 $(BIN)/python -m pytest -q -rs tests/compat/test_go_client.py tests/compat/test_java_client.py \
-	  tests/compat/test_java_interfaces.py tests/e2e/test_migrate_pulsar.py
+	  tests/compat/test_java_interfaces.py tests/e2e/test_migrate_pulsar.py \
+	  tests/rocketmq/test_mqadmin.py
 
 suites: $(READY) ## the suites that official clients bring, from MILEPOST_SUITE_PYTHON and _GO; takes ports 6650-8443
 	$(BIN)/python tests/suites/run.py
