@@ -103,7 +103,7 @@ class _Parser:
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
         self._at = 0
-        self._depth = 0
+        self._depth = self._chained = 0
 
     # -- tokens ------------------------------------------------------------------------------------
 
@@ -158,10 +158,12 @@ class _Parser:
 
     def _equality(self) -> Expression:
         found = self._comparison()
-        chained = 0
+        is_first = True
         while token := self._take("=", "<>", "IS"):
-            chained += 1
-            if chained > DEPTH_MAX:
+            # Each lies within the next, whatever brackets are between: all of an expression count.
+            self._chained += not is_first
+            is_first = False
+            if self._chained >= DEPTH_MAX:
                 raise SqlError(f"more than {DEPTH_MAX} comparisons in a row")
             if token.kind == "IS":
                 is_not = self._take("NOT") is not None
@@ -301,12 +303,13 @@ def _compared(
 
 
 def _between(value: Expression, low: Expression, high: Expression) -> Expression:
-    return _all_of(
-        [
-            _truth(_compared(operator.ge, value, low)),
-            _truth(_compared(operator.le, value, high)),
-        ]
-    )
+    def evaluate(properties: Mapping[str, str]) -> bool | None:
+        # Once: brackets may nest one in the other, and twice each time would take for ever.
+        found = _constant(value(properties))
+        ends = _compared(operator.ge, found, low), _compared(operator.le, found, high)
+        return as_truth(_all_of([_truth(one) for one in ends])(properties))
+
+    return evaluate
 
 
 def _in(value: Expression, texts: frozenset[str]) -> Expression:

@@ -155,6 +155,21 @@ def test_length_and_depth_are_bounded() -> None:
     assert parse(long + " OR n=5")(HAS) is True
 
 
+def test_brackets_within_brackets_are_evaluated_once_each() -> None:
+    """Twice each time would be 2 to the power of the brackets: the broker would never come back."""
+    text = "(" * DEPTH_MAX + "missing" + " BETWEEN 0 AND 1)" * DEPTH_MAX
+    assert parse(text)(HAS) is None
+
+
+def test_no_expression_is_too_deep_to_be_evaluated() -> None:
+    deepest = "n"
+    for _ in range(DEPTH_MAX):
+        deepest = f"(m OR k AND 1={deepest} NOT BETWEEN 1 AND 2)"
+    assert parse(deepest)(HAS) is None
+    with pytest.raises(SqlError, match="in a row"):
+        parse("(" * DEPTH_MAX + "n" + ("=n" * 20 + ")") * DEPTH_MAX)
+
+
 # A condition of two others, and a model that a reader can check: None is neither true nor false.
 VALUES = st.sampled_from([("n = 5", True), ("n = 6", False), ("missing = 1", None)])
 
