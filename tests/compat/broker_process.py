@@ -58,6 +58,8 @@ class BrokerProcess:
             self.flags += ["--workers", "2"]
         self.descriptors: int | None = None
         """How many the process may have."""
+        self.patience_s = START_TIMEOUT_S
+        """How long a start may take."""
         self.port = 0
         self.http_port = 0
         self.tls_port = self.https_port = self.rocketmq_port = self.rocketmq_tls_port = -1
@@ -241,7 +243,7 @@ class BrokerProcess:
         assert self._process is not None
         output = self._process.stdout
         assert output is not None
-        line = _read_line(output, time.monotonic() + START_TIMEOUT_S)
+        line = _read_line(output, time.monotonic() + self.patience_s)
         if not line.startswith(b"Milepost"):
             self.kill()
             raise AssertionError(f"no broker ({line!r}):\n{self.log.read_text()[-4000:]}")

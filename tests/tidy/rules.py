@@ -117,6 +117,8 @@ OPENS_FILES = {
     "storage/bucket/folder.py": "a bucket that is a folder: its objects are no files of a data directory",
     "storage/bucket/start.py": "makes the local directory, before there is a seam to go through",
     "storage/shards.py": "makes the directory of shards, before there is a seam to go through",
+    "storage/cluster/owners.py": "a hint between processes of one machine, not durable",
+    "storage/cluster/right.py": "memory that processes share: there is no file",
     "storage/lock.py": "the lock on the data directory is held by the open file itself",
     "broker/limits/memory.py": "reads how much memory the container may use",
     "rest/console/files.py": "reads the console's own files, which are part of the package",

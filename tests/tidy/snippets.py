@@ -97,7 +97,10 @@ SHOWN: Final = {
     },
     "docs/cluster.md": {
         "milepost bucket check s3://": "needs an object store; tests/compat/test_bucket.py uses a folder",
+        "milepost serve --bucket s3://acme-events/milepost --shards": "needs an object store; "
+        "tests/compat/test_cluster.py has one",
         "manifest ": "a drawing",
+        "cluster ": "a drawing",
     },
     "docs/operating.md": {"2026-11-15T": "lines of a log"},
     "docs/pipelines/verify.md": {"persistent://public/default/events in": "lines of an answer"},

@@ -253,16 +253,18 @@ class Broker:
 
     def lookup_url(self, listener: str = "", name: TopicName | None = None) -> str:
         """Where clients find this broker, or the worker that has a topic."""
-        port = self.port
+        port, host = self.port, ""
         if name is not None and self.workers is not None:
-            port = self.workers.placement.address_of(name).port
-        return self.settings.listener_url(listener, "pulsar", port)
+            address = self.workers.placement.address_of(name)
+            port, host = address.port, address.host
+        return self.settings.listener_url(listener, "pulsar", port, host)
 
     def lookup_url_tls(self, listener: str = "", name: TopicName | None = None) -> str:
-        port = self.tls_port
+        port, host = self.tls_port, ""
         if name is not None and self.workers is not None:
-            port = self.workers.placement.address_of(name).tls_port
-        return self.settings.listener_url(listener, "pulsar+ssl", port)
+            address = self.workers.placement.address_of(name)
+            port, host = address.tls_port, address.host
+        return self.settings.listener_url(listener, "pulsar+ssl", port, host)
 
     async def partitions_of(self, name: TopicName, *, create: bool = False) -> int:
         """How many partitions a topic has; 0 for one that is not partitioned, or not there."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import socket
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from milepost.broker.broker import Broker
@@ -16,15 +17,18 @@ from milepost.storage.journal.loop_commit import Shortcut
 from milepost.storage.ledgers.log import RollPolicy
 from milepost.storage.shards import check_one, first_ledger_id
 
+if TYPE_CHECKING:
+    from milepost.storage.bucket.objects import Objects
+
 
 async def run_broker(
     settings: Settings, *, clock: Clock | None = None, place: Place | None = None
 ) -> RunningBroker:
     """Recover what is stored, and listen. With a `place` this is one of several workers."""
     clock = clock or SystemClock()
-    engine = await _open_storage(settings, clock, 0 if place is None else place.placement.own)
+    engine = await _open_storage(settings, clock, place)
     try:
-        broker = Broker(settings, engine, clock, None if place is None else Workers(place))
+        broker = Broker(settings, engine, clock, _workers(settings, place))
     except BaseException:
         await engine.close()
         raise
@@ -38,7 +42,27 @@ async def run_broker(
     return running
 
 
-async def _open_storage(settings: Settings, clock: Clock, shard: int) -> StorageEngine:
+def _workers(settings: Settings, place: Place | None) -> Workers | None:
+    if place is None:
+        return None
+    if place.seat is None:
+        return Workers(place)
+    from milepost.storage.cluster.registry import BucketRegistry
+
+    return Workers(place, partial(BucketRegistry, _objects(settings)))
+
+
+def _objects(settings: Settings) -> Objects:
+    # Loaded by those that use it: it needs a package that others have no use for.
+    from milepost.storage.bucket.stores import open_objects
+
+    return open_objects(
+        settings.bucket, endpoint=settings.bucket_endpoint, region=settings.bucket_region
+    )
+
+
+async def _open_storage(settings: Settings, clock: Clock, place: Place | None) -> StorageEngine:
+    shard = 0 if place is None else place.placement.own
     options: dict[str, Any] = {
         "roll_policy": RollPolicy(
             settings.ledger_size_max, settings.ledger_entries_max, settings.ledger_age_max_s * 1000
@@ -48,20 +72,24 @@ async def _open_storage(settings: Settings, clock: Clock, shard: int) -> Storage
     }
     check_one(settings.data)
     if settings.bucket:
-        # Loaded by those that use it: it needs a package that others have no use for.
-        from milepost.storage.bucket.start import open_bucket
-        from milepost.storage.bucket.stores import open_objects
+        from milepost.storage.bucket.start import ShardSeat, open_bucket
+        from milepost.storage.cluster.document import shard_prefix
+        from milepost.storage.cluster.part import PartObjects
 
+        objects, owner, seat = _objects(settings), f"{socket.gethostname()}-{uuid4().hex[:8]}", None
+        if place is not None and place.seat is not None:
+            objects, owner = PartObjects(objects, shard_prefix(shard)), place.seat.broker
+            seat = ShardSeat(place.seat.epoch, place.seat.right)
         return await open_bucket(
-            open_objects(
-                settings.bucket, endpoint=settings.bucket_endpoint, region=settings.bucket_region
-            ),
+            objects,
             settings.bucket,
             settings.data,
             clock,
             cluster=settings.cluster_name,
-            owner=f"{socket.gethostname()}-{uuid4().hex[:8]}",
+            owner=owner,
             linger_s=settings.bucket_linger_s,
+            seat=seat,
+            first_ledger_id=first_ledger_id(shard),
             **options,
         )
     store, lock = open_store(

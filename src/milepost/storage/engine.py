@@ -136,6 +136,14 @@ class StorageEngine(LoopDisk):
                 on_fatal(self.failure)
 
     @property
+    def idle_s(self) -> float:
+        return 0.0
+
+    @property
+    def epoch(self) -> int:
+        return 0
+
+    @property
     def may_serve(self) -> bool:
         return True
 

@@ -343,6 +343,16 @@ class Engine(Disk, Protocol):
         ...
 
     @property
+    def idle_s(self) -> float:
+        """Seconds since the last write that keeps the right to serve; 0 where none is needed."""
+        ...
+
+    @property
+    def epoch(self) -> int:
+        """The number of the claim on a bucket or shard, which grows with each owner; 0 without one."""
+        ...
+
+    @property
     def bucket(self) -> WatchedObjects | None:
         """How the bucket does, if the storage is on one."""
         ...

@@ -51,6 +51,17 @@ _DAY_S = 24 * 3600
 # Of the setting `workers`.
 ONE_WORKER, AUTO_WORKERS = "1", "auto"
 WORKERS_MAX = 64
+# Of the setting `shards`.
+AUTO_SHARDS = "auto"
+SHARDS_MAX = 64
+ROCKETMQ_PORTS = (
+    "rocketmq_port",
+    "rocketmq_tls_port",
+    "rocketmq_namesrv_port",
+    "rocketmq_namesrv_tls_port",
+)
+# Hosts that are no address: every one of the machine.
+EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -410,6 +421,19 @@ class Settings(SecuritySettings, PolicySettings):
         "Keep everything durable in a bucket: `s3://name/prefix`, `gs://…`, `az://…`, or `file:///folder`; "
         "the data directory is then a cache. Empty: in the data directory.",
     )
+    shards: str = text(
+        "",
+        "Serve the bucket together with other brokers: into how many shards its topics are divided, or "
+        "`auto` for as many as it has, and twice the cores for a new one. The number of a bucket stays as "
+        "it was first. Empty: alone.",
+    )
+    cluster_port: int = count(
+        0,
+        "Where the brokers of a cluster reach each other: on this port it is heard whether this one is "
+        "there, and on those behind it, one for each shard, calls are answered; 0 takes free ones. Only "
+        "the brokers should reach them.",
+        high=65535,
+    )
     bucket_endpoint: str = text(
         "",
         "The address of an object store other than the public one, such as `http://127.0.0.1:9000`.",
@@ -486,6 +510,38 @@ class Settings(SecuritySettings, PolicySettings):
             check_url(self.bucket)
         if self.workers != ONE_WORKER:
             self._check_workers()
+        if self.shards:
+            self._check_shards()
+
+    def _check_shards(self) -> None:
+        written = self.shards
+        number = int(written) if written.isascii() and written.isdigit() and len(written) < 3 else 0
+        if written != AUTO_SHARDS and not 1 <= number <= SHARDS_MAX:
+            raise InvalidSetting(
+                f"shards = {written[:80]!r}: expected a whole number from 1 to {SHARDS_MAX}, or "
+                f"{AUTO_SHARDS}"
+            )
+        if not self.bucket:
+            raise InvalidSetting(f"shards = {written} without bucket: brokers share a bucket")
+        if self.workers != ONE_WORKER:
+            raise InvalidSetting(
+                f"shards = {written} and workers: each shard of a bucket has a process of its own"
+            )
+        if self.advertised_listeners:
+            raise InvalidSetting(
+                f"shards = {written} and advertised_listeners: each shard has a port of its own; "
+                "set advertised_address"
+            )
+        for other in ROCKETMQ_PORTS:
+            if getattr(self, other) >= 0:
+                raise InvalidSetting(
+                    f"shards = {written} and {other}: RocketMQ clients are served by one process"
+                )
+        if not self.advertised_address and self.host in EVERYWHERE:
+            raise InvalidSetting(
+                f"shards = {written} and host = {self.host!r} without advertised_address: other "
+                "brokers and clients need an address of this one that they reach"
+            )
 
     def _check_workers(self) -> None:
         written = self.workers
@@ -501,12 +557,7 @@ class Settings(SecuritySettings, PolicySettings):
         ):
             if getattr(self, other):
                 raise InvalidSetting(f"workers = {written} and {other}: {why}")
-        for other in (
-            "rocketmq_port",
-            "rocketmq_tls_port",
-            "rocketmq_namesrv_port",
-            "rocketmq_namesrv_tls_port",
-        ):
+        for other in ROCKETMQ_PORTS:
             if getattr(self, other) >= 0:
                 raise InvalidSetting(
                     f"workers = {written} and {other}: RocketMQ clients are served by one process"
@@ -518,23 +569,23 @@ class Settings(SecuritySettings, PolicySettings):
         standalone does: right behind a published port, and to be set for anyone farther away."""
         if self.advertised_address:
             return self.advertised_address
-        return "localhost" if self.host in ("0.0.0.0", "::", "") else self.host  # noqa: S104
+        return "localhost" if self.host in EVERYWHERE else self.host
 
-    def url(self, scheme: str, port: int) -> str:
-        """Where clients find a port of ours; empty if there is none."""
+    def url(self, scheme: str, port: int, host: str = "") -> str:
+        """Where clients find a port of ours, or of another host; empty if there is none."""
         known = advertised_listeners.parse(self.advertised_listeners)
         advertised = advertised_listeners.default(known, self.internal_listener_name, scheme)
-        host = self.advertised_host
+        host = host or self.advertised_host
         own = "" if port < 0 else f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
         return advertised or own
 
-    def listener_url(self, listener: str, scheme: str, port: int) -> str:
+    def listener_url(self, listener: str, scheme: str, port: int, host: str = "") -> str:
         """The same for clients that name a listener; empty if it has no such address."""
         known = advertised_listeners.parse(self.advertised_listeners)
         if listener in known:
             return known[listener].get(scheme, "")
         if not listener or listener == self.internal_listener_name:
-            return self.url(scheme, port)
+            return self.url(scheme, port, host)
         # The C++ client gives up on these words alone; on others it tries for ever.
         raise UnknownListener(f"the broker do not have {listener[:80]} listener")
 

@@ -1,7 +1,8 @@
 """The connection between workers: one call, one answer.
 
-A worker listens on a port that only this machine reaches. Each connection begins with a secret that the
-workers have from the process that started them; what does not know it is hung up on. Then comes one call (a
+A worker listens on a port that only this machine reaches, or, in a cluster, the network of its brokers. Each
+connection begins with a secret that the workers have from the process that started them, or all of a cluster
+from their bucket; what does not know it is hung up on. Then comes one call (a
 name, values as JSON, bytes), then its answer, or the error that refused it, which the asking worker raises
 again.
 
@@ -30,7 +31,6 @@ from milepost.errors import MilepostError, NotAuthenticated, ServiceNotReady
 
 logger = logging.getLogger(__name__)
 
-HOST: Final = "127.0.0.1"
 SECRET_SIZE: Final = 32
 # For a call; a worker that is started again answers within a second or two.
 TIMEOUT_S: Final = 15.0
@@ -50,11 +50,14 @@ Answers = Callable[[Doc, bytes], Awaitable[Answer]]
 
 class Link:
     def __init__(
-        self, ports: Sequence[int], secret: bytes, unexpected: Callable[[str, BaseException], None]
+        self,
+        where: Callable[[int], tuple[str, int]],
+        secret: bytes,
+        unexpected: Callable[[str, BaseException], None],
     ) -> None:
-        """`ports` are those of all workers. `unexpected` is told of errors that no code foresaw."""
+        """`where` says host and port of a worker. `unexpected` is told of errors that no code foresaw."""
         assert len(secret) == SECRET_SIZE, "a secret of another size"
-        self._ports = ports
+        self._where = where
         self._secret = secret
         self._unexpected = unexpected
         self._server: asyncio.Server | None = None
@@ -84,7 +87,7 @@ class Link:
         return said, data
 
     async def _exchange(self, number: int, values: Doc, body: bytes) -> Answer:
-        reader, writer = await asyncio.open_connection(HOST, self._ports[number])
+        reader, writer = await asyncio.open_connection(*self._where(number))
         try:
             writer.write(self._secret)
             _write(writer, values, body)

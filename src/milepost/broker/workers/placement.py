@@ -1,4 +1,4 @@
-"""Which shard has a topic, and where the worker of a shard listens. Pure.
+"""Which shard has a topic, and where the worker of a shard listens.
 
 A topic is in the shard of its name's hash, with all its partitions, its schemas and its policies: what is one
 change for one process stays one change. The hash is that of bundles, taken of the name without domain and
@@ -14,13 +14,19 @@ partition; each shard has an equal range of it.
 
 from __future__ import annotations
 
+import itertools
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from itertools import count
-from typing import NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from milepost.broker.directory.bundles import hash_of
 from milepost.errors import ServiceNotReady
 from milepost.positions.names import TopicName
+from milepost.storage.cluster.notice import Notice
+from milepost.storage.cluster.owners import OwnersFile
+
+LINK_HOST: Final = "127.0.0.1"
 
 
 class Address(NamedTuple):
@@ -30,7 +36,9 @@ class Address(NamedTuple):
     """For clients."""
     tls_port: int
     link_port: int
-    """For the other workers, on this machine alone."""
+    """For the other workers."""
+    host: str = ""
+    """Of another broker of the cluster; empty for a worker of this machine."""
 
 
 def shard_of(name: TopicName, shards: int) -> int:
@@ -39,37 +47,111 @@ def shard_of(name: TopicName, shards: int) -> int:
     return hash_of(f"{base.namespace}/{base.local_name}") * shards >> 32
 
 
+class Shards(ABC):
+    """Which shard this process has, and where the processes of the others listen."""
+
+    __slots__ = ()
+
+    own: int
+    """The number of this process's shard."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int: ...
+
+    @abstractmethod
+    def address(self, shard: int) -> Address:
+        """Where the process of a shard listens; `ServiceNotReady` if there is none."""
+
+    @property
+    @abstractmethod
+    def near(self) -> list[int]:
+        """The shards that are served by this broker."""
+
+    @property
+    def others(self) -> list[int]:
+        return [number for number in range(self.count) if number != self.own]
+
+    def shard_of(self, name: TopicName) -> int:
+        return shard_of(name, self.count)
+
+    def has(self, name: TopicName) -> bool:
+        """Is the topic in this process's shard?"""
+        return self.shard_of(name) == self.own
+
+    def address_of(self, name: TopicName) -> Address:
+        """Where the process listens that has a topic."""
+        return self.address(self.shard_of(name))
+
+    def link_of(self, shard: int) -> tuple[str, int]:
+        """Where the process of a shard listens for the others."""
+        address = self.address(shard)
+        return address.host or LINK_HOST, address.link_port
+
+    def check(self, name: TopicName) -> None:
+        """Refuse a topic of another process, so that the client looks it up again."""
+        owner = self.shard_of(name)
+        if owner != self.own:
+            raise ServiceNotReady(f"{name} is served by worker {owner}: look it up again")
+
+    def own_name(self, name: TopicName) -> TopicName:
+        """The name, or one like it, of a topic that this process has."""
+        if self.has(name):
+            return name
+        likes = (TopicName.parse(f"{name}-{number}") for number in itertools.count(1))
+        return next(one for one in likes if self.has(one))
+
+
 @dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Shards):
     """A worker's own number, which is its shard's, and the addresses of all."""
 
     own: int
     addresses: tuple[Address, ...]
 
     @property
-    def others(self) -> list[int]:
-        return [number for number in range(len(self.addresses)) if number != self.own]
+    def count(self) -> int:
+        return len(self.addresses)
 
-    def shard_of(self, name: TopicName) -> int:
-        return shard_of(name, len(self.addresses))
+    def address(self, shard: int) -> Address:
+        return self.addresses[shard]
 
-    def has(self, name: TopicName) -> bool:
-        """Is the topic in this worker's shard?"""
-        return self.shard_of(name) == self.own
+    @property
+    def near(self) -> list[int]:
+        return list(range(self.count))
 
-    def address_of(self, name: TopicName) -> Address:
-        """Where the worker listens that has a topic."""
-        return self.addresses[self.shard_of(name)]
 
-    def check(self, name: TopicName) -> None:
-        """Refuse a topic of another worker, so that the client looks it up again."""
-        owner = self.shard_of(name)
-        if owner != self.own:
-            raise ServiceNotReady(f"{name} is served by worker {owner}: look it up again")
+class ClusterPlacement(Shards):
+    """The shard of a process of one of several brokers. Shards move: who has the others is looked up."""
 
-    def own_name(self, name: TopicName) -> TopicName:
-        """The name, or one like it, of a topic that this worker has."""
-        if self.has(name):
-            return name
-        likes = (TopicName.parse(f"{name}-{number}") for number in count(1))
-        return next(one for one in likes if self.has(one))
+    def __init__(self, own: int, count: int, broker: str, address: Address, data: Path) -> None:
+        """`broker`: which of them this is; `data`: where its agent tells who has which shard."""
+        self.own = own
+        self._count = count
+        self._broker = broker
+        self._address = address
+        self._owners = OwnersFile(data)
+
+    @property
+    def count(self) -> int:
+        return self._count
+
+    def address(self, shard: int) -> Address:
+        if shard == self.own:
+            return self._address
+        served = self._owners.served.get(shard)
+        if served is None:
+            raise ServiceNotReady(f"shard {shard} has no broker just now: try again")
+        seat = served.seat
+        return Address(seat.port, seat.tls_port, seat.link_port, seat.host)
+
+    @property
+    def near(self) -> list[int]:
+        served = self._owners.served
+        own = {shard for shard, one in served.items() if one.broker == self._broker}
+        return sorted({self.own, *own})
+
+    @property
+    def brokers(self) -> list[Notice]:
+        """The brokers that are there, by name."""
+        return sorted(self._owners.notices, key=lambda one: one.broker)

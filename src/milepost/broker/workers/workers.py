@@ -14,12 +14,14 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from milepost.broker.workers.link import Link
-from milepost.broker.workers.placement import Placement
+from milepost.broker.workers.placement import Shards
 from milepost.errors import AlreadyExists, MilepostError
 from milepost.positions.names import NamespaceName
+from milepost.storage.catalog.catalog import ChangeCatalog
+from milepost.storage.cluster.right import SharedRight
 from milepost.storage.registry import Registry
 
 if TYPE_CHECKING:
@@ -32,13 +34,38 @@ WATCH_S: Final = 1.0
 TELL_TIMEOUT_S: Final = 5.0
 
 
+class SharedRegistry(ChangeCatalog, Protocol):
+    """Changes what all workers share."""
+
+    async def has_changed(self) -> bool:
+        """Has another worker changed something, or is memory in doubt?"""
+        ...
+
+    def close(self) -> None: ...
+
+
+OpenRegistry = Callable[[Callable[[], Awaitable[None]]], SharedRegistry]
+"""Opens the registry; what it is given is awaited when a change of this worker is durable."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSeat:
+    """What a worker needs to claim a shard of a bucket."""
+
+    broker: str
+    """The name under which the claim is made."""
+    epoch: int
+    """Of the shard's manifest when the claim was decided."""
+    right: SharedRight
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """What the process that starts the workers gives to one of them."""
 
     data: Path
     """The directory of all shards."""
-    placement: Placement
+    placement: Shards
     secret: bytes
     link: socket.socket
     clients: tuple[socket.socket, ...]
@@ -48,16 +75,19 @@ class Place:
     https: tuple[socket.socket, ...]
     restarts: int
     """How often this worker was started again."""
+    seat: ClusterSeat | None = None
+    """Of a worker of one of several brokers on a bucket."""
 
 
 class Workers:
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, open_registry: OpenRegistry | None = None) -> None:
+        """Without `open_registry` the registry is in the directory of all shards."""
         self.place = place
         self.placement = place.placement
-        self.link = Link(
-            [one.link_port for one in place.placement.addresses], place.secret, self._unexpected
+        self.link = Link(place.placement.link_of, place.secret, self._unexpected)
+        self.registry: SharedRegistry = (
+            Registry(place.data, self._tell) if open_registry is None else open_registry(self._tell)
         )
-        self.registry = Registry(place.data, self._tell)
         self._broker: Broker | None = None
         self._watching: asyncio.Task[None] | None = None
         self._following = asyncio.Lock()

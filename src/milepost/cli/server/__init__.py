@@ -1,6 +1,7 @@
 """Commands that run and check a broker: serve, config, console, verify, bucket.
 
 bucket            `milepost bucket`: tries out a bucket
+cluster           starts one broker of several on a bucket: its agent, and a process for each shard
 conf_text         reads the text of configuration files
 config            `milepost config`: shows the settings and where each comes from
 console           `milepost console`: serves the console's pages for another broker

@@ -47,6 +47,10 @@ def serve(
     logs.set_up(log_format, log_level)
     for warning in loaded.warnings:
         logger.warning(warning)
+    if loaded.settings.shards:
+        from milepost.cli.server.cluster import serve_cluster
+
+        return serve_cluster(loaded.settings, ready_file=ready_file)
     if loaded.settings.workers != ONE_WORKER:
         from milepost.cli.server.supervisor import count_of, supervise
 

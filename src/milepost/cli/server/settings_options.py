@@ -28,6 +28,7 @@ FLAGS = {
     "rocketmq_port": "PORT",
     "rocketmq_namesrv_port": "PORT",
     "workers": "COUNT",
+    "shards": "COUNT",
 }
 
 _FILE = click.Path(path_type=Path)

@@ -31,9 +31,8 @@ import click
 from milepost import __version__
 from milepost.broker.directory.directory import load_namespaces
 from milepost.broker.settings.settings import AUTO_WORKERS, WORKERS_MAX, Settings
-from milepost.broker.workers.link import HOST as LINK_HOST
 from milepost.broker.workers.link import SECRET_SIZE
-from milepost.broker.workers.placement import Address, Placement
+from milepost.broker.workers.placement import LINK_HOST, Address, Placement
 from milepost.broker.workers.workers import Place
 from milepost.cli.exits import Exit
 from milepost.cli.server import logs
@@ -71,10 +70,10 @@ def count_of(settings: Settings) -> int:
     """How many workers there are to be: as many as the directory has shards, or as the setting says."""
     if settings.workers != AUTO_WORKERS:
         return int(settings.workers)
-    return shards.count_of(settings.data) or min(_cores(), WORKERS_MAX)
+    return shards.count_of(settings.data) or min(cores(), WORKERS_MAX)
 
 
-def _cores() -> int:
+def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -92,7 +91,7 @@ def supervise(settings: Settings, count: int, *, ready_file: Path | None = None)
     data = settings.data
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Held by every worker as well: the directory is free when the last of them has ended.
-    lock = _locked(data, settings.shutdown_timeout_s + GRACE_S)
+    lock = locked(data, settings.shutdown_timeout_s + GRACE_S)
     try:
         of_one_process = (data / CATALOG_FILE).exists()
         shards.check_shards(data, count, of_one_process=of_one_process)
@@ -104,7 +103,7 @@ def supervise(settings: Settings, count: int, *, ready_file: Path | None = None)
         lock.release()
 
 
-def _locked(data: Path, patience_s: float) -> DirectoryLock:
+def locked(data: Path, patience_s: float) -> DirectoryLock:
     """Lock the directory. Workers whose supervisor was killed still drain: they are waited for."""
     until = time.monotonic() + patience_s
     is_told = False
@@ -128,10 +127,10 @@ class Ports:
 
     def __init__(self, settings: Settings, count: int) -> None:
         host = settings.host
-        self.clients = _shared(settings, "port")
-        self.tls_clients = _shared(settings, "tls_port")
-        self.http = _shared(settings, "http_port")
-        self.https = _shared(settings, "https_port")
+        self.clients = shared(settings, "port")
+        self.tls_clients = shared(settings, "tls_port")
+        self.http = shared(settings, "http_port")
+        self.https = shared(settings, "https_port")
         own, step = settings.worker_port, 2 if self.tls_clients else 1
         self.own: list[tuple[socket.socket, ...]] = []
         self.own_tls: list[tuple[socket.socket, ...]] = []
@@ -139,13 +138,13 @@ class Ports:
         for number in range(count):
             at = own and own + number * step
             with listening(host, at, "worker_port"):
-                self.own.append(_bound(host, at) if self.clients else ())
-                self.own_tls.append(_bound(host, at and at + 1) if self.tls_clients else ())
-            self.link += _bound(LINK_HOST, 0)
+                self.own.append(bound(host, at) if self.clients else ())
+                self.own_tls.append(bound(host, at and at + 1) if self.tls_clients else ())
+            self.link += bound(LINK_HOST, 0)
         for one in (*self.link, *(sock for some in (*self.own, *self.own_tls) for sock in some)):
             one.listen(BACKLOG)  # connections wait here while a worker is being started again
         self.addresses = tuple(
-            Address(_port(self.own[n]), _port(self.own_tls[n]), _port((self.link[n],)))
+            Address(port_of(self.own[n]), port_of(self.own_tls[n]), port_of((self.link[n],)))
             for n in range(count)
         )
 
@@ -153,29 +152,30 @@ class Ports:
         """The settings with the ports that were found."""
         return replace(
             settings,
-            port=_port(self.clients),
-            tls_port=_port(self.tls_clients),
-            http_port=_port(self.http),
-            https_port=_port(self.https),
+            port=port_of(self.clients),
+            tls_port=port_of(self.tls_clients),
+            http_port=port_of(self.http),
+            https_port=port_of(self.https),
         )
 
 
-def _port(sockets: Sequence[socket.socket]) -> int:
+def port_of(sockets: Sequence[socket.socket]) -> int:
+    """−1 for none."""
     if not sockets:
         return -1
     port: int = sockets[0].getsockname()[1]
     return port
 
 
-def _shared(settings: Settings, name: str) -> tuple[socket.socket, ...]:
+def shared(settings: Settings, name: str) -> tuple[socket.socket, ...]:
     port: int = getattr(settings, name)
     if port < 0:
         return ()
     with listening(settings.host, port, name):
-        return _bound(settings.host, port)
+        return bound(settings.host, port)
 
 
-def _bound(host: str, port: int) -> tuple[socket.socket, ...]:
+def bound(host: str, port: int) -> tuple[socket.socket, ...]:
     """A socket for every address of the host, all on one port."""
     sockets: list[socket.socket] = []
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -186,7 +186,7 @@ def _bound(host: str, port: int) -> tuple[socket.socket, ...]:
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         if sockets[0] is not sock and port == 0:
-            address = (address[0], _port(sockets), *address[2:])
+            address = (address[0], port_of(sockets), *address[2:])
         sock.bind(address)
         sock.setblocking(False)
     return tuple(sockets)

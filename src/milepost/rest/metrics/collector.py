@@ -174,12 +174,17 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily(
             "milepost_bucket_idle_seconds",
             "Since the last write that succeeded; clients are not served from 4 on.",
-            bucket.idle_s(),
+            self._broker.engine.idle_s,
         )
         yield GaugeMetricFamily(
             "milepost_bucket_may_serve",
             "0 while another broker may have taken the bucket over.",
-            bucket.has_right(),
+            self._broker.engine.may_serve,
+        )
+        yield GaugeMetricFamily(
+            "milepost_bucket_epoch",
+            "The number of the claim on the bucket or shard: grows each time it is taken over.",
+            self._broker.engine.epoch,
         )
 
     def _broker_gauges(self) -> Iterator[Metric]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from urllib.parse import urlsplit
 
 from fastapi import Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
@@ -11,6 +12,7 @@ from pydantic import BaseModel
 from milepost import __version__
 from milepost.broker.auth.operations import Operation
 from milepost.broker.monitoring.self_check import SelfCheck
+from milepost.broker.workers.placement import ClusterPlacement
 from milepost.errors import MilepostError
 from milepost.rest.request import AskedBroker
 from milepost.rest.resources.lookup import broker_name, http_url
@@ -61,7 +63,10 @@ async def get_leader(broker: AskedBroker) -> LeaderBroker:
 @router.get("/admin/v2/brokers", Operation.SUPERUSER)
 @router.get("/admin/v2/brokers/{cluster}", Operation.SUPERUSER)
 async def get_brokers(broker: AskedBroker) -> list[str]:
-    """Host and port of each: there is one. The cluster in the path changes nothing, as upstream."""
+    """Host and port of each that is there. The cluster in the path changes nothing, as upstream."""
+    placement = None if broker.workers is None else broker.workers.placement
+    if isinstance(placement, ClusterPlacement):
+        return sorted(urlsplit(one.http_url).netloc for one in placement.brokers)
     return [broker_name(broker)]
 
 

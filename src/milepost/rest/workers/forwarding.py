@@ -147,7 +147,7 @@ class Forwarding:
 
     @property
     def _all(self) -> range:
-        return range(len(self._workers.placement.addresses))
+        return range(self._workers.placement.count)
 
     async def _everywhere(self, scope: Scope, body: bytes, template: str, merge: Merge) -> Answer:
         query = query_of(scope["query_string"])
@@ -193,22 +193,25 @@ class Forwarding:
         return _joined(answers, len(self._all))
 
     async def _metrics(self, scope: Scope) -> Answer | None:
+        """Of all workers of this broker; other brokers of a cluster have their own."""
+        near, own = self._workers.placement.near, self._workers.number
         said = await asyncio.gather(
-            *(self._at(number, scope, b"", WATCH_TIMEOUT_S) for number in self._all),
+            *(self._at(number, scope, b"", WATCH_TIMEOUT_S) for number in near),
             return_exceptions=True,
         )
-        own = said[self._workers.number]
-        if isinstance(own, BaseException):
-            raise own
-        if own.status != 200:
-            return own
+        answers = dict(zip(near, said, strict=True))
+        mine = answers[own]
+        if isinstance(mine, BaseException):
+            raise mine
+        if mine.status != 200:
+            return mine
         texts = {
             number: one.body.decode() if isinstance(one, Answer) and one.status == 200 else None
-            for number, one in enumerate(said)
+            for number, one in answers.items()
         }
         # A thousand topics are a hundred thousand lines: not on the loop.
         whole = await asyncio.to_thread(metrics.merged, texts)
-        return Answer(200, own.headers, whole.encode())
+        return Answer(200, mine.headers, whole.encode())
 
 
 def _joined(answers: list[Answer], workers: int) -> list[Answer]:

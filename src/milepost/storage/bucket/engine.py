@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 from uuid import uuid4
 
 from milepost.errors import Fenced, PersistenceError
@@ -38,7 +38,17 @@ from milepost.storage.bucket.image import (
     size_of,
 )
 from milepost.storage.bucket.journal import BucketJournal
-from milepost.storage.bucket.objects import Delete, Put, deleted, listed, perform, stored
+from milepost.storage.bucket.manifest import KEY as MANIFEST
+from milepost.storage.bucket.manifest import Manifest
+from milepost.storage.bucket.objects import (
+    Delete,
+    Put,
+    deleted,
+    fetched,
+    listed,
+    perform,
+    stored,
+)
 from milepost.storage.bucket.watched import RIGHT_S, WatchedObjects
 from milepost.storage.catalog.catalog import Catalog
 from milepost.storage.catalog.sqlite_catalog import FILE as CATALOG_FILE
@@ -63,6 +73,21 @@ PACK_SIZE: Final = 32 * 1024 * 1024
 PACKS_AT_ONCE: Final = 4
 # How often a broker that may not serve looks whether it may again.
 _LOOK_S: Final = 0.05
+# How often a broker that may serve looks whether the right that others renew is still the same.
+_GLANCE_S: Final = 0.25
+# For giving a shard back; without it the next owner waits until this one is taken for dead.
+_RELEASE_S: Final = 5.0
+
+
+class Right(Protocol):
+    """The right to serve: kept by writes to the bucket, lost after some seconds without."""
+
+    def idle_s(self) -> float: ...
+    def has_right(self) -> bool: ...
+    @property
+    def lapses(self) -> int:
+        """How often it was lost and another broker may have come between."""
+        ...
 
 
 class BucketEngine(StorageEngine):
@@ -78,8 +103,12 @@ class BucketEngine(StorageEngine):
         extents: Extents,
         linger_s: float,
         garbage: Sequence[str] = (),
+        right: Right | None = None,
+        lapses: int = 0,
     ) -> None:
-        """`garbage`: keys that may be deleted, for no image can name them any more."""
+        """`garbage`: keys that may be deleted, for no image can name them any more. `right`: the broker is
+        one of several, and another process renews its right to serve; `lapses`: as it was before the
+        claim."""
         assert isinstance(store.journal, BucketJournal)
         assert isinstance(store.catalog, NotedCatalog)
         self.objects = objects
@@ -91,16 +120,21 @@ class BucketEngine(StorageEngine):
         # What the image in the bucket names. Invariant: changes with the manifest only.
         self._imaged = extents
         self._linger_s = linger_s
+        self._is_alone = right is None
+        self._right: Right = objects if right is None else right
+        # Invariant: with these lapses of the right the claim was known to hold.
+        self._lapses = lapses
         self._changes_on_their_way = 0
         super().__init__(store, lock)
         if (changes := store.catalog.take_changes()) is not None:  # made by the recovery itself
             store.journal.submit(CATALOG, 0, (changes,), self._change_is_durable)
             self._changes_on_their_way += 1
         self._tasks = [
-            self._loop.create_task(self._beat()),
             self._loop.create_task(self._watch_right()),
             self._loop.create_task(self._collect(garbage)),
         ]
+        if self._is_alone:
+            self._tasks.append(self._loop.create_task(self._beat()))
 
     # -- the journal -------------------------------------------------------------------------------
 
@@ -212,11 +246,20 @@ class BucketEngine(StorageEngine):
 
     @property
     def may_serve(self) -> bool:
-        return self.objects.has_right()
+        return self._right.has_right() and self._right.lapses == self._lapses
+
+    @property
+    def idle_s(self) -> float:
+        """Since the last write that keeps the right to serve."""
+        return self._right.idle_s()
 
     @property
     def bucket(self) -> WatchedObjects:
         return self.objects
+
+    @property
+    def epoch(self) -> int:
+        return self._claim.manifest.epoch
 
     async def _beat(self) -> None:
         """Say that the broker is there, and so find out whether the bucket can be written."""
@@ -232,11 +275,34 @@ class BucketEngine(StorageEngine):
         """Tell when the right to serve is over; it comes back by itself with the next write."""
         while True:
             while self.may_serve:
-                await asyncio.sleep(max(RIGHT_S - self.objects.idle_s(), 0.001))
+                left_s = max(RIGHT_S - self._right.idle_s(), 0.001)
+                await asyncio.sleep(left_s if self._is_alone else min(left_s, _GLANCE_S))
             self._on_lapse()
             while not self.may_serve:
                 await asyncio.sleep(_LOOK_S)
+                if self._right.has_right():
+                    await self._look_at_claim()
             logger.warning("the bucket takes writes again: clients are served")
+
+    async def _look_at_claim(self) -> None:
+        """The right has come back: does the claim still hold? Another broker may have come between."""
+        lapses = self._right.lapses
+        if lapses == self._lapses:
+            return
+        found = await perform(self.objects, fetched(MANIFEST))
+        if found is None or Manifest.decode(found.data).epoch != self.epoch:
+            self.committer.stop()
+            self._give_up("the shard is lost", Fenced("another broker has claimed it"))
+            return
+        self._lapses = lapses
+
+    async def _give_back(self) -> None:
+        if self._is_alone:
+            await self.objects.answer(Delete(board_key(self._claim.manifest.owner)))
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_RELEASE_S):
+                await perform(self.objects, chain.released(self._claim, uuid4().hex))
 
     async def close(self) -> None:
         """Fold everything in, stop the threads, give the bucket back."""
@@ -245,7 +311,7 @@ class BucketEngine(StorageEngine):
             task.cancel()
         await asyncio.wait(self._tasks)
         if self.failure is None:
-            await self.objects.answer(Delete(board_key(self._claim.manifest.owner)))
+            await self._give_back()
         self._cache.close()
         await self.objects.close()
 

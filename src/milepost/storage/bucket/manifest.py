@@ -14,6 +14,8 @@ from typing import NamedTuple
 from milepost.errors import BucketUnusable, UnknownFormat
 
 KEY = "manifest"
+# The object that a bucket of several brokers has, and a bucket of one has not.
+CLUSTER = "cluster"
 FORMAT = 1
 
 

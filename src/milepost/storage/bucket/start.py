@@ -29,12 +29,12 @@ from milepost.storage.bucket.cache import CacheFiles
 from milepost.storage.bucket.catalog_changes import NotedCatalog
 from milepost.storage.bucket.chain import Claim, Group, group_key
 from milepost.storage.bucket.check import probe
-from milepost.storage.bucket.engine import BucketEngine
+from milepost.storage.bucket.engine import BucketEngine, Right
 from milepost.storage.bucket.image import FOLDER as IMAGES
 from milepost.storage.bucket.image import PACKS, Image, packs_of
 from milepost.storage.bucket.journal import BucketJournal
+from milepost.storage.bucket.manifest import CLUSTER, Manifest, Place
 from milepost.storage.bucket.manifest import KEY as MANIFEST
-from milepost.storage.bucket.manifest import Manifest, Place
 from milepost.storage.bucket.objects import (
     Delete,
     Failed,
@@ -81,6 +81,14 @@ class Taken(NamedTuple):
     """Objects that no image can name any more."""
 
 
+class ShardSeat(NamedTuple):
+    """What a process that is to serve a shard was told."""
+
+    epoch: int
+    """That the shard's manifest is of: another one means that another broker came first."""
+    right: Right
+
+
 def fresh_nonce() -> str:
     return uuid4().hex
 
@@ -94,9 +102,10 @@ async def open_bucket(
     cluster: str,
     owner: str,
     linger_s: float,
+    seat: ShardSeat | None = None,
     **options: Any,
 ) -> BucketEngine:
-    """Take a bucket over and recover what is in it."""
+    """Take a bucket over and recover what is in it; with a `seat` it is the part of one shard."""
     if (data / CATALOG_FILE).exists():
         raise BucketUnusable(
             f"data directory {data} holds the data of a broker without a bucket; give this one "
@@ -104,15 +113,13 @@ async def open_bucket(
         )
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = DirectoryLock(data)
+    watched = WatchedObjects(objects)
+    lapses = 0 if seat is None else seat.right.lapses
     try:
-        watched = WatchedObjects(objects)
-        await _first_contact(watched, url)
-        gone = await _wait_for_owner(watched)
-        sign = Sign(socket.gethostname(), os.getpid(), 0)
-        await probe(watched, url, board_key(owner), sign.encode())
-        taken = await take_over(watched, cluster, owner)
-        if gone is not None:
-            taken.garbage.append(gone)
+        if seat is None:
+            taken = await _take_alone(watched, url, cluster, owner)
+        else:
+            taken = await take_over(watched, cluster, owner, seat.epoch)
         root = data / CACHE
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir(mode=0o700)
@@ -131,15 +138,42 @@ async def open_bucket(
             raise
     except BaseException:
         lock.release()
-        await objects.answer(Delete(board_key(owner)))
+        if seat is None:
+            await objects.answer(Delete(board_key(owner)))
         await objects.close()
         raise
     return BucketEngine(
-        store, lock, watched, files, taken.claim, taken.image.extents, linger_s, taken.garbage
+        store,
+        lock,
+        watched,
+        files,
+        taken.claim,
+        taken.image.extents,
+        linger_s,
+        taken.garbage,
+        None if seat is None else seat.right,
+        lapses,
     )
 
 
-async def _first_contact(objects: Objects, url: str) -> None:
+async def _take_alone(objects: Objects, url: str, cluster: str, owner: str) -> Taken:
+    """Take a bucket over as its only broker."""
+    await first_contact(objects, url)
+    if await perform(objects, fetched(CLUSTER)) is not None:
+        raise BucketUnusable(
+            f"{url} is served by a cluster of brokers: start with --shards auto, or give this one "
+            "another prefix"
+        )
+    gone = await _wait_for_owner(objects)
+    sign = Sign(socket.gethostname(), os.getpid(), 0)
+    await probe(objects, url, board_key(owner), sign.encode())
+    taken = await take_over(objects, cluster, owner)
+    if gone is not None:
+        taken.garbage.append(gone)
+    return taken
+
+
+async def first_contact(objects: Objects, url: str) -> None:
     """Raise `BucketUnusable` if the bucket cannot be read at all."""
     reason = ""
     for attempt in range(_ATTEMPTS):
@@ -186,15 +220,15 @@ async def _wait_for_owner(objects: Objects) -> str | None:
     return key
 
 
-async def take_over(objects: Objects, cluster: str, owner: str) -> Taken:
-    """Become the owner of a bucket, and read what starts need."""
+async def take_over(objects: Objects, cluster: str, owner: str, epoch: int | None = None) -> Taken:
+    """Become the owner of a bucket, and read what starts need; `epoch` as of `chain.claimed`."""
     while True:
         # Listed before the claim: whatever no image names then, none ever will. An owner before this
         # one cannot move the manifest any more, and a later one has names of its own.
         there = [
             key for folder in (IMAGES, PACKS) for key, _ in await perform(objects, listed(folder))
         ]
-        claim = await perform(objects, chain.claimed(cluster, owner, fresh_nonce))
+        claim = await perform(objects, chain.claimed(cluster, owner, fresh_nonce, epoch))
         ahead = await _ahead(objects, claim.manifest)
         groups = await perform(ahead, chain.sealed_groups(claim))
         if not claim.manifest.image:

@@ -54,6 +54,9 @@ class Latency:
 class WatchedObjects:
     """`Objects`, and what is known of how they do."""
 
+    lapses = 0
+    """A broker alone on its bucket finds out by its next write whether it was taken over."""
+
     def __init__(self, objects: Objects, now: Callable[[], float] = since_boot) -> None:
         self._objects = objects
         self._now = now

@@ -10,12 +10,12 @@ import json
 from typing import Final, NamedTuple
 
 from milepost.errors import BucketUnusable, UnknownFormat
+from milepost.storage.bucket.manifest import CLUSTER
 from milepost.storage.bucket.manifest import KEY as MANIFEST
 from milepost.storage.bucket.objects import Steps, created, fetched
 
-KEY: Final = "cluster"
+KEY: Final = CLUSTER
 FORMAT: Final = 1
-SHARDS_MAX: Final = 64
 
 
 class ClusterDocument(NamedTuple):

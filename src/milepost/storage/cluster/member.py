@@ -105,6 +105,17 @@ class Member:
     def has_left(self) -> bool:
         return self.notice.is_leaving and not self._shards
 
+    @property
+    def stands_by(self) -> bool:
+        """Do the others have every shard, none of them two?"""
+        living = self.board.living().values()
+        held = {shard for one in living for shard in one.shards}
+        return (
+            not self._shards
+            and held == set(self._all)
+            and all(len(one.shards) < 2 for one in living)
+        )
+
     # -- steps -------------------------------------------------------------------------------------
 
     def said(self, now: float) -> Steps[bool]:
@@ -113,7 +124,7 @@ class Member:
         self.notice = self.notice._replace(
             beat=self.notice.beat + 1,
             shards=dict(self._shards),
-            shunned=sorted(self._shunned_until),
+            shunned=tuple(sorted(self._shunned_until)),
         )
         reply = yield Put(self.notice.key, self.notice.encode())
         return isinstance(reply, Done)

@@ -30,6 +30,9 @@ class Notice(NamedTuple):
     broker: str
     """Unique to this start of this broker."""
     host: str
+    """As other brokers reach it."""
+    machine: str
+    """The name that the broker's machine gives itself."""
     pid: int
     beat: int
     """Grows with each notice, so that no two are equal."""
@@ -62,7 +65,8 @@ class Notice(NamedTuple):
                 int(number): None if seat is None else Seat(*seat)
                 for number, seat in doc.pop("shards").items()
             }
-            return cls(**doc, shards=shards)
+            shunned = tuple(doc.pop("shunned"))
+            return cls(**doc, shards=shards, shunned=shunned)
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
 

@@ -148,3 +148,27 @@ def test_a_secret_is_not_shown() -> None:
     with pytest.raises(InvalidSetting) as refused:
         Settings(token_secret_key="QUJD\n")
     assert "QUJD" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"shards": "0"}, "expected a whole number from 1 to 64, or auto"),
+        ({"shards": "many"}, "expected a whole number from 1 to 64, or auto"),
+        ({"bucket": ""}, "without bucket"),
+        ({"workers": "2", "bucket": ""}, "without bucket"),
+        ({"host": "0.0.0.0"}, "without advertised_address"),
+        ({"rocketmq_port": 0}, "RocketMQ clients are served by one process"),
+        (
+            {"advertised_listeners": "external:pulsar://h:6650"},
+            "each shard has a port of its own",
+        ),
+    ],
+)
+def test_what_does_not_go_together_with_shards_is_refused(
+    settings: dict[str, object], says: str
+) -> None:
+    good = {"bucket": "s3://b/p", "shards": "auto", "host": "127.0.0.1"}
+    Settings(**good)
+    with pytest.raises(InvalidSetting, match=says):
+        Settings(**{**good, **settings})

@@ -21,9 +21,12 @@ def run(play: Callable[[Link, Link, list[str]], Awaitable[None]]) -> None:
 
     async def played() -> None:
         sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-        ports = [one.getsockname()[1] for one in sockets]
+        where = [one.getsockname() for one in sockets]
         unforeseen: list[str] = []
-        links = [Link(ports, SECRET, lambda where, _: unforeseen.append(where)) for _ in range(2)]
+        links = [
+            Link(where.__getitem__, SECRET, lambda where, _: unforeseen.append(where))
+            for _ in range(2)
+        ]
         for link, sock in zip(links, sockets, strict=True):
             sock.setblocking(False)
             await link.listen(sock)
@@ -102,10 +105,10 @@ def test_a_worker_that_is_gone_or_silent_is_named() -> None:
 def test_what_does_not_know_the_secret_is_hung_up_on(caplog: pytest.LogCaptureFixture) -> None:
     async def play(one: Link, other: Link, unforeseen: list[str]) -> None:
         other.answers["echo"] = echo
-        wrong = Link(one._ports, b"\1" * 32, lambda where, _: unforeseen.append(where))
+        wrong = Link(one._where, b"\1" * 32, lambda where, _: unforeseen.append(where))
         with pytest.raises(ServiceNotReady, match="worker 1 does not answer"):
             await wrong.ask(1, "echo", {})
-        reader, writer = await asyncio.open_connection("127.0.0.1", one._ports[1])
+        reader, writer = await asyncio.open_connection(*one._where(1))
         writer.write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
         assert await reader.read() == b""
         writer.close()
@@ -154,10 +157,8 @@ def test_strangers_that_say_nothing_are_not_kept_in_any_number(
 
     async def play(one: Link, other: Link, unforeseen: list[str]) -> None:
         other.answers["echo"] = echo
-        silent = [
-            await asyncio.open_connection("127.0.0.1", one._ports[1]) for _ in range(STRANGERS_MAX)
-        ]
-        reader, writer = await asyncio.open_connection("127.0.0.1", one._ports[1])
+        silent = [await asyncio.open_connection(*one._where(1)) for _ in range(STRANGERS_MAX)]
+        reader, writer = await asyncio.open_connection(*one._where(1))
         async with asyncio.timeout(5):
             assert await reader.read() == b""
         for _, line in (*silent, (reader, writer)):

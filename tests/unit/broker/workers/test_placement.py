@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from milepost.broker.workers.placement import Address, Placement, shard_of
+from milepost.broker.workers.placement import Address, ClusterPlacement, Placement, shard_of
 from milepost.errors import ServiceNotReady
 from milepost.positions.names import TopicName
+from milepost.storage.cluster import owners
+from milepost.storage.cluster.notice import Notice, Seat
 
 
 def placement(own: int, count: int) -> Placement:
@@ -56,3 +59,21 @@ def test_each_worker_finds_a_name_that_is_its_own() -> None:
     found = [placement(number, 16).own_name(name) for number in range(16)]
     assert [shard_of(one, 16) for one in found] == list(range(16))
     assert found[shard_of(name, 16)] == name
+
+
+def test_a_shard_of_a_cluster_is_looked_up_and_may_be_without_a_broker(tmp_path: Path) -> None:
+    address = Address(6650, -1, 7650)
+    here = ClusterPlacement(0, 3, "one", address, tmp_path)
+    assert here.address(0) == address
+    assert here.near == [0]
+    with pytest.raises(ServiceNotReady, match="shard 2 has no broker"):
+        here.link_of(2)
+    seats = {0: Seat(1, "h", 6650, -1, 7650), 1: Seat(1, "h", 6651, -1, 7651)}
+    one = Notice("one", "h", "m", 1, 1, 9, "", "", "", False, seats)
+    two = one._replace(broker="two", shards={2: Seat(4, "i", 6652, 6653, 7652)})
+    owners.write(tmp_path, [two, one])
+    assert here.address(2) == Address(6652, 6653, 7652, "i")
+    assert here.link_of(2) == ("i", 7652)
+    assert here.near == [0, 1]
+    assert here.others == [1, 2]
+    assert [each.broker for each in here.brokers] == ["one", "two"]

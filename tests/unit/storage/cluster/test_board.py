@@ -5,7 +5,7 @@ from __future__ import annotations
 from milepost.storage.cluster.board import DEAD_S, FORGET_S, Board
 from milepost.storage.cluster.notice import Notice, Seat
 
-ONE = Notice("one", "h", 1, 1, 9, "pulsar://h:1", "", "http://h:2", False, {})
+ONE = Notice("one", "h", "m", 1, 1, 9, "pulsar://h:1", "", "http://h:2", False, {})
 
 
 def look(board: Board, now: float, *notices: Notice) -> set[str]:
@@ -18,7 +18,7 @@ def beat(notice: Notice) -> Notice:
 
 
 def test_a_notice_comes_back_and_other_bytes_are_none() -> None:
-    notice = ONE._replace(shards={3: None, 4: Seat(7, "h", 1, -1, 2)}, shunned=[5])
+    notice = ONE._replace(shards={3: None, 4: Seat(7, "h", 1, -1, 2)}, shunned=(5,))
     assert Notice.decode(notice.encode()) == notice
     assert notice.epoch_of(4) == 7
     assert notice.epoch_of(3) == notice.epoch_of(5) == 0

@@ -27,7 +27,7 @@ def made(bucket: MemoryBucket, steps: Steps[T]) -> T:
 
 
 def member(name: str, shards: int = 4) -> Member:
-    return Member(Notice(name, "h", 1, 0, 9, "", "", "", False, {}), shards)
+    return Member(Notice(name, "h", "m", 1, 0, 9, "", "", "", False, {}), shards)
 
 
 def turn(bucket: MemoryBucket, one: Member, now: float = 0.0) -> Sequence[Order]:

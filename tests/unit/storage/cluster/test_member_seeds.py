@@ -153,7 +153,7 @@ class Owner:
 class Broker:
     def __init__(self, world: World, name: str) -> None:
         self.world = world
-        self.member = Member(Notice(name, "host", 1, 0, 1, "", "", "", False, {}), SHARDS)
+        self.member = Member(Notice(name, "host", "m", 1, 0, 1, "", "", "", False, {}), SHARDS)
         self.owners: dict[int, Owner] = {}
         self.sleeps_until = 0.0
         self.turn_due = 0.0

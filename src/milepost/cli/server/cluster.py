@@ -1,0 +1,569 @@
+"""One broker of several on a bucket (`milepost serve --bucket … --shards N`).
+
+    data directory locked ─▶ ports bound ─▶ the agent joins the cluster ─▶ a process for each shard it claims
+    the agent says "open" or "close"  ─▶ a process is forked, or drains and gives its shard back
+    a process dies                    ─▶ the agent is told, and claims the shard again if it still can
+    SIGTERM, SIGINT or SIGHUP         ─▶ the agent leaves: all shards are given back ─▶ exit 0
+
+This process serves nothing and asks nothing of the bucket. It has one thread and forks: processes begin with
+the settings and sockets that are here. Those whose first process is gone drain and end. The agent and this
+process talk in lines of JSON over a pair of sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+import click
+
+from milepost import __version__
+from milepost.broker.settings.settings import AUTO_SHARDS, SHARDS_MAX, Settings
+from milepost.broker.workers.link import SECRET_SIZE
+from milepost.broker.workers.placement import Address, ClusterPlacement
+from milepost.broker.workers.workers import ClusterSeat, Place
+from milepost.cli.exits import Exit, explain
+from milepost.cli.server import logs
+from milepost.cli.server.process import (
+    STOP_SIGNALS,
+    Post,
+    listening,
+    run,
+    tell_manager,
+    write_ready_file,
+)
+from milepost.cli.server.supervisor import (
+    BACKLOG,
+    GRACE_S,
+    bound,
+    cores,
+    locked,
+    port_of,
+    shared,
+)
+from milepost.errors import WrongDataDirectory
+from milepost.storage import shards
+from milepost.storage.catalog.sqlite_catalog import FILE as CATALOG_FILE
+from milepost.storage.cluster.notice import Notice, Seat
+from milepost.storage.cluster.right import SharedRight
+
+if TYPE_CHECKING:
+    from milepost.storage.cluster.agent import Agent
+
+logger = logging.getLogger(__name__)
+
+# Loaded before the first fork.
+PROCESSES_NEED: Final = (
+    "obstore",
+    "milepost.broker.run",
+    "milepost.rest.serve",
+    "milepost.storage.bucket.start",
+    "milepost.storage.bucket.stores",
+)
+# Where the caches of shards lie, in the data directory.
+FOLDER: Final = "served"
+# An agent that died is started again after so long.
+PAUSE_S: Final = 0.1
+# A new cluster has at least so many shards.
+FIRST_SHARDS: Final = 4
+
+
+def serve_cluster(settings: Settings, *, ready_file: Path | None = None) -> int:
+    """Be one broker of a cluster until a signal ends it; the exit code. In a forked process it returns too,
+    when that has ended."""
+    data = settings.data
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = locked(data, settings.shutdown_timeout_s + GRACE_S)
+    try:
+        if (data / CATALOG_FILE).exists() or shards.count_of(data) is not None:
+            raise WrongDataDirectory(
+                f"data directory {data} holds the data of a broker without a bucket; give this one "
+                "another --data, which needs nothing in it"
+            )
+        return Host(settings, ready_file).run()
+    finally:
+        lock.release()
+
+
+@dataclass
+class Worker:
+    """The process of one shard."""
+
+    shard: int
+    pid: int
+    report: int
+    """Where it tells that it is up; −1 when it has."""
+    seat: Seat | None = None
+
+
+class Host:
+    """The first process of a broker."""
+
+    def __init__(self, settings: Settings, ready_file: Path | None) -> None:
+        self._ready_file = ready_file
+        self._clients = shared(settings, "port")
+        self._tls_clients = shared(settings, "tls_port")
+        self._http = shared(settings, "http_port")
+        self._https = shared(settings, "https_port")
+        with listening(settings.host, settings.cluster_port, "cluster_port"):
+            self._hail = bound(settings.host, settings.cluster_port)
+        self._hail[0].listen(BACKLOG)
+        self._settings = replace(
+            settings,
+            port=port_of(self._clients),
+            tls_port=port_of(self._tls_clients),
+            http_port=port_of(self._http),
+            https_port=port_of(self._https),
+        )
+        self._broker = f"{settings.advertised_host}-{port_of(self._hail)}-{uuid4().hex[:8]}"
+        self._right = SharedRight()
+        # Closed in the other processes: it ends with this one.
+        self._lifeline, self._life = os.pipe()
+        self._woken, self._wake = os.pipe()
+        os.set_blocking(self._woken, False)
+        os.set_blocking(self._wake, False)
+        self._signals: list[str] = []
+        self._agent_pid = 0
+        self._agent_due_s = 0.0
+        self._agent: socket.socket | None = None
+        self._heard = b""
+        self._secret = b""
+        self._count = 0
+        self._workers: dict[int, Worker] = {}
+        self._stopping_until: float | None = None
+        self._has_left = False
+        self._failure: int | None = None
+        self._is_announced = False
+        self._pid = os.getpid()
+        self._began_s = time.monotonic()
+
+    def run(self) -> int:
+        for module in PROCESSES_NEED:
+            import_module(module)
+        before = self._listen()
+        try:
+            while True:
+                if self._has_ended():
+                    return Exit.OK if self._failure is None else self._failure
+                if self._is_agent_due() and self._fork(self._be_agent):
+                    return Exit.OK  # this is the agent, at its end
+                self._wait()
+                if self._look():
+                    return Exit.OK  # this is a shard's process, at its end
+        finally:
+            if os.getpid() == self._pid:
+                self._tidy(before)
+
+    def _has_ended(self) -> bool:
+        is_over = self._has_left or self._failure is not None
+        return is_over and not self._workers and not self._agent_pid
+
+    # -- signals -----------------------------------------------------------------------------------
+
+    def _listen(self) -> dict[signal.Signals, object]:
+        before: dict[signal.Signals, object] = {}
+        for number in (*STOP_SIGNALS, signal.SIGCHLD):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
+                before[number] = signal.signal(number, self._signalled)
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        return before
+
+    def _signalled(self, number: int, frame: FrameType | None) -> None:
+        if number != signal.SIGCHLD:
+            self._signals.append(signal.Signals(number).name)
+
+    def _tidy(self, before: dict[signal.Signals, object]) -> None:
+        signal.set_wakeup_fd(-1)
+        for number, handler in before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]  # as it was found
+        for pid in (self._agent_pid, *(one.pid for one in self._workers.values())):
+            if pid:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+        if self._ready_file is not None:
+            self._ready_file.unlink(missing_ok=True)
+
+    # -- one turn ----------------------------------------------------------------------------------
+
+    def _is_agent_due(self) -> bool:
+        if self._agent_pid or self._has_left or self._failure is not None:
+            return False
+        return time.monotonic() >= self._agent_due_s
+
+    def _wait(self) -> None:
+        """Until a signal comes, a process dies or is up, or the agent has something to say."""
+        timeout: float | None = None
+        if self._stopping_until is not None:
+            timeout = max(self._stopping_until - time.monotonic(), 0.0)
+        elif not self._agent_pid:
+            timeout = max(self._agent_due_s - time.monotonic(), 0.0)
+        heard = [one.report for one in self._workers.values() if one.report >= 0]
+        agent = [] if self._agent is None else [self._agent.fileno()]
+        ready, _, _ = select.select([self._woken, *agent, *heard], [], [], timeout)
+        if self._woken in ready:
+            os.read(self._woken, 4096)
+
+    def _look(self) -> bool:
+        """Take in what happened. True in a process that was forked, at its end."""
+        for worker in list(self._workers.values()):
+            if worker.report >= 0:
+                self._hear(worker)
+            found, status = os.waitpid(worker.pid, os.WNOHANG)
+            if found:
+                self._died(worker, os.waitstatus_to_exitcode(status))
+        if self._agent_pid:
+            found, status = os.waitpid(self._agent_pid, os.WNOHANG)
+            if found:
+                self._agent_died(os.waitstatus_to_exitcode(status))
+        while self._signals:
+            self._stop(self._signals.pop(0))
+        if self._stopping_until is not None and time.monotonic() >= self._stopping_until:
+            self._stopping_until += GRACE_S
+            for pid in (self._agent_pid, *(one.pid for one in self._workers.values())):
+                if pid:
+                    logger.warning("process %d does not end: killed", pid)
+                    os.kill(pid, signal.SIGKILL)
+            self._has_left = True
+        return self._obey()
+
+    def _hear(self, worker: Worker) -> None:
+        if not select.select([worker.report], [], [], 0)[0]:
+            return
+        said = os.read(worker.report, 4096)
+        os.close(worker.report)
+        worker.report = -1
+        if not said:
+            return  # it is dead
+        worker.seat = Seat(**json.loads(said)["seat"])
+        self._tell({"opened": worker.shard, "seat": list(worker.seat)})
+        self._announce()
+
+    def _died(self, worker: Worker, code: int) -> None:
+        if worker.report >= 0:
+            os.close(worker.report)
+        del self._workers[worker.shard]
+        if code and self._stopping_until is None:
+            how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+            logger.warning("shard %d (process %d) %s", worker.shard, worker.pid, how)
+        self._tell({"ended": worker.shard})
+        if self._is_announced:
+            self._write_ready_file()
+
+    def _stop(self, name: str) -> None:
+        if self._stopping_until is not None:
+            return
+        logger.info("stopping", extra={"signal": name})
+        tell_manager("STOPPING=1")
+        self._stopping_until = time.monotonic() + self._settings.shutdown_timeout_s + GRACE_S
+        self._tell({"leave": True})
+
+    # -- the agent ---------------------------------------------------------------------------------
+
+    def _tell(self, news: dict[str, Any]) -> None:
+        if self._agent is not None:
+            try:
+                self._agent.sendall(json.dumps(news).encode() + b"\n")
+            except OSError as error:  # it is dead; the next one is told everything
+                logger.debug("the agent does not hear: %s", error)
+
+    def _agent_died(self, code: int) -> None:
+        self._agent_pid = 0
+        assert self._agent is not None
+        self._agent.close()
+        self._agent, self._heard = None, b""
+        if code == Exit.OK or self._stopping_until is not None:
+            self._has_left = True
+        elif not self._count:
+            # It has said why. What cannot join in the first place is for the operator to mend.
+            self._failure = code if code > 0 else Exit.FAILED
+        else:
+            logger.warning("the agent ended with code %d: it is started again", code)
+            self._agent_due_s = time.monotonic() + PAUSE_S
+        if self._has_left:
+            for worker in self._workers.values():
+                os.kill(worker.pid, signal.SIGTERM)
+
+    def _obey(self) -> bool:
+        """Do what the agent has said. True in a process that was forked, at its end."""
+        if self._agent is None:
+            return False
+        try:
+            said = self._agent.recv(65536)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            logger.debug("the agent is gone: %s", error)
+            return False
+        self._heard += said
+        *lines, self._heard = self._heard.split(b"\n")
+        return any(self._carry_out(json.loads(line)) for line in lines)
+
+    def _carry_out(self, order: dict[str, Any]) -> bool:
+        if "joined" in order:
+            self._count, self._secret = order["joined"], bytes.fromhex(order["secret"])
+        elif "stands_by" in order:
+            self._announce()
+        elif "open" in order:
+            shard, epoch = order["open"], order["epoch"]
+            if shard not in self._workers and self._stopping_until is None:
+                return self._start(shard, epoch)
+            if shard not in self._workers:
+                self._tell({"ended": shard})
+        elif (worker := self._workers.get(order.get("close", order.get("drop", -1)))) is not None:
+            number = signal.SIGTERM if "close" in order else signal.SIGKILL
+            os.kill(worker.pid, number)
+        return False
+
+    # -- announcing --------------------------------------------------------------------------------
+
+    def _announce(self) -> None:
+        """Clients are served here for the first time, or this broker stands by."""
+        settings = self._settings
+        self._write_ready_file()
+        if self._is_announced:
+            return
+        self._is_announced = True
+        tell_manager("READY=1")
+        took_ms = (time.monotonic() - self._began_s) * 1000
+        pulsar_url, http_url = self._urls()
+        click.echo(
+            f"Milepost {__version__} · {pulsar_url} · {http_url} · data in {settings.bucket}, "
+            f"{len(self._workers)} of {self._count} shards, after {took_ms:.0f} ms"
+        )
+
+    def _urls(self) -> tuple[str, str]:
+        settings = self._settings
+        return (
+            settings.url("pulsar", settings.port) or settings.url("pulsar+ssl", settings.tls_port),
+            settings.url("http", settings.http_port) or settings.url("https", settings.https_port),
+        )
+
+    def _write_ready_file(self) -> None:
+        if self._ready_file is None:
+            return
+        settings = self._settings
+        pulsar_url, http_url = self._urls()
+        ready = {
+            "pid": os.getpid(),
+            "host": settings.host,
+            "port": settings.port,
+            "http_port": settings.http_port,
+            "tls_port": settings.tls_port,
+            "https_port": settings.https_port,
+            "rocketmq_port": settings.rocketmq_port,
+            "rocketmq_tls_port": settings.rocketmq_tls_port,
+            "rocketmq_namesrv_port": settings.rocketmq_namesrv_port,
+            "rocketmq_namesrv_tls_port": settings.rocketmq_namesrv_tls_port,
+            "pulsar_url": pulsar_url,
+            "http_url": http_url,
+            "data": str(settings.data.absolute()),
+            "broker": self._broker,
+            "agent": self._agent_pid,
+            "shards": [
+                {"number": one.shard, "pid": one.pid, "port": one.seat.port}
+                for one in sorted(self._workers.values(), key=lambda one: one.shard)
+                if one.seat is not None
+            ],
+        }
+        write_ready_file(self._ready_file, ready)
+
+    # -- processes ---------------------------------------------------------------------------------
+
+    def _fork(self, become: Callable[[socket.socket], None]) -> bool:
+        """Make the agent's process. True in it, when it has ended."""
+        ours, theirs = socket.socketpair()
+        pid = self._forked()
+        if pid:
+            theirs.close()
+            ours.setblocking(False)
+            self._agent_pid, self._agent = pid, ours
+            return False
+        ours.close()
+        become(theirs)
+        return True
+
+    def _forked(self) -> int:
+        """Fork; 0 in the new process, which has handlers and descriptors of its own."""
+        sys.stdout.flush()
+        # Signals wait until the new process has handlers of its own.
+        kept = signal.pthread_sigmask(signal.SIG_BLOCK, (*STOP_SIGNALS, signal.SIGCHLD))
+        pid = os.fork()
+        if not pid:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for number in STOP_SIGNALS:
+                # A terminal tells all processes; these are told by the first.
+                ours = signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN
+                signal.signal(number, ours)
+            for fd in (self._life, self._woken, self._wake):
+                os.close(fd)
+            for worker in self._workers.values():
+                if worker.report >= 0:
+                    os.close(worker.report)
+            if self._agent is not None:
+                self._agent.close()
+            os.environ.pop("NOTIFY_SOCKET", None)
+        signal.pthread_sigmask(signal.SIG_SETMASK, kept)
+        return pid
+
+    def _start(self, shard: int, epoch: int) -> bool:
+        """Make the process of a shard. True in it, when it has ended."""
+        heard, report = os.pipe()
+        pid = self._forked()
+        if pid:
+            os.close(report)
+            self._workers[shard] = Worker(shard, pid, heard)
+            return False
+        os.close(heard)
+        for sock in self._hail:  # connections are to be refused when the first process is gone
+            sock.close()
+        logs.name_worker(shard)
+        settings = self._settings
+        step = 2 if self._tls_clients else 1
+        at = settings.worker_port and settings.worker_port + shard * step
+        with listening(settings.host, at, "worker_port"):
+            own = bound(settings.host, at) if self._clients else ()
+            own_tls = bound(settings.host, at and at + 1) if self._tls_clients else ()
+        link_at = settings.cluster_port and settings.cluster_port + 1 + shard
+        with listening(settings.host, link_at, "cluster_port"):
+            link = bound(settings.host, link_at)
+        address = Address(port_of(own), port_of(own_tls), port_of(link))
+        place = Place(
+            data=settings.data,
+            placement=ClusterPlacement(shard, self._count, self._broker, address, settings.data),
+            secret=self._secret,
+            link=link[0],
+            clients=(*self._clients, *own),
+            tls_clients=(*self._tls_clients, *own_tls),
+            http=self._http,
+            https=self._https,
+            restarts=0,
+            seat=ClusterSeat(self._broker, epoch, self._right),
+        )
+        settings = replace(settings, data=settings.data / FOLDER / str(shard))
+        try:
+            run(settings, post=Post(place, self._lifeline, report))
+        except Exception as error:  # the agent is told, and decides again
+            message, code = explain(error)
+            logger.warning("shard %d: %s", shard, message)
+            logging.shutdown()
+            os._exit(code)
+        return True
+
+    def _be_agent(self, parent: socket.socket) -> None:
+        settings = self._settings
+        notice = Notice(
+            broker=self._broker,
+            host=settings.advertised_host,
+            machine=socket.gethostname(),
+            pid=self._pid,
+            beat=time.time_ns(),  # no beat that another agent of this broker had
+            hail_port=port_of(self._hail),
+            pulsar_url=settings.url("pulsar", settings.port),
+            pulsar_url_tls=settings.url("pulsar+ssl", settings.tls_port),
+            http_url=settings.url("http", settings.http_port)
+            or settings.url("https", settings.https_port),
+            is_leaving=self._stopping_until is not None,
+            shards={one.shard: one.seat for one in self._workers.values()},
+        )
+        try:
+            asyncio.run(
+                be_agent(settings, notice, self._right, self._hail[0], parent, self._lifeline)
+            )
+        except Exception as error:
+            message, code = explain(error)
+            logger.error("the agent has ended: %s", message)
+            click.echo(f"milepost: {message}", err=True)
+            logging.shutdown()
+            os._exit(code)
+
+
+def shards_asked(settings: Settings) -> int | None:
+    """How many shards were asked for; None for as many as there are."""
+    return None if settings.shards == AUTO_SHARDS else int(settings.shards)
+
+
+async def be_agent(
+    settings: Settings,
+    notice: Notice,
+    right: SharedRight,
+    hail: socket.socket,
+    parent: socket.socket,
+    lifeline: int,
+) -> None:
+    """Join the cluster, and be its broker's agent until the broker has left."""
+    from milepost.storage.bucket.check import probe
+    from milepost.storage.bucket.objects import perform
+    from milepost.storage.bucket.start import first_contact
+    from milepost.storage.bucket.stores import open_objects
+    from milepost.storage.bucket.watched import WatchedObjects
+    from milepost.storage.cluster.agent import Agent
+    from milepost.storage.cluster.document import joined
+    from milepost.storage.cluster.member import Close, Member, Open, Order
+
+    objects = WatchedObjects(
+        open_objects(
+            settings.bucket, endpoint=settings.bucket_endpoint, region=settings.bucket_region
+        )
+    )
+    await first_contact(objects, settings.bucket)
+    first = max(min(2 * cores(), SHARDS_MAX), FIRST_SHARDS)
+    secret = os.urandom(SECRET_SIZE).hex()
+    document = await perform(
+        objects, joined(settings.cluster_name, shards_asked(settings), first, secret)
+    )
+    if not notice.shards:
+        await probe(objects, settings.bucket, notice.key, notice.encode())
+    reader, writer = await asyncio.open_connection(sock=parent)
+
+    def say(order: dict[str, Any]) -> None:
+        writer.write(json.dumps(order).encode() + b"\n")
+
+    def send(order: Order) -> None:
+        if isinstance(order, Open):
+            say({"open": order.shard, "epoch": order.epoch})
+        else:
+            say({"close" if isinstance(order, Close) else "drop": order.shard})
+
+    say({"joined": document.shards, "secret": document.secret})
+    agent = Agent(objects, Member(notice, document.shards), right, settings.data, send)
+    loop = asyncio.get_running_loop()
+
+    def parent_is_gone() -> None:
+        loop.remove_reader(lifeline)
+        agent.leave()
+
+    loop.add_reader(lifeline, parent_is_gone)
+    loop.add_signal_handler(signal.SIGTERM, agent.leave)  # of a service manager that tells all
+    hearing = loop.create_task(_hear_parent(reader, agent))
+    try:
+        await agent.run(hail, on_standby=lambda: say({"stands_by": True}))
+        await writer.drain()
+    finally:
+        hearing.cancel()
+        await asyncio.wait([hearing])
+
+
+async def _hear_parent(reader: asyncio.StreamReader, agent: Agent) -> None:
+    async for line in reader:
+        news = json.loads(line)
+        if "opened" in news:
+            agent.opened(news["opened"], Seat(*news["seat"]))
+        elif "ended" in news:
+            agent.ended(news["ended"])
+        else:
+            agent.leave()

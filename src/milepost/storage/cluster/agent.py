@@ -1,0 +1,220 @@
+"""The agent of a broker: keeps its notice on the board, and has shards opened and closed.
+
+It is a process of its own, so that no shard's work keeps the notice from being renewed. It serves no clients.
+What it decides is in `member.py`; here it is carried out:
+
+    a turn a second, or at once when there is news ─▶ notice ─▶ board ─▶ orders to the broker's first process
+    every quarter of a second                      ─▶ are connections to the others refused? then look at once
+
+A broker whose first process is gone refuses connections to its hail port, so others claim its shards before
+its notice is old. Others are hailed with a byte when shards were opened or given back: they look at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, TypeVar
+
+from milepost.clock import since_boot
+from milepost.storage.bucket.objects import Steps, perform
+from milepost.storage.bucket.watched import RIGHT_S, WatchedObjects
+from milepost.storage.cluster import owners
+from milepost.storage.cluster.member import Member, Open, Order
+from milepost.storage.cluster.notice import Notice, Seat
+from milepost.storage.cluster.right import SharedRight
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+TURN_S: Final = 1.0
+# Between two looks whether connections to the others are refused.
+HAIL_S: Final = 0.25
+HAIL_TIMEOUT_S: Final = 1.0
+NEWS: Final = b"!"
+
+
+class Agent:
+    """Made and used on a loop."""
+
+    def __init__(
+        self,
+        objects: WatchedObjects,
+        member: Member,
+        right: SharedRight,
+        data: Path,
+        send: Callable[[Order], None],
+        now: Callable[[], float] = since_boot,
+    ) -> None:
+        """`send` carries out an order, and tells later by `opened` and `ended` what came of it."""
+        self._objects = objects
+        self._member = member
+        self._right = right
+        self._data = data
+        self._send = send
+        self._now = now
+        self._woken = asyncio.Event()
+        self._is_news = False
+        self._told: list[Notice] = []
+        self._unreachable: set[str] = set()
+
+    # -- news --------------------------------------------------------------------------------------
+
+    def opened(self, shard: int, seat: Seat) -> None:
+        logger.info("shard %d is served, in epoch %d", shard, seat.epoch)
+        self._member.opened(shard, seat)
+        self._hear()
+
+    def ended(self, shard: int) -> None:
+        logger.info("shard %d is not served here any more", shard)
+        self._member.ended(shard, self._now())
+        self._hear()
+
+    def leave(self) -> None:
+        self._member.leave()
+        self._hear()
+
+    def _hear(self) -> None:
+        self._is_news = True
+        self._woken.set()
+
+    # -- life --------------------------------------------------------------------------------------
+
+    async def run(self, hail: socket.socket, on_standby: Callable[[], None]) -> None:
+        """Take turns until the broker has left. `hail`: where others look whether it is there; `on_standby`
+        is called once it is known that others have all shards and keep them."""
+        server = await asyncio.start_server(self._hailed, sock=hail)
+        is_told = False
+        looking = asyncio.get_running_loop().create_task(self._look_after())
+        try:
+            while not self._member.has_left:
+                await self._turn()
+                if not is_told and self._member.stands_by:
+                    is_told = True
+                    on_standby()
+                if not self._member.has_left:
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self._woken.wait(), TURN_S)
+            await self._attempt(self._member.gone())
+            await self._tell_others()
+        finally:
+            server.close()
+            looking.cancel()
+            await asyncio.wait([looking])
+
+    async def _turn(self) -> None:
+        self._woken.clear()
+        is_news, self._is_news = self._is_news, False
+        member = self._member
+        await self._say()
+        self._tell_own()
+        if is_news:
+            await self._tell_others()
+        if not await self._attempt(member.looked(self._now)):
+            return
+        orders = await self._attempt(member.decided()) or ()
+        if any(isinstance(one, Open) for one in orders):
+            await self._say()
+        for one in orders:
+            logger.info("%s", one)
+            self._send(one)
+        self._tell_own()
+
+    async def _say(self) -> None:
+        if await self._attempt(self._member.said(self._now())):
+            self._right.renewed(self._objects.last_write)
+
+    async def _attempt(self, steps: Steps[T]) -> T | None:
+        """Carry out steps; None if the bucket takes too long. The next turn may have better luck."""
+        try:
+            async with asyncio.timeout(RIGHT_S / 2):
+                return await perform(self._objects, steps)
+        except TimeoutError:
+            return None
+
+    # -- the broker's own processes ------------------------------------------------------------------
+
+    def _tell_own(self) -> None:
+        living = self._member.board.living()
+        notices = [self._member.notice, *(living[name] for name in sorted(living))]
+        told = [one._replace(beat=0) for one in notices]
+        if told != self._told:
+            owners.write(self._data, notices)
+            self._told = told
+
+    # -- the other brokers ---------------------------------------------------------------------------
+
+    async def _hailed(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(HAIL_TIMEOUT_S):
+                if await reader.read(1) == NEWS:
+                    self._woken.set()
+        except (OSError, TimeoutError) as error:
+            logger.debug("hailed without a word: %s", error)
+        finally:
+            writer.close()
+
+    async def _tell_others(self) -> None:
+        """Let the others look at the board now."""
+        living = self._member.board.living().values()
+        await asyncio.gather(*(self._hail(one, NEWS) for one in living))
+
+    async def _look_after(self) -> None:
+        while True:
+            await asyncio.sleep(HAIL_S)
+            living = list(self._member.board.living().values())
+            refused = await asyncio.gather(*(self._hail(one, b"") for one in living))
+            for notice, is_refused in zip(living, refused, strict=True):
+                if is_refused and self._is_believed(notice):
+                    logger.warning("broker %s is gone: it refuses connections", notice.broker)
+                    self._member.board.refused(notice.broker)
+                    self._woken.set()
+
+    def _is_believed(self, notice: Notice) -> bool:
+        """May a refusal be taken for the end of a broker? Not if its address is of this machine alone and
+        the broker is on another."""
+        if notice.machine == self._member.notice.machine or not is_loopback(notice.host):
+            return True
+        if notice.broker not in self._unreachable:
+            self._unreachable.add(notice.broker)
+            logger.error(
+                "broker %s on %s says that it is at %s, which is this machine: set its "
+                "advertised_address",
+                notice.broker,
+                notice.machine,
+                notice.host,
+            )
+        return False
+
+    async def _hail(self, notice: Notice, word: bytes) -> bool:
+        """Connect to another broker; True if it refuses."""
+        try:
+            async with asyncio.timeout(HAIL_TIMEOUT_S):
+                _, writer = await asyncio.open_connection(notice.host, notice.hail_port)
+                writer.write(word)
+                writer.close()
+                await writer.wait_closed()
+        except ConnectionRefusedError:
+            return True
+        except (OSError, TimeoutError) as error:
+            logger.debug("broker %s cannot be hailed: %s", notice.broker, error)
+        return False
+
+
+def is_loopback(host: str) -> bool:
+    """Does an address lead back to the machine that asks?
+
+    >>> is_loopback("localhost"), is_loopback("127.0.0.2"), is_loopback("broker-3"), is_loopback("::1")
+    (True, True, False, True)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,330 @@
+"""Several real brokers on one object store, and the official client: one dies, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pulsar
+import pytest
+from compat.broker_process import BrokerProcess
+from stage.s3 import S3Server
+
+from milepost.broker.workers.placement import shard_of
+from milepost.positions.names import TopicName
+from milepost.testing.checker import History, judge
+
+SHARDS = 4
+WAIT_S = 90
+
+
+class Cluster:
+    """Brokers on one bucket, each with a directory that does not matter."""
+
+    def __init__(self, directory: Path, stores: list[S3Server]) -> None:
+        """A broker for each store; the stores have the same objects."""
+        self.stores = stores
+        self.brokers = [
+            BrokerProcess(
+                directory / f"broker-{number}",
+                bucket="s3://bucket/milepost",
+                bucket_endpoint=store.url,
+                bucket_linger_s=0.01,
+                shards=SHARDS,
+                deduplication=True,
+            )
+            for number, store in enumerate(stores)
+        ]
+        for broker in self.brokers:
+            broker.patience_s = WAIT_S  # one that comes late waits for others to give it a shard
+
+    def start(self) -> None:
+        """Start those that do not run; return when all of them have shards."""
+        stopped = [one for one in self.brokers if not one.is_running]
+        threads = [threading.Thread(target=one.start) for one in stopped]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.await_balance()
+
+    def ready(self, broker: BrokerProcess) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((broker.data.parent / "ready.json").read_text())
+        return found
+
+    def shards(self, broker: BrokerProcess) -> dict[int, int]:
+        """Of a running broker: its shards with their processes."""
+        ready = self.ready(broker)
+        return {one["number"]: one["pid"] for one in ready["shards"]}
+
+    def owner_of(self, topic: str) -> BrokerProcess:
+        return self.await_owner(topic, self.brokers)
+
+    def await_owner(self, topic: str, brokers: list[BrokerProcess]) -> BrokerProcess:
+        """The broker that has a topic, once it is one of these."""
+        deadline = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline:
+            for broker in brokers:
+                with suppress(FileNotFoundError):
+                    if broker.is_running and self.process_of(broker, topic) is not None:
+                        return broker
+            time.sleep(0.02)  # sleep: between two looks
+        raise AssertionError(f"{topic} has no broker")
+
+    def process_of(self, broker: BrokerProcess, topic: str) -> int | None:
+        """The process of a broker that has a topic."""
+        return self.shards(broker).get(shard_of(TopicName.parse(topic), SHARDS))
+
+    def await_end(self, broker: BrokerProcess, topic: str, process: int | None) -> None:
+        """Return when a process that had a topic is gone."""
+        deadline = time.monotonic() + WAIT_S
+        while self.process_of(broker, topic) == process:
+            assert time.monotonic() < deadline, "the former owner goes on"
+            time.sleep(0.02)  # sleep: between two looks
+
+    def pids(self, broker: BrokerProcess) -> list[int]:
+        """All processes of a broker, the first one first."""
+        ready = self.ready(broker)
+        return [ready["pid"], ready["agent"], *(one["pid"] for one in ready["shards"])]
+
+    def kill(self, broker: BrokerProcess) -> None:
+        """`kill -9` of all its processes at once: none of them drains."""
+        pids = self.pids(broker)
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
+        broker.kill()
+
+    def await_balance(self) -> None:
+        """Return when every broker has a shard, and together they have all."""
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            with suppress(FileNotFoundError):
+                found = [set(self.shards(one)) for one in self.brokers if one.is_running]
+                if all(found) and sum(map(len, found)) == SHARDS == len(set().union(*found)):
+                    return
+            assert time.monotonic() < deadline, "the brokers do not share the shards"
+            time.sleep(0.05)  # sleep: between two looks
+
+
+@pytest.fixture(scope="module")
+def stores() -> Iterator[list[S3Server]]:
+    before = dict(os.environ)
+    os.environ |= {
+        "AWS_ACCESS_KEY_ID": "k",
+        "AWS_SECRET_ACCESS_KEY": "s",
+        "AWS_REGION": "us-east-1",
+    }
+    try:
+        with S3Server() as first, S3Server(first) as second, S3Server(first) as third:
+            yield [first, second, third]
+    finally:
+        os.environ.clear()
+        os.environ |= before
+
+
+@pytest.fixture(scope="module")
+def cluster(stores: list[S3Server], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    made = Cluster(tmp_path_factory.mktemp("cluster"), stores)
+    try:
+        yield made
+    finally:
+        for broker in made.brokers:
+            if broker.is_running:
+                made.kill(broker)
+
+
+def connected(brokers: list[BrokerProcess]) -> pulsar.Client:
+    return pulsar.Client(
+        "pulsar://" + ",".join(f"127.0.0.1:{one.port}" for one in brokers),
+        operation_timeout_seconds=30,
+        logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
+    )
+
+
+@pytest.fixture
+def client(cluster: Cluster) -> Iterator[pulsar.Client]:
+    cluster.start()
+    client = connected(cluster.brokers)
+    yield client
+    client.close()
+
+
+def test_any_broker_answers_for_all_shards(cluster: Cluster, client: pulsar.Client) -> None:
+    names = [f"persistent://public/default/spread-{number}" for number in range(8)]
+    assert len({shard_of(TopicName.parse(one), SHARDS) for one in names}) == SHARDS
+    for name in names:
+        client.create_producer(name).send(name.encode())
+        reader = client.create_reader(name, pulsar.MessageId.earliest)
+        assert reader.read_next(10_000).data() == name.encode()
+    for broker in cluster.brokers:
+        status, listed = broker.rest("GET", "/admin/v2/persistent/public/default")
+        assert (status, set(names) <= set(listed)) == (200, True)
+        for name in names:
+            path = name.replace("://", "/")
+            status, stats = broker.rest("GET", f"/admin/v2/{path}/stats")
+            assert (status, stats["msgInCounter"]) == (200, 1), (name, stats)
+    one, other, *_ = cluster.brokers
+    assert one.rest("PUT", "/admin/v2/tenants/acme", {"allowedClusters": ["standalone"]})[0] == 204
+    assert other.rest("PUT", "/admin/v2/namespaces/acme/events")[0] == 204
+    assert one.rest("GET", "/admin/v2/namespaces/acme") == (200, ["acme/events"])
+    client.create_producer("persistent://acme/events/t").send(b"x")
+    assert one.rest("DELETE", "/admin/v2/namespaces/acme/events")[0] == 409
+    for broker in cluster.brokers:
+        status, listed = broker.rest("GET", "/admin/v2/brokers/standalone")
+        assert listed == sorted(f"127.0.0.1:{each.http_port}" for each in cluster.brokers)
+
+
+def test_the_owner_is_killed_under_load_and_nothing_is_lost(
+    cluster: Cluster, client: pulsar.Client
+) -> None:
+    topic = "persistent://public/default/orders"
+    history = History()
+    history.note("start")
+    over = threading.Event()
+    consumer = client.subscribe(topic, "s")
+    consumed: list[int] = []
+
+    def told(asked: int, result: pulsar.Result, sent: pulsar.MessageId) -> None:
+        if result.value:
+            history.unknown(asked)
+        else:
+            history.ok(asked, id=place_of(sent) if sent.entry_id() >= 0 else None)
+
+    def publish() -> None:
+        producer = client.create_producer(
+            topic, producer_name="p", send_timeout_millis=0, block_if_queue_full=True
+        )
+        n = 0
+        while not over.is_set():
+            asked = history.invoke("publish", topic=topic, message=str(n), by="p")
+            producer.send_async(
+                b"%d" % n, lambda result, sent, asked=asked: told(asked, result, sent)
+            )
+            n += 1
+            time.sleep(0.001)  # sleep: a steady load, not as fast as it goes
+        producer.flush()
+
+    def consume() -> None:
+        while not over.is_set():
+            with suppress(pulsar.Timeout):
+                message = consumer.receive(200)
+                consumed.append(int(message.data()))
+                consumer.acknowledge(message)
+
+    def await_more(count: int) -> None:
+        wanted, deadline = history.counts["publish ok"] + count, time.monotonic() + WAIT_S
+        while history.counts["publish ok"] < wanted:
+            assert time.monotonic() < deadline, "nothing is answered any more"
+            time.sleep(0.01)  # sleep: until the load has gone on
+
+    threads = [threading.Thread(target=one, daemon=True) for one in (publish, consume)]
+    for thread in threads:
+        thread.start()
+    await_more(200)
+    victim = cluster.owner_of(topic)
+    history.note("kill")
+    cluster.kill(victim)
+    await_more(200)
+    over.set()
+    for thread in threads:
+        thread.join(WAIT_S)
+    reader = client.create_reader(topic, pulsar.MessageId.earliest)
+    history.note("scan", topic=topic)
+    stored = []
+    while reader.has_message_available():
+        message = reader.read_next(30_000)
+        stored.append(int(message.data()))
+        name, place = message.data().decode(), place_of(message.message_id())
+        history.note("stored", topic=topic, message=name, id=place)
+    history.note("scanned", topic=topic)
+    assert judge(history.lines()).anomalies == []
+    assert stored == sorted(set(stored)), "order, and deduplication"
+    firsts = list(dict.fromkeys(consumed))
+    assert firsts == sorted(firsts), "consumed in order"
+
+
+def place_of(message_id: pulsar.MessageId) -> list[int]:
+    return [message_id.ledger_id(), message_id.entry_id(), message_id.batch_index()]
+
+
+@pytest.mark.slow
+def test_a_paused_owner_writes_nothing_when_it_goes_on(
+    cluster: Cluster, client: pulsar.Client
+) -> None:
+    topic = "persistent://public/default/paused"
+    producer = client.create_producer(topic, producer_name="p", send_timeout_millis=0)
+    producer.send(b"0")
+    owner = cluster.owner_of(topic)
+    others = [one for one in cluster.brokers if one is not owner]
+    before, pids = cluster.process_of(owner, topic), cluster.pids(owner)
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        cluster.await_owner(topic, others)
+        other = connected(others)
+        elsewhere = other.create_producer(topic, producer_name="q")
+        for number in range(1, 20):
+            elsewhere.send(b"%d" % number)
+        other.close()
+        late = [producer.send_async(b"late", lambda *told: None) for _ in range(3)]
+        assert late
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+    producer.send(b"20")
+    cluster.await_end(owner, topic, before)
+    reader = client.create_reader(topic, pulsar.MessageId.earliest)
+    got = [reader.read_next(30_000).data() for _ in range(24)]
+    assert got == [*(b"%d" % number for number in range(20)), b"late", b"late", b"late", b"20"]
+
+
+@pytest.mark.slow
+def test_a_broker_cut_off_from_the_bucket_stops_serving(
+    cluster: Cluster, client: pulsar.Client
+) -> None:
+    topic = "persistent://public/default/cut"
+    producer = client.create_producer(topic, producer_name="p", send_timeout_millis=0)
+    producer.send(b"0")
+    owner = cluster.owner_of(topic)
+    before, cut = cluster.process_of(owner, topic), cluster.stores[cluster.brokers.index(owner)]
+    cut.is_cut.set()
+    try:
+        # The client holds a connection to the owner, which is to close it.
+        for number in range(1, 10):
+            producer.send(b"%d" % number)
+        cluster.await_owner(topic, [one for one in cluster.brokers if one is not owner])
+    finally:
+        cut.is_cut.clear()
+    cluster.await_end(owner, topic, before)
+    reader = client.create_reader(topic, pulsar.MessageId.earliest)
+    assert [int(reader.read_next(30_000).data()) for _ in range(10)] == list(range(10))
+
+
+def test_a_broker_that_is_stopped_gives_its_shards_to_the_others(
+    cluster: Cluster, client: pulsar.Client
+) -> None:
+    topic = "persistent://public/default/drained"
+    consumer = client.subscribe(topic, "s")
+    producer = client.create_producer(topic, producer_name="p", send_timeout_millis=0)
+    for number in range(20):
+        producer.send(b"%d" % number)
+    for _ in range(10):
+        consumer.acknowledge(consumer.receive(30_000))
+    owner = cluster.owner_of(topic)
+    notice = f"bucket/milepost/board/{cluster.ready(owner)['broker']}"
+    assert notice in cluster.stores[0].objects
+    owner.stop()
+    assert notice not in cluster.stores[0].objects
+    for number in range(20, 40):
+        producer.send(b"%d" % number)
+    got = [int(consumer.receive(30_000).data()) for _ in range(30)]
+    assert got == list(range(10, 40)), "acked messages do not come again, the others do in order"

@@ -1,0 +1,117 @@
+"""The agent of a broker: orders, the right to serve, and others that are gone."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from milepost.storage.bucket.objects import Failed, Put, Request
+from milepost.storage.bucket.watched import WatchedObjects
+from milepost.storage.cluster.agent import Agent
+from milepost.storage.cluster.member import Close, Member, Open, Order
+from milepost.storage.cluster.notice import Notice, Seat
+from milepost.storage.cluster.owners import OwnersFile
+from milepost.storage.cluster.right import SharedRight
+from milepost.testing.bucket import MemoryBucket
+
+WAIT_S = 20
+
+
+class Side:
+    """An agent, and what it ordered; orders are carried out at once."""
+
+    def __init__(self, name: str, bucket: MemoryBucket, data: Path) -> None:
+        data.mkdir()
+        self.data = data
+        self.hail = socket.create_server(("127.0.0.1", 0))
+        self.hail.setblocking(False)
+        notice = Notice(
+            name, "127.0.0.1", "m", 1, 0, self.hail.getsockname()[1], "", "", "", False, {}
+        )
+        self.member = Member(notice, 2)
+        self.right = SharedRight()
+        self.orders: list[Order] = []
+        self.standby = 0
+        self.agent = Agent(WatchedObjects(bucket), self.member, self.right, data, self.ordered)
+        self.task = asyncio.get_running_loop().create_task(
+            self.agent.run(self.hail, self.stands_by)
+        )
+
+    def stands_by(self) -> None:
+        self.standby += 1
+
+    def ordered(self, order: Order) -> None:
+        self.orders.append(order)
+        loop = asyncio.get_running_loop()
+        if isinstance(order, Open):
+            seat = Seat(order.epoch + 1, "127.0.0.1", 1, -1, 2)
+            loop.call_soon(self.agent.opened, order.shard, seat)
+        else:
+            loop.call_soon(self.agent.ended, order.shard)
+
+    async def die(self) -> None:
+        self.task.cancel()
+        await asyncio.wait([self.task])
+        self.hail.close()
+
+    def shards(self) -> set[int]:
+        return set(OwnersFile(self.data).served)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while not holds():
+            await asyncio.sleep(0.01)  # sleep: between two looks
+
+
+def run(tmp_path: Path, play: Callable[[MemoryBucket, Side, Side], Awaitable[None]]) -> None:
+    async def played() -> None:
+        bucket = MemoryBucket()
+        one = Side("a", bucket, tmp_path / "a")
+        await until(lambda: len(one.member.notice.shards) == 2)
+        other = Side("b", bucket, tmp_path / "b")
+        try:
+            await until(lambda: other.orders != [] and 1 in other.shards() and 1 in one.shards())
+            await play(bucket, one, other)
+        finally:
+            for side in (one, other):
+                await side.die()
+
+    asyncio.run(played())
+
+
+def test_shards_are_shared_and_taken_from_a_broker_that_is_gone(tmp_path: Path) -> None:
+    async def play(bucket: MemoryBucket, one: Side, other: Side) -> None:
+        assert one.orders == [Open(0, 0), Open(1, 0), Close(1)]
+        assert other.orders == [Open(1, 0)]
+        await one.die()
+        await until(lambda: Open(0, 0) in other.orders)
+
+    run(tmp_path, play)
+
+
+def test_a_broker_that_leaves_gives_all_back_and_takes_its_notice_away(tmp_path: Path) -> None:
+    async def play(bucket: MemoryBucket, one: Side, other: Side) -> None:
+        one.agent.leave()
+        await asyncio.wait_for(one.task, WAIT_S)
+        assert one.orders[-1] == Close(0)
+        assert "board/a" not in bucket.objects
+        await until(lambda: Open(0, 0) in other.orders)
+
+    run(tmp_path, play)
+
+
+def test_a_notice_that_is_not_taken_renews_no_right(tmp_path: Path) -> None:
+    async def play(bucket: MemoryBucket, one: Side, other: Side) -> None:
+        def fault(request: Request) -> Failed | None:
+            is_own = isinstance(request, Put) and request.key == "board/a"
+            return Failed("no") if is_own else None
+
+        bucket.fault = fault
+        idle = one.right.idle_s()
+        await until(lambda: one.right.idle_s() > idle + 1.5)
+        assert other.right.idle_s() < 1.5
+
+    run(tmp_path, play)

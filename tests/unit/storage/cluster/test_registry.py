@@ -1,0 +1,126 @@
+"""The registry in a bucket: changes of several processes, each decided by what the last one left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+
+import pytest
+
+from milepost.broker.directory.directory import load_namespaces
+from milepost.errors import AlreadyExists, BucketUnusable, UnknownFormat
+from milepost.storage.bucket.objects import Failed, Replace, Request
+from milepost.storage.catalog.catalog import Catalog
+from milepost.storage.cluster.registry import KEY, BucketRegistry, Content
+from milepost.testing.bucket import MemoryBucket
+
+
+def run(play: Callable[[MemoryBucket, BucketRegistry, BucketRegistry], Awaitable[None]]) -> None:
+    async def played() -> None:
+        async def quiet() -> None: ...
+
+        bucket = MemoryBucket()
+        await play(bucket, BucketRegistry(bucket, quiet), BucketRegistry(bucket, quiet))
+
+    asyncio.run(played())
+
+
+def make(name: str) -> Callable[[Catalog], None]:
+    def change(catalog: Catalog) -> None:
+        if catalog.doc("tenants", name) is not None:
+            raise AlreadyExists(name)
+        catalog.put_doc("tenants", name, {"n": 1})
+
+    return change
+
+
+def names(catalog: Catalog) -> list[str]:
+    return list(catalog.docs("tenants"))
+
+
+def test_a_new_registry_is_furnished_once() -> None:
+    async def play(bucket: MemoryBucket, one: BucketRegistry, other: BucketRegistry) -> None:
+        first = await one(load_namespaces)
+        data = bucket.objects[KEY]
+        assert await other(load_namespaces) == first
+        assert bucket.objects[KEY] == data
+        assert "public/default" in first[1]
+
+    run(play)
+
+
+def test_one_of_two_that_make_the_same_is_refused() -> None:
+    async def play(bucket: MemoryBucket, one: BucketRegistry, other: BucketRegistry) -> None:
+        random = Random(3)
+        bucket.turns = lambda: random.randrange(4)
+        for number in range(20):
+            made = await asyncio.gather(
+                one(make(f"t{number}")), other(make(f"t{number}")), return_exceptions=True
+            )
+            assert sorted(type(each).__name__ for each in made) == ["AlreadyExists", "NoneType"]
+        assert len(await one(names)) == 20
+
+    run(play)
+
+
+def test_changes_of_many_are_all_there_though_answers_are_lost() -> None:
+    async def play(bucket: MemoryBucket, one: BucketRegistry, other: BucketRegistry) -> None:
+        random = Random(7)  # of which some changes are answered late, and others are built on them
+        bucket.lose = lambda request: random.random() < 0.3
+        bucket.turns = lambda: random.randrange(3)
+
+        def fault(request: Request) -> Failed | None:
+            return Failed("no") if random.random() < 0.2 else None
+
+        bucket.fault = fault
+        both = [(one, other)[number % 2](make(f"t{number}")) for number in range(12)]
+        await asyncio.gather(*both)
+        assert await one(names) == sorted(f"t{number}" for number in range(12))
+
+    run(play)
+
+
+def test_a_refused_change_leaves_nothing_and_is_undone() -> None:
+    async def play(bucket: MemoryBucket, one: BucketRegistry, other: BucketRegistry) -> None:
+        await one(make("a"))
+        data, undone, used = bucket.objects[KEY], [], []
+        with pytest.raises(AlreadyExists):
+            await one(make("a"), used.append, lambda: undone.append(True))
+        assert (bucket.objects[KEY], undone, used) == (data, [True], [])
+        assert await one.has_changed(), "memory is in doubt until it was read"
+        assert await one(names, used.append) == ["a"]
+        assert used == [["a"]]
+        assert not await one.has_changed()
+        assert await other.has_changed()
+        assert await other(lambda catalog: catalog.delete_doc("tenants", "a"))
+        assert not await other.has_changed()
+        assert await one.has_changed()
+
+    run(play)
+
+
+def test_the_others_are_told_of_changes_and_of_nothing_else() -> None:
+    async def play() -> None:
+        told = []
+
+        async def tell() -> None:
+            told.append(True)
+
+        bucket = MemoryBucket()
+        registry = BucketRegistry(bucket, tell)
+        await registry(make("a"))
+        await registry(names)
+        await registry(lambda catalog: catalog.put_doc("tenants", "a", {"n": 1}))
+        assert told == [True]
+        assert not any(isinstance(one, Replace) for one in bucket.requests)
+
+    asyncio.run(play())
+
+
+def test_other_objects_are_refused() -> None:
+    for data in (b"{", b"[]", b"{}"):
+        with pytest.raises(BucketUnusable):
+            Content.decode(data)
+    with pytest.raises(UnknownFormat):
+        Content.decode(b'{"format": 9, "folders": {}, "recent": []}')
