@@ -42,6 +42,23 @@ SYSTEM_TOPICS = frozenset(
 DEAD_LETTERS = "%DLQ%"
 
 
+def is_topic_name(name: str) -> bool:
+    """Can RocketMQ's clients name a topic of this local name? A partition is none of its own.
+
+    >>> [is_topic_name(name) for name in ("orders", "a.b", "TBW102", "orders-partition-1")]
+    [True, False, False, False]
+    """
+    if len(name) > NAME_LENGTH_MAX or name in SYSTEM_TOPICS or not _NAME.fullmatch(name):
+        return False
+    _, found, number = name.rpartition("-partition-")
+    return not (found and number.isdigit())
+
+
+def is_group_name(name: str) -> bool:
+    """Can RocketMQ's clients name a consumer group so?"""
+    return len(name) <= GROUP_LENGTH_MAX and _NAME.fullmatch(name) is not None
+
+
 def topic_of(resource: pb.Resource, default_namespace: str) -> TopicName:
     """The whole topic that a client names; `Refused` for what is no name."""
     name = resource.name

@@ -7,7 +7,7 @@ is an upper bound of what is to be done, since the offset is a position.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from milepost.broker.auth.operations import Operation
@@ -24,7 +24,7 @@ from milepost.rocketmq.remoting import group_settings, json_text
 from milepost.rocketmq.remoting.codes import Ask, RemotingRefusal, Status
 from milepost.rocketmq.remoting.frames import Flag
 from milepost.rocketmq.remoting.json_text import Queue
-from milepost.rocketmq.remoting.name_server import group_names, queue_names
+from milepost.rocketmq.remoting.name_server import group_names, is_known_group, queue_names
 from milepost.rocketmq.remoting.request import RETRIES, Answer, Request, queues_of
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ async def lines_of(request: Request, group: str) -> list[Progress]:
         return []
     if asked:
         name = request.known_topic(Operation.CONSUME, group)
-        queues: Sequence[TopicName] = queues_of(broker, name)
+        queues: Iterable[TopicName] = queues_of(broker, name)
     else:
         request.check_namespace(Operation.LIST_TOPICS)
         queues = queue_names(broker)
@@ -75,10 +75,7 @@ async def lines_of(request: Request, group: str) -> list[Progress]:
 
 async def check_known(request: Request, group: str) -> None:
     """`SubscriptionNotFound` for a group that has neither a subscription nor settings."""
-    broker = request.broker
-    if group in await group_settings.all_groups(broker):
-        return
-    if not await group_settings.subscriptions_of(broker, queue_names(broker), group):
+    if not await is_known_group(request.broker, group):
         raise SubscriptionNotFound(f"there is no consumer group {group}")
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.monitoring.overview import opened
 from milepost.broker.operations import topic_lifecycle
 from milepost.broker.subscription.subscription import Subscription
@@ -123,10 +124,13 @@ async def subscriptions_of(
 ) -> list[Subscription]:
     """The group's subscriptions, on all these queues that have one."""
     found = []
+    slices = TimeSlices(broker.clock)
     async for topic in opened(broker, queues):
         one = topic.subscriptions.get(group)
         if one is not None and one.is_durable:
             found.append(one)
+        if slices.is_over:
+            await slices.rest()
     return found
 
 

@@ -37,6 +37,8 @@ def _text(value: object) -> str:
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{_key(key)}:{_text(one)}" for key, one in value.items()) + "}"
     if isinstance(value, list | tuple):
+        if all(type(one) is str for one in value):  # a list of all topics may be long
+            return json.dumps(value, separators=(",", ":"))
         return "[" + ",".join(map(_text, value)) + "]"
     return json.dumps(value, allow_nan=False)
 

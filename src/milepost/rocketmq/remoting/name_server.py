@@ -6,15 +6,15 @@ used: a client that has come with TLS goes on with TLS.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.monitoring.overview import opened
-from milepost.errors import MilepostError, TopicNotFound
+from milepost.errors import TopicNotFound
 from milepost.positions.names import TopicName
 from milepost.rocketmq import names
-from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.remoting import group_settings, json_text
 from milepost.rocketmq.remoting.codes import Ask
 from milepost.rocketmq.remoting.request import RETRIES, Answer, Request, queues_of
@@ -33,23 +33,21 @@ def address_of(request: Request) -> str:
     return f"[{host}]:{request.peer.own_port}" if ":" in host else f"{host}:{request.peer.own_port}"
 
 
-def topic_names(broker: Broker) -> list[TopicName]:
+def topic_names(broker: Broker) -> list[str]:
     """The topics that RocketMQ's names can reach, each once, without their partitions."""
-    found = []
-    namespace = broker.settings.rocketmq_namespace
-    for text in broker.directory.whole_topics(namespace):
-        name = TopicName.parse(text)
-        if name.partition < 0:
-            try:
-                found.append(names.topic_of(pb.Resource(name=name.local_name), namespace))
-            except MilepostError:
-                continue  # it has letters that RocketMQ does not allow
-    return found
+    prefix = f"persistent://{broker.settings.rocketmq_namespace}/"
+    whole = broker.directory.whole_topics(broker.settings.rocketmq_namespace)
+    found = [text.removeprefix(prefix) for text in whole]
+    return [name for name in found if names.is_topic_name(name)]
 
 
-def queue_names(broker: Broker) -> list[TopicName]:
-    """The queues of all of them."""
-    return [queue for name in topic_names(broker) for queue in queues_of(broker, name)]
+def queue_names(broker: Broker) -> Iterator[TopicName]:
+    """The queues of all of them that were ever used, each when its turn comes: others have no groups."""
+    prefix = f"persistent://{broker.settings.rocketmq_namespace}/"
+    for text in topic_names(broker):
+        for queue in queues_of(broker, TopicName.parse(prefix + text)):
+            if broker.directory.row(queue) is not None:
+                yield queue
 
 
 async def group_names(broker: Broker) -> set[str]:
@@ -60,16 +58,19 @@ async def group_names(broker: Broker) -> set[str]:
         found.update(name for name, one in topic.subscriptions.items() if one.is_durable)
         if slices.is_over:
             await slices.rest()
-    return {name for name in found if _is_reachable(name)}
+    return {name for name in found if names.is_group_name(name)}
 
 
-def _is_reachable(group: str) -> bool:
-    """Can RocketMQ's clients write the name?"""
-    try:
-        names.group_of(pb.Resource(name=group))
-    except MilepostError:
-        return False
-    return True
+async def is_known_group(broker: Broker, group: str) -> bool:
+    """Has a group a subscription, or settings?"""
+    slices = TimeSlices(broker.clock)
+    async for topic in opened(broker, queue_names(broker)):
+        one = topic.subscriptions.get(group)
+        if one is not None and one.is_durable:
+            return True
+        if slices.is_over:
+            await slices.rest()
+    return group in await group_settings.all_groups(broker)
 
 
 async def get_route(request: Request) -> Answer:
@@ -98,7 +99,7 @@ async def get_route(request: Request) -> Answer:
 
 async def _route_of_group(request: Request, group: str) -> int:
     request.check_namespace(Operation.LIST_TOPICS)
-    if group not in await group_names(request.broker):
+    if not await is_known_group(request.broker, group):
         raise TopicNotFound(f"there is no consumer group {group[:80]!a}")
     return 1
 
@@ -125,7 +126,7 @@ async def get_cluster(request: Request) -> Answer:
 async def get_topics(request: Request) -> Answer:
     """All topics, and a topic for the retries of each group: that is where mqadmin finds groups."""
     request.check_namespace(Operation.LIST_TOPICS)
-    topics = [name.local_name for name in topic_names(request.broker)]
+    topics = topic_names(request.broker)
     retries = [f"{RETRIES}{group}" for group in sorted(await group_names(request.broker))]
     return Answer(body=json_text.encode({"topicList": [*topics, *retries]}))
 
