@@ -129,10 +129,8 @@ class BucketEngine(StorageEngine):
         if (changes := store.catalog.take_changes()) is not None:  # made by the recovery itself
             store.journal.submit(CATALOG, 0, (changes,), self._change_is_durable)
             self._changes_on_their_way += 1
-        self._tasks = [
-            self._loop.create_task(self._watch_right()),
-            self._loop.create_task(self._collect(garbage)),
-        ]
+        self._collecting = self._loop.create_task(self._collect(garbage))
+        self._tasks = [self._loop.create_task(self._watch_right()), self._collecting]
         if self._is_alone:
             self._tasks.append(self._loop.create_task(self._beat()))
 
