@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from console.conftest import Console
 from console.scene import HOSTILE, HOSTILE_GROUP, HOSTILE_TEXT, ORDERS, Scene, publish, scene
+from milepost.schema import AvroSchema
 
 TOPIC = "#/topic/public/default/orders"
 
@@ -396,4 +398,21 @@ def test_everything_works_below_a_prefix(open_console: Any, orders: Scene) -> No
     page.locator("canvas[data-group=billing]").wait_for()
     page.get_by_role("link", name="Overview").click()
     row_of(page, "archive").wait_for()
+    console.check()
+
+
+def test_avro_is_shown_by_the_schema_of_the_topic(console: Console, orders: Scene) -> None:
+    fields = [{"name": "city", "type": ["null", "string"], "default": None}]
+    definition = json.dumps({"type": "record", "name": "R", "fields": fields})
+    orders.admin.create_schema("avro", {"type": "AVRO", "schema": definition, "properties": {}})
+    producer = orders.client.create_producer(
+        "avro", schema=AvroSchema(None, json.loads(definition))
+    )
+    producer.send({"city": "<b>Bergen</b>"})
+    producer.close()
+    page = console.go("#/topic/public/default/avro?tab=messages")
+    message = page.locator("details.message").first
+    message.locator("summary").click()
+    assert '"city": "<b>Bergen</b>"' in message.locator("pre.payload").inner_text()
+    assert message.get_by_label("Shown as").input_value() == "AVRO"
     console.check()

@@ -17,6 +17,7 @@ primitives       schemas of one value: numbers, booleans, dates and times
 protobuf_native  the PROTOBUF_NATIVE schema of a client
 record           `Record`: classes that declare fields and are Avro schemas
 schema           the base of a client's schemas; bytes and strings
+shown_values     values for people, with limits: what a server may decode of payloads that strangers wrote
 types            a schema on the wire: type, definition, name, properties, version
 validation       checks that a definition is what its type says
 """

@@ -8,8 +8,11 @@ Of a topic without partitions, or of one partition. Reading consumes nothing; it
 
 from __future__ import annotations
 
+import asyncio
 import base64
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel
@@ -21,7 +24,7 @@ from milepost.broker.messages.browse import Filter, browse, message_of
 from milepost.broker.messages.lookup_by_index import index_of
 from milepost.broker.messages.message_view import MessageView
 from milepost.broker.topic.topic import Topic
-from milepost.errors import IndexNotFound, InvalidInput
+from milepost.errors import IndexNotFound, InvalidInput, InvalidSchema, SchemaMismatch
 from milepost.positions.ids import MessageId
 from milepost.positions.names import TopicName
 from milepost.positions.spans import INDEX_MAX
@@ -29,6 +32,8 @@ from milepost.rest.request import AskedBroker, open_topic
 from milepost.rest.resources.messages import BYTES
 from milepost.rest.resources.reset import PersistentTopic
 from milepost.rest.route_access import needs
+from milepost.schemas.shown_values import decoder_of, is_shown
+from milepost.schemas.types import SchemaInfo
 
 router = APIRouter(
     prefix="/milepost/v1/topics/{tenant}/{namespace}/{topic}",
@@ -40,8 +45,14 @@ COUNT_MAX = 200
 PAYLOAD_SIZE_MAX = 64 * 1024
 # Of all payloads of an answer.
 PAYLOADS_SIZE_MAX = 2 * 1024 * 1024
+# Of those that are decoded.
+DECODED_SIZE_MAX = 256 * 1024
 
 Text = Annotated[str, Query(max_length=1024)]
+
+
+Decoded = tuple[str, Any]
+"""The type of a schema, and what a payload is by it."""
 
 
 class BrowsedMessage(BaseModel):
@@ -69,12 +80,17 @@ class BrowsedMessage(BaseModel):
     payload: str
     is_cut: bool
     """The payload is longer than what is here of it."""
+    schema_type: str
+    """By which the payload was decoded; empty if it was not."""
+    value: Any
+    """What it was decoded to."""
 
     @classmethod
-    def of(cls, view: MessageView, payload_max: int) -> BrowsedMessage:
+    def of(cls, view: MessageView, payload_max: int, decoded: Decoded | None) -> BrowsedMessage:
         cut = view.payload[:payload_max]
         fields = view._asdict() | {"payload": base64.b64encode(cut).decode("ascii")}
-        return cls(**fields, is_cut=len(cut) < len(view.payload))
+        kind, value = decoded or ("", None)
+        return cls(**fields, is_cut=len(cut) < len(view.payload), schema_type=kind, value=value)
 
 
 class BrowseAnswer(BaseModel):
@@ -105,7 +121,9 @@ async def browse_messages(
     """Messages from an index, an id, or a time in milliseconds on; from the first by default. `key`
     and `content` are parts of what they filter, `property` is a name, or `name=` and a part of the value.
     A batch is split, a chunked message is one. Payloads are cut to `payload_max` bytes, and to 2 MiB in
-    all. With a filter fewer may come than there are: go on at `next`."""
+    all. With a filter fewer may come than there are: go on at `next`. Those of AVRO, PROTOBUF_NATIVE and
+    single values are decoded too, by the version of the schema that they name, up to 64 KiB each and
+    256 KiB in all."""
     topic = await open_topic(request, name)
     at = await _start(broker, topic, index, id, time)
     found = await browse(
@@ -116,16 +134,57 @@ async def browse_messages(
         slices=TimeSlices(broker.clock),
         disk=broker.engine,
     )
+    decoded = await _decoded(broker, name, found.messages)
     return BrowseAnswer(
         first=topic.log.first_index,
         end=topic.visible_end,
         looked_at=found.looked_at,
         next=found.next_index,
         messages=[
-            BrowsedMessage.of(one, min(payload_max, PAYLOADS_SIZE_MAX // count))
-            for one in found.messages
+            BrowsedMessage.of(one, min(payload_max, PAYLOADS_SIZE_MAX // count), value)
+            for one, value in zip(found.messages, decoded, strict=True)
         ],
     )
+
+
+async def _decoded(
+    broker: Broker, name: TopicName, messages: Sequence[MessageView]
+) -> list[Decoded | None]:
+    """What each payload is by the schema that it names; None for one that is not decoded."""
+    versions = {one.schema_version for one in messages if one.schema_version is not None}
+    infos: dict[int | None, SchemaInfo] = {}
+    for version in versions:
+        live = await broker.schemas.get(name, version)
+        if live is not None and is_shown(live.info.type):
+            infos[version] = live.info
+    if not infos:
+        return [None] * len(messages)
+    room = DECODED_SIZE_MAX
+    chosen: list[tuple[SchemaInfo, bytes] | None] = []
+    for one in messages:
+        info = infos.get(one.schema_version)
+        fits = len(one.payload) <= min(PAYLOAD_SIZE_MAX, room)
+        is_whole = not (one.is_null or one.fault)
+        chosen.append((info, one.payload) if info is not None and fits and is_whole else None)
+        room -= len(one.payload) if chosen[-1] is not None else 0
+    # Not on the loop: publishers would wait for what strangers have written.
+    return await asyncio.to_thread(_shown, chosen)
+
+
+def _shown(chosen: Sequence[tuple[SchemaInfo, bytes] | None]) -> list[Decoded | None]:
+    decoders: dict[int, Callable[[bytes], Any]] = {}
+    found: list[Decoded | None] = []
+    for one in chosen:
+        found.append(None)
+        if one is None:
+            continue
+        info, payload = one
+        # What does not fit its schema is shown as bytes.
+        with suppress(SchemaMismatch, InvalidSchema):
+            if id(info) not in decoders:
+                decoders[id(info)] = decoder_of(info)
+            found[-1] = info.type.name, decoders[id(info)](payload)
+    return found
 
 
 async def _start(broker: Broker, topic: Topic, index: int | None, id: str, time: int | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import pytest
@@ -132,3 +133,29 @@ def test_a_chunked_message_is_one(stage: Stage) -> None:
 )
 def test_what_makes_no_sense_is_refused(web: Web, query: str) -> None:
     assert web(f"GET {MESSAGES}{query}").status == 400
+
+
+def test_payloads_are_decoded_by_the_schema_that_they_name(stage: Stage) -> None:
+    web = Web(stage)
+    schema = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}]}
+    body = {"type": "AVRO", "schema": json.dumps(schema), "properties": {}}
+    producer = stage.producer(stage.topic())
+    assert web("POST /admin/v2/schemas/public/default/t/schema", body).status == 200
+    known, unknown = bytes(8), (9).to_bytes(8, "big")
+    for number, (payload, version) in enumerate(
+        [(b"\x0e", known), (b"not that", known), (b"\x0e", unknown), (b"\x0e", b"")]
+    ):
+        stage.publish(producer, message(number, payload, schema_version=version))
+    found = web(f"GET {MESSAGES}").json["messages"]
+    assert [(one["schema_type"], one["value"]) for one in found] == [
+        ("AVRO", {"n": 7}),
+        ("", None),
+        ("", None),
+        ("", None),
+    ]
+    assert [base64.b64decode(one["payload"]) for one in found] == [
+        b"\x0e",
+        b"not that",
+        b"\x0e",
+        b"\x0e",
+    ]

@@ -87,7 +87,7 @@ function row(topic, message, signal) {
       h('span', { class: 'index' }, number(message.index)), h('span', { class: 'when' }, moment(message.publish_ms)),
       h('span', { class: 'key' }, message.key === null ? h('span', { class: 'muted' }, 'no key') : message.key),
       h('span', { class: 'size' }, bytes(message.size)),
-      h('span', { class: 'preview' }, message.is_null ? 'null' : preview(start))), body);
+      h('span', { class: 'preview' }, message.is_null ? 'null' : message.schema_type ? JSON.stringify(message.value).slice(0, 200) : preview(start))), body);
   details.addEventListener('toggle', () => { if (details.open && !body.childNodes.length) open(); }, { once: false });
 
   function open() {
@@ -96,7 +96,8 @@ function row(topic, message, signal) {
       message.event_ms ? ['Event time', moment(message.event_ms)] : null,
       message.deliver_at_ms ? ['Due', moment(message.deliver_at_ms)] : null,
       ['Producer', `${message.producer}, sequence ${message.sequence_id}`],
-      message.schema_version === null ? null : ['Schema version', message.schema_version],
+      message.schema_version === null ? null
+        : ['Schema version', message.schema_type ? `${message.schema_version}, ${message.schema_type}` : message.schema_version],
       message.compression ? ['Compression', message.compression] : null,
       message.batch_size ? ['Batch', `of ${message.batch_size}`] : null,
       message.chunks ? ['Chunks', message.chunks] : null,
@@ -111,7 +112,9 @@ function row(topic, message, signal) {
 
   function payloadView(view, data, { is_cut: isCut, size, is_null: isNull }) {
     if (isNull) { fill(view, h('p', { class: 'muted' }, 'No payload: null deletes the key.')); return; }
-    const forms = decoded(data, isCut);
+    const forms = message.schema_type
+      ? { [message.schema_type]: () => JSON.stringify(message.value, null, 2), ...decoded(data, isCut) }
+      : decoded(data, isCut);
     const text = h('pre', { tabindex: '0', class: 'payload' });
     const choose = h('select', { 'aria-label': 'Shown as' }, Object.keys(forms).map((name) => h('option', { value: name }, name)));
     const showForm = () => { text.textContent = forms[choose.value](); };
