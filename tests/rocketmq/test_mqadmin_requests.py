@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pulsar
@@ -276,6 +277,27 @@ def test_a_group_made_in_order_is_a_fifo_group_from_its_first_poll_on(
     assert raw.receive(name, group, wait_s=0.1) == []
     path = f"/admin/v2/persistent/public/default/{name}/subscription/{group}/properties"
     assert broker.rest("GET", path) == (200, {"rocketmq.fifo": "true"})
+
+
+def test_what_mqadmin_was_answered_is_there_after_a_kill(tmp_path: Path, clients: Any) -> None:
+    """A topic, the settings of a group and a reset are on disk when they are answered."""
+    with BrokerProcess(tmp_path, rocketmq_namesrv_port=0) as own:
+        mqadmin = Remoting(own.rocketmq_namesrv_port)
+        assert mqadmin.ask(17, topic="orders", readQueueNums=2, writeQueueNums=2, perm=6).code == 0
+        assert mqadmin.ask(200, b'{"groupName":"g","retryMaxTimes":3}').code == 0
+        produced(clients, own, "orders", 5)
+        told = {"topic": "orders", "group": "g", "isForce": "true"}
+        assert mqadmin.ask(222, **told, timestamp=-1).code == 0
+        moved = mqadmin.ask(222, **told, timestamp=0, queueId=1, offset=2)
+        assert moved.json == {"offsetTable": {"orders/1": 2}}
+        own.restart()  # kill -9
+        mqadmin.close()
+        mqadmin = Remoting(own.rocketmq_namesrv_port)
+        table = mqadmin.ask(208, consumerGroup="g").json["offsetTable"]
+        assert [table[f"orders/{n}"]["consumerOffset"] for n in range(2)] == [5, 2]
+        assert mqadmin.ask(201).json["subscriptionGroupTable"]["g"]["retryMaxTimes"] == 3
+        mqadmin.close()
+        assert not own.complaints()
 
 
 # -- who is connected --------------------------------------------------------------------------------
