@@ -2,6 +2,7 @@
 
 They lie in a topic of the broker's own, beside no topic of users: no consumer, pattern or statistic of theirs
 comes across it, and it holds no other message back. What of it is not acked on its one subscription is open.
+Defaults by which messages and subscriptions of users are dropped do not hold there.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from google.protobuf.message import DecodeError
 
 from milepost.broker.messages.browse import message_of
 from milepost.broker.operations import leases
+from milepost.broker.policies.policy import Level
+from milepost.broker.policies.table import POLICIES
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.topic import Topic
 from milepost.errors import AlreadyExists, NotFound
@@ -30,6 +33,15 @@ if TYPE_CHECKING:
 
 NAME = TopicName.parse("persistent://pulsar/system/rocketmq-half-messages")
 SUBSCRIPTION = "open"
+
+# What would end half messages without a word to their producers.
+_NO_QUOTA = {"limitSize": -1, "limitTime": -1, "policy": "producer_request_hold"}
+_KEEPING = {
+    "message_ttl": 0,
+    "subscription_expiration": 0,
+    "backlog_quota_size": _NO_QUOTA,
+    "backlog_quota_time": _NO_QUOTA,
+}
 
 _TOPIC, _BIRTH, _ROLE, _FIRST_S = "topic", "birth", "role", "first_s"
 
@@ -62,15 +74,24 @@ class HalfTopic:
     async def make(self) -> tuple[Topic, Subscription]:
         """The same; made if it is not there."""
         async with self._making:
-            if (found := await self.find()) is not None:
-                return found
             broker = self._broker
+            if (found := await self.find()) is not None:
+                await self._keep_all()
+                return found
             with suppress(AlreadyExists):
                 await broker.directory.create_topic(NAME, broker.first_doc())
+            await self._keep_all()
             topic = await broker.topic(NAME, create=False)
             # Before the first message: what lies there is open for as long as it is not acked.
             made = await broker.create_subscription(topic, SUBSCRIPTION, topic.log.first_index)
             return topic, made
+
+    async def _keep_all(self) -> None:
+        book = self._broker.policies.book
+        known = book.values(Level.TOPIC, NAME.text)
+        for name, value in _KEEPING.items():
+            if known.get(name) != value:
+                await book.set(Level.TOPIC, NAME.text, POLICIES[name], value)
 
     async def read(self, topic: Topic, index: int) -> Stored:
         """What is stored; `NotFound` if there is no half message."""

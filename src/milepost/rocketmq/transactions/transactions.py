@@ -148,10 +148,16 @@ class Transactions:
                 first_s=first_s,
             )
         )
-        await done
-        now_ms = self._broker.clock.wall_ms()
-        self._add(index, Stored(half, name.text, birth, call.role, first_s, now_ms))
-        self._set_timer()
+
+        def stored(done: asyncio.Future[None]) -> None:
+            if not done.cancelled() and done.exception() is None:
+                now_ms = self._broker.clock.wall_ms()
+                self._add(index, Stored(half, name.text, birth, call.role, first_s, now_ms))
+                self._set_timer()
+
+        # Also when the client hangs up: what is on disk is asked about.
+        done.add_done_callback(stored)
+        await asyncio.shield(done)
         return index, topic.row.topic_id
 
     async def _birth(self, name: TopicName) -> int:

@@ -185,6 +185,50 @@ def test_a_client_that_hangs_up_leaves_no_end_half_done(edge: Edge) -> None:
     assert edge.bodies() == [b"one"]
 
 
+def test_a_half_message_whose_client_hangs_up_is_asked_about(edge: Edge) -> None:
+    system = pb.SystemProperties(message_id="id", message_type=pb.TRANSACTION)
+    asked = pb.Message(topic=TOPIC, system_properties=system, body=b"one")
+    edge.roll_back(edge.send(b"first"))
+    edge.stage.engine.holds_journal = True
+    request = pb.SendMessageRequest(messages=[asked])
+    task = edge.stage.loop.begin(edge.transactions.send_message(CALLER, request))
+    edge.stage.turn()
+    task.cancel()
+    edge.stage.turn()
+    edge.stage.engine.holds_journal = False
+    edge.stage.turn()
+    assert edge.open == 1
+    stream = edge.stream()
+    edge.ask(6)
+    assert [edge.commit(one) for one in questions(stream)] == [OK]
+    assert edge.bodies() == [b"one"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "work"),
+    [
+        ({"message_ttl_s": 60}, "expire"),
+        ({"subscription_expiration_minutes": 1}, "drop_idle"),
+        (
+            {"backlog_quota_s": 60, "backlog_quota_policy": "consumer_backlog_eviction"},
+            "check_quotas",
+        ),
+    ],
+)
+def test_no_default_for_topics_of_users_drops_a_half_message(
+    make_stage: Callable[..., Stage], policy: dict[str, object], work: str
+) -> None:
+    stage = make_stage(**policy)
+    edge = Edge(stage)
+    one = edge.send(b"one")
+    for _ in range(3):
+        stage.loop.do(getattr(stage.broker.housekeeping, work))
+        stage.turn()
+        stage.clock.advance(61)
+    assert edge.commit(one) == OK
+    assert edge.bodies() == [b"one"]
+
+
 @pytest.mark.parametrize("power_lost", ["", "dropped"])
 def test_what_was_answered_is_there_after_a_crash(edge: Edge, power_lost: str) -> None:
     open_one, committed, rolled_back = edge.send(b"open"), edge.send(b"yes"), edge.send(b"no")
