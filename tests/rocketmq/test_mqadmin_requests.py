@@ -256,6 +256,8 @@ def test_groups_have_settings_before_they_read(
         b'{"groupName":"g","retryMaxTimes":NaN}',
         b'{"groupName":"g","consumeMessageOrderly":1}',
         b'{"groupName":"g","attributes":{"a":1e999}}',
+        b'{"groupName":"g","attributes":' + b'{"a":' * 900 + b"1" + b"}" * 901,
+        b'{"groupName":"g","brokerId":' + b"9" * 20 + b"}",
     ):
         assert mqadmin.ask(200, bad).code == 1
     assert "g" not in mqadmin.ask(201).json["subscriptionGroupTable"]
@@ -498,6 +500,8 @@ def test_clients_of_rocketmq_4_are_told_what_to_use(mqadmin: Remoting) -> None:
         assert answer.code == 3
         assert "rocketmq_port" in answer.remark
         assert str(code) in answer.remark
+    for members in ('["CID_x"]', "[[1]]", "[{}]", "[7]"):
+        assert mqadmin.ask(34, b'{"consumerDataSet":%s}' % members.encode()).code == 3
 
 
 def test_a_binary_header_is_answered_in_kind(mqadmin: Remoting) -> None:

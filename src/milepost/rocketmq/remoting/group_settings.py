@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 Doc = dict[str, Any]
 
 FOLDER = "rocketmq"
+# Of objects and lists in one another; upstream's settings have four.
+DEPTH_MAX = 8
 
 # What upstream shows of a group that was given no settings.
 DEFAULTS: dict[str, Any] = {
@@ -80,9 +82,21 @@ def checked(told: Doc) -> Doc:
             raise InvalidInput(f"{name} of a group: expected a value of type {kind}")
     try:
         json.dumps(kept, allow_nan=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InvalidInput("settings of a group with a number that JSON does not have") from None
+    # All of them are read together with those of other groups, which are lost with one that cannot be read.
+    if not _is_readable(kept, DEPTH_MAX):
+        raise InvalidInput(
+            f"settings of a group with a number beyond 64 bits, or more than {DEPTH_MAX} levels"
+        )
     return kept
+
+
+def _is_readable(value: object, levels: int) -> bool:
+    if isinstance(value, dict | list):
+        parts = value.values() if isinstance(value, dict) else value
+        return levels > 0 and all(_is_readable(one, levels - 1) for one in parts)
+    return not isinstance(value, int) or -(2**63) <= value < 2**63
 
 
 async def put(broker: Broker, group: str, kept: Doc) -> None:

@@ -247,7 +247,7 @@ async def heartbeat(request: Request) -> Answer:
             raise InvalidInput(f"a heartbeat whose {kind} is no list")
         groups = [one.get("groupName") if isinstance(one, dict) else one for one in members]
         for group in groups:
-            if group not in TOOLS:
+            if not isinstance(group, str) or group not in TOOLS:
                 raise RemotingRefusal(
                     Status.REQUEST_CODE_NOT_SUPPORTED,
                     f"clients of RocketMQ 4 (group {str(group)[:80]!a}) are not served: {_USE}",

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, cast
 
 from milepost.broker.connection.listener import stop_listening
 from milepost.broker.connection.server import is_this_machine
+from milepost.broker.limits.time_slices import TimeSlices
 from milepost.errors import MilepostError, ProtocolError
 from milepost.rocketmq.remoting import (
     broker_info,
@@ -169,12 +170,16 @@ class Connection(asyncio.Protocol):
     async def _answer_all(self, command: Command | None) -> None:
         transport = self._transport
         assert transport is not None
+        # Thousands of requests may have come at once, and many of them wait for nothing.
+        slices = TimeSlices(self._server.broker.clock)
         try:
             while command is not None and not transport.is_closing():
                 answer = await self._server.answer(self._peer, command)
                 if answer is not None and not transport.is_closing():
                     transport.write(answer)
                 await self._taken.wait()
+                if slices.is_over:
+                    await slices.rest()
                 command = self._next()
                 self._count_kept(self._decoder.size)
         finally:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from collections import Counter
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +23,8 @@ from milepost.rocketmq.remoting.server import (
 )
 
 CLUSTER = 106
+# That come together.
+REQUESTS = 500
 
 
 class Wire(asyncio.Transport):
@@ -194,3 +198,53 @@ def test_a_fault_behind_a_request_ends_the_connection_when_that_is_answered(worl
     assert [one.opaque for one in wire.answers()] == [1]
     assert wire.ended
     assert world.stage.broker.counters.frames_refused == {"remoting_length": 1}
+
+
+class TickingClock:
+    """Each look at it takes a tenth of a millisecond."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+
+    def monotonic(self) -> float:
+        self._now += 0.0001
+        return self._now
+
+
+def test_requests_that_come_together_let_others_have_their_turns() -> None:
+    answered: list[int] = []
+
+    async def answer(peer: object, command: Command) -> bytes | None:
+        answered.append(command.opaque)
+        return None  # at once: it waits for nothing
+
+    async def turns_of_others() -> int:
+        broker = SimpleNamespace(
+            clock=TickingClock(),
+            counters=SimpleNamespace(
+                connections_opened=0, connections_closed=Counter(), connections_refused=Counter()
+            ),
+            spawn=lambda work: tasks.append(asyncio.ensure_future(work)),
+        )
+        tasks: list[asyncio.Task[None]] = []
+        server: Any = SimpleNamespace(
+            broker=broker, answer=answer, open=set(), kept_size=0, refusal=lambda host: None
+        )
+        transport: Any = SimpleNamespace(
+            get_extra_info=lambda name: None,
+            pause_reading=lambda: None,
+            resume_reading=lambda: None,
+            is_closing=lambda: False,
+        )
+        connection = Connection(server)
+        connection.connection_made(transport)
+        connection.data_received(b"".join(encode(Command(106, n)) for n in range(REQUESTS)))
+        turns = 0
+        while not all(task.done() for task in tasks):
+            turns += 1
+            await asyncio.sleep(0)
+        return turns
+
+    turns = asyncio.run(turns_of_others())
+    assert answered == list(range(REQUESTS))
+    assert turns > REQUESTS / 10
