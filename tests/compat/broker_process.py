@@ -97,8 +97,11 @@ class BrokerProcess:
         for name, value in self.settings.items():
             command += ["--set", f"{name}={_written(value)}"]
         with self.log.open("ab") as log:
+            # Without a function to run first no copy of this process is made, whose other threads may be
+            # in the middle of something.
+            limit = None if self.descriptors is None else self._limit
             self._process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, preexec_fn=self._limit
+                command, stdout=subprocess.PIPE, stderr=log, preexec_fn=limit
             )
         self._await_announcement()
         ready = json.loads(self._ready_file.read_text())

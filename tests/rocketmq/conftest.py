@@ -118,10 +118,12 @@ class Raw:
     """Calls as they are on the wire, also those that no official client makes."""
 
     def __init__(self, address: str, credentials: grpc.ChannelCredentials | None = None) -> None:
+        # A connection of its own: others to the same address wait after a failure.
+        options = (("grpc.use_local_subchannel_pool", 1),)
         self._channel = (
-            grpc.insecure_channel(address)
+            grpc.insecure_channel(address, options)
             if credentials is None
-            else grpc.secure_channel(address, credentials)
+            else grpc.secure_channel(address, credentials, options)
         )
         self.headers = {"x-mq-client-id": "raw"}
 
