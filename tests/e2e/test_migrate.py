@@ -382,6 +382,46 @@ def test_what_stands_against_it_is_said_before_the_first_write(
         assert other not in admin.list_topics("public/default")
 
 
+def test_a_target_that_requires_encryption_is_not_written(
+    pair: Pair, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = "persistent://shop/sealed/t"
+    for broker in pair:
+        with Admin(broker.http_url) as admin:
+            make_namespace(admin)
+            admin.create_namespace("shop/sealed")
+    publish(pair.source, topic, 1)
+    with Admin(pair.target.http_url) as admin:
+        admin.set_policy("shop/sealed", "encryptionRequired", True)
+        assert run(["migrate", *pair.addresses, "-t", topic]) == Exit.CONFLICT
+        assert "the target requires encryption there" in capsys.readouterr().err
+        assert admin.list_topics("shop/sealed") == []
+
+
+def test_many_holes_are_asked_for_together(pair: Pair, topic: str) -> None:
+    """Every second message is acked: no column of a strip is of one state."""
+    count = 6000
+
+    async def ack(client: Client) -> None:
+        producer = await client.create_producer(
+            topic, batching_enabled=True, max_pending_messages=count
+        )
+        await asyncio.gather(*[producer.send(b"x") for _ in range(count)])
+        consumer = await client.subscribe(
+            topic, "g", consumer_type=ConsumerType.Shared, initial_position=InitialPosition.Earliest
+        )
+        messages = [await consumer.receive(5000) for _ in range(count)]
+        await asyncio.gather(*[consumer.acknowledge(one) for one in messages[1::2]])
+        await consumer.close()
+
+    at_source(pair, ack)
+    assert run(["migrate", *pair.addresses, "-t", topic]) == Exit.OK
+    with Admin(pair.target.http_url) as admin:
+        for first in range(0, count, 2000):
+            found = admin.get_strip(topic, "g", first=first, end=first + 2000, columns=2000)
+            assert found["acked"] == [0, 1] * 1000
+
+
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_credentials_are_asked_before_the_first_write(
     pair: Pair, side: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -147,6 +147,11 @@ async def make_plan(
         is_missing = NamespaceName.parse(namespace).tenant in tenants
         found = await _namespace(source, target, namespace, namespace in whole, is_missing)
         plan.namespaces.append(found)
+        if not found.is_new and await target.admin.get_policy(namespace, "encryptionRequired"):
+            plan.refusals.append(
+                f"{namespace}: the target requires encryption there, which messages of the source need not "
+                "have; switch it off until they are copied"
+            )
         plan.refusals += (f"{namespace}: {one}" for one in faults(Level.NAMESPACE, found.policies))
     new = {one.name for one in plan.namespaces if one.is_new}
     looked = 0

@@ -89,7 +89,8 @@ class ByPosition:
 async def acked_indexes(side: Side, topic: str, subscription: str) -> tuple[IndexRanges, int]:
     """What a subscription of a Milepost broker has acked, and the first index that is retained."""
     strip = await side.admin.get_strip(topic, subscription, columns=COLUMNS)
-    acked = IndexRanges()
+    # Ranges with holes in them: neighbours are one, so that they are asked for together.
+    acked, mixed = IndexRanges(), IndexRanges()
     first, end, columns = strip["first"], strip["end"], strip["columns"]
     for column in range(columns):
         begin, behind = (first + (end - first) * at // columns for at in (column, column + 1))
@@ -98,7 +99,9 @@ async def acked_indexes(side: Side, topic: str, subscription: str) -> tuple[Inde
         if done == behind - begin:
             acked.add(begin, behind)
         elif done:
-            await _add_pages(side, topic, subscription, begin, behind, acked)
+            mixed.add(begin, behind)
+    for begin, behind in mixed:
+        await _add_pages(side, topic, subscription, begin, behind, acked)
     return acked, first
 
 
