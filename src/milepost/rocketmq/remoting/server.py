@@ -177,8 +177,10 @@ class Connection(asyncio.Protocol):
                 answer = await self._server.answer(self._peer, command)
                 if answer is not None and not transport.is_closing():
                     transport.write(answer)
-                await self._taken.wait()
-                if slices.is_over:
+                if not self._taken.is_set():
+                    await self._taken.wait()
+                    slices = TimeSlices(self._server.broker.clock)
+                elif slices.is_over:
                     await slices.rest()
                 command = self._next()
                 self._count_kept(self._decoder.size)
