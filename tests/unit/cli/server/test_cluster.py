@@ -1,0 +1,56 @@
+"""`milepost serve --shards`: a bucket or directory that does not fit is refused, in one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from milepost.cli.exits import Exit
+from milepost.storage.bucket.manifest import first_manifest
+from milepost.storage.cluster.document import ClusterDocument
+
+DOCUMENT = ClusterDocument("standalone", 8, "00" * 32).encode()
+
+
+def serve(tmp_path: Path, *options: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "milepost.cli.main", "serve", "--port", "0"]
+    command += ["--http-port", "0", "--bucket", (tmp_path / "bucket").as_uri()]
+    command += ["--data", str(tmp_path / "data"), *options]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return ended.returncode, ended.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("key", "data", "options", "says"),
+    [
+        ("cluster", DOCUMENT, ["--shards", "4"], "the bucket has 8 shards, not 4: start with"),
+        ("cluster", DOCUMENT, [], "is served by a cluster of brokers: start with --shards auto"),
+        (
+            "manifest",
+            first_manifest("standalone", "b", "00").encode(),
+            ["--shards", "4"],
+            "the bucket holds the data of one broker: start without --shards",
+        ),
+    ],
+)
+def test_a_bucket_of_another_kind_is_refused(
+    tmp_path: Path, key: str, data: bytes, options: list[str], says: str
+) -> None:
+    bucket = tmp_path / "bucket"
+    bucket.mkdir()
+    (bucket / key).write_bytes(data)
+    code, line = serve(tmp_path, *options)
+    assert code == Exit.STORAGE
+    assert says in line
+    assert line.startswith("milepost: ")
+
+
+def test_a_directory_with_data_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "catalog.sqlite").touch()
+    code, line = serve(tmp_path, "--shards", "4")
+    assert code == Exit.CONFLICT
+    assert "holds the data of a broker without a bucket" in line
