@@ -69,6 +69,9 @@ def open_store(root: Path, clock: Clock, **options: Any) -> tuple[Store, Directo
 class StorageEngine(LoopDisk):
     """A store, its threads, and the loop they report to. Made and used on that loop."""
 
+    _folds_at_close = True
+    """Is a checkpoint made at the end, so that the next start has nothing to replay?"""
+
     def __init__(
         self, store: Store, lock: DirectoryLock | None = None, shortcut: Shortcut | None = None
     ) -> None:
@@ -435,7 +438,7 @@ class StorageEngine(LoopDisk):
                 await asyncio.wait(self._changes)
             if self._checkpoint is not None:
                 await asyncio.wait([self._checkpoint])
-            if self.store.is_dirty:
+            if self.store.is_dirty and self._folds_at_close:
                 await self.checkpoint()
         except (PersistenceError, OSError) as error:
             logger.warning("closing without a checkpoint, the next start replays: %s", error)

@@ -121,6 +121,8 @@ class BucketEngine(StorageEngine):
         self._imaged = extents
         self._linger_s = linger_s
         self._is_alone = right is None
+        # The next owner of a shard waits: replaying little is quicker than a checkpoint.
+        self._folds_at_close = self._is_alone
         self._right: Right = objects if right is None else right
         # Invariant: with these lapses of the right the claim was known to hold.
         self._lapses = lapses
