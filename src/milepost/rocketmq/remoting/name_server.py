@@ -44,10 +44,13 @@ def topic_names(broker: Broker) -> list[str]:
 def queue_names(broker: Broker) -> Iterator[TopicName]:
     """The queues of all of them that were ever used, each when its turn comes: others have no groups."""
     prefix = f"persistent://{broker.settings.rocketmq_namespace}/"
-    for text in topic_names(broker):
-        for queue in queues_of(broker, TopicName.parse(prefix + text)):
-            if broker.directory.row(queue) is not None:
-                yield queue
+    for text in broker.directory.all_topics():
+        if not text.startswith(prefix):
+            continue
+        name = TopicName.parse(text)
+        is_reachable = names.is_topic_name(name.base.local_name)
+        if is_reachable and (name.partition < 0 or broker.directory.partitions(name.base)):
+            yield name
 
 
 async def group_names(broker: Broker) -> set[str]:
