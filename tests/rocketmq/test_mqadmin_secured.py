@@ -101,6 +101,16 @@ def test_rights_are_those_of_other_clients(mqadmin: Remoting) -> None:
     assert mqadmin.ask(105, topic="orders").code == 0
 
 
+def test_progress_on_all_topics_is_that_on_those_that_a_role_may_consume(
+    broker: BrokerProcess, mqadmin: Remoting
+) -> None:
+    path = "/admin/v2/persistent/public/default/orders/subscription/shown"
+    assert broker.rest("PUT", path, None, bearer("root"))[0] == 204
+    for role, found in (("writer", []), ("reader", ["orders/0"]), ("root", ["orders/0"])):
+        mqadmin.fields = {"AccessKey": token(role), "Signature": "x"}
+        assert list(mqadmin.ask(208, consumerGroup="shown").json["offsetTable"]) == found
+
+
 def test_with_tls_the_address_of_the_broker_is_that_of_the_tls_port(broker: BrokerProcess) -> None:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

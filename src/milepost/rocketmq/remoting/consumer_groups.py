@@ -69,7 +69,8 @@ async def lines_of(request: Request, group: str) -> list[Progress]:
         queues: Iterable[TopicName] = queues_of(broker, name)
     else:
         request.check_namespace(Operation.LIST_TOPICS)
-        queues = queue_names(broker)
+        every = queue_names(broker)
+        queues = (one for one in every if request.may(Operation.CONSUME, one.base, group))
     return [line async for line in survey(broker, queues, group) if not line.member]
 
 

@@ -104,6 +104,12 @@ class Request:
     def check_topic(self, operation: Operation, topic: TopicName, group: str = "") -> None:
         self.check(operation, Target.of_topic(topic, group))
 
+    def may(self, operation: Operation, topic: TopicName, group: str = "") -> bool:
+        """Has the client the right to do this? For lists that leave out what it has no right to."""
+        authorizer = self.broker.access_control.security.authorizer
+        target = Target.of_topic(topic, group)
+        return not authorizer.is_enabled or authorizer.may(self.identity, operation, target)
+
     def check_namespace(self, operation: Operation) -> None:
         self.check(operation, Target.of_namespace(self.namespace))
 
