@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -133,6 +135,67 @@ def test_rights_are_those_of_every_other_client(call: Callable[..., Any]) -> Non
         assert reader.code(name, request) != 40300, name
     stranger = call(authorization=signed(token("stranger")))
     assert stranger.code("QueryRoute", pb.QueryRouteRequest(topic=ORDERS)) == 40300
+
+
+def test_a_transaction_is_ended_by_producers_alone(call: Callable[..., Any]) -> None:
+    """A role that may consume cannot end it, nor be told of it by its id."""
+    writer, reader = (call(authorization=signed(token(role))) for role in ("writer", "reader"))
+    half = send()
+    half.messages[0].system_properties.message_type = pb.TRANSACTION
+    (entry,) = writer.call("SendMessage", half).entries
+    assert reader.code("SendMessage", half) == 40300
+    end = pb.EndTransactionRequest(
+        topic=ORDERS, transaction_id=entry.transaction_id, resolution=pb.ROLLBACK
+    )
+    assert reader.code("EndTransaction", end) == 40300
+    assert call().code("EndTransaction", end) == 40100
+    assert writer.code("EndTransaction", end) == 20000
+
+
+def test_a_producer_is_asked_about_half_messages_of_its_own_role(
+    world: World, call: Callable[..., Any]
+) -> None:
+    world.grant("other", "produce")
+    writer, other = (call(authorization=signed(token(role))) for role in ("writer", "other"))
+    told: dict[str, queue.Queue[pb.TelemetryCommand]] = {
+        "writer": queue.Queue(),
+        "other": queue.Queue(),
+    }
+    is_over = threading.Event()
+    settings = pb.Settings(client_type=pb.PRODUCER, publishing=pb.Publishing(topics=[ORDERS]))
+
+    def commands() -> Iterator[pb.TelemetryCommand]:
+        yield pb.TelemetryCommand(settings=settings)
+        is_over.wait(30)
+
+    def listen(name: str, raw: Any) -> None:
+        for command in raw.begin_talk(commands()):
+            told[name].put(command)
+
+    threads = [
+        threading.Thread(target=listen, args=one) for one in (("writer", writer), ("other", other))
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        for name in told:
+            assert told[name].get(timeout=20).HasField("settings")
+        half = send()
+        system = half.messages[0].system_properties
+        system.message_type = pb.TRANSACTION
+        system.orphaned_transaction_recovery_duration.FromMilliseconds(100)
+        (entry,) = writer.call("SendMessage", half).entries
+        asked = told["writer"].get(timeout=20).recover_orphaned_transaction_command
+        assert asked.transaction_id == entry.transaction_id
+        assert told["other"].empty()
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join(30)
+    end = pb.EndTransactionRequest(
+        topic=ORDERS, transaction_id=entry.transaction_id, resolution=pb.ROLLBACK
+    )
+    assert writer.code("EndTransaction", end) == 20000
 
 
 def test_a_poll_that_waits_ends_when_the_right_is_gone(

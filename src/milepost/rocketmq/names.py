@@ -40,6 +40,8 @@ SYSTEM_TOPICS = frozenset(
     )
 )
 DEAD_LETTERS = "%DLQ%"
+# Half messages lie there.
+SYSTEM_NAMESPACE = "pulsar/system"
 
 
 def is_topic_name(name: str) -> bool:
@@ -74,6 +76,8 @@ def topic_of(resource: pb.Resource, default_namespace: str) -> TopicName:
     if name in SYSTEM_TOPICS:
         raise Refused(Code.ILLEGAL_TOPIC, f"topic {name}: RocketMQ keeps this name for itself")
     namespace = _namespace(resource.resource_namespace, default_namespace)
+    if str(namespace) == SYSTEM_NAMESPACE:
+        raise Refused(Code.ILLEGAL_TOPIC, f"topic {name}: {namespace} is the broker's own")
     return TopicName.parse(f"persistent://{namespace}/{name}")
 
 

@@ -95,8 +95,8 @@ class Transactions:
         for index in open_indexes(subscription):
             try:
                 self._add(index, await self._there.read(topic, index))
-            except NotFound as error:  # not of this edge
-                self._broker.unexpected("rocketmq", error)
+            except NotFound as error:  # another client has sent it there
+                logger.warning("%s", error)
         self._set_timer()
 
     def close(self) -> None:
