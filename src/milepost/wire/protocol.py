@@ -67,7 +67,7 @@ from milepost.wire.replies import (
     reply,
 )
 from milepost.wire.scanners.ack_scan import read_ack, read_flow, scan_ack, scan_flow
-from milepost.wire.scanners.ack_slices import sliced
+from milepost.wire.scanners.ack_slices import WORDS_SMALL, sliced
 from milepost.wire.scanners.long_command import SIZE_MIN as LONG_SIZE_MIN
 from milepost.wire.scanners.long_command import LongCommand
 from milepost.wire.scanners.message_scan import (
@@ -415,6 +415,9 @@ class ServerProtocol(Connection):
             raise ProtocolError(Reason.BEFORE_CONNECT, f"{kind_name(kind)} before CONNECTED")
 
     def _add_ack(self, ack: Ack, events: list[ServerEvent]) -> None:
+        if len(ack.ids) == 1 and len(ack.ids[0].ack_set) <= WORDS_SMALL:
+            events.append(ack)  # most are
+            return
         slices = sliced(ack)
         first = next(slices)
         if first.goes_on:

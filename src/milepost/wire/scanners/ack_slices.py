@@ -29,6 +29,9 @@ _RANGES_PER_WORD: Final = 32
 ACKED_RANGES_MAX: Final = 250_000
 _MASK_64: Final = (1 << 64) - 1
 
+# Words of a set that is never cut.
+WORDS_SMALL: Final = RANGES_MAX // _RANGES_PER_WORD
+
 _ack_set = itemgetter(4)
 
 
