@@ -72,7 +72,7 @@ COMMANDS = {
         "milepost.cli.server.console:console", "Serve the console's pages for another broker."
     ),
     "verify": Lazy(
-        "milepost.cli.server.verify:verify", "Check a data directory, without a broker."
+        "milepost.cli.server.verify:verify", "Check a data directory or a bucket, without a broker."
     ),
     "bucket": Lazy("milepost.cli.server.bucket:bucket", "Try out a bucket for a broker."),
     "pipeline": Lazy("milepost.cli.pipeline:pipeline", "Topics into lakes and back, by Spark."),

@@ -13,5 +13,6 @@ settings_options  the options by which commands are given settings
 sources           merges settings from files, environment and options
 stopping          handles SIGTERM and Ctrl-C
 supervisor        starts several workers, and starts those again that die
-verify            `milepost verify`: checks a data directory offline
+verify            `milepost verify`: checks a data directory offline, or a bucket
+verify_bucket     reads a bucket as a start would, and checks what it finds
 """

@@ -1,9 +1,9 @@
-"""`milepost verify`: checks a data directory offline.
+"""`milepost verify`: checks a data directory offline, or a bucket.
 
 Replays the journal, reads every entry of every ledger, decodes every subscription, and looks whether
 they agree: checksums, entry ids without gaps, dense indexes, cursors that end where their log ends.
 The directory is locked meanwhile; the catalog is looked at in a copy. Damage is named with file and
-byte, and the exit code is 7.
+byte, and the exit code is 7. Buckets are looked at in `verify_bucket.py`, with the same check.
 
     topic                               ledgers  entries  messages  bytes  subscriptions
     persistent://public/default/orders        2      120       600  61440              1
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,6 +70,8 @@ class Report:
     problems: list[str] = field(default_factory=list)
     # A torn tail: written and never acknowledged. No damage.
     cut_bytes: int = 0
+    # What an operator may want to know, and is no damage.
+    remarks: list[str] = field(default_factory=list)
 
     @property
     def all_problems(self) -> list[str]:
@@ -79,9 +81,26 @@ class Report:
         ]
 
 
-@click.command(help="Check a data directory, while no broker uses it. Nothing in it is changed.")
-@click.argument("data", type=click.Path(path_type=Path), default=Path("data"))
-def verify(data: Path) -> None:
+@click.command(
+    help="Check a data directory, while no broker uses it, or a bucket (s3://, gs://, az://, file:///), "
+    "which brokers may serve meanwhile. Nothing in it is changed."
+)
+@click.argument("data", default="data")
+@click.option("--endpoint", default="", metavar="URL", help="As the setting `bucket_endpoint`.")
+@click.option("--region", default="", metavar="NAME", help="As the setting `bucket_region`.")
+def verify(data: str, endpoint: str, region: str) -> None:
+    if "://" in data:
+        from milepost.cli.server.verify_bucket import check_bucket
+
+        shown(data, check_bucket(data, endpoint=endpoint, region=region))
+        return
+    for option, value in (("--endpoint", endpoint), ("--region", region)):
+        if value:
+            raise CommandFailed(f"{option} {value}: {data} is a directory, no bucket", Exit.USAGE)
+    verify_directory(Path(data))
+
+
+def verify_directory(data: Path) -> None:
     from milepost.storage.shards import count_of, shard_path
 
     if (count := count_of(data)) is not None:
@@ -96,11 +115,17 @@ def verify(data: Path) -> None:
             "`milepost verify DIRECTORY`",
             Exit.NOT_FOUND,
         )
-    report = check(data)
+    shown(str(data), check(data))
+
+
+def shown(data: str, report: Report) -> None:
+    """Show what was found; `CommandFailed` if something is damaged."""
     show_rows(COLUMNS, [topic.row for topic in report.topics])
     problems = report.all_problems
     for problem in problems:
         note(f"damaged: {problem}")
+    for remark in report.remarks:
+        note(remark)
     if report.cut_bytes:
         note(f"{report.cut_bytes} bytes at the journal's end were never acknowledged: no damage")
     entries = sum(topic.entries for topic in report.topics)
@@ -121,12 +146,13 @@ verify.params.append(output_option())
 
 def check(data: Path) -> Report:
     """Everything that can be said of a directory. `DataDirectoryLocked` if a broker has it."""
+    from milepost.storage.files import RealFiles
     from milepost.storage.lock import DirectoryLock
 
     lock = DirectoryLock(data)
     try:
         with _catalog(data) as catalog:
-            return _Check(data, catalog).run()
+            return StoreCheck(RealFiles(data), catalog).run()
     finally:
         lock.release()
 
@@ -148,17 +174,20 @@ def _catalog(data: Path) -> Iterator[Catalog]:
             catalog.close()
 
 
-class _Check:
-    """One look at a directory. It stands in for the store that logs belong to, and takes nothing."""
+class StoreCheck:
+    """One look at a store. It stands in for the store that logs belong to, and takes nothing."""
 
     refused_through = -1
 
-    def __init__(self, data: Path, catalog: Catalog) -> None:
-        from milepost.storage.files import RealFiles
+    def __init__(
+        self, files: Files, catalog: Catalog, read: Callable[[int], None] = lambda ledger_id: None
+    ) -> None:
+        """`read` is told of each ledger that is not needed any more."""
         from milepost.storage.ledgers.log import RollPolicy
 
         # The rest of a LogOwner.
-        self.files: Files = RealFiles(data)
+        self.files = files
+        self._read = read
         self.roll_policy = RollPolicy()
         self._catalog = catalog
         self._logs: dict[int, Log] = {}
@@ -222,6 +251,7 @@ class _Check:
                     f"not at {next_index}"
                 )
             report.problems += self._ledger(log, ledger)
+            self._read(ledger.ledger_id)
             next_index = ledger.end_index
         for state in self._catalog.states(topic.topic_id):
             if state.kind == "cursor":

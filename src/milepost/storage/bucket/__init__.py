@@ -15,5 +15,6 @@ manifest         the manifest: who owns the journal, and where a start begins
 objects          what is asked of a bucket, and how a lost answer is settled
 start            the start: claim, seal, make the local directory, recover
 stores           buckets by their address
+upkeep/          what lies in a bucket that nothing needs, and what is missing
 watched          a bucket whose latencies, errors and last write are known
 """

@@ -95,6 +95,12 @@ class CacheFiles(RealFiles):
                     super().rename(draft, path)
                 self._fetching.pop(path, None)
 
+    def give_back(self, path: str, extents: Sequence[Extent]) -> None:
+        """Delete the local copy of a file that the bucket has; the next read brings it again."""
+        super().delete(path)
+        with self._lock:
+            self._remote[path] = extents
+
     def _read(self, extents: Sequence[Extent]) -> list[bytes]:
         if len(extents) == 1:
             return [self._objects.read(*extents[0])]

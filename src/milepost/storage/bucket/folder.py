@@ -41,10 +41,11 @@ _LOCK = ".lock"
 class FolderObjects:
     """`Objects` in a folder."""
 
-    def __init__(self, root: Path) -> None:
-        """Make the folder if its parent is there."""
+    def __init__(self, root: Path, *, only_reads: bool = False) -> None:
+        """Make the folder if it is to be written."""
         self._root = root
-        os.makedirs(root / _DRAFTS, mode=0o700, exist_ok=True)
+        if not only_reads:
+            os.makedirs(root / _DRAFTS, mode=0o700, exist_ok=True)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="folder")
 
     async def answer(self, request: Request) -> Reply:
@@ -142,7 +143,10 @@ class FolderObjects:
             os.close(fd)
 
     def _scan(self, prefix: str) -> Iterator[tuple[str, int]]:
-        for folder, _, names in os.walk(self._root / prefix):
+        for folder, folders, names in os.walk(self._root / prefix):
+            if Path(folder) == self._root:
+                folders[:] = [name for name in folders if name != _DRAFTS]
+                names = [name for name in names if name != _LOCK]
             for name in names:
                 path = Path(folder) / name
                 yield path.relative_to(self._root).as_posix(), path.stat().st_size

@@ -47,13 +47,18 @@ _CONNECT_S: Final = 5
 _READS: Final = 8
 
 
-def open_objects(url: str, *, endpoint: str = "", region: str = "") -> Objects:
-    """The bucket, or the folder in one, that an address names. Nothing is asked of it yet."""
+def open_objects(
+    url: str, *, endpoint: str = "", region: str = "", only_reads: bool = False
+) -> Objects:
+    """The bucket, or the folder in one, that an address names. Nothing is asked of it yet.
+
+    With `only_reads` nothing is prepared for writing.
+    """
     check_url(url)
     parts = urlsplit(url)
     if parts.scheme == "file":
         try:
-            return FolderObjects(Path(unquote(parts.path)))
+            return FolderObjects(Path(unquote(parts.path)), only_reads=only_reads)
         except OSError as error:
             raise BucketUnusable(
                 f"{url}: the folder cannot be used: {error.strerror}; make it, or give the broker "
