@@ -97,6 +97,7 @@ SHOWN: Final = {
     },
     "docs/cluster.md": {
         "milepost bucket check s3://": "needs an object store; tests/compat/test_bucket.py uses a folder",
+        "milepost verify s3://": "needs an object store; tests/unit/cli/server/test_verify_bucket.py has one",
         "milepost serve --bucket s3://acme-events/milepost --shards": "needs an object store; "
         "tests/compat/test_cluster.py has one",
         "manifest ": "a drawing",
