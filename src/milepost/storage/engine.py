@@ -343,8 +343,13 @@ class StorageEngine(LoopDisk):
 
     def _tick(self) -> None:
         self._ticker = self._loop.call_later(CHECKPOINT_INTERVAL_S, self._tick)
-        if self.store.is_dirty:
+        if self._has_news:
             self._start_checkpoint()
+
+    @property
+    def _has_news(self) -> bool:
+        """Is there something for a checkpoint to write?"""
+        return self.store.is_dirty
 
     def _start_checkpoint(self) -> None:
         if self.failure is not None:

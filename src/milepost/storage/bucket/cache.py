@@ -82,7 +82,7 @@ class CacheFiles(RealFiles):
             super().delete(draft)
             file = super().create(draft)
             try:
-                for data in self._read(extents):
+                for data in self._read_now(path, extents):
                     file.append([data])
                     self.fetched_bytes += len(data)
             finally:
@@ -95,11 +95,28 @@ class CacheFiles(RealFiles):
                     super().rename(draft, path)
                 self._fetching.pop(path, None)
 
+    def relocate(self, extents: Extents) -> None:
+        """Packs were merged: files that are not here lie elsewhere in the bucket now."""
+        with self._lock:
+            for path in self._remote.keys() & extents.keys():
+                self._remote[path] = extents[path]
+
     def give_back(self, path: str, extents: Sequence[Extent]) -> None:
         """Delete the local copy of a file that the bucket has; the next read brings it again."""
         super().delete(path)
         with self._lock:
             self._remote[path] = extents
+
+    def _read_now(self, path: str, extents: Sequence[Extent]) -> list[bytes]:
+        """The bytes of a file, also if its packs are merged meanwhile."""
+        while True:
+            try:
+                return self._read(extents)
+            except OSError:
+                now = self._remote.get(path)
+                if now is None or now == extents:
+                    raise
+                extents = now
 
     def _read(self, extents: Sequence[Extent]) -> list[bytes]:
         if len(extents) == 1:

@@ -2,8 +2,9 @@
 
 It is the engine of a data directory with three differences. Groups of the journal go to the bucket. A
 change of the catalog is answered when the record that holds it is there. A checkpoint puts what it wrote
-into packs before the catalog counts on it, stores the catalog as an image, and moves the manifest; only
-then are the groups that the image holds deleted, and what no image names any more.
+into packs before the catalog counts on it, merges packs that have become many or sparse, stores the catalog
+as an image, and moves the manifest; only then are the groups that the image holds deleted, and after a grace
+what no image names any more.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -49,6 +50,8 @@ from milepost.storage.bucket.objects import (
     perform,
     stored,
 )
+from milepost.storage.bucket.upkeep import merge
+from milepost.storage.bucket.upkeep.collector import GRACE_S, Collector
 from milepost.storage.bucket.watched import RIGHT_S, WatchedObjects
 from milepost.storage.catalog.catalog import Catalog
 from milepost.storage.catalog.sqlite_catalog import FILE as CATALOG_FILE
@@ -60,7 +63,7 @@ from milepost.storage.header import HEADER_SIZE
 from milepost.storage.journal.committer import AnyCommitter
 from milepost.storage.journal.loop_commit import Shortcut
 from milepost.storage.journal.records import CATALOG
-from milepost.storage.ledgers.ledger import Flush, ledger_path, mileposts_path
+from milepost.storage.ledgers.ledger import Flush, LedgerRow, ledger_path, mileposts_path
 from milepost.storage.ledgers.mileposts import ROW_SIZE
 from milepost.storage.lock import DirectoryLock
 from milepost.storage.store import Store
@@ -105,6 +108,7 @@ class BucketEngine(StorageEngine):
         garbage: Sequence[str] = (),
         right: Right | None = None,
         lapses: int = 0,
+        grace_s: float = GRACE_S,
     ) -> None:
         """`garbage`: keys that may be deleted, for no image can name them any more. `right`: the broker is
         one of several, and another process renews its right to serve; `lapses`: as it was before the
@@ -117,8 +121,12 @@ class BucketEngine(StorageEngine):
         self._cache = files
         self._claim = claim
         self._extents = extents
-        # What the image in the bucket names. Invariant: changes with the manifest only.
-        self._imaged = extents
+        # Images and packs that were there when the checkpoint under way began, with their sizes.
+        self._there: dict[str, int] = {}
+        self.merged_bytes = 0
+        """Bytes that were written again because their packs were merged."""
+        self._collector = Collector(objects, store.clock.monotonic, grace_s)
+        self._has_changes = False  # of the catalog, since the last image
         self._linger_s = linger_s
         self._is_alone = right is None
         # The next owner of a shard waits: replaying little is quicker than a checkpoint.
@@ -131,8 +139,11 @@ class BucketEngine(StorageEngine):
         if (changes := store.catalog.take_changes()) is not None:  # made by the recovery itself
             store.journal.submit(CATALOG, 0, (changes,), self._change_is_durable)
             self._changes_on_their_way += 1
-        self._collecting = self._loop.create_task(self._collect(garbage))
-        self._tasks = [self._loop.create_task(self._watch_right()), self._collecting]
+        self._collector.add(garbage)
+        self._tasks = [
+            self._loop.create_task(self._watch_right()),
+            self._loop.create_task(self._collector.run()),
+        ]
         if self._is_alone:
             self._tasks.append(self._loop.create_task(self._beat()))
 
@@ -164,6 +175,7 @@ class BucketEngine(StorageEngine):
             settle(outcomes)
 
         if changes is not None:
+            self._has_changes = True
             self._changes_on_their_way += 1
             self._journal.submit(CATALOG, 0, (changes,), durable)
         elif self._changes_on_their_way:
@@ -178,19 +190,66 @@ class BucketEngine(StorageEngine):
 
     # -- checkpoints -------------------------------------------------------------------------------
 
+    @property
+    def _has_news(self) -> bool:
+        # Also when only ledgers were deleted: their packs are freed by the next image.
+        return super()._has_news or self._has_changes
+
     async def _flushed(self, plan: Checkpoint) -> None:
-        """Put what the checkpoint wrote into packs."""
+        """Put what the checkpoint wrote into packs, and merge packs."""
+        # Listed before the manifest is moved: what the image does not name then, none ever will.
+        self._there = {
+            key: size
+            for folder in (IMAGES, PACKS)
+            for key, size in await perform(self.objects, listed(folder))
+        }
+        # What was deleted need not be merged. A ledger that no checkpoint has recorded is put again.
+        rows = await self.catalog(lambda catalog: catalog.all_ledgers())
+        self._extents = _extents_of(rows, self._extents)
         pieces = await self.perform(partial(pieces_of, plan, self._extents))
         packs = {f"{PACKS}{uuid4().hex}": pack for pack in packed(pieces, PACK_SIZE)}
+        await self._put_packs(
+            {key: b"".join(piece.data for piece in pack) for key, pack in packs.items()}
+        )
+        self._extents = extended(self._extents, packs)
+        await self._merge()
+
+    async def _put_packs(self, packs: Mapping[str, bytes]) -> None:
         turns = asyncio.Semaphore(PACKS_AT_ONCE)
 
-        async def put(key: str, pack: Sequence[Piece]) -> None:
+        async def put(key: str, data: bytes) -> None:
             async with turns:
-                data = b"".join(piece.data for piece in pack)
                 await perform(self.objects, stored(key, data))
 
-        await asyncio.gather(*(put(key, pack) for key, pack in packs.items()))
-        self._extents = extended(self._extents, packs)
+        await asyncio.gather(*(put(key, data) for key, data in packs.items()))
+
+    async def _merge(self) -> None:
+        """Write packs anew that are many and small, or mostly dead. The next image names the new ones."""
+        wanted = merge.chosen(self._extents, self._there, PACK_SIZE)
+        found: dict[str, bytes] = {}
+        for pack in wanted:
+            one = await perform(self.objects, fetched(pack))
+            if one is None:
+                logger.error("%s is missing, and the image names it: `milepost verify`", pack)
+                continue
+            found[pack] = one.data
+        if not found:
+            return
+        groups = merge.sources(self._extents, list(found), PACK_SIZE)
+        packs = {f"{PACKS}{uuid4().hex}": group for group in groups}
+        data = {
+            key: b"".join(
+                memoryview(found[one.pack])[one.start : one.start + one.size] for _, _, one in group
+            )
+            for key, group in packs.items()
+        }
+        if any(len(data[key]) != size_of([one.extent for one in packs[key]]) for key in packs):
+            logger.error("packs are shorter than the image says: `milepost verify`")
+            return
+        await self._put_packs(data)
+        self._extents = merge.relocated(self._extents, packs)
+        self._cache.relocate(self._extents)
+        self.merged_bytes += sum(map(len, data.values()))
 
     def _record(self, plan: Checkpoint, catalog: Catalog) -> None:
         assert catalog is self._noted_catalog
@@ -199,7 +258,7 @@ class BucketEngine(StorageEngine):
 
     async def _recorded(self) -> None:
         """Store the image, let starts begin with it, and delete what it replaces."""
-        before = self._claim.manifest
+        self._has_changes = False
         meta = await self.catalog(lambda catalog: catalog.meta())
         floor = self._journal.floor(meta.journal_first)
         image = await self._loop.run_in_executor(
@@ -217,10 +276,12 @@ class BucketEngine(StorageEngine):
             self._give_up("the bucket is lost", error)
             raise
         self._journal.forget_before(meta.journal_first)
-        dead = packs_of(self._imaged) - packs_of(image.extents)
-        self._imaged = self._extents = image.extents
+        self._extents = image.extents
+        named = packs_of(image.extents) | {key}
+        self._collector.add(one for one in self._there if one not in named)
         there = await perform(self.objects, listed(chain.FOLDER))
-        await self._collect([before.image, *dead, *chain.collectable(there, floor)])
+        await perform(self.objects, deleted(chain.collectable(there, floor)))
+        await self._collector.collect()
 
     @staticmethod
     def _take_image(root: Path, extents: Extents) -> Image:
@@ -228,19 +289,10 @@ class BucketEngine(StorageEngine):
         catalog = SqliteCatalog(root / CATALOG_FILE)
         try:
             # In this order: a ledger that is deleted in between keeps its extents until the next image.
-            paths = {
-                path(row.ledger_id)
-                for row in catalog.all_ledgers()
-                for path in (ledger_path, mileposts_path)
-            }
-            held = {path: rows for path, rows in extents.items() if path in paths}
+            held = _extents_of(catalog.all_ledgers(), extents)
             return Image(catalog.image(), held)
         finally:
             catalog.close()
-
-    async def _collect(self, keys: Sequence[str]) -> None:
-        """Delete objects that nothing names any more. What is left by an error is found by a start."""
-        await perform(self.objects, deleted(keys))
 
     # -- the right to serve ------------------------------------------------------------------------
 
@@ -314,6 +366,12 @@ class BucketEngine(StorageEngine):
             await self._give_back()
         self._cache.close()
         await self.objects.close()
+
+
+def _extents_of(rows: Iterable[LedgerRow], extents: Extents) -> Extents:
+    """The extents of the ledgers that the catalog has."""
+    paths = {path(row.ledger_id) for row in rows for path in (ledger_path, mileposts_path)}
+    return {path: held for path, held in extents.items() if path in paths}
 
 
 def pieces_of(plan: Checkpoint, extents: Extents, files: Files) -> list[Piece]:

@@ -49,6 +49,7 @@ from milepost.storage.bucket.objects import (
     perform,
     stored,
 )
+from milepost.storage.bucket.upkeep.collector import GRACE_S
 from milepost.storage.bucket.watched import WatchedObjects
 from milepost.storage.catalog.sqlite_catalog import FILE as CATALOG_FILE
 from milepost.storage.header import HEADER_SIZE, JOURNAL, FileHeader
@@ -103,6 +104,7 @@ async def open_bucket(
     owner: str,
     linger_s: float,
     seat: ShardSeat | None = None,
+    grace_s: float = GRACE_S,
     **options: Any,
 ) -> BucketEngine:
     """Take a bucket over and recover what is in it; with a `seat` it is the part of one shard."""
@@ -153,6 +155,7 @@ async def open_bucket(
         taken.garbage,
         None if seat is None else seat.right,
         lapses,
+        grace_s,
     )
 
 

@@ -43,6 +43,7 @@ async def opened(objects: Objects, folder: Path, name: str) -> Broker:
         cluster="test",
         owner=name,
         linger_s=0.0,
+        grace_s=0.0,
         roll_policy=RollPolicy(entries_max=4),
         tail_size_max=0,
     )

@@ -105,6 +105,7 @@ class Bench:
             cluster=cluster,
             owner=f"broker{self._count}",
             linger_s=0.0,
+            grace_s=0.0,
             roll_policy=RollPolicy(entries_max=entries_max),
             tail_size_max=0,
         )
@@ -353,7 +354,8 @@ def test_a_start_deletes_what_a_killed_checkpoint_left(tmp_path: Path) -> None:
         bench.bucket.objects["pack/left"] = b"x"
         bench.bucket.objects["image/left"] = b"x"
         second = await bench.broker()
-        await second.engine._collecting
+        while second.engine._collector.waiting:
+            await asyncio.sleep(0)
         assert not {"pack/left", "image/left"} & set(bench.bucket.objects)
         assert await second.read(await second.found("a")) == [b"0"]
 

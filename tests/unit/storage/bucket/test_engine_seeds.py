@@ -2,7 +2,7 @@
 
 A life is some publishing, changing of the catalog, trimming and checkpoints, on a bucket that fails requests
 and loses answers. It ends in order, or by a kill in the middle of anything, or because the next broker takes
-over while this one still runs.
+over while this one still runs. Packs are merged by nearly every checkpoint.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pytest
 from unit.storage.bucket.test_engine import NOW_MS, Bench, Broker, on_loop
 
 from milepost.storage.bucket.objects import Failed
+from milepost.storage.bucket.upkeep import merge
 from milepost.storage.ledgers.entry import NewEntry
 from milepost.storage.ledgers.log import Log
 
@@ -113,6 +114,11 @@ async def history(bench: Bench, random: Random, lives: int) -> None:
         weather(is_bad=False)
     last = await bench.broker()
     await truth.judge(last)
+
+
+@pytest.fixture(autouse=True)
+def packs_are_merged_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merge, "FAN", 2)
 
 
 @pytest.mark.parametrize("seed", range(8))

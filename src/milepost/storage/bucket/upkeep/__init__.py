@@ -1,4 +1,6 @@
 """Upkeep of a bucket: what lies there that nothing needs, and what is missing.
 
-audit  reads a bucket or one of its shards, and finds what is missing, foreign or left over
+audit      reads a bucket or one of its shards, and finds what is missing, foreign or left over
+collector  deletes objects that no image names any more, after a grace
+merge      which packs are to be merged, and where the bytes of ledgers lie afterwards
 """

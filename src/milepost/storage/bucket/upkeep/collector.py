@@ -1,0 +1,65 @@
+"""Deletes objects that no image names any more, after a grace.
+
+An object that was listed *before* the owner's manifest was replaced, and that the new image does not name, is
+never named again: earlier owners cannot move the manifest any more, and every name is used once. So a start
+and each checkpoint may hand over what they found, also what a kill has left. It is deleted only after the
+grace: a broker that has lost the shard and does not know it yet, a thread that brings a ledger from a pack
+that was merged, and `milepost verify` may still read it. What is not deleted when the owner ends is found by
+the next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from milepost.storage.bucket.objects import Objects, deleted, perform
+
+# Much longer than a broker that has lost its right goes on serving.
+GRACE_S: Final = 60.0
+
+
+class Collector:
+    def __init__(
+        self, objects: Objects, monotonic: Callable[[], float], grace_s: float = GRACE_S
+    ) -> None:
+        self._objects = objects
+        self._monotonic = monotonic
+        self._grace_s = grace_s
+        # Key → when it may be deleted, in this order.
+        self._waiting: dict[str, float] = {}
+        self._news = asyncio.Event()
+        self.collected = 0
+        """Objects deleted since the start."""
+
+    @property
+    def waiting(self) -> int:
+        """Objects whose grace is not over."""
+        return len(self._waiting)
+
+    def add(self, keys: Iterable[str]) -> None:
+        """Nothing names these any more."""
+        due = self._monotonic() + self._grace_s
+        for key in keys:
+            self._waiting.setdefault(key, due)
+        self._news.set()
+
+    async def collect(self) -> None:
+        """Delete the objects whose grace is over."""
+        now = self._monotonic()
+        for key in [key for key, due in self._waiting.items() if due <= now]:
+            await perform(self._objects, deleted([key]))
+            if self._waiting.pop(key, None) is not None:
+                self.collected += 1
+
+    async def run(self) -> None:
+        """Delete objects as their time comes, until it is cancelled."""
+        while True:
+            self._news.clear()
+            await self.collect()
+            if not self._waiting:
+                await self._news.wait()
+                continue
+            first = min(self._waiting.values())
+            await asyncio.sleep(max(first - self._monotonic(), 0.01))

@@ -1,0 +1,51 @@
+"""What no image names is deleted after the grace, not before, however the store answers."""
+
+from __future__ import annotations
+
+import asyncio
+
+from milepost.storage.bucket.objects import Failed
+from milepost.storage.bucket.upkeep.collector import Collector
+from milepost.testing.bucket import MemoryBucket
+
+
+def test_an_object_is_deleted_when_its_grace_is_over() -> None:
+    async def test() -> None:
+        bucket, now = MemoryBucket(), [100.0]
+        bucket.objects = {"a": b"", "b": b"", "kept": b""}
+        collector = Collector(bucket, lambda: now[0], 60.0)
+        collector.add(["a"])
+        now[0] += 30
+        collector.add(["a", "b"])
+        await collector.collect()
+        assert (set(bucket.objects), collector.waiting) == ({"a", "b", "kept"}, 2)
+        now[0] += 30
+        await collector.collect()
+        assert set(bucket.objects) == {"b", "kept"}, (
+            "the grace runs from the first time it was named"
+        )
+        now[0] += 30
+        await collector.collect()
+        assert (set(bucket.objects), collector.collected, collector.waiting) == ({"kept"}, 2, 0)
+
+    asyncio.run(test())
+
+
+def test_a_store_that_fails_is_asked_again_and_news_wake_it() -> None:
+    async def test() -> None:
+        bucket = MemoryBucket()
+        bucket.objects = {"a": b""}
+        failures = [Failed("503"), Failed("503")]
+        bucket.fault = lambda request: failures.pop() if failures else None
+        collector = Collector(bucket, asyncio.get_running_loop().time, 0.0)
+        running = asyncio.ensure_future(collector.run())
+        await asyncio.sleep(0)
+        collector.add(["a"])
+        async with asyncio.timeout(10):
+            while bucket.objects or collector.waiting:
+                await asyncio.sleep(0.01)  # sleep: between two looks
+        assert collector.collected == 1
+        running.cancel()
+        await asyncio.wait([running])
+
+    asyncio.run(test())
