@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -254,6 +256,135 @@ def test_the_owner_is_killed_under_load_and_nothing_is_lost(
 
 def place_of(message_id: pulsar.MessageId) -> list[int]:
     return [message_id.ledger_id(), message_id.entry_id(), message_id.batch_index()]
+
+
+def moved(cluster: Cluster, topic: str, via: BrokerProcess) -> BrokerProcess:
+    """Move the shard of a topic to another broker; which one."""
+    owner = cluster.owner_of(topic)
+    before = cluster.process_of(owner, topic)
+    to = next(one for one in cluster.brokers if one is not owner)
+    path = topic.replace("://", "/")
+    where = f"127.0.0.1:{to.http_port}"
+    answer = via.rest("PUT", f"/admin/v2/{path}/unload?destinationBroker={where}")
+    assert answer == (204, b""), answer
+    assert cluster.process_of(to, topic) is not None
+    cluster.await_end(owner, topic, before)
+    return to
+
+
+def test_a_shard_moves_under_load_and_clients_hardly_notice(
+    cluster: Cluster, client: pulsar.Client
+) -> None:
+    topic = "persistent://public/default/moving"
+    history = History()
+    history.note("start")
+    over = threading.Event()
+    consumer = client.subscribe(topic, "s")
+    consumed: list[int] = []
+    acked: list[int] = []
+    waits: list[float] = []
+    producer = client.create_producer(topic, producer_name="p", send_timeout_millis=0)
+
+    def publish() -> None:
+        n = 0
+        while not over.is_set():
+            asked = history.invoke("publish", topic=topic, message=str(n), by="p")
+            began = time.monotonic()
+            sent = producer.send(b"%d" % n)
+            waits.append(time.monotonic() - began)
+            # A publish that was sent again, and is there already, has no place in its receipt.
+            history.ok(asked, id=place_of(sent) if sent.entry_id() >= 0 else None)
+            n += 1
+            time.sleep(0.001)  # sleep: a steady load, not as fast as it goes
+
+    def consume() -> None:
+        while not over.is_set():
+            with suppress(pulsar.Timeout):
+                message = consumer.receive(200)
+                consumed.append(int(message.data()))
+                consumer.acknowledge(message)
+                acked.append(int(message.data()))
+
+    threads = [threading.Thread(target=one, daemon=True) for one in (publish, consume)]
+    for thread in threads:
+        thread.start()
+    for via in (cluster.owner_of(topic), *cluster.brokers[:2]):
+        before = len(waits)
+        moved(cluster, topic, via)
+        deadline = time.monotonic() + WAIT_S
+        while len(waits) < before + 100:
+            assert time.monotonic() < deadline, "nothing is answered any more"
+            time.sleep(0.01)  # sleep: until the load has gone on
+    over.set()
+    for thread in threads:
+        thread.join(WAIT_S)
+    reader = client.create_reader(topic, pulsar.MessageId.earliest)
+    history.note("scan", topic=topic)
+    stored = []
+    while reader.has_message_available():
+        message = reader.read_next(30_000)
+        stored.append(int(message.data()))
+        place = place_of(message.message_id())
+        history.note("stored", topic=topic, message=message.data().decode(), id=place)
+    history.note("scanned", topic=topic)
+    assert judge(history.lines()).anomalies == []
+    assert stored == list(range(len(waits))), "each once, in order"
+    firsts = list(dict.fromkeys(consumed))
+    assert firsts == list(range(len(firsts))), "consumed in order"
+    # A client that had to find the new broker by itself would have paused and looked up. The figure that
+    # is promised is measured by `python -m bench cluster`; this machine may be busy.
+    assert max(waits) < 5.0
+
+
+def test_a_namespace_goes_to_a_broker_and_a_wrong_one_is_named(
+    cluster: Cluster, client: pulsar.Client
+) -> None:
+    one = cluster.brokers[0]
+    assert one.rest("PUT", "/admin/v2/namespaces/public/wandering")[0] == 204
+    path = "/admin/v2/namespaces/public/wandering"
+    topics = [f"persistent://public/wandering/t-{number}" for number in range(2)]
+    producers = [client.create_producer(topic, send_timeout_millis=0) for topic in topics]
+    for producer in producers:
+        producer.send(b"0")
+    destination = cluster.brokers[2]
+    where = f"127.0.0.1:{destination.http_port}"
+    if all(cluster.owner_of(topic) is destination for topic in topics):
+        destination = cluster.brokers[1]
+        where = f"127.0.0.1:{destination.http_port}"
+    ran = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "milepost.cli.main",
+            "namespaces",
+            "unload",
+            "public/wandering",
+            "--destination",
+            where,
+            "--admin-url",
+            f"http://127.0.0.1:{one.http_port}",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    for topic, producer in zip(topics, producers, strict=True):
+        assert cluster.process_of(destination, topic) is not None
+        producer.send(b"1")
+        reader = client.create_reader(topic, pulsar.MessageId.earliest)
+        assert [reader.read_next(30_000).data() for _ in range(2)] == [b"0", b"1"]
+    for there, told in (
+        ("nowhere:1", "there is no living broker 'nowhere:1'"),
+        (where, f"broker '{where}' serves all of it already"),
+    ):
+        status, said = one.rest("PUT", f"{path}/unload?destinationBroker={there}")
+        assert (status, told in str(said)) == (412, True), said
+    status, said = one.rest(
+        "PUT", f"/admin/v2/persistent/public/wandering/absent/unload?destinationBroker={where}"
+    )
+    assert (status, "absent does not exist" in str(said)) == (404, True), said
 
 
 @pytest.mark.slow

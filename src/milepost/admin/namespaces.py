@@ -117,8 +117,11 @@ def unsubscribe_namespace(
     yield post(_within(namespace, bundle, "unsubscribe", subscription))
 
 
-def unload_namespace(namespace: str, *, bundle: str | None = None) -> Script[None]:
-    yield put(_within(namespace, bundle, "unload"))
+def unload_namespace(
+    namespace: str, *, bundle: str | None = None, destination: str | None = None
+) -> Script[None]:
+    """Close every topic; with a destination it goes to that broker of the cluster."""
+    yield put(_within(namespace, bundle, "unload"), destinationBroker=destination)
 
 
 def _within(namespace: str, *parts: str | None) -> str:

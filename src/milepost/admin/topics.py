@@ -109,8 +109,9 @@ def accept_loss(topic: str) -> Script[list[Json]]:
     return (yield post(topic_path(topic, "acceptLoss"))).objects()
 
 
-def unload_topic(topic: str) -> Script[None]:
-    yield put(topic_path(topic, "unload"))
+def unload_topic(topic: str, *, destination: str | None = None) -> Script[None]:
+    """Close a topic; with a destination it goes to that broker of the cluster (Milepost)."""
+    yield put(topic_path(topic, "unload"), destinationBroker=destination)
 
 
 def trim_topic(topic: str) -> Script[None]:

@@ -158,10 +158,33 @@ class Broker:
 
     async def close(self) -> None:
         """Drain: no new work, receipts and acks that are on their way go out, then the storage."""
+        self._stop_working()
+        await self._flush_out()
+        for session in list(self.sessions):
+            session.close()
+            session.lost()
+        await self._end_tasks()
+        await self.engine.close()
+        if self.workers is not None:
+            await self.workers.close(stop_listening)
+
+    async def rest(self) -> None:
+        """Hear nothing more, finish what was heard: afterwards the storage may have another owner. Clients
+        keep their connections, and are told nothing yet."""
+        for session in self.sessions:
+            session.hold()
+        self._stop_working()
+        await self._flush_out()
+        await self._end_tasks()
+        await self._flush_out()
+
+    def _stop_working(self) -> None:
         self.is_closing = True
         self.housekeeping.stop()
         if self._ticker is not None:
             self._ticker.cancel()
+
+    async def _flush_out(self) -> None:
         for session in list(self.sessions):
             session.hear_all()
         for topic in self.topics.values():
@@ -171,15 +194,29 @@ class Broker:
             await self.engine.flush()
         except PersistenceError as error:  # the waiting caller has been told
             logger.warning("closing while the journal cannot be written: %s", error)
-        for session in list(self.sessions):
-            session.close()
-            session.lost()
+
+    async def _end_tasks(self) -> None:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.engine.close()
-        if self.workers is not None:
-            await self.workers.close(stop_listening)
+
+    def send_away(self, url: str, url_tls: str) -> None:
+        """Another broker serves all topics from here on: tell the clients where. What they still send is not
+        heard."""
+        for session in list(self.sessions):
+            frames = [
+                *(
+                    replies.close_producer(one, url=url, url_tls=url_tls)
+                    for one in session.producers
+                ),
+                *(
+                    replies.close_consumer(one, url=url, url_tls=url_tls)
+                    for one in session.consumers
+                ),
+            ]
+            if frames:
+                session.write(frames)
+            session.part()
 
     def _hang_up(self) -> None:
         """Another broker may serve these clients now: none of them may hear anything more from here."""
@@ -537,12 +574,16 @@ class Broker:
     def close_consumer(self, consumer: Consumer) -> None:
         """End a consumer from this side; its client subscribes again."""
         self.remove_consumer(consumer)
-        # With the address the client comes back at once, without it after a pause. Where the broker has
-        # several addresses, only a lookup says which of them the client can reach.
-        is_one = not self.settings.advertised_listeners
-        urls = (self.lookup_url(), self.lookup_url_tls()) if is_one else ("", "")
+        urls = self.return_urls(consumer.subscription.topic.name)
         frame = replies.close_consumer(consumer.consumer_id, replies.UNSOLICITED, *urls)
         consumer.peer.write((frame,))
+
+    def return_urls(self, name: TopicName) -> tuple[str, str]:
+        """Where a client that is closed comes back to: at once with these, after a pause without. Where the
+        broker has several addresses, only a lookup says which of them the client can reach."""
+        if self.settings.advertised_listeners:
+            return "", ""
+        return self.lookup_url("", name), self.lookup_url_tls("", name)
 
     def tell_closed(self, consumer: Consumer) -> None:
         """A seek has taken the consumer out; tell its client, which comes back at the target.

@@ -78,6 +78,7 @@ async def _open_storage(settings: Settings, clock: Clock, place: Place | None) -
 
         objects, owner, seat = _objects(settings), f"{socket.gethostname()}-{uuid4().hex[:8]}", None
         if place is not None and place.seat is not None:
+            assert place.seat.epoch is not None, "its owner has not handed it over yet"
             objects, owner = PartObjects(objects, shard_prefix(shard)), place.seat.broker
             seat = ShardSeat(place.seat.epoch, place.seat.right)
         return await open_bucket(

@@ -206,6 +206,9 @@ OpenedParts = Annotated[list[Topic], Depends(_opened_parts)]
 OpenParts = Annotated[list[Topic], Depends(_parts)]
 MadeParts = Annotated[list[Topic], Depends(_made_parts)]
 
+# The broker of a cluster that what is unloaded goes to, as `milepost brokers list` shows it.
+Destination = Annotated[str, Query(alias="destinationBroker", max_length=512)]
+
 # For whatever destroys something: answer 200 with what it would do, and do nothing.
 DryRun = Annotated[bool, Query(alias="dryRun")]
 

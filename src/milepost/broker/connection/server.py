@@ -203,9 +203,14 @@ class RunningBroker:
         self.open.discard(connection)
         self.broker.connections.leave(connection.host)
 
+    async def stop_listening(self) -> None:
+        """Accept nothing more."""
+        servers, self._servers = self._servers, []
+        await stop_listening(*servers)
+
     async def close(self) -> None:
         """Accept nothing more, drain, and give the data directory back."""
-        await stop_listening(*self._servers)
+        await self.stop_listening()
         await self.broker.close()
         await self._hang_up()
 

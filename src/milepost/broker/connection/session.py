@@ -525,6 +525,14 @@ class Session:
         self._hear_no_more()
         self._transport.close()
 
+    def part(self) -> None:
+        """Send what waits, and hear nothing more; the client is to go by itself. What it still sends is read
+        and dropped: a connection that ends with unread bytes is reset, and what was sent here last might be
+        lost with it."""
+        self.flush()
+        self._hear_no_more()
+        self._transport.resume_reading()
+
     def _hear_no_more(self) -> None:
         self.protocol.close()
         if self._closed_at is None:

@@ -1,7 +1,9 @@
 """Several processes that serve as one broker: which of them has a topic, and what they ask each other.
 
 calls      what a worker answers to the others, and how the broker asks them
+hand_over  hands a shard over from the broker that serves it to one that is ready to
 link       the connection between workers: one call, one answer
+moves      moves shards to a broker that an operator has chosen
 placement  which shard has a topic, and where the worker of a shard listens
 workers    one worker among others: its place, its link and the registry that all share
 """

@@ -43,6 +43,9 @@ STRANGERS_MAX: Final = 256
 
 _SIZES: Final = Struct("<II")
 
+# What a call that is not answered ends with.
+UNANSWERED: Final = (OSError, EOFError, TimeoutError)
+
 Doc = dict[str, Any]
 Answer = tuple[Doc, bytes]
 Answers = Callable[[Doc, bytes], Awaitable[Answer]]
@@ -78,23 +81,13 @@ class Link:
             turn = self._turns[number, call] = asyncio.Semaphore(CALLS_MAX)
         try:
             async with asyncio.timeout(timeout_s), turn:
-                said, data = await self._exchange(number, {"call": call, **values}, body)
-        except (OSError, EOFError, TimeoutError) as error:
-            why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            raise ServiceNotReady(f"worker {number} does not answer ({why}); try again") from None
+                values = {"call": call, **values}
+                said, data = await exchanged(*self._where(number), self._secret, values, body)
+        except UNANSWERED as error:
+            raise unanswered(number, error) from None
         if "error" in said:
             raise _error(said)
         return said, data
-
-    async def _exchange(self, number: int, values: Doc, body: bytes) -> Answer:
-        reader, writer = await asyncio.open_connection(*self._where(number))
-        try:
-            writer.write(self._secret)
-            _write(writer, values, body)
-            await writer.drain()
-            return await _read(reader)
-        finally:
-            writer.close()
 
     async def ask_each(
         self, numbers: Sequence[int], call: str, values: Doc, timeout_s: float = TIMEOUT_S
@@ -146,6 +139,37 @@ class Link:
             self._unexpected("link", error)
             text = f"{type(error).__name__}: an internal error; the log has it"
             return {"error": ServiceNotReady.__name__, "text": text}, b""
+
+
+async def ask_at(
+    where: tuple[str, int], number: int, secret: bytes, call: str, values: Doc, timeout_s: float
+) -> Doc:
+    """What the worker of a shard answers at an address, whichever the shard's is by now."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            said, _ = await exchanged(*where, secret, {"call": call, **values}, b"")
+    except UNANSWERED as error:
+        raise unanswered(number, error) from None
+    if "error" in said:
+        raise _error(said)
+    return said
+
+
+async def exchanged(host: str, port: int, secret: bytes, values: Doc, body: bytes) -> Answer:
+    """One call and its answer, over a connection of its own."""
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        writer.write(secret)
+        _write(writer, values, body)
+        await writer.drain()
+        return await _read(reader)
+    finally:
+        writer.close()
+
+
+def unanswered(number: int, error: BaseException) -> ServiceNotReady:
+    why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return ServiceNotReady(f"worker {number} does not answer ({why}); try again")
 
 
 def _write(writer: asyncio.StreamWriter, values: Doc, body: bytes) -> None:

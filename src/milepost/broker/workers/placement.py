@@ -24,7 +24,7 @@ from milepost.broker.directory.bundles import hash_of
 from milepost.errors import ServiceNotReady
 from milepost.positions.names import TopicName
 from milepost.storage.cluster.notice import Notice
-from milepost.storage.cluster.owners import OwnersFile
+from milepost.storage.cluster.owners import OwnersFile, Served
 
 LINK_HOST: Final = "127.0.0.1"
 
@@ -139,11 +139,20 @@ class ClusterPlacement(Shards):
     def address(self, shard: int) -> Address:
         if shard == self.own:
             return self._address
+        seat = self.owner(shard).seat
+        return Address(seat.port, seat.tls_port, seat.link_port, seat.host)
+
+    def owner(self, shard: int) -> Served:
+        """The broker that serves a shard, as the agent knows; `ServiceNotReady` if there is none."""
         served = self._owners.served.get(shard)
         if served is None:
             raise ServiceNotReady(f"shard {shard} has no broker just now: try again")
-        seat = served.seat
-        return Address(seat.port, seat.tls_port, seat.link_port, seat.host)
+        return served
+
+    def is_served_by(self, shard: int, broker: str) -> bool:
+        """Does the agent know that a broker serves a shard?"""
+        served = self._owners.served.get(shard)
+        return served is not None and served.broker == broker
 
     @property
     def near(self) -> list[int]:

@@ -54,8 +54,8 @@ class ClusterSeat:
 
     broker: str
     """The name under which the claim is made."""
-    epoch: int
-    """Of the shard's manifest when the claim was decided."""
+    epoch: int | None
+    """Of the shard's manifest when the claim was decided; None: its owner is to hand the shard over."""
     right: SharedRight
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from milepost.cli.admin.calls import Ask, Call, names
-from milepost.cli.admin.options import BUNDLE, KEY, NAMESPACE, SYSTEM, TENANT, split
+from milepost.cli.admin.options import BUNDLE, DESTINATION, KEY, NAMESPACE, SYSTEM, TENANT, split
 from milepost.cli.admin.permissions import OF_NAMESPACES
 from milepost.cli.admin.policy_group import PolicyGroup
 from milepost.cli.groups import Lazy, Rows, table_of
@@ -54,7 +54,11 @@ _NAMESPACES: Rows = {
     "delete": "Delete a namespace.",
     "policies": Ask("get_policies", "Everything that is set for a namespace.", NAMESPACE),
     "unload": Call(
-        "unload_namespace", "Close every topic here; clients come back.", NAMESPACE, BUNDLE
+        "unload_namespace",
+        "Close every topic here; clients come back.",
+        NAMESPACE,
+        BUNDLE,
+        DESTINATION,
     ),
     "clear-backlog": "Skip what was not acked, in every topic.",
     "unsubscribe": "Delete a subscription from every topic.",

@@ -16,6 +16,11 @@ NAMESPACE = click.argument("namespace")
 TOPIC = click.argument("topic")
 SUBSCRIPTION = click.option("-s", "--subscription", required=True, help="Its name.")
 BUNDLE = click.option("-b", "--bundle", help="Of this range of hashes only.")
+DESTINATION = click.option(
+    "-d",
+    "--destination",
+    help="Serve it at this broker of the cluster from now on, as `brokers list` shows it.",
+)
 ROLE = click.option("-r", "--role", required=True)
 KEY = click.option("-k", "--key", required=True)
 FORCE = click.option("-f", "--force", is_flag=True, help="Close whatever uses it first.")

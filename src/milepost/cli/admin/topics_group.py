@@ -8,6 +8,7 @@ import click
 
 from milepost.cli.admin.calls import Ask, Call, names
 from milepost.cli.admin.options import (
+    DESTINATION,
     GLOBAL,
     KEY,
     NAMESPACE,
@@ -60,7 +61,9 @@ _TOPICS: Rows = {
     "delete-partitioned-topic": "Delete a topic with all its partitions.",
     "truncate": "Move every cursor to the end and delete what is read.",
     "accept-loss": "Accept that messages or acks are gone, so that a topic goes on.",
-    "unload": Call("unload_topic", "Close a topic here; clients come back by themselves.", TOPIC),
+    "unload": Call(
+        "unload_topic", "Close a topic here; clients come back by themselves.", TOPIC, DESTINATION
+    ),
     "trim-topic": "Delete what retention no longer keeps.",
     "terminate": Ask(
         "terminate_topic",

@@ -106,8 +106,11 @@ class Worker:
     shard: int
     pid: int
     report: int
-    """Where it tells that it is up; −1 when it has."""
+    """Where it tells that it is up, and that its shard goes to another broker; −1 when it is dead."""
     seat: Seat | None = None
+    is_handing: bool = False
+    """It hands its shard over, and ends by itself."""
+    heard: bytes = b""
 
 
 class Host:
@@ -244,13 +247,19 @@ class Host:
         if not select.select([worker.report], [], [], 0)[0]:
             return
         said = os.read(worker.report, 4096)
-        os.close(worker.report)
-        worker.report = -1
-        if not said:
-            return  # it is dead
-        worker.seat = Seat(**json.loads(said)["seat"])
-        self._tell({"opened": worker.shard, "seat": list(worker.seat)})
-        self._announce()
+        if not said:  # it is dead
+            os.close(worker.report)
+            worker.report = -1
+            return
+        *lines, worker.heard = (worker.heard + said).split(b"\n")
+        for line in lines:
+            report = json.loads(line)
+            if "handing" in report:
+                worker.is_handing = True
+                continue
+            worker.seat = Seat(**report["seat"])
+            self._tell({"opened": worker.shard, "seat": list(worker.seat)})
+            self._announce()
 
     def _died(self, worker: Worker, code: int) -> None:
         if worker.report >= 0:
@@ -323,9 +332,14 @@ class Host:
                 return self._start(shard, epoch)
             if shard not in self._workers:
                 self._tell({"ended": shard})
+        elif "fetch" in order:
+            if order["fetch"] not in self._workers and self._stopping_until is None:
+                return self._start(order["fetch"], None)
+            if order["fetch"] not in self._workers:
+                self._tell({"ended": order["fetch"]})
         elif (worker := self._workers.get(order.get("close", order.get("drop", -1)))) is not None:
-            number = signal.SIGTERM if "close" in order else signal.SIGKILL
-            os.kill(worker.pid, number)
+            is_ending = "close" in order or worker.is_handing
+            os.kill(worker.pid, signal.SIGTERM if is_ending else signal.SIGKILL)
         return False
 
     # -- announcing --------------------------------------------------------------------------------
@@ -420,8 +434,9 @@ class Host:
         signal.pthread_sigmask(signal.SIG_SETMASK, kept)
         return pid
 
-    def _start(self, shard: int, epoch: int) -> bool:
-        """Make the process of a shard. True in it, when it has ended."""
+    def _start(self, shard: int, epoch: int | None) -> bool:
+        """Make the process of a shard; without an epoch its owner hands the shard over. True in it, when it
+        has ended."""
         heard, report = os.pipe()
         pid = self._forked()
         if pid:
@@ -513,7 +528,7 @@ async def be_agent(
     from milepost.storage.bucket.watched import WatchedObjects
     from milepost.storage.cluster.agent import Agent
     from milepost.storage.cluster.document import joined
-    from milepost.storage.cluster.member import Close, Member, Open, Order
+    from milepost.storage.cluster.member import Close, Fetch, Member, Open, Order
 
     objects = WatchedObjects(
         open_objects(
@@ -536,11 +551,20 @@ async def be_agent(
     def send(order: Order) -> None:
         if isinstance(order, Open):
             say({"open": order.shard, "epoch": order.epoch})
+        elif isinstance(order, Fetch):
+            say({"fetch": order.shard})
         else:
             say({"close" if isinstance(order, Close) else "drop": order.shard})
 
     say({"joined": document.shards, "secret": document.secret})
-    agent = Agent(objects, Member(notice, document.shards), right, settings.data, send)
+    agent = Agent(
+        objects,
+        Member(notice, document.shards),
+        right,
+        settings.data,
+        bytes.fromhex(document.secret),
+        send,
+    )
     loop = asyncio.get_running_loop()
 
     def parent_is_gone() -> None:

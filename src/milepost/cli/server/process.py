@@ -34,6 +34,8 @@ import click
 
 from milepost import __version__
 from milepost.broker.settings.settings import Settings
+from milepost.broker.workers import hand_over
+from milepost.broker.workers.hand_over import LINGER_S, Fetched, HandOver
 from milepost.cli.exits import CommandFailed, Exit
 from milepost.cli.server.settings_options import FLAGS
 from milepost.storage import descriptors
@@ -65,6 +67,10 @@ COLLECTOR_THRESHOLDS = (20_000, 20, 50)
 SWITCH_INTERVAL_S = 0.0005
 
 
+# What the process of a shard reports when its shard is about to go to another broker.
+HANDING = b'{"handing": true}\n'
+
+
 class Post(NamedTuple):
     """What a process that starts several workers gives to one of them, beside the settings."""
 
@@ -72,7 +78,7 @@ class Post(NamedTuple):
     lifeline: int
     """A pipe that ends when that process is gone."""
     report: int
-    """A pipe that is told, once, that the worker is up."""
+    """A pipe that is told that the worker is up, and that its shard is about to go to another broker."""
 
 
 def run(settings: Settings, *, ready_file: Path | None = None, post: Post | None = None) -> None:
@@ -126,12 +132,18 @@ async def _run(settings: Settings, ready_file: Path | None, post: Post | None) -
         _end_with(post.lifeline, stop)
     if hasattr(signal, "SIGQUIT"):
         faulthandler.register(signal.SIGQUIT)
-    broker, took_ms = await _start_broker(settings, None if post is None else post.place)
+    place = None if post is None else post.place
+    found = await _fetched(settings, place)
+    place = place if found is None else found.place
+    broker, took_ms = await _start_broker(settings, place)
     broker.broker.engine.watch(on_fatal=_give_up)
     threading.excepthook = _thread_ended
     asyncio.get_running_loop().set_exception_handler(partial(_contained, broker.broker))
+    handing: HandOver | None = None
     try:
         async with contextlib.AsyncExitStack() as edges:
+            if found is not None:
+                await hand_over.taken(found)
             http = await _start_http(settings, broker)
             edges.push_async_callback(http.close)
             rocketmq = await _start_rocketmq(settings, broker)
@@ -147,17 +159,54 @@ async def _run(settings: Settings, ready_file: Path | None, post: Post | None) -
                 _announce(settings, broker, http, took_ms, ready_file)
             else:
                 assert broker.broker.workers is not None, "a post without workers"
+                handing = _offer(broker, post)
                 await broker.broker.workers.listen()
                 _report(broker, post)
-            await stop.asked.wait()
+            await _until_stopped(stop, handing)
             if post is None:
                 tell_manager("STOPPING=1")
-            elif post.place.seat is not None:
+            elif handing is not None and not handing.is_under_way:
                 await _fold_ahead(broker.broker.engine, stop, settings.shutdown_timeout_s / 2)
     finally:
         await _drain(settings.shutdown_timeout_s, broker.close(), stop.hurried)
         if ready_file is not None:
             ready_file.unlink(missing_ok=True)
+
+
+async def _fetched(settings: Settings, place: Place | None) -> Fetched | None:
+    """Have a shard handed over by its owner, if it is to be so."""
+    if place is None or place.seat is None or place.seat.epoch is not None:
+        return None
+    return await hand_over.fetched(place, settings.advertised_host)
+
+
+def _offer(running: RunningBroker, post: Post) -> HandOver | None:
+    """Hand the shard over when another broker asks for it."""
+    if post.place.seat is None:
+        return None
+
+    def begin() -> None:
+        with contextlib.suppress(BrokenPipeError):  # the process that started this one is gone
+            os.write(post.report, HANDING)
+
+    handing = HandOver(running.broker, running.stop_listening, begin)
+    handing.listen()
+    return handing
+
+
+async def _until_stopped(stop: Stop, handing: HandOver | None) -> None:
+    """Wait for a signal, or until the shard is another broker's."""
+    waits = [asyncio.ensure_future(stop.asked.wait())]
+    if handing is not None:
+        waits.append(asyncio.ensure_future(handing.is_over.wait()))
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    if handing is not None and handing.is_under_way:
+        hurry = asyncio.ensure_future(stop.hurried.wait())
+        await asyncio.wait((waits[1], hurry), return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        await asyncio.sleep(LINGER_S)  # clients read where to go
+    for wait in waits:
+        wait.cancel()
 
 
 def _give_up(reason: str) -> None:
@@ -293,7 +342,8 @@ def _report(running: RunningBroker, post: Post) -> None:
     }
     report = json.dumps({"entries": recovered.entries, "seat": seat})
     os.write(post.report, report.encode() + b"\n")
-    os.close(post.report)
+    if post.place.seat is None:
+        os.close(post.report)
 
 
 async def _fold_ahead(engine: Engine, stop: Stop, limit_s: float) -> None:

@@ -26,6 +26,7 @@ from milepost.broker.directory.bundles import BY_RANGE, COUNT_MAX, KEY, WAYS, Bu
 from milepost.broker.operations import skipping, topic_lifecycle
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.topic import Topic
+from milepost.broker.workers import calls, moves
 from milepost.errors import (
     AlreadyExists,
     PreconditionFailed,
@@ -40,6 +41,7 @@ from milepost.rest.request import (
     ADMIN,
     AskedBroker,
     AskedNamespace,
+    Destination,
     DryRun,
     no_content,
     register_word,
@@ -209,8 +211,17 @@ async def delete_bundle(broker: AskedBroker, part: AskedPart) -> None:
 
 @router.put("/unload", status_code=204)
 @router.put("/{bundle:bundle}/unload", status_code=204)
-async def unload(asked: Asked, part: AskedPart) -> None:
-    """Close every topic; clients are told, come back, and open them again."""
+async def unload(asked: Asked, part: AskedPart, destination: Destination = "") -> None:
+    """Close every topic; clients are told, come back, and open them again. With a destination every shard
+    that has a topic of it goes to that broker of the cluster, with whatever else is in the shard."""
+    if destination:
+        names = filter(part.has, await calls.topics(asked.broker, str(part.name), "ALL"))
+        workers = asked.broker.workers
+        shard_of = (lambda name: 0) if workers is None else workers.placement.shard_of
+        shards = {shard_of(TopicName.parse(name)) for name in names}
+        moved = await moves.move(asked.broker, shards, destination)
+        asked.note("move-namespace", part, destination=destination, shards=len(moved))
+        return
 
     async def close(topic: Topic) -> None:
         with suppress(ServiceNotReady):  # another request closes it

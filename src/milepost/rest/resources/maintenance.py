@@ -11,7 +11,8 @@ from milepost.broker.auth.operations import Operation
 from milepost.broker.operations import losses as topic_losses
 from milepost.broker.operations import topic_lifecycle
 from milepost.broker.topic.topic import Topic
-from milepost.errors import NotAllowed, PreconditionFailed
+from milepost.broker.workers import calls, moves
+from milepost.errors import NotAllowed, PreconditionFailed, TopicNotFound
 from milepost.positions.ids import Position
 from milepost.rest.audit import Asked
 from milepost.rest.request import (
@@ -19,12 +20,14 @@ from milepost.rest.request import (
     TOPIC,
     AskedBroker,
     AskedTopic,
+    Authoritative,
+    Destination,
     DryRun,
-    OpenedParts,
     OpenParts,
     OpenTopic,
     no_content,
     open_topic,
+    opened_parts,
 )
 from milepost.rest.resources.message_ids import LONG_MAX, MessageIdData, message_id
 from milepost.rest.resources.topics import WouldLose
@@ -48,10 +51,25 @@ class GivenPosition(BaseModel):
 
 
 @router.put(f"{TOPIC}/unload", status_code=204)
-async def unload(asked: Asked, topics: OpenedParts) -> None:
-    """Close the topic; its clients are told, come back, and open it again, with a new ledger."""
-    for topic in topics:
-        await topic_lifecycle.close_topic(asked.broker, topic)
+async def unload(
+    asked: Asked,
+    name: AskedTopic,
+    destination: Destination = "",
+    authoritative: Authoritative = False,
+) -> None:
+    """Close the topic; its clients are told, come back, and open it again, with a new ledger. With a
+    destination the shard that has the topic goes to that broker of the cluster, with all that is in it."""
+    broker = asked.broker
+    if destination:
+        _, is_there = await calls.partitions(broker, name, create=False)
+        if not is_there:
+            raise TopicNotFound(f"topic {name} does not exist")
+        shards = [] if broker.workers is None else [broker.workers.placement.shard_of(name)]
+        await moves.move(broker, shards, destination)
+        asked.note("move", name, destination=destination)
+        return
+    for topic in await opened_parts(asked.request, name):
+        await topic_lifecycle.close_topic(broker, topic)
         asked.note("unload", topic.name)
 
 

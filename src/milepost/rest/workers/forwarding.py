@@ -57,6 +57,8 @@ WATCH_TIMEOUT_S: Final = 5.0
 PAGE_MAX: Final = 200
 
 METRICS: Final = ("/metrics", "/metrics/")
+# With it an unload is a move.
+DESTINATION: Final = "destinationBroker"
 HEALTH: Final = f"{ADMIN}/brokers/health"
 # They name a topic, and every worker can answer them.
 LOOKUPS: Final = "/lookup/"
@@ -106,6 +108,8 @@ class Forwarding:
         template, values = found
         if (method, template) in REFUSED:
             return json_answer(405, {"reason": REFUSED[method, template]})
+        if template.endswith("/unload") and query_of(scope["query_string"]).get(DESTINATION):
+            return None  # a move: each worker that has a shard of it ends on the way
         merge = EVERYWHERE.get((method, template))
         if merge is not None:
             return await self._everywhere(scope, await body_of(receive), template, merge)

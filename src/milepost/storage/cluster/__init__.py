@@ -4,6 +4,7 @@ agent       the agent: keeps a broker's notice on the board, and has shards open
 assignment  which broker claims a free shard, and which gives one away
 board       the board: which brokers are there, as one of them sees it
 document    the document of the cluster: its name, how many shards it has, its secret
+hail        what is said to an agent's port: news, and questions
 member      one broker of the cluster: what it says on the board, what it claims and gives up
 notice      the notice: what a broker says of itself on the board
 owners      who serves which shard, in a local file for the broker's processes

@@ -7,7 +7,8 @@ What it decides is in `member.py`; here it is carried out:
     every quarter of a second                      ─▶ are connections to the others refused? then look at once
 
 A broker whose first process is gone refuses connections to its hail port, so others claim its shards before
-its notice is old. Others are hailed with a byte when shards were opened or given back: they look at once.
+its notice is old. Others are hailed with a byte when shards were opened or given back: they look at once. The
+same port hears questions (`hail.py`): to fetch a shard from another broker.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from milepost.clock import since_boot
+from milepost.errors import NotAuthenticated, ServiceNotReady
 from milepost.storage.bucket.objects import Steps, perform
 from milepost.storage.bucket.watched import RIGHT_S, WatchedObjects
-from milepost.storage.cluster import owners
-from milepost.storage.cluster.member import Member, Open, Order
+from milepost.storage.cluster import hail, owners
+from milepost.storage.cluster.hail import NEWS, QUESTION
+from milepost.storage.cluster.member import Fetch, Give, Member, Open, Order
 from milepost.storage.cluster.notice import Notice, Seat
 from milepost.storage.cluster.right import SharedRight
 
@@ -36,7 +39,6 @@ TURN_S: Final = 1.0
 # Between two looks whether connections to the others are refused.
 HAIL_S: Final = 0.25
 HAIL_TIMEOUT_S: Final = 1.0
-NEWS: Final = b"!"
 
 
 class Agent:
@@ -48,20 +50,26 @@ class Agent:
         member: Member,
         right: SharedRight,
         data: Path,
+        secret: bytes,
         send: Callable[[Order], None],
         now: Callable[[], float] = since_boot,
     ) -> None:
-        """`send` carries out an order, and tells later by `opened` and `ended` what came of it."""
+        """`secret` is what brokers of the cluster know each other by. `send` carries out an order, and tells
+        later by `opened` and `ended` what came of it."""
         self._objects = objects
         self._member = member
         self._right = right
         self._data = data
+        self._secret = secret
         self._send = send
         self._now = now
         self._woken = asyncio.Event()
         self._is_news = False
         self._told: list[Notice] = []
         self._unreachable: set[str] = set()
+        self._giving: set[asyncio.Task[None]] = set()
+        # One notice at a time: an older one must not replace a newer one.
+        self._saying = asyncio.Lock()
 
     # -- news --------------------------------------------------------------------------------------
 
@@ -99,13 +107,16 @@ class Agent:
                     on_standby()
                 if not self._member.has_left:
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(self._woken.wait(), TURN_S)
+                        async with asyncio.timeout(TURN_S):
+                            await self._woken.wait()
             await self._attempt(self._member.gone())
             await self._tell_others()
         finally:
             server.close()
-            looking.cancel()
-            await asyncio.wait([looking])
+            under_way = [looking, *self._giving]
+            for task in under_way:
+                task.cancel()
+            await asyncio.wait(under_way)
 
     async def _turn(self) -> None:
         self._woken.clear()
@@ -122,12 +133,46 @@ class Agent:
             await self._say()
         for one in orders:
             logger.info("%s", one)
-            self._send(one)
+            if isinstance(one, Give):
+                giving = asyncio.get_running_loop().create_task(self._give(one))
+                self._giving.add(giving)
+                giving.add_done_callback(self._giving.discard)
+            else:
+                self._send(one)
         self._tell_own()
 
+    async def _give(self, order: Give) -> None:
+        """Have another broker fetch a shard."""
+        notice = self._member.board.living().get(order.broker)
+        try:
+            if notice is None:
+                raise ServiceNotReady(f"broker {order.broker} is gone")
+            values = {"fetch": order.shard}
+            await hail.ask(notice.host, notice.hail_port, self._secret, values)
+        except ServiceNotReady as error:
+            logger.info("shard %d is not fetched: %s", order.shard, error)
+            self._member.declined(order.shard)
+            self._woken.set()
+
+    async def _answer(self, question: hail.Doc) -> hail.Doc:
+        """Another broker, or an operator, wants a shard to be served here."""
+        shard = question.get("fetch")
+        if not isinstance(shard, int):
+            raise ServiceNotReady(f"broker {self._member.name} does not understand {question}")
+        refusal = self._member.asked(shard, stays=question.get("stays") is True)
+        if refusal is not None:
+            raise ServiceNotReady(refusal)
+        # Said before the owner gives it up: else a third broker could take it for free.
+        await self._say()
+        self._tell_own()
+        logger.info("%s", Fetch(shard))
+        self._send(Fetch(shard))
+        return {"broker": self._member.name}
+
     async def _say(self) -> None:
-        if await self._attempt(self._member.said(self._now())):
-            self._right.renewed(self._objects.last_write)
+        async with self._saying:
+            if await self._attempt(self._member.said(self._now())):
+                self._right.renewed(self._objects.last_write)
 
     async def _attempt(self, steps: Steps[T]) -> T | None:
         """Carry out steps; None if the bucket takes too long. The next turn may have better luck."""
@@ -151,11 +196,16 @@ class Agent:
 
     async def _hailed(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            async with asyncio.timeout(HAIL_TIMEOUT_S):
-                if await reader.read(1) == NEWS:
+            async with asyncio.timeout(hail.TIMEOUT_S):
+                word = await reader.read(1)
+                if word == NEWS:
                     self._woken.set()
-        except (OSError, TimeoutError) as error:
+                elif word == QUESTION:
+                    await hail.answered(reader, writer, self._secret, self._answer)
+        except (OSError, EOFError, TimeoutError) as error:
             logger.debug("hailed without a word: %s", error)
+        except (ValueError, asyncio.LimitOverrunError, NotAuthenticated) as error:
+            logger.warning("a question to the agent was not answered: %s", error)
         finally:
             writer.close()
 

@@ -3,17 +3,21 @@
 A turn, about once a second:
 
     say who is here and which shards are served ─▶ look at the board ─▶ drop shards that others have claimed
-    ─▶ claim free ones, if this broker has the fewest ─▶ or give one away, if it has too many
+    ─▶ claim free ones, if this broker has the fewest ─▶ or have another fetch one, if it has too many
 
 A shard is free if no living broker's notice names it and its manifest has no living owner: it was given back,
 its owner is dead, or it was never owned. The claim names the epoch that was read there, so that of several
 brokers that see a shard free one gets it and the others leave it alone. Whatever a broker believes, only the
 claim lets it write, and seals end the claim before it (`bucket/chain.py`).
+
+A shard *moves* when another broker fetches it: that one makes a process ready, says on the board that it is
+about to have the shard, and only then asks the owner's process for it (`broker/workers/hand_over.py`). If a
+broker that was asked to fetch a shard does not do it in time, the shard is given back for any to claim.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from milepost.storage.bucket.manifest import KEY as MANIFEST
@@ -39,6 +43,8 @@ from milepost.storage.cluster.notice import FOLDER, Notice, Seat
 ATTEMPTS: Final = 3
 # … for so long.
 SHUNNED_S: Final = 60.0
+# So long a broker waits for another to fetch a shard, before it gives the shard back for any to claim.
+OFFER_S: Final = 10.0
 
 
 class Open(NamedTuple):
@@ -60,7 +66,20 @@ class Drop(NamedTuple):
     shard: int
 
 
-Order = Open | Close | Drop
+class Give(NamedTuple):
+    """Ask another broker to fetch a shard from here."""
+
+    shard: int
+    broker: str
+
+
+class Fetch(NamedTuple):
+    """Make a process ready for a shard of another broker, have it handed over, and serve it."""
+
+    shard: int
+
+
+Order = Open | Close | Drop | Give | Fetch
 
 
 class Member:
@@ -71,6 +90,15 @@ class Member:
         self._all = range(shards)
         self._shards: dict[int, Seat | None] = dict(notice.shards)
         self._closing: set[int] = set()
+        # Shards that another broker was asked to fetch, and until when that is waited for.
+        self._offered: dict[int, float] = {}
+        # Shards of others that this broker is fetching.
+        self._fetching: set[int] = set()
+        # Shards that an operator has moved here.
+        self._staying: set[int] = set()
+        # Shards that were served here and not given back, perhaps: others leave them to this broker.
+        self._left: set[int] = set()
+        self._now = 0.0
         self._failures: dict[int, int] = {}
         self._shunned_until: dict[int, float] = {}
 
@@ -83,19 +111,45 @@ class Member:
     def opened(self, shard: int, seat: Seat) -> None:
         """A shard is served."""
         self._shards[shard] = seat
+        self._fetching.discard(shard)
+        self._left.discard(shard)
         self._failures.pop(shard, None)
 
     def ended(self, shard: int, now: float) -> None:
         """A shard is served no more: it was given back, lost, or could not be opened."""
         seat = self._shards.pop(shard, None)
-        was_asked = shard in self._closing
+        was_asked = shard in self._closing or shard in self._fetching
         self._closing.discard(shard)
+        self._fetching.discard(shard)
+        self._staying.discard(shard)
+        self._left.add(shard)
+        self._offered.pop(shard, None)
         if was_asked or seat is not None:
             return
         self._failures[shard] = self._failures.get(shard, 0) + 1
         if self._failures[shard] >= ATTEMPTS:
             del self._failures[shard]
             self._shunned_until[shard] = now + SHUNNED_S
+
+    def asked(self, shard: int, *, stays: bool = False) -> str | None:
+        """This broker is to fetch a shard: why it does not; None if it does. An operator's choice `stays`:
+        the shard is not given away for the sake of balance."""
+        if self.notice.is_leaving:
+            return f"broker {self.name} is about to end"
+        if shard not in self._all:
+            return f"there is no shard {shard}: they are numbered from 0 to {self._all[-1]}"
+        if shard in self._shards:
+            return f"broker {self.name} has shard {shard}, or is about to"
+        self._shards[shard] = None
+        self._fetching.add(shard)
+        if stays:
+            self._staying.add(shard)
+        return None
+
+    def declined(self, shard: int) -> None:
+        """The broker that was asked to fetch a shard does not."""
+        if shard in self._offered:
+            self._offered[shard] = self._now
 
     def leave(self) -> None:
         """Give everything back, and claim nothing more."""
@@ -120,6 +174,7 @@ class Member:
 
     def said(self, now: float) -> Steps[bool]:
         """Say who is here; whether the bucket has it."""
+        self._now = now
         self._shunned_until = {one: end for one, end in self._shunned_until.items() if now < end}
         self.notice = self.notice._replace(
             beat=self.notice.beat + 1,
@@ -164,39 +219,66 @@ class Member:
         ]
         self._closing.update(lost)
         orders: list[Order] = [Drop(shard) for shard in lost]
+        overdue = [shard for shard, until in self._offered.items() if self._now >= until]
+        orders += self._close(shard for shard in overdue if shard not in self._closing)
+        for shard in overdue:
+            del self._offered[shard]
+        shunned = {name: one.shunned for name, one in living.items()}
         if self.notice.is_leaving:
-            return orders + self._close(shard for shard in self._shards if self._is_quiet(shard))
+            quiet = [shard for shard in self._shards if self._is_quiet(shard)]
+            return orders + self._give(quiet, assigned(counts_of(living), quiet, shunned))
         taken = {shard for one in living.values() for shard in one.shards} | self._shards.keys()
         everyone = {**living, self.name: self.notice._replace(shards=dict(self._shards))}
         counts = counts_of(everyone)
         free = [shard for shard in self._all if shard not in taken]
-        shunned = {name: one.shunned for name, one in everyone.items()}
+        shunned[self.name] = self.notice.shunned
         for shard, broker in assigned(counts, free, shunned).items():
-            if broker == self.name:
-                epoch = yield from self._claimable(shard, living)
+            if broker == self.name or shard in self._left:
+                epoch = yield from self._claimable(shard, living, is_first=broker == self.name)
                 if epoch is not None:
                     self._shards[shard] = None
                     orders.append(Open(shard, epoch))
         is_settled = not free and all(map(self._is_quiet, self._shards))
         if is_settled and not orders:
-            given = surplus(counts, self.name, list(self._shards))
-            return self._close([] if given is None else [given])
+            movable = [shard for shard in self._shards if shard not in self._staying]
+            given = surplus(counts, self.name, movable)
+            if given is not None:
+                del counts[self.name]
+                return self._give([given], assigned(counts, [given], shunned))
         return orders
 
-    def _claimable(self, shard: int, living: dict[str, Notice]) -> Steps[int | None]:
-        """The epoch of a shard that has no living owner, 0 for a new one; None if it has one."""
+    def _claimable(
+        self, shard: int, living: dict[str, Notice], *, is_first: bool
+    ) -> Steps[int | None]:
+        """The epoch of a shard that has no living owner, 0 for a new one; None if it has one. If another
+        broker comes first, only that of a shard whose last owner is this broker: a process of it died."""
         reply = yield Get(shard_prefix(shard) + MANIFEST)
         if isinstance(reply, Absent):
             return 0
         if not isinstance(reply, Found):
             return None
         manifest = Manifest.decode(reply.data)
+        if manifest.owner != self.name and not is_first:
+            self._left.discard(shard)
+            return None
         owner = living.get(manifest.owner)
         return manifest.epoch if owner is None or shard in owner.shunned else None
 
     def _is_quiet(self, shard: int) -> bool:
         """Is it served, and to be so?"""
-        return self._shards[shard] is not None and shard not in self._closing
+        is_kept = shard not in self._closing and shard not in self._offered
+        return is_kept and self._shards[shard] is not None
+
+    def _give(self, shards: Iterable[int], brokers: Mapping[int, str]) -> list[Order]:
+        """Have each fetched by its broker; what none is there for is given back."""
+        orders: list[Order] = []
+        for shard in shards:
+            if shard in brokers:
+                self._offered[shard] = self._now + OFFER_S
+                orders.append(Give(shard, brokers[shard]))
+            else:
+                orders += self._close([shard])
+        return orders
 
     def _close(self, shards: Iterable[int]) -> list[Order]:
         closing = list(shards)

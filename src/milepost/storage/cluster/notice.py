@@ -66,7 +66,9 @@ class Notice(NamedTuple):
                 for number, seat in doc.pop("shards").items()
             }
             shunned = tuple(doc.pop("shunned"))
-            return cls(**doc, shards=shards, shunned=shunned)
+            # A later release may say more of itself.
+            known = {name: value for name, value in doc.items() if name in cls._fields}
+            return cls(**known, shards=shards, shunned=shunned)
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
 

@@ -234,6 +234,15 @@ def test_transactions_and_watches_are_refused_by_name(tmp_path: Path) -> None:
     run(tmp_path, play)
 
 
+def test_a_consumer_that_is_closed_is_sent_back_to_its_own_worker(tmp_path: Path) -> None:
+    async def play(group: WorkerGroup) -> None:
+        name = TopicName.parse(group.names(1)[0])
+        url, _ = group.brokers[1].return_urls(name)
+        assert url == "pulsar://127.0.0.1:6651"
+
+    run(tmp_path, play)
+
+
 # -- deleting a namespace ----------------------------------------------------------------------------
 
 

@@ -329,6 +329,18 @@ def test_metrics_are_of_all_workers(tmp_path: Path) -> None:
 # -- refused -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("path", ["namespaces/public/default", "persistent/public/default/t"])
+def test_workers_of_one_machine_move_nothing_to_a_destination(tmp_path: Path, path: str) -> None:
+    async def play(group: WorkerGroup) -> None:
+        for number in range(2):
+            await group.call(number, "PUT", "/admin/v2/persistent/public/default/t")
+        answer = await group.call(1, "PUT", f"/admin/v2/{path}/unload?destinationBroker=b:1")
+        assert answer.status == 405
+        assert "nothing can be moved to 'b:1'" in answer.json["reason"]
+
+    run(tmp_path, play)
+
+
 @pytest.mark.parametrize(
     ("method", "path", "why"),
     [

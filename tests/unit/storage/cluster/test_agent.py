@@ -7,16 +7,21 @@ import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
+from milepost.errors import ServiceNotReady
 from milepost.storage.bucket.objects import Failed, Put, Request
 from milepost.storage.bucket.watched import WatchedObjects
+from milepost.storage.cluster import hail, member
 from milepost.storage.cluster.agent import Agent
-from milepost.storage.cluster.member import Close, Member, Open, Order
+from milepost.storage.cluster.member import Close, Fetch, Member, Open, Order
 from milepost.storage.cluster.notice import Notice, Seat
 from milepost.storage.cluster.owners import OwnersFile
 from milepost.storage.cluster.right import SharedRight
 from milepost.testing.bucket import MemoryBucket
 
 WAIT_S = 20
+SECRET = b"s" * 32
 
 
 class Side:
@@ -34,7 +39,10 @@ class Side:
         self.right = SharedRight()
         self.orders: list[Order] = []
         self.standby = 0
-        self.agent = Agent(WatchedObjects(bucket), self.member, self.right, data, self.ordered)
+        self.agent = Agent(
+            WatchedObjects(bucket), self.member, self.right, data, SECRET, self.ordered
+        )
+        self.fetches_from: Side | None = None
         self.task = asyncio.get_running_loop().create_task(
             self.agent.run(self.hail, self.stands_by)
         )
@@ -48,8 +56,16 @@ class Side:
         if isinstance(order, Open):
             seat = Seat(order.epoch + 1, "127.0.0.1", 1, -1, 2)
             loop.call_soon(self.agent.opened, order.shard, seat)
+        elif isinstance(order, Fetch):
+            loop.call_soon(self.fetched, order.shard)
         else:
             loop.call_soon(self.agent.ended, order.shard)
+
+    def fetched(self, shard: int) -> None:
+        """Its owner hands it over, unless it hangs."""
+        if self.fetches_from is not None:
+            self.agent.opened(shard, Seat(2, "127.0.0.1", 1, -1, 2))
+            self.fetches_from.agent.ended(shard)
 
     async def die(self) -> None:
         self.task.cancel()
@@ -72,6 +88,7 @@ def run(tmp_path: Path, play: Callable[[MemoryBucket, Side, Side], Awaitable[Non
         one = Side("a", bucket, tmp_path / "a")
         await until(lambda: len(one.member.notice.shards) == 2)
         other = Side("b", bucket, tmp_path / "b")
+        one.fetches_from, other.fetches_from = other, one
         try:
             await until(lambda: other.orders != [] and 1 in other.shards() and 1 in one.shards())
             await play(bucket, one, other)
@@ -84,8 +101,8 @@ def run(tmp_path: Path, play: Callable[[MemoryBucket, Side, Side], Awaitable[Non
 
 def test_shards_are_shared_and_taken_from_a_broker_that_is_gone(tmp_path: Path) -> None:
     async def play(bucket: MemoryBucket, one: Side, other: Side) -> None:
-        assert one.orders == [Open(0, 0), Open(1, 0), Close(1)]
-        assert other.orders == [Open(1, 0)]
+        assert one.orders == [Open(0, 0), Open(1, 0)]
+        assert other.orders == [Fetch(1)]
         await one.die()
         await until(lambda: Open(0, 0) in other.orders)
 
@@ -96,9 +113,48 @@ def test_a_broker_that_leaves_gives_all_back_and_takes_its_notice_away(tmp_path:
     async def play(bucket: MemoryBucket, one: Side, other: Side) -> None:
         one.agent.leave()
         await asyncio.wait_for(one.task, WAIT_S)
-        assert one.orders[-1] == Close(0)
+        assert Fetch(0) in other.orders
+        assert not any(isinstance(order, Close) for order in one.orders)
         assert "board/a" not in bucket.objects
-        await until(lambda: Open(0, 0) in other.orders)
+
+    run(tmp_path, play)
+
+
+def test_a_shard_that_is_not_fetched_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(bucket: MemoryBucket, one: Side, other: Side) -> None:
+        monkeypatch.setattr(member, "OFFER_S", 0.2)
+        other.fetches_from = None
+        one.agent.leave()
+        await asyncio.wait_for(one.task, WAIT_S)
+        assert one.orders[-1] == Close(0)
+
+    run(tmp_path, play)
+
+
+def test_a_question_to_an_agent_needs_the_secret_and_a_shard_that_it_can_fetch(
+    tmp_path: Path,
+) -> None:
+    async def play(bucket: MemoryBucket, one: Side, other: Side) -> None:
+        port = one.member.notice.hail_port
+        for secret, values, told in (
+            (b"x" * 32, {"fetch": 1}, "does not answer"),
+            (SECRET, {"fetch": 0}, "broker a has shard 0"),
+            (SECRET, {"fetch": 7}, "there is no shard 7"),
+            (SECRET, {"fetch": "1"}, "does not understand"),
+            (SECRET, {}, "does not understand"),
+        ):
+            with pytest.raises(ServiceNotReady, match=told):
+                await hail.ask("127.0.0.1", port, secret, values)
+        for line in (b"?\n", b"?[]\n", b"?" + b"x" * 100_000 + b"\n"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(line)
+            assert await reader.read() == b""
+            writer.close()
+        answer = await hail.ask("127.0.0.1", port, SECRET, {"fetch": 1})
+        assert answer == {"broker": "a"}
+        await until(lambda: one.orders[-1] == Fetch(1))
 
     run(tmp_path, play)
 

@@ -8,7 +8,17 @@ from typing import TypeVar
 from milepost.storage.bucket.manifest import first_manifest
 from milepost.storage.bucket.objects import Failed, Get, Steps
 from milepost.storage.cluster.document import shard_prefix
-from milepost.storage.cluster.member import ATTEMPTS, SHUNNED_S, Close, Drop, Member, Open, Order
+from milepost.storage.cluster.member import (
+    ATTEMPTS,
+    OFFER_S,
+    SHUNNED_S,
+    Close,
+    Drop,
+    Give,
+    Member,
+    Open,
+    Order,
+)
 from milepost.storage.cluster.notice import Notice, Seat
 from milepost.testing.bucket import MemoryBucket
 
@@ -51,19 +61,130 @@ def test_the_first_broker_claims_all_and_gives_half_to_the_second() -> None:
     assert turn(bucket, first) == []
     open_all(first, orders)
     assert turn(bucket, second) == []
-    assert turn(bucket, first) == [Close(3)]
+    assert turn(bucket, first) == [Give(3, "b")]
     assert turn(bucket, first) == [], "one at a time"
-    first.ended(3, 0.0)
-    turn(bucket, first)
-    open_all(second, turn(bucket, second))
-    turn(bucket, second)
-    assert turn(bucket, first) == [Close(2)]
-    first.ended(2, 0.0)
-    turn(bucket, first)
-    open_all(second, turn(bucket, second))
-    turn(bucket, second)
+    fetch(first, second, 3)
+    assert turn(bucket, second) == []
+    assert turn(bucket, first) == [Give(2, "b")]
+    fetch(first, second, 2)
+    assert turn(bucket, second) == []
     assert turn(bucket, first) == []
     assert sorted(second.notice.shards) == [2, 3]
+
+
+def fetch(owner: Member, other: Member, shard: int) -> None:
+    """A shard moves."""
+    assert other.asked(shard) is None
+    other.opened(shard, Seat(2, "h", 1, -1, 2))
+    owner.ended(shard, 0.0)
+
+
+def two(bucket: MemoryBucket, shards: int = 4) -> tuple[Member, Member]:
+    """A broker that has all shards, and one that has none and has said so."""
+    first, second = member("a", shards), member("b", shards)
+    open_all(first, turn(bucket, first))
+    turn(bucket, second)
+    return first, second
+
+
+def test_a_shard_that_is_not_fetched_in_time_is_given_back_for_any_to_claim() -> None:
+    bucket = MemoryBucket()
+    first, second = two(bucket)
+    assert turn(bucket, first, 1.0) == [Give(3, "b")]
+    turn(bucket, second, 1.0)
+    assert turn(bucket, first, OFFER_S) == []
+    turn(bucket, second, 2.0)
+    assert turn(bucket, first, OFFER_S + 1.0) == [Close(3)]
+    assert turn(bucket, first, OFFER_S + 1.0) == []
+
+
+def test_a_shard_that_another_broker_declines_is_given_back_at_once() -> None:
+    bucket = MemoryBucket()
+    first, _ = two(bucket)
+    assert turn(bucket, first, 1.0) == [Give(3, "b")]
+    first.declined(3)
+    first.declined(0)  # it was not asked for
+    assert turn(bucket, first, 1.0) == [Close(3)]
+
+
+def test_a_broker_that_is_asked_for_what_it_cannot_fetch_says_why() -> None:
+    bucket = MemoryBucket()
+    first, second = two(bucket)
+    assert first.asked(2) == "broker a has shard 2, or is about to"
+    assert second.asked(4) == "there is no shard 4: they are numbered from 0 to 3"
+    assert second.asked(-1) == "there is no shard -1: they are numbered from 0 to 3"
+    assert second.asked(2) is None
+    assert second.asked(2) == "broker b has shard 2, or is about to"
+    second.leave()
+    assert second.asked(3) == "broker b is about to end"
+
+
+def test_a_shard_that_could_not_be_fetched_is_not_shunned() -> None:
+    bucket = MemoryBucket()
+    _, second = two(bucket)
+    for _ in range(ATTEMPTS):
+        assert second.asked(3) is None
+        second.ended(3, 0.0)
+    turn(bucket, second)
+    assert second.notice.shunned == ()
+
+
+def test_a_shard_whose_process_died_is_claimed_again_by_its_own_broker() -> None:
+    """Its manifest names a living owner, so that no other broker claims it, also one with fewer shards."""
+    bucket = MemoryBucket()
+    first, second = two(bucket, 2)
+    assert turn(bucket, first) == [Give(1, "b")]
+    fetch(first, second, 1)
+    turn(bucket, second)
+    bucket.objects[shard_prefix(1) + "manifest"] = (
+        first_manifest("c", "b", "00")._replace(epoch=2).encode()
+    )
+    third = member("A", 2)
+    turn(bucket, third)
+    turn(bucket, first)
+    second.ended(1, 0.0)
+    made(bucket, second.said(0.0))
+    assert turn(bucket, third) == []
+    assert turn(bucket, second) == [Open(1, 2)]
+
+
+def test_a_shard_that_was_given_back_is_not_claimed_again_by_its_last_broker() -> None:
+    bucket = MemoryBucket()
+    first, second = two(bucket, 2)
+    turn(bucket, member("c", 2))
+    assert turn(bucket, first) == [Give(1, "b")]
+    first.declined(1)
+    assert turn(bucket, first) == [Close(1)]
+    bucket.objects[shard_prefix(1) + "manifest"] = first_manifest("c", "", "00").encode()
+    first.ended(1, 0.0)
+    assert turn(bucket, first) == []
+    assert turn(bucket, second) == [Open(1, 1)]
+
+
+def test_what_an_operator_has_moved_stays() -> None:
+    bucket = MemoryBucket()
+    first, second = two(bucket, 3)
+    assert turn(bucket, first, 0.0) == [Give(2, "b")]
+    fetch(first, second, 2)
+    turn(bucket, second)
+    assert first.asked(2, stays=True) is None
+    first.opened(2, Seat(3, "h", 1, -1, 2))
+    second.ended(2, 0.0)
+    turn(bucket, second)
+    assert turn(bucket, first) == [Give(1, "b")], "another one goes"
+    fetch(first, second, 1)
+    turn(bucket, second)
+    assert turn(bucket, first) == []
+
+
+def test_a_broker_that_leaves_has_its_shards_fetched_by_those_with_the_fewest() -> None:
+    bucket = MemoryBucket()
+    first, _ = two(bucket)
+    turn(bucket, member("c"))
+    first.leave()
+    assert turn(bucket, first) == [Give(0, "b"), Give(1, "c"), Give(2, "b"), Give(3, "c")]
+    first.declined(1)
+    assert turn(bucket, first) == [Close(1)]
 
 
 def test_a_shard_whose_manifest_has_a_living_owner_is_left_alone() -> None:

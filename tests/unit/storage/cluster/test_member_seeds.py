@@ -3,7 +3,8 @@
 The real steps run on one bucket in memory: notices, looks, claims, seals, groups, checkpoints, releases. The
 scheduler takes one request at a time and carries it out, or fails it, or carries it out and loses the answer,
 or fails it and carries it out much later. It kills brokers, starts others, lets them sleep for many seconds,
-lets them leave, and tells lies about who is dead. Whatever it does, in every shard
+lets them leave, has them fetch shards from each other, and tells lies about who is dead. Whatever it does, in
+every shard
 
 - a broker that takes over finds every group that was ever answered, in order;
 - the past never changes, and a group that a slow owner answers later is in it already: one owner writes;
@@ -35,7 +36,7 @@ from milepost.storage.bucket.objects import (
     stored,
 )
 from milepost.storage.cluster.document import shard_prefix
-from milepost.storage.cluster.member import Close, Member, Open, Order
+from milepost.storage.cluster.member import Close, Give, Member, Open, Order
 from milepost.storage.cluster.notice import Notice, Seat
 from milepost.storage.cluster.part import within, without
 from milepost.testing.bucket import MemoryBucket
@@ -70,9 +71,10 @@ class Fiber:
 
 
 class Owner:
-    """A shard of a broker: claims it, finds its past, adds to it, gives it back."""
+    """A shard of a broker: claims it, finds its past, adds to it, gives it back or hands it over."""
 
-    def __init__(self, broker: Broker, shard: int, epoch: int) -> None:
+    def __init__(self, broker: Broker, shard: int, epoch: int | None) -> None:
+        """Without an epoch another owner hands the shard over."""
         self.broker, self.world, self.shard = broker, broker.world, shard
         self.fibers: list[Fiber] = []
         self.past: list[str] = []
@@ -80,7 +82,13 @@ class Owner:
         self.claim: Claim | None = None
         self.window: Window | None = None
         self.is_checkpointing = self.is_closing = False
-        self.start(chain.claimed("test", broker.member.name, self.world.nonce, epoch), self.claimed)
+        self.successor: Owner | None = None
+        if epoch is not None:
+            self.take(epoch)
+
+    def take(self, epoch: int) -> None:
+        name, nonce = self.broker.member.name, self.world.nonce
+        self.start(chain.claimed("test", name, nonce, epoch), self.claimed)
 
     def start(self, steps: Steps[object], then: Callable[[object], None]) -> None:
         self.fibers = [one for one in self.fibers if one.request is not None]
@@ -119,6 +127,13 @@ class Owner:
         if self.is_closing:
             if not window.in_flight and not self.is_checkpointing:
                 self.window = None
+                if (successor := self.successor) is not None:
+                    # It serves no more, and stays until the other one does, or does not.
+                    if successor.broker.owners.get(self.shard) is successor:
+                        successor.take(claim.manifest.epoch)
+                    if self.world.random.random() < 0.5:
+                        self.broker.lose(self)
+                        return
                 nonce = self.world.nonce()
                 self.start(chain.released(claim, nonce), lambda _: self.broker.lose(self))
         elif window.in_flight < WINDOW and self.world.random.random() < 0.8:
@@ -178,6 +193,9 @@ class Broker:
             elif (owner := self.owners.get(order.shard)) is not None:
                 if isinstance(order, Close):
                     owner.is_closing = True
+                elif isinstance(order, Give):
+                    if not self.world.fetch(owner, order.broker):
+                        self.member.declined(order.shard)
                 else:
                     self.lose(owner)
 
@@ -188,6 +206,9 @@ class Broker:
         if self.owners.get(owner.shard) is owner:
             del self.owners[owner.shard]
             self.member.ended(owner.shard, self.world.now)
+        heir = owner.successor
+        if heir is not None and heir.claim is None and not heir.fibers:
+            heir.broker.lose(heir)  # it was never asked to take over
 
     def waiting(self) -> list[tuple[Fiber, Owner | None]]:
         own = [(one, owner) for owner in self.owners.values() for one in owner.fibers]
@@ -220,7 +241,7 @@ class World:
         self.answered: dict[int, list[str]] = {shard: [] for shard in range(SHARDS)}
         self.known: dict[int, list[str]] = {shard: [] for shard in range(SHARDS)}
         self.known_epoch = dict.fromkeys(range(SHARDS), 0)
-        self.takeovers = 0
+        self.takeovers = self.moves = 0
         self.now = 0.0
         self._names = 0
 
@@ -247,6 +268,19 @@ class World:
         self.answered[shard].append(item)
         if epoch < self.known_epoch[shard]:
             assert item in self.known[shard], "a former owner wrote"
+
+    def fetch(self, owner: Owner, name: str) -> bool:
+        """Have a broker fetch a shard; False if it does not, or cannot be asked."""
+        found = next((one for one in self.brokers if one.member.name == name), None)
+        if found is None or self.now < found.sleeps_until or owner.is_closing:
+            return False
+        if found.member.asked(owner.shard) is not None:
+            return False
+        found.turn_due = self.now  # it says so at once
+        found.owners[owner.shard] = owner.successor = Owner(found, owner.shard, None)
+        owner.is_closing = True
+        self.moves += 1
+        return True
 
     def begin(self) -> None:
         self._names += 1
@@ -279,6 +313,12 @@ class World:
             elif luck < 0.03:  # a lie
                 one, other = random.choice(self.brokers), random.choice(self.brokers)
                 one.member.board.refused(other.member.name)
+            elif luck < 0.035:  # an operator moves a shard
+                one, other = random.choice(self.brokers), random.choice(self.brokers)
+                if one.owners:
+                    owner = random.choice(list(one.owners.values()))
+                    if owner.window is not None:
+                        self.fetch(owner, other.member.name)
             elif luck < 0.05 and self.strays:
                 self.bucket.apply(self.strays.pop(random.randrange(len(self.strays))))
             awake = [one for one in self.brokers if self.now >= one.sleeps_until]
@@ -340,7 +380,7 @@ class World:
 
 
 def judged(seeds: range, steps: int) -> None:
-    takeovers = answered = 0
+    takeovers = answered = moves = 0
     for seed in seeds:
         world = World(seed)
         try:
@@ -349,9 +389,11 @@ def judged(seeds: range, steps: int) -> None:
         except AssertionError as wrong:
             raise AssertionError(f"seed {seed}: {wrong}") from wrong
         takeovers += world.takeovers
+        moves += world.moves
         answered += sum(map(len, world.answered.values()))
     # The search is worth something: shards changed hands, and groups were answered.
     assert takeovers > len(seeds) * 5
+    assert moves > len(seeds)
     assert answered > len(seeds) * 10
 
 

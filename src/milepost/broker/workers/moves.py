@@ -1,0 +1,70 @@
+"""Moves shards to a broker that an operator has chosen.
+
+    await move(broker, [3], "broker-2:8080")
+
+The broker is named as `milepost brokers list` shows it, or by its name on the board. Its agent is asked to
+fetch each shard, one after the other: two at a time would slow each other down while clients wait. The shard
+of the process that is asked comes last, since that process ends with it. What was moved so stays where it is:
+the brokers do not balance it away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from milepost.broker.workers.placement import ClusterPlacement
+from milepost.errors import NotAllowed, PreconditionFailed, ServiceNotReady
+from milepost.storage.cluster import hail
+from milepost.storage.cluster.notice import Notice
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+
+# How long a shard may take to arrive.
+ARRIVE_S: Final = 30.0
+_LOOK_S: Final = 0.02
+
+
+async def move(broker: Broker, shards: Iterable[int], destination: str) -> list[int]:
+    """Have a broker fetch shards; which of them it did not have yet. Returns when it serves them."""
+    workers = broker.workers
+    placement = None if workers is None else workers.placement
+    if workers is None or not isinstance(placement, ClusterPlacement):
+        raise NotAllowed(
+            f"nothing can be moved to {destination!r}: this broker is alone, not one of a cluster "
+            "(`serve --bucket … --shards N`)"
+        )
+    to = broker_named(placement.brokers, destination)
+    wanted = sorted(set(shards), key=lambda shard: (shard == placement.own, shard))
+    away = [shard for shard in wanted if placement.owner(shard).broker != to.broker]
+    if wanted and not away:
+        raise PreconditionFailed(f"broker {destination!r} serves all of it already")
+    for shard in away:
+        await hail.ask(to.host, to.hail_port, workers.place.secret, {"fetch": shard, "stays": True})
+        await _arrived(placement, shard, to)
+    return away
+
+
+async def _arrived(placement: ClusterPlacement, shard: int, to: Notice) -> None:
+    try:
+        async with asyncio.timeout(ARRIVE_S):
+            while not placement.is_served_by(shard, to.broker):
+                await asyncio.sleep(_LOOK_S)
+    except TimeoutError:
+        raise ServiceNotReady(
+            f"shard {shard} has not come to broker {to.broker} within {ARRIVE_S:g} s; its log says why"
+        ) from None
+
+
+def broker_named(brokers: list[Notice], name: str) -> Notice:
+    """The living broker of a name or an address; `PreconditionFailed` if there is none."""
+    for one in brokers:
+        if name in (one.broker, urlsplit(one.http_url).netloc):
+            if one.is_leaving:
+                raise PreconditionFailed(f"broker {name!r} is about to end")
+            return one
+    there = ", ".join(sorted(urlsplit(one.http_url).netloc for one in brokers))
+    raise PreconditionFailed(f"there is no living broker {name!r}; there are: {there}")

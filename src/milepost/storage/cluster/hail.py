@@ -1,0 +1,65 @@
+"""What agents of brokers, and processes of theirs, say to an agent's hail port.
+
+    nothing          is the broker there? A refused connection says that it is not
+    !                there is news on the board: look at once
+    ? and a line     a question, with the secret of the cluster; a line answers it
+
+A connection is for one of them. Lines are JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from milepost.errors import NotAuthenticated, ServiceNotReady
+
+NEWS: Final = b"!"
+QUESTION: Final = b"?"
+TIMEOUT_S: Final = 5.0
+
+Doc = dict[str, Any]
+
+
+async def ask(host: str, port: int, secret: bytes, values: Doc) -> Doc:
+    """What an agent answers; `ServiceNotReady` if it does not, or says why not."""
+    line = json.dumps({"secret": secret.hex(), **values}).encode()
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            reader, writer = await asyncio.open_connection(host, port)
+            try:
+                writer.write(QUESTION + line + b"\n")
+                said = await reader.readuntil(b"\n")
+            finally:
+                writer.close()
+        answer: Doc = json.loads(said)
+    except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError, ValueError) as error:
+        why = str(error) or type(error).__name__
+        raise ServiceNotReady(f"the broker at {host}:{port} does not answer ({why})") from None
+    if "refused" in answer:
+        raise ServiceNotReady(str(answer["refused"]))
+    return answer
+
+
+async def answered(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    secret: bytes,
+    answer: Callable[[Doc], Awaitable[Doc]],
+) -> None:
+    """Hear the line of a question and answer it; `NotAuthenticated` if it does not know the secret."""
+    values = json.loads(await reader.readuntil(b"\n"))
+    if not isinstance(values, dict):
+        raise ValueError("a question is a JSON object")
+    told = str(values.pop("secret", ""))
+    if not hmac.compare_digest(told.encode(), secret.hex().encode()):
+        raise NotAuthenticated("secret", "a question to the agent did not know the secret")
+    try:
+        said = await answer(values)
+    except ServiceNotReady as error:
+        said = {"refused": str(error)}
+    writer.write(json.dumps(said).encode() + b"\n")
+    await writer.drain()
