@@ -74,6 +74,7 @@ pipelines: $(READY) ## the Spark pipelines end to end: needs Java 17
 
 campaign: $(READY) ## the crash and kill campaigns at length (an hour or more)
 	MILEPOST_CAMPAIGN=long $(BIN)/python -m pytest -q -n $(JOBS) tests/crash tests/scenarios/test_simulation.py \
+	  tests/rip/test_reset_races.py tests/client/test_races.py \
 	  tests/compat/test_kill_under_load.py tests/rocketmq/test_kills.py --timeout 7200
 	MILEPOST_CAMPAIGN=long $(BIN)/python -m pytest -q tests/spark/test_campaign.py tests/spark/test_transactional_kills.py tests/spark/test_cluster.py --timeout 7200
 

@@ -1,4 +1,4 @@
-"""A thousand races between a consumer and its network, its operator and itself: race.py."""
+"""Races between a consumer and its network, its operator and itself, by seed: race.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import milepost.testing
 from client.race import Course, Race, settle_errors
 from milepost.aio import Client
 
-SEEDS = int(os.environ.get("MILEPOST_RACES", "1000"))
+SEEDS = 10_000 if os.environ.get("MILEPOST_CAMPAIGN") == "long" else 300
 GROUPS = 20
 
 

@@ -1,4 +1,4 @@
-"""The broker is killed 30 times under a mixed load: no receipt is lost, no answered ack comes again, no
+"""The broker is killed 20 times under a mixed load: no receipt is lost, no answered ack comes again, no
 index is given twice, no transaction is half there.
 
 Four producers (batched, unbatched, keyed, chunked or compressed) and four subscriptions, one of each
@@ -51,8 +51,8 @@ from milepost.wire.chunks import ChunkAssembler, Whole
 from milepost.wire.metadata import chunk_info, is_batch, split_entry
 
 LONG = os.environ.get("MILEPOST_CAMPAIGN") == "long"
-KILLS = {True: 250, False: 250} if LONG else {True: 13, False: 12}
-KILLS_OF_A_WORKER = 250 if LONG else 5
+KILLS = {True: 250, False: 250} if LONG else {True: 8, False: 8}
+KILLS_OF_A_WORKER = 250 if LONG else 4
 
 TOPIC = "persistent://public/default/load"
 MESSAGE_SIZE_MAX = 16 * 1024

@@ -182,5 +182,5 @@ class StoreMachine(RuleBasedStateMachine):
             assert self.log.index_from(position) == self.trimmed
 
 
-StoreMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25)
+StoreMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=25)
 TestStore = StoreMachine.TestCase

@@ -1,7 +1,8 @@
-"""Resets against acks, flows, reads, disconnects, restarts and kills: 2,000 seeds, and mistakes they find."""
+"""Resets against acks, flows, reads, disconnects, restarts and kills by seed, and mistakes that are found."""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from milepost.cursor.facts import SeekFact
 from milepost.positions.ranges import IndexRanges
 from rip.race import first_caught, run_seed
 
-SEEDS, BLOCKS = 2000, 8
+SEEDS = 20_000 if os.environ.get("MILEPOST_CAMPAIGN") == "long" else 700
+BLOCKS = 8
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))

@@ -22,7 +22,7 @@ from spark.cluster import Driver, children, command, wait_until
 from spark.conftest import JAVA_VERSION_MIN, MESSAGE_SIZE_MAX, java_version, values_of
 from spark.test_campaign import IS_LONG, published
 
-RUNS = 20 if IS_LONG else 3
+RUNS = 20 if IS_LONG else 1
 # Of the two topics.
 PARTITIONS = (1, 2)
 

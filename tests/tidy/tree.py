@@ -9,6 +9,7 @@ Owns reading and naming; never judges. A `Tree` can be the real one or a few mad
 from __future__ import annotations
 
 import ast
+import gc
 import re
 import subprocess
 from collections.abc import Iterator
@@ -92,7 +93,14 @@ class Tree:
 
 @cache
 def _parse(text: str) -> ast.Module:
-    return ast.parse(text)
+    """The trees are millions of objects that stay: hidden from the collector, which would look through all of
+    them again and again."""
+    gc.disable()
+    try:
+        return ast.parse(text)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _imports(path: str, module: ast.Module) -> Iterator[Import]:
@@ -104,7 +112,11 @@ def _imports(path: str, module: ast.Module) -> Iterator[Import]:
             above = package[: len(package) - node.level + 1] if node.level else []
             origin = ".".join([*above, *([node.module] if node.module else [])])
             yield from (Import(node.lineno, f"{origin}.{alias.name}") for alias in node.names)
-        elif isinstance(node, ast.Constant) and LAZY_IMPORT.fullmatch(text := str(node.value)):
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(text := node.value, str)
+            and LAZY_IMPORT.fullmatch(text)
+        ):
             yield Import(node.lineno, text.replace(":", "."))
 
 
