@@ -236,7 +236,7 @@ def test_groups_have_settings_before_they_read(
     assert moved.json["offsetTable"] == {f"{name}/0": 0, f"{name}/1": 0}
     assert mqadmin.ask(200, json.dumps(told).encode()).code == 0
     path = f"/admin/v2/persistent/public/default/{name}/subscription/{group}/properties"
-    assert broker.rest("GET", path) == (200, {"rocketmq.fifo": "true"})
+    assert broker.rest("GET", path) == (200, {"rocketmq.fifo": "true", "rocketmq.retries": "3"})
     assert mqadmin.ask(200, json.dumps({"groupName": group}).encode()).code == 0
     assert broker.rest("GET", path) == (200, {})
     # Its positions go with cleanOffset only, as in RocketMQ.
@@ -253,6 +253,7 @@ def test_groups_have_settings_before_they_read(
         b'{"groupName":"a b"}',
         b"[" * 50_000,
         b'{"groupName":"g","retryMaxTimes":"3"}',
+        b'{"groupName":"g","retryMaxTimes":-1}',
         b'{"groupName":"g","retryMaxTimes":NaN}',
         b'{"groupName":"g","consumeMessageOrderly":1}',
         b'{"groupName":"g","attributes":{"a":1e999}}',

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from milepost.broker.broker import Broker
 
 CLIENT_ID = "x-mq-client-id"
+LANGUAGE = "x-mq-language"
 SESSION_TOKEN = "x-mq-session-token"  # noqa: S105  # the name of a header
 AUTHORIZATION = "authorization"
 CLIENT_ID_LENGTH_MAX = 256
@@ -43,6 +44,8 @@ class Call(NamedTuple):
     address: str
     remaining_s: float | None
     """How long the client waits for the answer; None: for ever."""
+    language: str = ""
+    """As the client says it."""
 
     @property
     def role(self) -> str:
@@ -68,7 +71,8 @@ class Callers:
         address = _address(context.peer())
         identity = await self._identify(headers, address, context)
         role = "" if identity is None else str(identity)
-        return Call(f"{role}/{client_id}", identity, address, context.time_remaining())
+        language = str(headers.get(LANGUAGE, ""))
+        return Call(f"{role}/{client_id}", identity, address, context.time_remaining(), language)
 
     def check_served(self) -> None:
         """`ServiceNotReady` while another broker may serve these clients."""

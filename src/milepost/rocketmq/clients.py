@@ -23,6 +23,7 @@ from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call
 from milepost.rocketmq.codes import OK, Code, Refused
 from milepost.rocketmq.message_check import BODY_SIZE_MAX
+from milepost.rocketmq.queues import Manner
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
@@ -42,10 +43,11 @@ SHOWN_MAX, SHOWN_LENGTH_MAX = 16, 256
 HEAD_SIZE = 64 * 1024
 RECEIVE_BATCH_MAX = 32
 POLL_S_MAX = 20
-# How often a message is delivered before it goes to the dead letters of its group.
-ATTEMPTS_MAX = 17
 # The k-th failure of a message waits for the k-th of these.
 BACKOFF_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+# The number of a language, in the settings of a client. This client knows no list of times, and would try
+# nothing again.
+NODE = 8
 
 _KINDS = {
     "publishing": (pb.PRODUCER,),
@@ -145,7 +147,7 @@ class Clients:
         self,
         stream: Stream,
         commands: AsyncIterator[pb.TelemetryCommand],
-        is_fifo: Callable[[Call, pb.Subscription], Awaitable[bool]],
+        manner_of: Callable[[Call, pb.Subscription], Awaitable[Manner]],
         name_of: Callable[[pb.Resource], TopicName],
     ) -> None:
         """Answer the settings of a client for as long as it keeps its stream open."""
@@ -157,7 +159,9 @@ class Clients:
             stream.language = settings.user_agent.language
             if settings.HasField("subscription"):
                 stream.consumer = _told(settings)
-                settings.subscription.fifo = await is_fifo(stream.call, settings.subscription)
+                manner = await manner_of(stream.call, settings.subscription)
+                settings.subscription.fifo = manner.is_fifo
+                settings.backoff_policy.max_attempts = manner.attempts_max
             for topic in settings.publishing.topics[:TOPICS_MAX]:
                 with suppress(MilepostError):  # no topic of that name can be there
                     self.sends_to(stream.call.client, name_of(topic).text)
@@ -227,10 +231,16 @@ def settings_for(told: pb.Settings, body_max: int) -> pb.Settings:
         return answer
     subscription = answer.subscription
     names.group_of(subscription.group)
-    policy.max_attempts = ATTEMPTS_MAX
-    policy.customized_backoff.CopyFrom(
-        pb.CustomizedBackoff(next=[Duration(seconds=step) for step in BACKOFF_S])
-    )
+    policy.max_attempts = Manner().attempts_max
+    if told.user_agent.language == NODE:
+        backoff = pb.ExponentialBackoff(multiplier=3)
+        backoff.initial.FromSeconds(BACKOFF_S[0])
+        backoff.max.FromSeconds(BACKOFF_S[-1])
+        policy.exponential_backoff.CopyFrom(backoff)
+    else:
+        policy.customized_backoff.CopyFrom(
+            pb.CustomizedBackoff(next=[Duration(seconds=step) for step in BACKOFF_S])
+        )
     subscription.fifo = False
     subscription.receive_batch_size = RECEIVE_BATCH_MAX
     asked_s = subscription.long_polling_timeout.seconds

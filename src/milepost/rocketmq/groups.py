@@ -26,7 +26,7 @@ from milepost.errors import (
     SubscriptionNotFound,
 )
 from milepost.positions.names import TopicName
-from milepost.rocketmq.clients import ATTEMPTS_MAX, Clients
+from milepost.rocketmq.clients import Clients
 from milepost.rocketmq.filters.expressions import Filter
 from milepost.rocketmq.queues import Held, Queue
 from milepost.rocketmq.remoting.group_settings import properties_for
@@ -64,6 +64,8 @@ class Poll:
     renews_s: float
     check: Callable[[], None]
     """Raises if the client has lost its right in the meantime."""
+    keeps_order: bool = True
+    """The client works off in order what comes in one answer."""
     taken: asyncio.Future[list[Held]] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
@@ -217,12 +219,13 @@ class Group:
                 if not poll.wanted.wants(arrived.view.properties):
                     queue.skip(arrived)
                     skipped += 1
-                elif arrived.attempt > ATTEMPTS_MAX:
+                elif queue.is_worn_out(arrived):
                     held = queue.lease(arrived, NO_CLIENT, until=now + BURIAL_S, renews_s=0.0)
                     self._broker.spawn(self._bury(held, self))
                 else:
                     taken.append(queue.lease(arrived, poll.client, until, poll.renews_s))
-                    mine.add(arrived.view.index)
+                    if poll.keeps_order:
+                        mine.add(arrived.view.index)
         if skipped == SKIPPED_MAX:
             self._wake()
         return taken

@@ -36,14 +36,29 @@ if TYPE_CHECKING:
     from milepost.broker.broker import Broker
 
 CONSUMER_NAME = "rocketmq"
-# A property of a subscription: a group that has it is a FIFO group.
-FIFO = "rocketmq.fifo"
+# Properties of a subscription: "true" for a FIFO group, and how often a message that failed comes again.
+FIFO, RETRIES = "rocketmq.fifo", "rocketmq.retries"
+RETRIES_DEFAULT, RETRIES_MAX = 16, 10_000
 
 
-def is_fifo(properties: Mapping[str, str]) -> bool:
-    """Does a group whose subscriptions have these properties get messages of one message group one after the
-    other?"""
-    return properties.get(FIFO) == "true"
+class Manner(NamedTuple):
+    """How a group gets its messages."""
+
+    is_fifo: bool = False
+    """Those of one message group come one after the other."""
+    attempts_max: int = RETRIES_DEFAULT + 1
+    """After so many deliveries a message goes to the dead letters."""
+
+
+def manner_of(properties: Mapping[str, str]) -> Manner:
+    """That of a group whose subscriptions have these properties.
+
+    >>> manner_of({"rocketmq.retries": "2"}), manner_of({"rocketmq.retries": "many"}).attempts_max
+    (Manner(is_fifo=False, attempts_max=3), 17)
+    """
+    said = properties.get(RETRIES, "")
+    retries = int(said) if said.isascii() and said.isdigit() else RETRIES_DEFAULT
+    return Manner(properties.get(FIFO) == "true", min(retries, RETRIES_MAX) + 1)
 
 
 class Arrived(NamedTuple):
@@ -103,7 +118,7 @@ class Queue(EdgePeer):
         self.arrived: deque[Arrived] = deque()
         self._size = 0
         self.leases = Leases(numbers)
-        self.is_fifo = is_fifo(subscription.properties)
+        self.is_fifo = manner_of(subscription.properties).is_fifo
         self._order = MessageGroups()
 
     @property
@@ -238,6 +253,12 @@ class Queue(EdgePeer):
             if is_held:
                 return arrived
         return None
+
+    def is_worn_out(self, arrived: Arrived) -> bool:
+        """Was it delivered as often as the group wants it?"""
+        if arrived.attempt == 1:
+            return False
+        return arrived.attempt > manner_of(self.subscription.properties).attempts_max
 
     def lease(self, arrived: Arrived, client: str, until: float, renews_s: float) -> Held:
         index, key = arrived.view.index, arrived.view.key or ""

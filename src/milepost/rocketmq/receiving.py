@@ -36,7 +36,7 @@ from milepost.rocketmq.groups import Group, Groups, Poll
 from milepost.rocketmq.handles import KEY_SIZE, PROCESS_SIZE, Handle, Signer
 from milepost.rocketmq.leases import Lease
 from milepost.rocketmq.mapping import message_of
-from milepost.rocketmq.queues import Held, Queue, is_fifo
+from milepost.rocketmq.queues import Held, Manner, Queue, manner_of
 from milepost.rocketmq.remoting.group_settings import properties_for
 from milepost.rocketmq.routes import Routes
 from milepost.rocketmq.sending import Sending
@@ -50,6 +50,8 @@ PUSH_INVISIBLE_S, PUSH_RENEWS_S = 60.0, 30.0
 # The answer leaves this long before the client gives up.
 HEAD_START_S = 0.5
 ACKS_MAX = 1024
+# Clients that go on with the next message of an answer while one before it waits to be tried again.
+FORGETS_ORDER = ("GO",)
 # Bytes of messages that clients have asked for and do not read. Polls are refused while there are more.
 UNREAD_SIZE_MAX = 64 * 1024 * 1024
 # Topics of a client's settings that are looked at.
@@ -108,9 +110,11 @@ class Receiving:
         doc = await self._broker.engine.catalog(found)
         self.signer = Signer(bytes.fromhex(doc["key"]))
 
-    async def is_fifo(self, call: Call, told: pb.Subscription) -> bool:
-        """Is the group that a client names in its settings a FIFO group, on one of its topics?"""
+    async def manner(self, call: Call, told: pb.Subscription) -> Manner:
+        """How the group that a client names in its settings gets its messages: in order if it does on one
+        of its topics, and as often as on the topic where that is the most."""
         group = names.group_of(told.group)
+        manners: list[Manner] = []
         for entry in told.subscriptions[:SETTINGS_TOPICS_MAX]:
             with suppress(MilepostError):  # a topic that is not there says nothing
                 name = self._routes.known(entry.topic)
@@ -121,9 +125,11 @@ class Receiving:
                     properties = await properties_for(self._broker, name.namespace, group)
                 else:
                     properties = found.properties
-                if is_fifo(properties):
-                    return True
-        return False
+                manners.append(manner_of(properties))
+        if not manners:
+            return Manner()
+        is_fifo = any(one.is_fifo for one in manners)
+        return Manner(is_fifo, max(one.attempts_max for one in manners))
 
     # -- receive -----------------------------------------------------------------------------------
 
@@ -154,7 +160,8 @@ class Receiving:
             if changes != self._callers.changes:
                 self._callers.check(call, Operation.CONSUME, name, group_name)
 
-        poll = Poll(call.client, wanted, count, invisible_s, renews_s, check)
+        keeps_order = call.language not in FORGETS_ORDER
+        poll = Poll(call.client, wanted, count, invisible_s, renews_s, check, keeps_order)
         self._polls += 1
         try:
             return group, await group.receive(poll, wait_s)

@@ -258,8 +258,8 @@ class RocketMqServer:
         self, stream: Stream, commands: AsyncIterator[pb.TelemetryCommand], context: Any
     ) -> None:
         """Hear and tell, until the client says that it is done or either fails."""
-        is_fifo, name_of = self._receiving.is_fifo, self._routes.name_of
-        hearing = asyncio.ensure_future(self.clients.listen(stream, commands, is_fifo, name_of))
+        manner, name_of = self._receiving.manner, self._routes.name_of
+        hearing = asyncio.ensure_future(self.clients.listen(stream, commands, manner, name_of))
         telling = asyncio.ensure_future(stream.write(context.write))
         both = {hearing, telling}
         try:

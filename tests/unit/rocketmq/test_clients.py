@@ -14,7 +14,7 @@ from milepost.positions.names import TopicName
 from milepost.rocketmq import clients
 from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call
-from milepost.rocketmq.clients import ALIVE_S, Clients, settings_for
+from milepost.rocketmq.clients import ALIVE_S, NODE, Clients, settings_for
 from milepost.rocketmq.codes import Code, Refused
 
 GROUP = pb.Resource(name="g")
@@ -125,6 +125,16 @@ def test_settings_of_a_producer() -> None:
     assert (answer.publishing.max_body_size, len(answer.publishing.topics)) == (1000, 1)
     assert answer.HasField("metric")
     assert not told.publishing.max_body_size  # what was told is left as it is
+
+
+def test_settings_of_a_client_that_knows_no_list_of_times() -> None:
+    """Node's; it would try nothing again in a FIFO group."""
+    told = pb.Settings(client_type=pb.PUSH_CONSUMER, subscription=pb.Subscription(group=GROUP))
+    told.user_agent.language = NODE
+    policy = settings_for(told, 1000).backoff_policy
+    assert policy.max_attempts == 17
+    backoff = policy.exponential_backoff
+    assert (backoff.initial.seconds, backoff.max.seconds, backoff.multiplier) == (1, 7200, 3)
 
 
 @pytest.mark.parametrize(("asked_s", "answered_s"), [(0, 20), (7, 7), (20, 20), (21, 20), (-1, 20)])

@@ -25,10 +25,10 @@ from milepost.errors import ServiceNotReady
 from milepost.rocketmq import groups, queues
 from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call, Callers
-from milepost.rocketmq.clients import ALIVE_S, ATTEMPTS_MAX, Clients
+from milepost.rocketmq.clients import ALIVE_S, Clients
 from milepost.rocketmq.codes import Code, Refused
 from milepost.rocketmq.groups import BURIAL_S, IDLE_S, Group
-from milepost.rocketmq.queues import FIFO
+from milepost.rocketmq.queues import FIFO, RETRIES, Manner
 from milepost.rocketmq.receiving import Receiving
 from milepost.rocketmq.routes import Routes
 from milepost.rocketmq.sending import Sender, Sending
@@ -127,7 +127,7 @@ class Edge:
 
     def wear_out(self) -> None:
         """The one message of the topic is delivered as often as may be, and fails each time."""
-        for _ in range(ATTEMPTS_MAX):
+        for _ in range(Manner().attempts_max):
             (one,) = self.poll(1)
             assert self.change(handle_of(one), 0)[0] == OK
             self.time_passes(0)
@@ -358,6 +358,17 @@ def test_a_fifo_group_gets_a_message_when_those_before_it_are_acked(fifo: Edge) 
     assert bodies(fifo.messages(waiting)) == [b"1", b"3"]  # together, in order
 
 
+def test_a_client_that_forgets_the_order_gets_one_message_of_a_message_group(fifo: Edge) -> None:
+    """Go's goes on with the next message of an answer while one before it waits to be tried again."""
+    request = pb.ReceiveMessageRequest(
+        group=GROUP, message_queue=pb.MessageQueue(topic=TOPIC), batch_size=9
+    )
+    request.invisible_duration.FromSeconds(INVISIBLE_S)
+    call = caller()._replace(language="GO")
+    _, taken = fifo.stage.run(fifo.receiving.receive(call, request))
+    assert [one.arrived.view.payload for one in taken] == [b"0", b"2"]
+
+
 def test_a_failed_message_of_a_fifo_group_comes_before_those_behind_it(fifo: Edge) -> None:
     first, second, _, _ = fifo.poll(9)
     waiting = fifo.begin(9, "other")
@@ -417,17 +428,33 @@ def test_a_burial_lets_the_next_message_of_a_fifo_group_go(edge: Edge) -> None:
 
 
 def test_settings_say_whether_a_group_is_fifo(fifo: Edge) -> None:
-    def asked(group: str, topic: str = "t") -> bool:
+    def asked(group: str, topic: str = "t") -> Manner:
         told = pb.Subscription(group=pb.Resource(name=group))
         told.subscriptions.add(topic=pb.Resource(name=topic))
-        return fifo.stage.run(fifo.receiving.is_fifo(caller(), told))
+        return fifo.stage.run(fifo.receiving.manner(caller(), told))
 
-    assert (asked("g"), asked("other"), asked("g", "unknown"), asked("g", "a/b")) == (
-        True,
-        False,
-        False,
-        False,
-    )
+    assert asked("g") == Manner(is_fifo=True)
+    assert {asked("other"), asked("g", "unknown"), asked("g", "a/b")} == {Manner()}
+
+
+def test_a_group_says_how_often_a_message_comes_again(edge: Edge) -> None:
+    """Also while clients poll: the next delivery obeys."""
+    edge.publish(message(0))
+    (first,) = edge.poll(1)
+    subscription = edge.topic.subscriptions["g"]
+    subscription.properties = {RETRIES: "1"}
+    assert edge.change(handle_of(first), 0)[0] == OK
+    edge.time_passes(0)
+    (second,) = edge.poll(1)
+    assert second.system_properties.delivery_attempt == 2
+    assert edge.change(handle_of(second), 0)[0] == OK
+    edge.time_passes(0)
+    assert edge.poll(1) == []
+    told = pb.Subscription(group=GROUP)
+    told.subscriptions.add(topic=TOPIC)
+    assert edge.stage.run(edge.receiving.manner(caller(), told)) == Manner(attempts_max=2)
+    there = edge.stage.topic("persistent://public/default/%DLQ%g")
+    assert there.log.next_index == 1
 
 
 def test_what_arrives_for_clients_is_bounded_in_bytes(

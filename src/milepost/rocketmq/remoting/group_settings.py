@@ -5,6 +5,7 @@ has read anything, so its settings are kept apart: a group may have settings and
 subscriptions and no settings. What has a meaning here is also a property of the subscriptions:
 
     consumeMessageOrderly   a FIFO group (`rocketmq.fifo`)
+    retryMaxTimes           how often a message that failed comes again (`rocketmq.retries`)
 
 Everything else is kept and shown again as it was said.
 """
@@ -20,7 +21,7 @@ from milepost.broker.operations import topic_lifecycle
 from milepost.broker.subscription.subscription import Subscription
 from milepost.errors import InvalidInput
 from milepost.positions.names import NamespaceName
-from milepost.rocketmq.queues import FIFO
+from milepost.rocketmq.queues import FIFO, RETRIES, RETRIES_DEFAULT, RETRIES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,7 +47,7 @@ DEFAULTS: dict[str, Any] = {
     "groupRetryPolicy": {"type": "CUSTOMIZED"},
     "groupSysFlag": 0,
     "notifyConsumerIdsChangedEnable": True,
-    "retryMaxTimes": 16,
+    "retryMaxTimes": RETRIES_DEFAULT,
     "retryQueueNums": 1,
     "whichBrokerWhenConsumeSlowly": 1,
 }
@@ -80,6 +81,9 @@ def checked(told: Doc) -> Doc:
         if type(value) is not type(DEFAULTS[name]):
             kind = type(DEFAULTS[name]).__name__
             raise InvalidInput(f"{name} of a group: expected a value of type {kind}")
+    retries = kept.get("retryMaxTimes", 0)
+    if not 0 <= retries <= RETRIES_MAX:
+        raise InvalidInput(f"retryMaxTimes {retries} of a group; 0 to {RETRIES_MAX} are allowed")
     try:
         json.dumps(kept, allow_nan=False)
     except (ValueError, RecursionError):
@@ -130,7 +134,9 @@ async def properties_for(broker: Broker, namespace: NamespaceName, group: str) -
 
 
 def properties_of(settings: Doc) -> dict[str, str]:
-    return {FIFO: "true"} if settings.get("consumeMessageOrderly") is True else {}
+    made = {FIFO: "true"} if settings.get("consumeMessageOrderly") is True else {}
+    retries = settings.get("retryMaxTimes", RETRIES_DEFAULT)
+    return made if retries == RETRIES_DEFAULT else {**made, RETRIES: str(retries)}
 
 
 async def subscriptions_of(
@@ -152,6 +158,8 @@ async def apply(broker: Broker, subscriptions: Iterable[Subscription], settings:
     """Give subscriptions that are there the properties that settings ask for."""
     wanted = properties_of(settings)
     for one in subscriptions:
-        others = {name: value for name, value in one.properties.items() if name != FIFO}
+        others = {
+            name: value for name, value in one.properties.items() if name not in (FIFO, RETRIES)
+        }
         if {**others, **wanted} != one.properties:
             await topic_lifecycle.set_subscription_properties(broker, one, {**others, **wanted})
