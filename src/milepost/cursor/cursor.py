@@ -633,7 +633,8 @@ class Cursor:
         yield from self._inflight.sets()
 
     def _lowest_in_backlog(self) -> int | None:
-        firsts = [first for one in self._backlog_sets() if (first := one.first) is not None]
+        sets = [one for one in self._backlog_sets() if one.count]
+        firsts = [first for one in sets if (first := one.next_index(0)) is not None]
         return min(firsts, default=None)
 
     def _faults(self) -> Iterator[str]:

@@ -161,6 +161,9 @@ def _bits(words: Sequence[int], size: int) -> int:
 
 
 def _runs(bits: int, first_index: int) -> list[tuple[int, int]]:
+    lowest = bits & -bits
+    if bits and not bits & bits + lowest:  # one run, as most are: adding carries through all of it
+        return [(first_index + lowest.bit_length() - 1, first_index + bits.bit_length())]
     # Searching a string of digits is linear and leaves the loop once a run. Taking the lowest bit
     # off again and again is quicker for a handful of runs, but quadratic.
     digits = f"{bits:b}"[::-1]

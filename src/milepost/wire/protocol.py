@@ -342,16 +342,16 @@ class ServerProtocol(Connection):
                 return
             if hint == _ACK:
                 self._left -= 1
-                event = scan_ack(data, at, end)
+                ack = scan_ack(data, at, end)
+                if ack is not None:
+                    self._add_ack(ack, events)
+                    return
             elif hint == _FLOW:
                 self._left -= FLOW_WEIGHT
                 event = scan_flow(data, at, end)
             elif hint in TRANSACTION_KINDS:
                 event = scan_transaction(data, at, end)
                 self._left -= 0 if event is None else TRANSACTION_WEIGHT
-            if isinstance(event, Ack):
-                self._add_ack(event, events)
-                return
             if event is not None:
                 events.append(event)
                 return
@@ -415,7 +415,8 @@ class ServerProtocol(Connection):
             raise ProtocolError(Reason.BEFORE_CONNECT, f"{kind_name(kind)} before CONNECTED")
 
     def _add_ack(self, ack: Ack, events: list[ServerEvent]) -> None:
-        if len(ack.ids) == 1 and len(ack.ids[0].ack_set) <= WORDS_SMALL:
+        ids = ack.ids
+        if len(ids) == 1 and len(ids[0].ack_set) <= WORDS_SMALL:
             events.append(ack)  # most are
             return
         slices = sliced(ack)

@@ -147,8 +147,8 @@ class Session:
         """What the parts of a long REDELIVER that were heard name."""
         # The connection is gone, and what came whole before that is still being obeyed.
         self._is_gone = False
-        self.ack_failures: list[MilepostError] = []
-        """What was wrong with the parts of an ACK that came in several."""
+        self.ack_failures: list[MilepostError] | None = None
+        """What was wrong with the parts of an ACK that came in several; None between two ACKs."""
 
     def __repr__(self) -> str:
         return f"<Session {self.address} {self.client_version}>"

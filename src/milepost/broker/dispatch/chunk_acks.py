@@ -2,7 +2,7 @@
 
 Clients name a chunked message by its last chunk, or by the chunks that they have; a cumulative ack names
 what lies behind it. Here that becomes ranges of whole messages. Changes nothing but handovers that are
-called off.
+called off or cut short.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from milepost.positions.spans import Span
 from milepost.storage.ledgers.not_in_memory import taken_together
 
 if TYPE_CHECKING:
+    from milepost.broker.dispatch.chunk_handover import Handover
     from milepost.broker.dispatch.consumer import Consumer
     from milepost.broker.messages.ids_to_indexes import Named
     from milepost.broker.subscription.subscription import Subscription
@@ -70,3 +71,16 @@ def whole_messages(
                 subscription.handovers.drop(going)
                 going = None
     return ranges
+
+
+def cut_short(subscription: Subscription, handover: Handover) -> None:
+    """A chunk of a message that has begun cannot be read: its owner gives the message back."""
+    subscription.handovers.drop(handover)
+    message, consumer = handover.message, handover.consumer
+    released = subscription.cursor.release(message.ranges, consumer.holder, count=False)
+    consumer.unacked -= released.count
+    subscription.unacked -= released.count
+    subscription.gate.forget(message)
+    if subscription.dispatcher is not None:
+        subscription.dispatcher.settled(message.ranges)
+    subscription.unblock()

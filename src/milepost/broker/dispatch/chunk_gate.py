@@ -249,6 +249,8 @@ class ChunkGate:
         """These were acked: messages that are done need not be remembered. What can go to no consumer
         any more, because its message lost its beginning."""
         given_up: list[int] = []
+        if not self._lasts.count and not self._firsts.count:
+            return given_up  # most topics have no chunks
         left = FORGOTTEN_MAX
         for first, end in ranges:
             if not (self._lasts or self._firsts) or not left:

@@ -46,7 +46,8 @@ def acked(
     for message_id in ack.ids:
         try:
             found = acked_ranges(topic, message_id, batch_index_ack=batch_index_ack, window=window)
-            _check_count(len(ranges) + len(found))
+            if len(ranges) + len(found) > ACKED_RANGES_MAX:
+                raise _too_many()
         except NotInMemory as one:
             missing.append(one)
         except MilepostError as error:
@@ -89,6 +90,8 @@ def acked_ranges(
         if topic.has_trimmed(ledger_id):
             return []  # trimmed, and so it counts as acked
         raise
+    if not words and not flags & (CHUNK | LAST_CHUNK):
+        return [(first, end)]  # most are
     if words:
         # Where acks at batch index level are off, an ack of a part of a batch acks nothing, as upstream.
         if not batch_index_ack:
@@ -100,7 +103,11 @@ def acked_ranges(
         pending = AckSet.from_ack_words(words, end - first)
         # Between the runs that are pending lie those that are acked; each has a bit that differs
         # from the one below it where it begins, and one where it ends.
-        _check_count((pending.bits ^ pending.bits << 1).bit_count() // 2 - 1)
+        if (
+            pending.size > ACKED_RANGES_MAX
+            and (pending.bits ^ pending.bits << 1).bit_count() // 2 - 1 > ACKED_RANGES_MAX
+        ):
+            raise _too_many()
         return pending.acked_runs(first)
     if flags & LAST_CHUNK:
         # A chunked message is one message: its last chunk speaks for all (PIP-107), also when the
@@ -113,9 +120,8 @@ def acked_ranges(
     return [(first, end)]
 
 
-def _check_count(ranges: int) -> None:
-    if ranges > ACKED_RANGES_MAX:
-        raise TooManyRequests(f"an ack of more than {ACKED_RANGES_MAX} ranges; send it in parts")
+def _too_many() -> TooManyRequests:
+    return TooManyRequests(f"an ack of more than {ACKED_RANGES_MAX} ranges; send it in parts")
 
 
 def acked_end(topic: Topic, message_id: WireId, *, batch_index_ack: bool) -> int:

@@ -9,12 +9,14 @@ numbers with it when it goes; the counts of its subscription stay. Nothing here 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from milepost.broker.dispatch.consumer import Consumer
     from milepost.broker.subscription.subscription import Subscription
     from milepost.cursor.outcomes import Acked
+    from milepost.positions.ranges import Range
 
 
 class SubscriptionCounts:
@@ -96,11 +98,21 @@ def stale_delivery(subscription: Subscription, entries: int) -> None:
 
 def settled(subscription: Subscription, acked: Acked) -> None:
     """An ack was applied, or was too late to be."""
-    topic, counts = subscription.topic, subscription.counts
-    if acked.ignored:
-        topic.counters.stale_dropped["ack"] += acked.ignored
+    counted(subscription, acked)
     if acked.count:
-        now_ms = counts.settled_ms = topic.now_ms()
-        counts.messages_acked += acked.count
-        if acked.ranges[0][0] <= subscription.cursor.mark_delete_index:
-            counts.mark_delete_ms = now_ms
+        progressed(subscription, acked.ranges)
+
+
+def counted(subscription: Subscription, acked: Acked) -> None:
+    """The same of one ack of several, behind which `progressed` is called once."""
+    if acked.ignored:
+        subscription.topic.counters.stale_dropped["ack"] += acked.ignored
+    subscription.counts.messages_acked += acked.count
+
+
+def progressed(subscription: Subscription, ranges: Sequence[Range]) -> None:
+    """These were acked and had not been before."""
+    counts = subscription.counts
+    now_ms = counts.settled_ms = subscription.topic.now_ms()
+    if min(ranges)[0] <= subscription.cursor.mark_delete_index:
+        counts.mark_delete_ms = now_ms

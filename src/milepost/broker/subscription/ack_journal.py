@@ -29,7 +29,8 @@ class AckJournal:
         self.state_id = state_id
         self._schedule = schedule
         self._journal = journal
-        self._ranges: list[Range] = []
+        self.noted: list[Range] = []
+        """What was acked since the last flush."""
         self._answers: list[Callable[[MilepostError | None], None]] = []
         self._is_scheduled = False
         # Flushes whose fact is not on disk yet.
@@ -39,26 +40,27 @@ class AckJournal:
 
     def note(self, ranges: Sequence[Range]) -> None:
         """These indexes were acked and must become durable."""
-        self._ranges += ranges
-        self._ask()
+        self.noted += ranges
+        if not self._is_scheduled:
+            self._ask()
 
     def when_durable(self, done: Callable[[MilepostError | None], None]) -> None:
         """Call `done` when everything noted so far is on disk; at once if it is."""
-        if self._ranges or self._waiting or self.is_behind:
+        if self.noted or self._waiting or self.is_behind:
             self._answers.append(done)
-            self._ask()
+            if not self._is_scheduled:
+                self._ask()
         else:
             done(None)
 
     def _ask(self) -> None:
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            self._schedule()
+        self._is_scheduled = True
+        self._schedule()
 
     def flush(self, epoch: int) -> None:
         """Journal what was noted, in the epoch in which it was acked, and then answer."""
         self._is_scheduled = False
-        ranges, self._ranges = self._ranges, []
+        ranges, self.noted = self.noted, []
         answers, self._answers = self._answers, []
         if not ranges and not answers:
             return

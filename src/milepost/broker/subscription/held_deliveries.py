@@ -60,8 +60,8 @@ class HeldDeliveries:
         self._cursor = cursor
         self._journal = journal
         self._on_let_out = let_out
-        # The consumers whose deliveries wait; mostly none.  Invariant: what `Consumer.held` has.
-        self._holding: dict[Consumer, Held] = {}
+        self.holding: dict[Consumer, Held] = {}
+        """The consumers whose deliveries wait; mostly none.  Invariant: what `Consumer.held` has."""
 
     def send(
         self, consumer: Consumer, buffers: Sequence[Buffer], went: Delivered, permits: int
@@ -73,7 +73,7 @@ class HeldDeliveries:
         journal = self._journal
         if journal is not None and (went.stale or journal.is_behind):
             if consumer.held is None:
-                consumer.held = self._holding[consumer] = Held()
+                consumer.held = self.holding[consumer] = Held()
             consumer.held.add(buffers, went, permits)
             consumer.holds += 1
             epoch = self._cursor.epoch
@@ -92,7 +92,7 @@ class HeldDeliveries:
             consumer.peer.write(buffers)
 
     def _let_out(self, consumer: Consumer) -> None:
-        held, consumer.held = self._holding.pop(consumer, None), None
+        held, consumer.held = self.holding.pop(consumer, None), None
         if held is not None and not consumer.is_closed:
             consumer.peer.write(held.buffers)
             self._on_let_out()
@@ -100,23 +100,23 @@ class HeldDeliveries:
     def recall(self, consumer: Consumer) -> None:
         """What waits to be sent to a consumer will not be: its permits are its own again, and what
         was stale is. What comes after must still wait for the facts that are under way."""
-        held, consumer.held = self._holding.pop(consumer, None), None
+        held, consumer.held = self.holding.pop(consumer, None), None
         if held is not None:
             consumer.permits += held.permits
             self._cursor.withdraw(held.again, consumer.holder)
             if consumer.holds and not consumer.is_closed:
-                consumer.held = self._holding[consumer] = Held()
+                consumer.held = self.holding[consumer] = Held()
 
     def sought(self) -> None:
         """A new epoch began: what waits is of an older one, and goes nowhere."""
-        for consumer, held in self._holding.items():
+        for consumer, held in self.holding.items():
             consumer.permits += held.permits
             consumer.held = None
-        self._holding.clear()
+        self.holding.clear()
 
     def acked(self, ranges: Sequence[Range]) -> Sequence[Range]:
         """What is left of the ranges of an ack without what its sender cannot have got yet."""
-        for held in self._holding.values():
+        for held in self.holding.values():
             if held.again.count:
                 ranges = [gap for first, end in ranges for gap in held.again.gaps(first, end)]
         return ranges

@@ -520,23 +520,11 @@ class Subscription:
             self.gate.cannot_read(index)
         handover = self.handovers.at(index)
         if handover is not None:
-            self._cut_short(handover)
+            chunk_acks.cut_short(self, handover)
         self._scan_index = max(self._scan_index, index + 1)
         if isinstance(error, CorruptData):
             self.topic.unreadable.add(first, index + 1)
             self._damaged_count += self.cursor.set_aside(first, index + 1)
-
-    def _cut_short(self, handover: Handover) -> None:
-        """A chunk of a message that has begun cannot be read: its owner gives the message back."""
-        self.handovers.drop(handover)
-        message, consumer = handover.message, handover.consumer
-        released = self.cursor.release(message.ranges, consumer.holder, count=False)
-        consumer.unacked -= released.count
-        self.unacked -= released.count
-        self.gate.forget(message)
-        if self.dispatcher is not None:
-            self.dispatcher.settled(message.ranges)
-        self.unblock()
 
     # -- limits ------------------------------------------------------------------------------------
 
@@ -614,7 +602,7 @@ class Subscription:
             ranges, failure = ids_to_indexes.acked(
                 self.topic, ack, batch_index_ack=by_index, end_index=self.cursor.end
             )
-            if out := self._held.acked(ranges):
+            if out := self._held.acked(ranges) if self._held.holding else ranges:
                 self.note_acked(self.cursor.ack(out, holder))
         if failure is not None or self.journal is None:
             done(failure)
@@ -637,11 +625,14 @@ class Subscription:
 
     def note_acked(self, acked: Acked) -> None:
         """Account for an ack and remember what of it must become durable."""
-        subscription_counts.settled(self, acked)
-        self.let_go(acked)
+        subscription_counts.counted(self, acked)
+        if acked.taken:
+            self.let_go(acked)
         if acked.ranges:
             if self.journal is not None:
                 self.journal.note(acked.ranges)
+            else:
+                subscription_counts.progressed(self, acked.ranges)
             if given_up := self.gate.settled(acked.ranges):
                 self.pass_over(joined(given_up))
             for rest in chunk_acks.call_off(self) if self.handovers else ():
@@ -653,21 +644,27 @@ class Subscription:
 
     def let_go(self, acked: Acked) -> None:
         """Consumers do not hold these messages any more."""
-        if not acked.taken:
+        taken = acked.taken
+        if not taken:
             return
+        is_blocked = self.is_blocked
         for consumer in self.consumers:
-            removed = acked.taken.get(consumer.holder)
+            removed = taken.get(consumer.holder)
             if removed:
                 self.unacked -= removed
                 consumer.unacked -= removed
                 consumer.messages_acked += removed
+                is_blocked = is_blocked or consumer.is_blocked
         if self.dispatcher is not None:
             self.dispatcher.settled(acked.ranges)
-        self.unblock()
+        if is_blocked:
+            self.unblock()
 
     def flush_acks(self) -> None:
         """Send the acks of this turn of the loop to the journal."""
         if self.journal is not None:
+            if noted := self.journal.noted:
+                subscription_counts.progressed(self, noted)
             self.journal.flush(self.cursor.epoch)
 
     # -- release -----------------------------------------------------------------------------------

@@ -49,12 +49,37 @@ _LIBRARY_SIZE_MIN: Final = 256
 
 # Skips the argument handling of a named tuple's constructor, which is half of its time.
 _new_id = cast("Callable[[type[WireId], tuple[object, ...]], WireId]", tuple.__new__)
+_new_ack = cast("Callable[[type[Ack], tuple[object, ...]], Ack]", tuple.__new__)
 
 
 def scan_ack(data: bytes, at: int, end: int) -> Ack | None:
     """The ACK in the BaseCommand `data[at:end]`."""
     try:
-        return _scan_ack(data, at, end)
+        at = command_fields(data, at, end, _ACK)
+        if at < 0 or data[at] != _CONSUMER_ID:
+            return None
+        consumer_id = data[at + 1]
+        at += 2
+        if consumer_id > 127:
+            consumer_id, at = read_rest(data, at, consumer_id)
+            consumer_id = signed64(consumer_id)
+        ack_type = data[at + 1]
+        if data[at] != _ACK_TYPE or ack_type > 1:
+            return None
+        ids: list[WireId] = []
+        at = _scan_ids(data, at + 2, end, ids)
+        request_id: int | None = None
+        if at < end and data[at] == _REQUEST_ID:
+            request_id = data[at + 1]
+            at += 2
+            if request_id > 127:
+                request_id, at = read_rest(data, at, request_id)
+                request_id = signed64(request_id)
+        if at == end:  # most are
+            return _new_ack(
+                Ack, (consumer_id, ack_type == 1, ids, request_id, None, None, False, None, False)
+            )
+        return _scan_rest(data, at, end, Ack(consumer_id, ack_type == 1, ids, request_id))
     except IndexError:
         return None
 
@@ -130,21 +155,9 @@ def command_fields(data: bytes, at: int, end: int, tag: int) -> int:
     return at if at + size == end else -1
 
 
-def _scan_ack(data: bytes, at: int, end: int) -> Ack | None:
-    at = command_fields(data, at, end, _ACK)
-    if at < 0 or data[at] != _CONSUMER_ID:
-        return None
-    consumer_id = data[at + 1]
-    at += 2
-    if consumer_id > 127:
-        consumer_id, at = read_rest(data, at, consumer_id)
-    ack_type = data[at + 1]
-    if data[at] != _ACK_TYPE or ack_type > 1:
-        return None
-    at += 2
-    ids: list[WireId] = []
-    at = _scan_ids(data, at, end, ids)
-    request_id: int | None = None
+def _scan_rest(data: bytes, at: int, end: int, ack: Ack) -> Ack | None:
+    """The ACK with the fields that begin at `at`."""
+    request_id = ack.request_id
     validation_error: int | None = None
     transaction: TxnId | None = None
     while at < end:
@@ -167,7 +180,9 @@ def _scan_ack(data: bytes, at: int, end: int) -> Ack | None:
             return None
     if at != end:
         return None
-    return Ack(signed64(consumer_id), ack_type == 1, ids, request_id, validation_error, transaction)
+    return ack._replace(
+        request_id=request_id, validation_error=validation_error, transaction=transaction
+    )
 
 
 def _scan_ids(data: bytes, at: int, end: int, ids: list[WireId]) -> int:

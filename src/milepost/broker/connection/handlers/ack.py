@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from milepost.broker.connection.handlers.registry import Unfinished, hears
 from milepost.broker.messages import ids_to_indexes
@@ -18,6 +20,8 @@ from milepost.wire.scanners.encode import ack_response
 
 if TYPE_CHECKING:
     from milepost.broker.connection.session import Session
+
+Done: TypeAlias = Callable[[MilepostError | None], None]
 
 
 @hears(Kind.ACK)
@@ -42,34 +46,21 @@ def ack(session: Session, event: Ack) -> None:
     - An ack of very many ids, or of messages of very many chunks, is obeyed in parts, with turns of other
       clients between them, and answered once.
     """
-    failures = session.ack_failures
-    whole, rest = event, list[WireId]()
+    whole, rest = event, None
     if len(event.ids) > 1 and not event.is_cumulative and event.transaction is None:
         event, rest = _first_part(session, event)
-    if not event.goes_on:
-        session.ack_failures = []
+    failures = session.ack_failures
+    if event.goes_on:
+        if failures is None:
+            failures = session.ack_failures = []
+        done: Done = partial(_note_failure, failures)
+    else:
+        session.ack_failures = None
         session.broker.counters.acks += 1
+        done = partial(_answer, session, event.consumer_id, event.request_id, failures)
     consumer = session.consumers.get(event.consumer_id)
     if consumer is None:
         return  # upstream: an ack for a consumer that is gone is dropped, even one with a request
-    request_id = event.request_id
-
-    def done(error: MilepostError | None) -> None:
-        if event.goes_on:
-            if error is not None:
-                failures.append(error)
-            return
-        error = error or next(iter(failures), None)
-        if error is not None:
-            session.broker.counters.acks_refused[error_name(error)] += 1
-        if request_id is None:
-            return
-        if error is None:
-            session.write((ack_response(event.consumer_id, request_id),))
-        else:
-            code, text = error.wire_code, str(error)
-            session.write((replies.ack_failed(event.consumer_id, request_id, code, text),))
-
     subscription = consumer.subscription
     obey = subscription.ack
     if event.transaction is not None:
@@ -94,6 +85,33 @@ def ack(session: Session, event: Ack) -> None:
         done(PersistenceError(str(error)))
     if rest:
         raise Unfinished(whole._replace(ids=rest))
+
+
+def _note_failure(failures: list[MilepostError], error: MilepostError | None) -> None:
+    """A part of an ack, of which more follows, is durable or failed."""
+    if error is not None:
+        failures.append(error)
+
+
+def _answer(
+    session: Session,
+    consumer_id: int,
+    request_id: int | None,
+    failures: list[MilepostError] | None,
+    error: MilepostError | None,
+) -> None:
+    """An ack, or the last part of one, is durable or failed. `failures`: of the parts before it."""
+    if failures and error is None:
+        error = failures[0]
+    if error is not None:
+        session.broker.counters.acks_refused[error_name(error)] += 1
+    if request_id is None:
+        return
+    if error is None:
+        session.write((ack_response(consumer_id, request_id),))
+    else:
+        code, text = error.wire_code, str(error)
+        session.write((replies.ack_failed(consumer_id, request_id, code, text),))
 
 
 def _first_part(session: Session, event: Ack) -> tuple[Ack, list[WireId]]:
