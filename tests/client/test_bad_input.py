@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pulsar
 import pytest
 
 import milepost
@@ -145,6 +146,15 @@ async def test_bad_names_and_options(connect: Connect) -> None:
             await client.subscribe([], "s")
         with pytest.raises(TypeError, match="nonsense"):
             await client.create_producer("t", nonsense=1)
+        of_the_wheel: Any = pulsar.schema.StringSchema()
+        for call in (
+            lambda: client.create_producer("t", schema=of_the_wheel),
+            lambda: client.subscribe("t", "s", schema=of_the_wheel),
+            lambda: client.create_reader("t", MessageId.earliest, schema=of_the_wheel),
+            lambda: client.create_table_view("t", schema=of_the_wheel),
+        ):
+            with pytest.raises(errors.InvalidInput, match="StringSchema; give one of"):
+                await call()
     for url in ("", "localhost:6650", "http://x"):
         with pytest.raises(errors.InvalidInput):
             Client(url)

@@ -1,4 +1,4 @@
-"""Checks the numbers that users give as options."""
+"""Checks what users give as options: numbers and schemas."""
 
 from __future__ import annotations
 
@@ -13,3 +13,18 @@ def check(what: str, value: Any, minimum: int, maximum: int = 2**31 - 1) -> None
         raise InvalidInput(f"{what} is {value!r}, not a whole number")
     if not minimum <= value <= maximum:
         raise InvalidInput(f"{what} {value}; allowed are {minimum} to {maximum}")
+
+
+def check_schema(schema: Any) -> None:
+    """`InvalidInput` unless it is None or one of `milepost.schemas`. The official client's have the same
+    names and methods, but answer with objects that only its own library reads."""
+    if schema is None:
+        return
+    # A program without schemas never loads their libraries.
+    from milepost.schemas import Schema
+
+    if not isinstance(schema, Schema):
+        kind = type(schema)
+        raise InvalidInput(
+            f"schema is a {kind.__module__}.{kind.__qualname__}; give one of milepost.schemas"
+        )

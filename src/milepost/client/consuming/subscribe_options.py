@@ -12,7 +12,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from milepost.client.messages.key_reader import CryptoKeyReader
-from milepost.client.option_checks import check
+from milepost.client.option_checks import check, check_schema
 from milepost.client.policies import (
     ConsumerBatchReceivePolicy,
     ConsumerCryptoFailureAction,
@@ -86,6 +86,7 @@ class ConsumerOptions:
     def __post_init__(self) -> None:
         if not isinstance(self.subscription_name, str) or not self.subscription_name:
             raise InvalidInput(f"subscription name {self.subscription_name!r} is empty")
+        check_schema(self.schema)
         check("receiver_queue_size", self.receiver_queue_size, 0, 1_000_000)
         check("negative_ack_redelivery_delay_ms", self.negative_ack_redelivery_delay_ms, 0)
         check("max_pending_chunked_message", self.max_pending_chunked_message, 1, 100_000)

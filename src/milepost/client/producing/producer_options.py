@@ -14,7 +14,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from milepost.client.messages.key_reader import CryptoKeyReader
-from milepost.client.option_checks import check
+from milepost.client.option_checks import check, check_schema
 from milepost.client.policies import (
     BatchingType,
     CompressionType,
@@ -65,6 +65,7 @@ class ProducerOptions:
     def __post_init__(self) -> None:
         if self.batching_enabled and self.chunking_enabled:
             raise InvalidInput("batching_enabled and chunking_enabled exclude each other")
+        check_schema(self.schema)
         check("send_timeout_millis", self.send_timeout_millis, 0)
         check("max_pending_messages", self.max_pending_messages, 1)
         check("batching_max_messages", self.batching_max_messages, 1)
