@@ -18,6 +18,7 @@ import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from milepost.broker.auth.files import WatchedFile
+from milepost.broker.auth.operations import Operation
 from milepost.errors import InvalidSetting, MilepostError, NotAuthenticated
 from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call, Callers
@@ -33,6 +34,21 @@ if TYPE_CHECKING:
     from milepost.broker.broker import Broker
 
 SERVICE = "apache.rocketmq.v2.MessagingService"
+CALLS = (
+    "QueryRoute",
+    "QueryAssignment",
+    "SendMessage",
+    "ReceiveMessage",
+    "AckMessage",
+    "ChangeInvisibleDuration",
+    "ForwardMessageToDeadLetterQueue",
+    "Heartbeat",
+    "NotifyClientTermination",
+    "EndTransaction",
+    "RecallMessage",
+    "Telemetry",
+)
+"""The calls that are answered."""
 TICK_S = 5.0
 # Calls that are under way get this long when the server closes.
 CLOSE_TIMEOUT_S = 1.0
@@ -126,7 +142,7 @@ class RocketMqServer:
     def _table(self) -> dict[str, Any]:
         """The calls by name. What is not here is UNIMPLEMENTED, as it is in RocketMQ."""
         routes, transactions, receiving = self._routes, self._transactions, self._receiving
-        return {
+        table = {
             "QueryRoute": self._unary(routes.query_route, pb.QueryRouteResponse),
             "QueryAssignment": self._unary(routes.query_assignment, pb.QueryAssignmentResponse),
             "SendMessage": self._unary(transactions.send_message, pb.SendMessageResponse),
@@ -147,13 +163,15 @@ class RocketMqServer:
                 self._terminate, pb.NotifyClientTerminationResponse
             ),
             "EndTransaction": self._unary(transactions.end_transaction, pb.EndTransactionResponse),
-            "RecallMessage": self._unary(_no_recall, pb.RecallMessageResponse),
+            "RecallMessage": self._unary(self._recall, pb.RecallMessageResponse),
             "Telemetry": grpc.stream_stream_rpc_method_handler(
                 self._telemetry,
                 request_deserializer=pb.TelemetryCommand.FromString,
                 response_serializer=pb.TelemetryCommand.SerializeToString,
             ),
         }
+        assert table.keys() == set(CALLS)
+        return table
 
     async def _heartbeat(self, call: Call, request: pb.HeartbeatRequest) -> pb.HeartbeatResponse:
         return pb.HeartbeatResponse(status=OK)
@@ -164,6 +182,12 @@ class RocketMqServer:
         self.clients.left(call.client)
         self._receiving.groups.client_left(call.client)
         return pb.NotifyClientTerminationResponse(status=OK)
+
+    async def _recall(self, call: Call, request: pb.RecallMessageRequest) -> Any:
+        self._callers.check(call, Operation.PRODUCE, self._routes.name_of(request.topic))
+        raise Refused(
+            Code.NOT_IMPLEMENTED, "a delayed message cannot be called back on this server"
+        )
 
     async def _enter(self, context: Any, name: str) -> Call:
         self._broker.counters.rocketmq_calls[name] += 1
@@ -282,10 +306,6 @@ async def start_rocketmq(broker: Broker) -> RocketMqServer:
     server = RocketMqServer(broker)
     await server.listen()
     return server
-
-
-async def _no_recall(call: Call, request: pb.RecallMessageRequest) -> Any:
-    raise Refused(Code.NOT_IMPLEMENTED, "a delayed message cannot be called back on this server")
 
 
 def _grpc_status(error: Exception) -> Any:
