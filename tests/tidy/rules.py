@@ -118,6 +118,7 @@ OPENS_FILES = {
     "storage/bucket/start.py": "makes the local directory, before there is a seam to go through",
     "storage/shards.py": "makes the directory of shards, before there is a seam to go through",
     "storage/cluster/owners.py": "a hint between processes of one machine, not durable",
+    "storage/cluster/load.py": "memory that processes share: there is no file",
     "storage/cluster/right.py": "memory that processes share: there is no file",
     "storage/lock.py": "the lock on the data directory is held by the open file itself",
     "broker/limits/memory.py": "reads how much memory the container may use",

@@ -434,6 +434,11 @@ class Settings(SecuritySettings, PolicySettings):
         "the brokers should reach them.",
         high=65535,
     )
+    balance_by_load: bool = switch(
+        True,
+        "A broker of a cluster gives a shard away when its shards take much more processor time than those "
+        "of another. `false`: only when it has two shards more.",
+    )
     bucket_endpoint: str = text(
         "",
         "The address of an object store other than the public one, such as `http://127.0.0.1:9000`.",

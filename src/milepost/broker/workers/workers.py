@@ -21,6 +21,7 @@ from milepost.broker.workers.placement import Shards
 from milepost.errors import AlreadyExists, MilepostError
 from milepost.positions.names import NamespaceName
 from milepost.storage.catalog.catalog import ChangeCatalog
+from milepost.storage.cluster.load import SharedLoads
 from milepost.storage.cluster.right import SharedRight
 from milepost.storage.registry import Registry
 
@@ -57,6 +58,7 @@ class ClusterSeat:
     epoch: int | None
     """Of the shard's manifest when the claim was decided; None: its owner is to hand the shard over."""
     right: SharedRight
+    loads: SharedLoads
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ from milepost.cli.server.supervisor import (
 from milepost.errors import WrongDataDirectory
 from milepost.storage import shards
 from milepost.storage.catalog.sqlite_catalog import FILE as CATALOG_FILE
+from milepost.storage.cluster.load import SharedLoads
 from milepost.storage.cluster.notice import Notice, Seat
 from milepost.storage.cluster.right import SharedRight
 
@@ -134,6 +135,7 @@ class Host:
         )
         self._broker = f"{settings.advertised_host}-{port_of(self._hail)}-{uuid4().hex[:8]}"
         self._right = SharedRight()
+        self._loads = SharedLoads(SHARDS_MAX)
         # Closed in the other processes: it ends with this one.
         self._lifeline, self._life = os.pipe()
         self._woken, self._wake = os.pipe()
@@ -265,6 +267,7 @@ class Host:
         if worker.report >= 0:
             os.close(worker.report)
         del self._workers[worker.shard]
+        self._loads.forget(worker.shard)
         if code and self._stopping_until is None:
             how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
             logger.warning("shard %d (process %d) %s", worker.shard, worker.pid, how)
@@ -467,7 +470,7 @@ class Host:
             http=self._http,
             https=self._https,
             restarts=0,
-            seat=ClusterSeat(self._broker, epoch, self._right),
+            seat=ClusterSeat(self._broker, epoch, self._right, self._loads),
         )
         settings = replace(settings, data=settings.data / FOLDER / str(shard))
         try:
@@ -497,7 +500,15 @@ class Host:
         )
         try:
             asyncio.run(
-                be_agent(settings, notice, self._right, self._hail[0], parent, self._lifeline)
+                be_agent(
+                    settings,
+                    notice,
+                    self._right,
+                    self._loads,
+                    self._hail[0],
+                    parent,
+                    self._lifeline,
+                )
             )
         except Exception as error:
             message, code = explain(error)
@@ -516,6 +527,7 @@ async def be_agent(
     settings: Settings,
     notice: Notice,
     right: SharedRight,
+    loads: SharedLoads,
     hail: socket.socket,
     parent: socket.socket,
     lifeline: int,
@@ -559,7 +571,7 @@ async def be_agent(
     say({"joined": document.shards, "secret": document.secret})
     agent = Agent(
         objects,
-        Member(notice, document.shards),
+        Member(notice, document.shards, loads.known, by_load=settings.balance_by_load),
         right,
         settings.data,
         bytes.fromhex(document.secret),

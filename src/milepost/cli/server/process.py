@@ -39,6 +39,7 @@ from milepost.broker.workers.hand_over import LINGER_S, Fetched, HandOver
 from milepost.cli.exits import CommandFailed, Exit
 from milepost.cli.server.settings_options import FLAGS
 from milepost.storage import descriptors
+from milepost.storage.cluster.load import LOOK_S, LoadMeter, SharedLoads
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
@@ -162,6 +163,8 @@ async def _run(settings: Settings, ready_file: Path | None, post: Post | None) -
                 handing = _offer(broker, post)
                 await broker.broker.workers.listen()
                 _report(broker, post)
+                if post.place.seat is not None:
+                    broker.broker.spawn(_measured(post.place.seat.loads, post.place.placement.own))
             await _until_stopped(stop, handing)
             if post is None:
                 tell_manager("STOPPING=1")
@@ -192,6 +195,16 @@ def _offer(running: RunningBroker, post: Post) -> HandOver | None:
     handing = HandOver(running.broker, running.stop_listening, begin)
     handing.listen()
     return handing
+
+
+async def _measured(loads: SharedLoads, shard: int) -> None:
+    """Tell the agent, for ever, how much of a core this process takes."""
+    meter = LoadMeter(time.monotonic(), time.process_time())
+    while True:
+        await asyncio.sleep(LOOK_S)
+        load = meter.look(time.monotonic(), time.process_time())
+        if load is not None:
+            loads.tell(shard, load)
 
 
 async def _until_stopped(stop: Stop, handing: HandOver | None) -> None:

@@ -1,10 +1,12 @@
 """Several brokers on one bucket: who is there, who has which shard, and what all of them share.
 
 agent       the agent: keeps a broker's notice on the board, and has shards opened and closed
-assignment  which broker claims a free shard, and which gives one away
+assignment  which broker claims a free shard
+balance     which shard a broker gives away because it carries much more than another
 board       the board: which brokers are there, as one of them sees it
 document    the document of the cluster: its name, how many shards it has, its secret
 hail        what is said to an agent's port: news, and questions
+load        the load of shards, in memory that the processes of a broker share
 member      one broker of the cluster: what it says on the board, what it claims and gives up
 notice      the notice: what a broker says of itself on the board
 owners      who serves which shard, in a local file for the broker's processes

@@ -1,17 +1,15 @@
-"""Which broker claims a free shard, and which gives one away. Pure.
+"""Which broker claims a free shard. Pure.
 
 Every broker decides for itself, from what it sees on the board. Two that see the same decide the same; where
 they see different things, both may claim, and the manifest of the shard decides.
 
     >>> assigned({"a": 2, "b": 0}, [5, 6, 7])
     {5: 'b', 6: 'b', 7: 'a'}
-    >>> surplus({"a": 3, "b": 1}, "a", [1, 2, 3]), surplus({"a": 3, "b": 2}, "a", [1, 2, 3])
-    (3, None)
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -37,16 +35,3 @@ def assigned(
             found[shard] = min(able, key=lambda name: (now[name], name))
             now[found[shard]] += 1
     return found
-
-
-def surplus(counts: Mapping[str, int], own: str, shards: Sequence[int]) -> int | None:
-    """The shard that a broker gives away because another has two fewer; None if it keeps all.
-
-    Of several brokers with the most, one gives at a time.
-    """
-    if own not in counts or not shards:
-        return None
-    heaviest = max(counts, key=lambda name: (counts[name], name))
-    if heaviest != own or counts[own] - min(counts.values()) < 2:
-        return None
-    return max(shards)

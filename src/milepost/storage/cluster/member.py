@@ -34,7 +34,8 @@ from milepost.storage.bucket.objects import (
     Scan,
     Steps,
 )
-from milepost.storage.cluster.assignment import assigned, counts_of, surplus
+from milepost.storage.cluster.assignment import assigned, counts_of
+from milepost.storage.cluster.balance import surplus
 from milepost.storage.cluster.board import Board
 from milepost.storage.cluster.document import shard_prefix
 from milepost.storage.cluster.notice import FOLDER, Notice, Seat
@@ -45,6 +46,9 @@ ATTEMPTS: Final = 3
 SHUNNED_S: Final = 60.0
 # So long a broker waits for another to fetch a shard, before it gives the shard back for any to claim.
 OFFER_S: Final = 10.0
+# For the sake of load alone a broker gives no more than one shard in so long: what the last one has changed
+# is to be seen by then.
+PAUSE_S: Final = 30.0
 
 
 class Open(NamedTuple):
@@ -83,8 +87,16 @@ Order = Open | Close | Drop | Give | Fetch
 
 
 class Member:
-    def __init__(self, notice: Notice, shards: int) -> None:
-        """`notice`: what there is to say before the first shard."""
+    def __init__(
+        self,
+        notice: Notice,
+        shards: int,
+        loads: Callable[[], Mapping[int, float]] = dict,
+        *,
+        by_load: bool = True,
+    ) -> None:
+        """`notice`: what there is to say before the first shard; `loads`: what is known of the load of this
+        broker's shards; `by_load`: whether loads count in the balance, or shards alone."""
         self.notice = notice
         self.board = Board()
         self._all = range(shards)
@@ -98,6 +110,12 @@ class Member:
         self._staying: set[int] = set()
         # Shards that were served here and not given back, perhaps: others leave them to this broker.
         self._left: set[int] = set()
+        self._own_loads = loads
+        self._by_load = by_load
+        # What was last said of the load of each shard. One that has just moved counts as it did.
+        self._loads: dict[int, float] = {}
+        # When balance may give a shard again.
+        self._next_gift = 0.0
         self._now = 0.0
         self._failures: dict[int, int] = {}
         self._shunned_until: dict[int, float] = {}
@@ -180,6 +198,7 @@ class Member:
             beat=self.notice.beat + 1,
             shards=dict(self._shards),
             shunned=tuple(sorted(self._shunned_until)),
+            loads={one: load for one, load in self._own_loads().items() if one in self._shards},
         )
         reply = yield Put(self.notice.key, self.notice.encode())
         return isinstance(reply, Done)
@@ -240,12 +259,31 @@ class Member:
                     orders.append(Open(shard, epoch))
         is_settled = not free and all(map(self._is_quiet, self._shards))
         if is_settled and not orders:
-            movable = [shard for shard in self._shards if shard not in self._staying]
-            given = surplus(counts, self.name, movable)
-            if given is not None:
-                del counts[self.name]
-                return self._give([given], assigned(counts, [given], shunned))
+            return self._gift(everyone, shunned)
         return orders
+
+    def _gift(
+        self, everyone: Mapping[str, Notice], shunned: Mapping[str, Sequence[int]]
+    ) -> list[Order]:
+        """What this broker gives away for the sake of balance."""
+        for one in everyone.values():
+            self._loads.update(one.loads)
+        loads = {
+            name: {
+                shard: self._loads.get(shard, 0.0) if self._by_load else 0.0 for shard in one.shards
+            }
+            for name, one in everyone.items()
+            if not one.is_leaving
+        }
+        movable = [shard for shard in self._shards if shard not in self._staying]
+        given = surplus(loads, self.name, movable, shunned)
+        if given is None:
+            return []
+        is_by_count = len(self._shards) - len(loads[given.broker]) >= 2
+        if self._now < self._next_gift and not is_by_count:
+            return []
+        self._next_gift = self._now + PAUSE_S
+        return self._give([given.shard], {given.shard: given.broker})
 
     def _claimable(
         self, shard: int, living: dict[str, Notice], *, is_first: bool

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 FOLDER: Final = "board/"
@@ -46,13 +47,15 @@ class Notice(NamedTuple):
     """Shards that it has; None: being claimed, or not served yet."""
     shunned: Sequence[int] = ()
     """Shards that it could not open, and leaves to others for now."""
+    loads: Mapping[int, float] = MappingProxyType({})
+    """What shards take of a core, of those that it knows of."""
 
     @property
     def key(self) -> str:
         return f"{FOLDER}{self.broker}"
 
     def encode(self) -> bytes:
-        return json.dumps({"format": FORMAT, **self._asdict()}).encode()
+        return json.dumps({"format": FORMAT, **self._asdict(), "loads": dict(self.loads)}).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Notice | None:
@@ -66,9 +69,10 @@ class Notice(NamedTuple):
                 for number, seat in doc.pop("shards").items()
             }
             shunned = tuple(doc.pop("shunned"))
+            loads = {int(number): float(load) for number, load in doc.pop("loads", {}).items()}
             # A later release may say more of itself.
             known = {name: value for name, value in doc.items() if name in cls._fields}
-            return cls(**known, shards=shards, shunned=shunned)
+            return cls(**known, shards=shards, shunned=shunned, loads=loads)
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
 

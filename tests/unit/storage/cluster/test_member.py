@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+import pytest
+
 from milepost.storage.bucket.manifest import first_manifest
 from milepost.storage.bucket.objects import Failed, Get, Steps
 from milepost.storage.cluster.document import shard_prefix
 from milepost.storage.cluster.member import (
     ATTEMPTS,
     OFFER_S,
+    PAUSE_S,
     SHUNNED_S,
     Close,
     Drop,
@@ -175,6 +178,49 @@ def test_what_an_operator_has_moved_stays() -> None:
     fetch(first, second, 1)
     turn(bucket, second)
     assert turn(bucket, first) == []
+
+
+def loaded(name: str, loads: dict[int, float], *, by_load: bool = True) -> Member:
+    notice = Notice(name, "h", "m", 1, 0, 9, "", "", "", False, {})
+    return Member(notice, 5, lambda: loads, by_load=by_load)
+
+
+def seated(bucket: MemoryBucket, *brokers: tuple[Member, tuple[int, ...]]) -> None:
+    """Brokers that serve shards, and have said so."""
+    for one, shards in brokers:
+        for shard in shards:
+            one.opened(shard, Seat(1, "h", 1, -1, 2))
+        made(bucket, one.said(0.0))
+
+
+@pytest.mark.parametrize("by_load", [True, False])
+def test_a_broker_that_carries_much_more_gives_a_shard_away(by_load: bool) -> None:
+    bucket = MemoryBucket()
+    loads = {0: 0.7, 1: 0.5}
+    first, second = loaded("a", loads, by_load=by_load), member("b", 5)
+    seated(bucket, (first, (0, 1)), (second, (2, 3, 4)))
+    if not by_load:
+        assert turn(bucket, first) == []
+        return
+    assert turn(bucket, first) == [Give(1, "b")]
+    fetch(first, second, 1)
+    turn(bucket, second)
+    assert turn(bucket, first) == []
+    assert turn(bucket, second) == [], "the new owner knows what was said of its load"
+
+
+def test_under_load_a_broker_gives_one_shard_in_a_while() -> None:
+    bucket = MemoryBucket()
+    loads = {0: 0.3, 1: 0.3, 2: 0.3}
+    first, second, third = loaded("a", loads), member("b", 5), member("c", 5)
+    seated(bucket, (first, (0, 1, 2)), (second, (3,)), (third, (4,)))
+    assert turn(bucket, first, 1.0) == [Give(2, "b")]
+    fetch(first, second, 2)
+    turn(bucket, second)
+    assert turn(bucket, first, 2.0) == []
+    turn(bucket, second)
+    turn(bucket, third)
+    assert turn(bucket, first, 1.0 + PAUSE_S) == [Give(1, "c")]
 
 
 def test_a_broker_that_leaves_has_its_shards_fetched_by_those_with_the_fewest() -> None:
