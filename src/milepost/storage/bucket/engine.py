@@ -208,20 +208,20 @@ class BucketEngine(StorageEngine):
         self._extents = _extents_of(rows, self._extents)
         pieces = await self.perform(partial(pieces_of, plan, self._extents))
         packs = {f"{PACKS}{uuid4().hex}": pack for pack in packed(pieces, PACK_SIZE)}
-        await self._put_packs(
-            {key: b"".join(piece.data for piece in pack) for key, pack in packs.items()}
-        )
+        await self._put_packs({key: [piece.data for piece in pack] for key, pack in packs.items()})
         self._extents = extended(self._extents, packs)
         await self._merge()
 
-    async def _put_packs(self, packs: Mapping[str, bytes]) -> None:
+    async def _put_packs(self, packs: Mapping[str, Sequence[bytes | memoryview]]) -> None:
         turns = asyncio.Semaphore(PACKS_AT_ONCE)
 
-        async def put(key: str, data: bytes) -> None:
+        async def put(key: str, parts: Sequence[bytes | memoryview]) -> None:
             async with turns:
+                # Megabytes: copied by another thread, and only those of the packs on their way.
+                data = await self.perform(lambda _: b"".join(parts))
                 await perform(self.objects, stored(key, data))
 
-        await asyncio.gather(*(put(key, data) for key, data in packs.items()))
+        await asyncio.gather(*(put(key, parts) for key, parts in packs.items()))
 
     async def _merge(self) -> None:
         """Write packs anew that are many and small, or mostly dead. The next image names the new ones."""
@@ -237,19 +237,20 @@ class BucketEngine(StorageEngine):
             return
         groups = merge.sources(self._extents, list(found), PACK_SIZE)
         packs = {f"{PACKS}{uuid4().hex}": group for group in groups}
-        data = {
-            key: b"".join(
+        parts = {
+            key: [
                 memoryview(found[one.pack])[one.start : one.start + one.size] for _, _, one in group
-            )
+            ]
             for key, group in packs.items()
         }
-        if any(len(data[key]) != size_of([one.extent for one in packs[key]]) for key in packs):
+        named = sum(one.extent.size for group in packs.values() for one in group)
+        if sum(len(part) for group in parts.values() for part in group) != named:
             logger.error("packs are shorter than the image says: `milepost verify`")
             return
-        await self._put_packs(data)
+        await self._put_packs(parts)
         self._extents = merge.relocated(self._extents, packs)
         self._cache.relocate(self._extents)
-        self.merged_bytes += sum(map(len, data.values()))
+        self.merged_bytes += named
 
     def _record(self, plan: Checkpoint, catalog: Catalog) -> None:
         assert catalog is self._noted_catalog
