@@ -1,9 +1,9 @@
 """Values for people, by the schema of their topic: what a server may decode of payloads that strangers wrote.
 
-AVRO, PROTOBUF_NATIVE and single values become what JSON has words for. A payload of a few bytes can claim any
-number of values, nest as deep as it is long, and repeat names that are long; all of it is limited here, and a
-server must not use a library that believes them. A union's value stands by itself, bytes are text of the same
-code points, and numbers that JSON's readers would round are text.
+AVRO, PROTOBUF_NATIVE, single values and KEY_VALUE of these become what JSON has words for. A payload of a few
+bytes can claim any number of values, nest as deep as it is long, and repeat names that are long; all of it is
+limited here, and a server must not use a library that believes them. A union's value stands by itself,
+bytes are text of the same code points, and numbers that JSON's readers would round are text.
 
     >>> schema = b'{"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}]}'
     >>> shown_value(SchemaInfo("", SchemaType.AVRO, schema), b"\\x0e")
@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from milepost.errors import InvalidSchema, MilepostError, SchemaMismatch
 from milepost.schemas.auto import schema_of
+from milepost.schemas.key_value import is_separated, split_bytes, split_info
 from milepost.schemas.types import SchemaInfo, SchemaType
 
 # Of a value's text: names, numbers, and some for each value.
@@ -34,18 +35,46 @@ _EXACT_MAX: Final = 2**53
 
 def is_shown(kind: SchemaType) -> bool:
     """Whether its payloads need decoding, and can be. JSON and text are shown as they are."""
-    return kind in (SchemaType.AVRO, SchemaType.PROTOBUF_NATIVE) or (
+    return kind in (SchemaType.AVRO, SchemaType.PROTOBUF_NATIVE, SchemaType.KEY_VALUE) or (
         kind.is_primitive and kind is not SchemaType.STRING
     )
 
 
-def shown_value(info: SchemaInfo, payload: bytes) -> Any:
-    """The value of a payload; `SchemaMismatch` if its schema does not fit it."""
-    return decoder_of(info)(payload)
+def shown_value(info: SchemaInfo, payload: bytes, key: bytes | None = None) -> Any:
+    """The value of a message's payload; `SchemaMismatch` if its schema does not fit it. `key` is the
+    message's: with KEY_VALUE it may be the key of the value."""
+    return decoder_of(info)(payload, key)
 
 
-def decoder_of(info: SchemaInfo) -> Callable[[bytes], Any]:
+def decoder_of(info: SchemaInfo) -> Callable[[bytes, bytes | None], Any]:
     """`shown_value` of many payloads of one schema, which is read once."""
+    if info.type is SchemaType.KEY_VALUE:
+        return _pair_decoder(info)
+    decode = _part_decoder(info)
+    return lambda payload, _: decode(payload)
+
+
+def _pair_decoder(info: SchemaInfo) -> Callable[[bytes, bytes | None], Any]:
+    of_key, of_value = map(_part_decoder, split_info(info))
+    has_key_apart = is_separated(info)
+
+    def decode(payload: bytes, key: bytes | None) -> Any:
+        value: bytes | None = payload
+        if not has_key_apart:
+            key, value = split_bytes(payload)
+        return {
+            "key": None if key is None else of_key(key),
+            "value": None if value is None else of_value(value),
+        }
+
+    return decode
+
+
+def _part_decoder(info: SchemaInfo) -> Callable[[bytes], Any]:
+    if info.type is SchemaType.KEY_VALUE:
+        raise InvalidSchema("KEY_VALUE: a pair inside a pair is not decoded here")
+    if info.type is SchemaType.JSON:
+        return _json_value
     if info.type is SchemaType.AVRO:
         definition = _definition(info.data)
         return lambda payload: _Avro(definition, payload).value()
@@ -67,6 +96,13 @@ def decoder_of(info: SchemaInfo) -> Callable[[bytes], Any]:
     return decode
 
 
+def _json_value(payload: bytes) -> Any:
+    try:
+        return _plain(json.loads(payload))
+    except (ValueError, RecursionError):
+        raise SchemaMismatch("JSON: the payload is none") from None
+
+
 def _definition(data: bytes) -> Any:
     try:
         return json.loads(data)
@@ -74,8 +110,10 @@ def _definition(data: bytes) -> Any:
         raise InvalidSchema("an AVRO schema that is not JSON") from None
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, depth: int = 0) -> Any:
     """The same in words that JSON has, and that its readers do not round."""
+    if depth > DEPTH_MAX:
+        raise SchemaMismatch(f"values nested deeper than {DEPTH_MAX}")
     match value:
         case None | bool() | str():
             return value
@@ -86,9 +124,9 @@ def _plain(value: Any) -> Any:
         case bytes():
             return value.decode("latin-1")
         case dict():
-            return {str(name): _plain(one) for name, one in value.items()}
+            return {str(name): _plain(one, depth + 1) for name, one in value.items()}
         case list() | tuple():
-            return [_plain(one) for one in value]
+            return [_plain(one, depth + 1) for one in value]
     return str(value)
 
 

@@ -10,7 +10,8 @@ import fastavro
 import pytest
 from google.protobuf import type_pb2
 
-from milepost.errors import SchemaMismatch
+from milepost.errors import InvalidSchema, SchemaMismatch
+from milepost.schemas.key_value import KeyValueEncodingType, join_bytes, join_infos
 from milepost.schemas.protobuf_native import ProtobufNativeSchema
 from milepost.schemas.shown_values import DEPTH_MAX, TEXT_MAX, is_shown, shown_value
 from milepost.schemas.types import SchemaInfo, SchemaType
@@ -81,6 +82,26 @@ def test_single_values() -> None:
     assert not is_shown(SchemaType.STRING)
     with pytest.raises(SchemaMismatch):
         shown_value(SchemaInfo("", SchemaType.INT32, b""), b"\0")
+
+
+@pytest.mark.parametrize("encoding", list(KeyValueEncodingType))
+def test_a_key_and_a_value(encoding: KeyValueEncodingType) -> None:
+    number = SchemaInfo("", SchemaType.INT32, b"")
+    text = SchemaInfo("", SchemaType.JSON, b"{}")
+    info = join_infos(number, text, encoding)
+    assert is_shown(info.type)
+    for said, shown in ((b'{"a": [1, null]}', {"a": [1, None]}), (None, None)):
+        if encoding is KeyValueEncodingType.INLINE:
+            found = shown_value(info, join_bytes(b"\0\0\1\0", said), b"of the message")
+            assert found == {"key": 256, "value": shown}
+        elif said is not None:
+            assert shown_value(info, said, b"\0\0\1\0") == {"key": 256, "value": shown}
+            assert shown_value(info, said) == {"key": None, "value": shown}
+    for value in (b"{", b"[" * 60_000, b"[" * 80 + b"]" * 80, b"9" * 5000):
+        with pytest.raises(SchemaMismatch):
+            shown_value(info, join_bytes(b"\0\0\0\1", value), b"\0\0\0\1")
+    with pytest.raises(InvalidSchema, match="inside a pair"):
+        shown_value(join_infos(number, info, encoding), b"")
 
 
 EMPTY = {"type": "record", "name": "E", "fields": []}

@@ -121,9 +121,9 @@ async def browse_messages(
     """Messages from an index, an id, or a time in milliseconds on; from the first by default. `key`
     and `content` are parts of what they filter, `property` is a name, or `name=` and a part of the value.
     A batch is split, a chunked message is one. Payloads are cut to `payload_max` bytes, and to 2 MiB in
-    all. With a filter fewer may come than there are: go on at `next`. Those of AVRO, PROTOBUF_NATIVE and
-    single values are decoded too, by the version of the schema that they name, up to 64 KiB each and
-    256 KiB in all."""
+    all. With a filter fewer may come than there are: go on at `next`. Those of AVRO, PROTOBUF_NATIVE,
+    KEY_VALUE and single values are decoded too, by the version of the schema that they name, up to 64 KiB
+    each and 256 KiB in all."""
     topic = await open_topic(request, name)
     at = await _start(broker, topic, index, id, time)
     found = await browse(
@@ -160,31 +160,42 @@ async def _decoded(
     if not infos:
         return [None] * len(messages)
     room = DECODED_SIZE_MAX
-    chosen: list[tuple[SchemaInfo, bytes] | None] = []
+    chosen: list[tuple[SchemaInfo, MessageView] | None] = []
     for one in messages:
         info = infos.get(one.schema_version)
-        fits = len(one.payload) <= min(PAYLOAD_SIZE_MAX, room)
+        size = len(one.payload) + len(one.key or "")
+        fits = size <= min(PAYLOAD_SIZE_MAX, room)
         is_whole = not (one.is_null or one.fault)
-        chosen.append((info, one.payload) if info is not None and fits and is_whole else None)
-        room -= len(one.payload) if chosen[-1] is not None else 0
+        chosen.append((info, one) if info is not None and fits and is_whole else None)
+        room -= size if chosen[-1] is not None else 0
     # Not on the loop: publishers would wait for what strangers have written.
     return await asyncio.to_thread(_shown, chosen)
 
 
-def _shown(chosen: Sequence[tuple[SchemaInfo, bytes] | None]) -> list[Decoded | None]:
-    decoders: dict[int, Callable[[bytes], Any]] = {}
+def _shown(chosen: Sequence[tuple[SchemaInfo, MessageView] | None]) -> list[Decoded | None]:
+    decoders: dict[int, Callable[[bytes, bytes | None], Any]] = {}
     found: list[Decoded | None] = []
     for one in chosen:
         found.append(None)
         if one is None:
             continue
-        info, payload = one
+        info, view = one
         # What does not fit its schema is shown as bytes.
         with suppress(SchemaMismatch, InvalidSchema):
             if id(info) not in decoders:
                 decoders[id(info)] = decoder_of(info)
-            found[-1] = info.type.name, decoders[id(info)](payload)
+            found[-1] = info.type.name, decoders[id(info)](view.payload, _key_of(view))
     return found
+
+
+def _key_of(view: MessageView) -> bytes | None:
+    """The bytes of a message's key. A producer may say that text is base64 where it is none."""
+    if view.key is None or not view.is_key_base64:
+        return None if view.key is None else view.key.encode("utf-8", "surrogateescape")
+    try:
+        return base64.b64decode(view.key, validate=True)
+    except ValueError:
+        raise SchemaMismatch("KEY_VALUE: the message's key is no base64") from None
 
 
 async def _start(broker: Broker, topic: Topic, index: int | None, id: str, time: int | None) -> int:

@@ -159,3 +159,27 @@ def test_payloads_are_decoded_by_the_schema_that_they_name(stage: Stage) -> None
         b"\x0e",
         b"\x0e",
     ]
+
+
+def test_a_pair_whose_key_is_the_messages(stage: Stage) -> None:
+    """Also where the producer says that its key is base64, and it is none."""
+    web = Web(stage)
+    body = {
+        "type": "KEY_VALUE",
+        "schema": json.dumps({"key": "", "value": ""}),
+        "properties": {
+            "kv.encoding.type": "SEPARATED",
+            "key.schema.type": "INT32",
+            "value.schema.type": "STRING",
+        },
+    }
+    producer = stage.producer(stage.topic())
+    assert web("POST /admin/v2/schemas/public/default/t/schema", body).status == 200
+    for number, key in enumerate((base64.b64encode(b"\0\0\1\0").decode(), "no base64!")):
+        metadata = {"partition_key": key, "partition_key_b64_encoded": True}
+        stage.publish(producer, message(number, b"v", schema_version=bytes(8), **metadata))
+    found = web(f"GET {MESSAGES}").json["messages"]
+    assert [(one["schema_type"], one["value"]) for one in found] == [
+        ("KEY_VALUE", {"key": 256, "value": "v"}),
+        ("", None),
+    ]
