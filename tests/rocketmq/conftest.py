@@ -53,17 +53,25 @@ class Clients:
         self._rocketmq: list[Any] = []
         self._pulsar: list[pulsar.Client] = []
 
-    def configuration(self, broker: BrokerProcess, key: str = "") -> rocketmq.ClientConfiguration:
+    def configuration(
+        self, broker: BrokerProcess, key: str = "", secret: str = "any secret"
+    ) -> rocketmq.ClientConfiguration:
         return rocketmq.ClientConfiguration(
             f"127.0.0.1:{broker.rocketmq_port}",
-            rocketmq.Credentials(key, "any secret"),
+            rocketmq.Credentials(key, secret),
             request_timeout=15,  # machines that run tests are busy
         )
 
     def producer(
-        self, broker: BrokerProcess, topic: str, key: str = "", checker: Any = None
+        self,
+        broker: BrokerProcess,
+        topic: str,
+        key: str = "",
+        checker: Any = None,
+        secret: str = "any secret",
     ) -> rocketmq.Producer:
-        return self._started(rocketmq.Producer(self.configuration(broker, key), (topic,), checker))
+        configuration = self.configuration(broker, key, secret)
+        return self._started(rocketmq.Producer(configuration, (topic,), checker))
 
     def consumer(
         self, broker: BrokerProcess, group: str, topic: str, tags: Any = "*", key: str = ""

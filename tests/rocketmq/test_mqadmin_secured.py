@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
 import ssl
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ from stage.security import SECURED, bearer, token
 from milepost.rocketmq.remoting.server import HANDLERS
 
 NO_PERMISSION = 16
+KEY_SECRET = "the secret of a reader"
 GROUP = json.dumps({"groupName": "g"}).encode()
 FIELDS = {
     "topic": "orders",
@@ -43,8 +46,11 @@ BODIES = {"HEART_BEAT": b"{}"}
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     folder = tmp_path_factory.mktemp("secured")
     server = Authority("Test authority").issue("localhost", is_server=True).write(folder, "server")
+    keys = folder / "keys"
+    keys.write_text(f"rocketmq2:{KEY_SECRET}:reader\n")
     process = BrokerProcess(
         folder,
+        rocketmq_access_keys_file=keys,
         rocketmq_namesrv_port=0,
         rocketmq_namesrv_tls_port=0,
         tls_certificate_file=server.certificate,
@@ -60,6 +66,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         yield running
         assert not running.complaints()
         assert token("reader") not in running.log.read_text()
+        assert KEY_SECRET not in running.log.read_text()
 
 
 @pytest.fixture
@@ -83,6 +90,29 @@ def test_every_request_needs_credentials_and_rights(mqadmin: Remoting, ask: Any)
         assert answer.code == 0
     else:
         assert (answer.code, answer.body, answer.fields) == (NO_PERMISSION, b"", {})
+
+
+def test_requests_signed_by_an_access_key(mqadmin: Remoting) -> None:
+    """The values of all fields in the order of their names, and the body."""
+
+    def asked(key: str, secret: str, ask: int, body: bytes, **fields: Any) -> int:
+        fields = {**fields, "AccessKey": key}
+        said = "".join(str(fields[name]) for name in sorted(fields)).encode() + body
+        signature = base64.b64encode(hmac.digest(secret.encode(), said, "sha1")).decode()
+        return mqadmin.ask(ask, body, **fields, Signature=signature).code
+
+    assert asked("rocketmq2", KEY_SECRET, 105, b"", topic="orders") == 0
+    assert asked("rocketmq2", KEY_SECRET, 222, b"", topic="orders", group="g", timestamp=0) == 26
+    assert asked("rocketmq2", KEY_SECRET, 200, GROUP, topic="a") == NO_PERMISSION  # no admin
+    assert asked("rocketmq2", "another secret", 105, b"", topic="orders") == NO_PERMISSION
+    assert asked("rocketmq3", KEY_SECRET, 105, b"", topic="orders") == NO_PERMISSION
+    # What upstream's client adds to a request when it is signed.
+    fields = {"AccessKey": "rocketmq2", "topic": "orders", "key": "k", "maxNum": 1}
+    said = "".join(str(fields[name]) for name in sorted(fields)).encode()
+    signature = base64.b64encode(hmac.digest(KEY_SECRET.encode(), said, "sha1")).decode()
+    more = {"_UNIQUE_KEY_QUERY": "true", "Signature": signature}
+    assert mqadmin.ask(12, b"", **fields, **more).code == 22
+    assert mqadmin.ask(12, b"x", **fields, **more).code == NO_PERMISSION
 
 
 def test_rights_are_those_of_other_clients(mqadmin: Remoting) -> None:

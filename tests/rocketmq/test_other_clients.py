@@ -21,6 +21,7 @@ from typing import Any
 import pulsar
 import pytest
 from compat.broker_process import BrokerProcess
+from stage.security import SECURED, bearer, token
 
 if os.environ.get("MILEPOST_CLIENTS") != "1":
     pytest.skip("these clients are tested by `make clients`", allow_module_level=True)
@@ -323,3 +324,19 @@ def test_the_client_says_what_was_refused(
 ) -> None:
     with pytest.raises(AssertionError, match=r"40402|TOPIC_NOT_FOUND|NotFound|does not exist"):
         talk("send", f"{name}-missing")
+
+
+def test_the_client_signs_with_its_access_key(program: Talk, tmp_path: Path, name: str) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("rocketmq2:a long secret:root\n")
+    settings = {"rocketmq_port": 0, "rocketmq_access_keys_file": keys, **SECURED}
+    with BrokerProcess(tmp_path, **settings) as secured:
+        path = f"/admin/v2/persistent/public/default/{name}"
+        assert secured.rest("PUT", path, None, bearer("root"))[0] == 204
+        program.address = f"127.0.0.1:{secured.rocketmq_port}"
+        program("send", name, key="rocketmq2", secret="a long secret")
+        (found,) = program("receive", name, key="rocketmq2", secret="a long secret")
+        assert found["body"] == "m0"
+        with pytest.raises(AssertionError, match=r"wrong signature|40100|UNAUTHORIZED"):
+            program("send", name, key="rocketmq2", secret="another secret")
+        program("send", name, key=token("root"), secret="any")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hmac
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,12 +19,20 @@ from stage.security import SECURED, bearer, token
 from milepost.rocketmq import rocketmq_pb2 as pb
 
 ORDERS = pb.Resource(name="orders")
+SECRETS = ("the secret of a writer", "the secret of a reader")
 
 
 class World:
     def __init__(self, broker: BrokerProcess, authority: Authority) -> None:
         self.broker = broker
         self.authority = authority
+        self.keys = broker.log.with_name("keys")
+
+    def until_logged(self, text: str) -> None:
+        deadline = time.monotonic() + 20
+        while text not in self.broker.log.read_text():
+            assert time.monotonic() < deadline, text
+            time.sleep(0.05)  # sleep: until the broker looks at its files
 
     def grant(self, role: str, *actions: str) -> None:
         path = f"/admin/v2/namespaces/public/default/permissions/{role}"
@@ -38,12 +48,17 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("secured")
     authority = Authority("Test authority")
     server = authority.issue("localhost", is_server=True).write(folder, "server")
+    keys = folder / "keys"
+    keys.write_text(f"key-1:{SECRETS[0]}:writer\nreader:{SECRETS[1]}\n")
+    keys.chmod(0o600)
     process = BrokerProcess(
         folder,
         rocketmq_port=0,
         rocketmq_tls_port=0,
         tls_certificate_file=server.certificate,
         tls_key_file=server.key,
+        rocketmq_access_keys_file=keys,
+        security_files_check_s=0.2,
         **SECURED,
     )
     with process as broker:
@@ -107,10 +122,57 @@ def test_a_token_is_taken_wherever_clients_can_put_it(call: Callable[..., Any]) 
         assert call(**headers).code("SendMessage", send()) == 20000, headers
 
 
-def test_an_access_key_that_is_no_token_is_refused_clearly(call: Callable[..., Any]) -> None:
-    answer = call(authorization=signed("LTAI5")).call("SendMessage", send())
-    assert answer.status.code == 40100
-    assert "token as the access key" in answer.status.message
+def by_key(key: str, secret: str, said: str = "20260101T000000Z") -> dict[str, str]:
+    """The headers of a call that is signed with the secret of an access key."""
+    signature = hmac.digest(secret.encode(), said.encode(), "sha1").hex().upper()
+    scheme = f"MQv2-HMAC-SHA1 Credential={key}, SignedHeaders=x-mq-date-time, Signature={signature}"
+    return {"authorization": scheme, "x_mq_date_time": said}
+
+
+def test_a_signature_by_an_access_key(call: Callable[..., Any], world: World, clients: Any) -> None:
+    writer, reader = call(**by_key("key-1", SECRETS[0])), call(**by_key("reader", SECRETS[1]))
+    assert writer.code("SendMessage", send()) == 20000
+    assert (poll_code(writer), poll_code(reader), reader.code("SendMessage", send())) == (
+        40300,
+        20000,
+        40300,
+    )
+    for wrong in (
+        by_key("key-1", SECRETS[1]),
+        by_key("key-2", SECRETS[0]),
+        by_key("writer", SECRETS[0]),
+        by_key("key-1", SECRETS[0]) | {"x_mq_date_time": "20260101T000001Z"},
+        {"authorization": signed("key-1")},
+    ):
+        answer = call(**wrong).call("SendMessage", send())
+        assert (answer.status.code, answer.entries) == (40100, [])
+        assert "no such access key, or a wrong signature" in answer.status.message
+    # As an official client signs.
+    producer = clients.producer(world.broker, "orders", "key-1", secret=SECRETS[0])
+    message = rocketmq.Message()
+    message.topic, message.body = "orders", b"signed"
+    assert producer.send(message).message_id
+    stranger = clients.producer(world.broker, "orders", "key-1", secret=SECRETS[1])
+    with pytest.raises(Exception, match="failed to fetch topic:orders route"):
+        stranger.send(message)
+
+
+def test_changed_access_keys_are_taken(call: Callable[..., Any], world: World) -> None:
+    """A file that cannot be used changes nothing; one that can does, and nothing of it is logged."""
+    kept = world.keys.read_text()
+    later = call(**by_key("later", SECRETS[0]))
+    assert later.code("Heartbeat", pb.HeartbeatRequest()) == 40100
+    world.keys.write_text("later")
+    world.until_logged("access keys stay as they were: line 1")
+    assert call(**by_key("key-1", SECRETS[0])).code("SendMessage", send()) == 20000
+    world.keys.write_text(f"{kept}later:{SECRETS[0]}\n")
+    world.until_logged("access keys were read again")
+    assert later.code("Heartbeat", pb.HeartbeatRequest()) == 20000
+    log = world.broker.log.read_text()
+    assert not any(secret in log for secret in SECRETS)
+
+
+def test_an_expired_token_is_refused(call: Callable[..., Any]) -> None:
     expired = call(authorization=signed(token("writer", exp=1)))
     assert expired.code("SendMessage", send()) == 40100
 

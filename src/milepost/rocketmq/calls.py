@@ -33,7 +33,10 @@ SESSION_TOKEN = "x-mq-session-token"  # noqa: S105  # the name of a header
 AUTHORIZATION = "authorization"
 CLIENT_ID_LENGTH_MAX = 256
 
-_ACCESS_KEY = re.compile(r"Credential=([^,\s]*)")
+DATE_TIME = "x-mq-date-time"
+# Go's clients say KEY//RocketMQ: a region and a service follow the key.
+_ACCESS_KEY = re.compile(r"Credential=([^,\s/]*)")
+_SIGNATURE = re.compile(r"Signature=([0-9a-fA-F]{40})(?![0-9a-zA-Z])")
 
 
 class Call(NamedTuple):
@@ -99,31 +102,48 @@ class Callers:
         try:
             is_confidential = is_this_machine(address) or _is_encrypted(context)
             presented = presented_by(headers, is_confidential=is_confidential)
+            if isinstance(presented, Signed):
+                return access.security.identify_key(*presented, is_confidential=is_confidential)
             return await access.security.identify(presented)
         except (NotAuthenticated, NotAuthorized) as error:
             access.refused(f"a RocketMQ client from {address}", error)
             raise
 
 
-def presented_by(headers: Mapping[str, Any], *, is_confidential: bool) -> Presented:
-    """What the headers of a call show."""
+class Signed(NamedTuple):
+    """A text that a client has signed with the secret of its access key."""
+
+    key: str
+    said: bytes
+    signature: bytes
+
+
+def presented_by(headers: Mapping[str, Any], *, is_confidential: bool) -> Presented | Signed:
+    """What the headers of a call show. A token in the place of an access key has no signature to be checked:
+    clients sign with any secret then."""
     authorization = str(headers.get(AUTHORIZATION, ""))
-    shown = str(headers.get(SESSION_TOKEN, ""))
-    if not shown:
-        scheme, _, value = authorization.partition(" ")
+    scheme, _, value = authorization.partition(" ")
+    shown, key = str(headers.get(SESSION_TOKEN, "")), _ACCESS_KEY.search(authorization)
+    if not is_token(shown):  # else it says more than the access key beside it
         if scheme.lower() == "bearer":
-            shown = value.strip()
-        elif (key := _ACCESS_KEY.search(authorization)) is not None:
-            shown = key[1]
+            return Presented(tokens.METHOD, value.strip().encode(), None, is_confidential)
+        shown = "" if key is None else key[1]
     if not shown:
         return Presented("none")
-    if shown.count(".") != 2:
-        raise NotAuthenticated(
-            "access_key",
-            "RocketMQ access keys and their signatures are not supported: "
-            "use a Milepost token as the access key",
-        )
+    if not is_token(shown):
+        found = _SIGNATURE.search(authorization)
+        signature = b"" if found is None else bytes.fromhex(found[1])
+        return Signed(shown, str(headers.get(DATE_TIME, "")).encode(), signature)
     return Presented(tokens.METHOD, shown.encode(), None, is_confidential)
+
+
+def is_token(shown: str) -> bool:
+    """Is it a token of Milepost's, and no access key?
+
+    >>> is_token("eyJ0.eyJ1.c2ln"), is_token("LTAI5.key")
+    (True, False)
+    """
+    return shown.count(".") == 2
 
 
 def _address(peer: str) -> str:

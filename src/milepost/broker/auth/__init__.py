@@ -14,6 +14,7 @@ grant_book     the grants of all namespaces, in memory and in the catalog
 grants         the grants of one namespace: what each role may do there
 keys           the keys that sign and verify tokens, and the algorithms of each
 operations     the operations that commands and routes need the right for
+access_keys    RocketMQ's access keys and the signatures made with their secrets
 passwords      basic authentication: the lines of an htpasswd file
 roles          role names: which are valid, and which wildcard matches which
 security       builds the authenticator, the authorizer and TLS from the settings

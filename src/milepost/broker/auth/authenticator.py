@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from milepost.broker.auth import certificates, tokens
+from milepost.broker.auth import access_keys, certificates, tokens
+from milepost.broker.auth.access_keys import AccessKeyTable
 from milepost.broker.auth.certificates import Certificate
 from milepost.broker.auth.files import KeyFile, WatchedFile
 from milepost.broker.auth.passwords import PasswordTable
@@ -61,6 +62,8 @@ class Authenticator:
     key_file: KeyFile | None = None
     passwords: PasswordTable | None = None
     password_file: WatchedFile | None = None
+    access_keys: AccessKeyTable | None = None
+    access_key_file: WatchedFile | None = None
     takes_certificates: bool = False
 
     # The role of a client that shows no credentials, or none that are configured. Empty: it is refused.
@@ -106,6 +109,20 @@ class Authenticator:
             raise NotAuthenticated("token_malformed", "not a JSON Web Token") from None
         return self.tokens.verify(token, self.now_ms())
 
+    def by_access_key(
+        self, key: str, said: bytes, signature: bytes, *, is_confidential: bool
+    ) -> Identity:
+        """Who has signed `said` with the secret of a RocketMQ access key, or `NotAuthenticated`."""
+        if self.access_keys is None:
+            raise NotAuthenticated(
+                access_keys.METHOD,
+                "this broker has no RocketMQ access keys: set rocketmq_access_keys_file, or use a "
+                "Milepost token as the access key",
+            )
+        if self.confidential_only and not is_confidential:
+            raise NotAuthenticated("not_confidential", "access keys are taken over TLS only")
+        return self.access_keys.identify(key, said, signature)
+
     async def _by_password(self, data: bytes) -> Identity:
         assert self.passwords is not None
         table = self.passwords
@@ -137,6 +154,8 @@ class Authenticator:
         """Take files that have changed; while one cannot be used, go on with what it was. Returns the
         methods by which others may be known now."""
         changed = {BASIC} if self._reload_passwords() else set()
+        if self._reload_access_keys():
+            changed.add(access_keys.METHOD)
         return changed | {tokens.METHOD} if self._reload_key() else changed
 
     def _reload_passwords(self) -> bool:
@@ -149,6 +168,18 @@ class Authenticator:
             logger.warning("%s: passwords stay as they were: %s", file.path, _why(error))
             return False
         logger.info("%s: passwords were read again", file.path)
+        return True
+
+    def _reload_access_keys(self) -> bool:
+        file = self.access_key_file
+        if file is None or not file.has_changed():
+            return False
+        try:
+            self.access_keys = AccessKeyTable.parse(file.read().decode())
+        except (MilepostError, UnicodeDecodeError) as error:
+            logger.warning("%s: access keys stay as they were: %s", file.path, _why(error))
+            return False
+        logger.info("%s: access keys were read again", file.path)
         return True
 
     def _reload_key(self) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from milepost.broker.auth import certificates, tokens
+from milepost.broker.auth.access_keys import AccessKeyTable
 from milepost.broker.auth.authenticator import BASIC, Authenticator, Presented
 from milepost.broker.auth.authorizer import Authorizer
 from milepost.broker.auth.credentials import Credentials
@@ -108,6 +109,19 @@ class Security:
             identity = identity._replace(method=known.method, expires_at_ms=known.expires_at_ms)
         if original_role:
             identity = identity._replace(original_role=check_role(original_role))
+        return self._admitted(identity, over_http=over_http)
+
+    def identify_key(
+        self, key: str, said: bytes, signature: bytes, *, is_confidential: bool
+    ) -> Identity:
+        """Who has signed this with a RocketMQ access key; `NotAuthenticated` or `NotAuthorized` if that
+        cannot be."""
+        identity = self.authenticator.by_access_key(
+            key, said, signature, is_confidential=is_confidential
+        )
+        return self._admitted(identity)
+
+    def _admitted(self, identity: Identity, *, over_http: bool = False) -> Identity:
         fault = None
         if self.authorizer.is_enabled:
             fault = self.authorizer.fault_of_proxy(identity, same_is_fine=over_http)
@@ -136,6 +150,7 @@ class Security:
             return Authenticator(now_ms)
         key, key_file = self._token_key()
         table, file = self._passwords()
+        keys, keys_file = self._access_keys()
         ready = {
             tokens.METHOD: key is not None,
             BASIC: table is not None,
@@ -166,6 +181,8 @@ class Security:
             key_file=key_file,
             passwords=table if BASIC in wanted else None,
             password_file=file if BASIC in wanted else None,
+            access_keys=keys,
+            access_key_file=keys_file,
             takes_certificates=certificates.METHOD in wanted,
             anonymous_role=settings.anonymous_role,
             confidential_only=settings.require_tls_for_credentials,
@@ -198,6 +215,20 @@ class Security:
             )
         path = path_of(reference)
         self._warn_if_open(path, "can guess passwords")
+        if path is None:
+            return table, None
+        file = WatchedFile(path)
+        file.read()
+        return table, file
+
+    def _access_keys(self) -> tuple[AccessKeyTable | None, WatchedFile | None]:
+        reference = self._settings.rocketmq_access_keys_file
+        if not reference:
+            return None, None
+        name = "rocketmq_access_keys_file"
+        table = _read(name, reference, lambda data: AccessKeyTable.parse(data.decode()))
+        path = path_of(reference)
+        self._warn_if_open(path, "can pass for any of the clients")
         if path is None:
             return table, None
         file = WatchedFile(path)
@@ -238,7 +269,8 @@ class Security:
                     check_role(role)
                 except NotAuthenticated as error:
                     raise InvalidSetting(f"{name}: {error}") from None
-        if not self.authenticator.methods and not settings.anonymous_role:
+        has_a_way = self.authenticator.methods or self.authenticator.access_keys is not None
+        if not has_a_way and not settings.anonymous_role:
             raise InvalidSetting(
                 "authentication is on, and no way to prove a role is set up: set token_secret_key, "
                 "token_public_key, basic_auth_file, or TLS with tls_trust_certs_file"

@@ -73,6 +73,12 @@ class SecuritySettings:
         "basicAuthConf",
         secret=True,
     )
+    rocketmq_access_keys_file: str = text(
+        "",
+        "Access keys of RocketMQ clients: a file with lines of key:secret or key:secret:role. Read again "
+        "when it changes.",
+        secret=True,
+    )
 
     # What they may do.
     authorization: bool = switch(

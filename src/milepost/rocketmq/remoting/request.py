@@ -1,14 +1,16 @@
 """One request: its fields, who asks, with which rights, and the answer.
 
 A client proves its role with a Milepost token, which it shows as the access key of its credentials (mqadmin
-has them in `conf/tools.yml`) or as their security token. The secret is not asked for, as everywhere at this
-edge. With `authentication` on, a request without a token is refused.
+has them in `conf/tools.yml`) or as their security token; the secret is not asked for then. Or it shows an
+access key that the broker knows, and signs the request with its secret. With `authentication` on, a request
+without either is refused.
 """
 
 from __future__ import annotations
 
+import base64
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from milepost.broker.auth import tokens
@@ -26,16 +28,21 @@ from milepost.errors import (
 from milepost.positions.names import NamespaceName, TopicName
 from milepost.rocketmq import names
 from milepost.rocketmq import rocketmq_pb2 as pb
+from milepost.rocketmq.calls import is_token
 from milepost.rocketmq.remoting.codes import RemotingRefusal, Status
 from milepost.rocketmq.remoting.frames import Command
 
 if TYPE_CHECKING:
+    from milepost.broker.auth.security import Security
     from milepost.broker.broker import Broker
     from milepost.rocketmq.clients import Clients
 
 logger = logging.getLogger("milepost.audit")
 
-ACCESS_KEY, SECURITY_TOKEN = "AccessKey", "SecurityToken"  # names of fields
+# Names of fields. The last one says how the key of a query is meant; some of upstream's clients add it when
+# the request is signed.
+ACCESS_KEY, SECURITY_TOKEN, SIGNATURE = "AccessKey", "SecurityToken", "Signature"
+UNIQUE_KEY = "_UNIQUE_KEY_QUERY"
 
 RETRIES = "%RETRY%"
 """Before the name of a group: the topic of its retries, which mqadmin asks for whatever it wants of a group.
@@ -88,12 +95,28 @@ class Request:
         if not access.security.authenticator.is_enabled:
             return
         try:
-            self.identity = await access.security.identify(
-                presented_by(self.command.fields, is_confidential=self.peer.is_confidential)
-            )
+            self.identity = await self._identity(access.security)
         except (NotAuthenticated, NotAuthorized) as error:
             access.refused(f"mqadmin from {self.peer.host}", error)
             raise
+
+    async def _identity(self, security: Security) -> Identity:
+        is_confidential, fields = self.peer.is_confidential, self.command.fields
+        shown = fields.get(SECURITY_TOKEN) or fields.get(ACCESS_KEY) or ""
+        if not shown:
+            return await security.identify(Presented("none"))
+        if is_token(shown):
+            data = shown.encode()
+            return await security.identify(Presented(tokens.METHOD, data, None, is_confidential))
+        key, signature = fields.get(ACCESS_KEY, ""), signature_of(self.command)
+        for left_out in (SIGNATURE,), (SIGNATURE, UNIQUE_KEY):
+            said = signed(self.command, left_out)
+            try:
+                return security.identify_key(key, said, signature, is_confidential=is_confidential)
+            except NotAuthenticated:
+                if UNIQUE_KEY not in fields or UNIQUE_KEY in left_out:
+                    raise
+        raise AssertionError("the last one returns or raises")
 
     def check(self, operation: Operation, target: Target = BROKER) -> None:
         """`NotAuthorized` if the client has not the right to do this."""
@@ -194,15 +217,15 @@ def queues_of(broker: Broker, name: TopicName) -> list[TopicName]:
     return [name.partition_name(number) for number in range(count)]
 
 
-def presented_by(fields: Mapping[str, str], *, is_confidential: bool) -> Presented:
-    """What the fields of a request show."""
-    shown = fields.get(SECURITY_TOKEN) or fields.get(ACCESS_KEY) or ""
-    if not shown:
-        return Presented("none")
-    if shown.count(".") != 2:
-        raise NotAuthenticated(
-            "access_key",
-            "RocketMQ access keys and their signatures are not supported: "
-            "use a Milepost token as the access key",
-        )
-    return Presented(tokens.METHOD, shown.encode(), None, is_confidential)
+def signed(command: Command, left_out: Collection[str]) -> bytes:
+    """What a client signs: the values of the fields in the order of their names, and the body."""
+    values = [value for name, value in sorted(command.fields.items()) if name not in left_out]
+    return "".join(values).encode() + command.body
+
+
+def signature_of(command: Command) -> bytes:
+    """Empty: it is none."""
+    try:
+        return base64.b64decode(command.fields.get(SIGNATURE, "").encode(), validate=True)
+    except ValueError:
+        return b""
