@@ -35,7 +35,6 @@ from milepost.storage.bucket.image import (
     Piece,
     extended,
     packed,
-    packs_of,
     size_of,
 )
 from milepost.storage.bucket.journal import BucketJournal
@@ -50,7 +49,7 @@ from milepost.storage.bucket.objects import (
     perform,
     stored,
 )
-from milepost.storage.bucket.upkeep import merge
+from milepost.storage.bucket.upkeep import collector, merge
 from milepost.storage.bucket.upkeep.collector import GRACE_S, Collector
 from milepost.storage.bucket.watched import RIGHT_S, WatchedObjects
 from milepost.storage.catalog.catalog import Catalog
@@ -198,11 +197,7 @@ class BucketEngine(StorageEngine):
     async def _flushed(self, plan: Checkpoint) -> None:
         """Put what the checkpoint wrote into packs, and merge packs."""
         # Listed before the manifest is moved: what the image does not name then, none ever will.
-        self._there = {
-            key: size
-            for folder in (IMAGES, PACKS)
-            for key, size in await perform(self.objects, listed(folder))
-        }
+        self._there = await perform(self.objects, collector.found())
         # What was deleted need not be merged. A ledger that no checkpoint has recorded is put again.
         rows = await self.catalog(lambda catalog: catalog.all_ledgers())
         self._extents = _extents_of(rows, self._extents)
@@ -278,8 +273,7 @@ class BucketEngine(StorageEngine):
             raise
         self._journal.forget_before(meta.journal_first)
         self._extents = image.extents
-        named = packs_of(image.extents) | {key}
-        self._collector.add(one for one in self._there if one not in named)
+        self._collector.add(collector.unnamed(self._there, key, image.extents))
         there = await perform(self.objects, listed(chain.FOLDER))
         await perform(self.objects, deleted(chain.collectable(there, floor)))
         await self._collector.collect()

@@ -31,7 +31,7 @@ from milepost.storage.bucket.chain import Claim, Group, group_key
 from milepost.storage.bucket.check import probe
 from milepost.storage.bucket.engine import BucketEngine, Right
 from milepost.storage.bucket.image import FOLDER as IMAGES
-from milepost.storage.bucket.image import PACKS, Image, packs_of
+from milepost.storage.bucket.image import Image
 from milepost.storage.bucket.journal import BucketJournal
 from milepost.storage.bucket.manifest import CLUSTER, Manifest, Place
 from milepost.storage.bucket.manifest import KEY as MANIFEST
@@ -49,6 +49,7 @@ from milepost.storage.bucket.objects import (
     perform,
     stored,
 )
+from milepost.storage.bucket.upkeep import collector
 from milepost.storage.bucket.upkeep.collector import GRACE_S
 from milepost.storage.bucket.watched import WatchedObjects
 from milepost.storage.catalog.sqlite_catalog import FILE as CATALOG_FILE
@@ -228,9 +229,7 @@ async def take_over(objects: Objects, cluster: str, owner: str, epoch: int | Non
     while True:
         # Listed before the claim: whatever no image names then, none ever will. An owner before this
         # one cannot move the manifest any more, and a later one has names of its own.
-        there = [
-            key for folder in (IMAGES, PACKS) for key, _ in await perform(objects, listed(folder))
-        ]
+        there = list(await perform(objects, collector.found()))
         claim = await perform(objects, chain.claimed(cluster, owner, fresh_nonce, epoch))
         ahead = await _ahead(objects, claim.manifest)
         groups = await perform(ahead, chain.sealed_groups(claim))
@@ -240,8 +239,7 @@ async def take_over(objects: Objects, cluster: str, owner: str, epoch: int | Non
         found = await perform(objects, fetched(key))
         if found is not None:
             image = await asyncio.to_thread(Image.decode, found.data, key)
-            named = packs_of(image.extents) | {key}
-            return Taken(claim, image, groups, [one for one in there if one not in named])
+            return Taken(claim, image, groups, collector.unnamed(there, key, image.extents))
         now = await perform(objects, fetched(MANIFEST))
         if now is None or Manifest.decode(now.data).epoch == claim.manifest.epoch:
             raise CorruptData(f"{key}: the manifest names it, and it is not in the bucket")

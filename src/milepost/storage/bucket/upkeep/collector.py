@@ -14,10 +14,25 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from milepost.storage.bucket.objects import Objects, deleted, perform
+from milepost.storage.bucket.image import FOLDER as IMAGES
+from milepost.storage.bucket.image import PACKS, Extents, packs_of
+from milepost.storage.bucket.objects import Objects, Steps, deleted, listed, perform
 
 # Much longer than a broker that has lost its right goes on serving.
 GRACE_S: Final = 60.0
+
+
+def found() -> Steps[dict[str, int]]:
+    """The images and packs that are there, with their sizes. To be asked before the manifest is moved."""
+    images = yield from listed(IMAGES)
+    packs = yield from listed(PACKS)
+    return dict([*images, *packs])
+
+
+def unnamed(there: Iterable[str], image: str, extents: Extents) -> list[str]:
+    """Of objects that were found those that are not named by the manifest's image."""
+    named = packs_of(extents) | {image}
+    return [key for key in there if key not in named]
 
 
 class Collector:
