@@ -37,3 +37,21 @@ def test_the_tour_ends_well_and_explains_itself(tmp_path: Path) -> None:
     assert told[-2].startswith("Next: `make run`")
     assert told[-1].startswith("README.md")
     assert not (tmp_path / "out").exists()
+
+
+def test_the_tour_of_a_cluster_loses_nothing() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "milepost.cli.tour.demo", "--cluster"],
+        capture_output=True,
+        text=True,
+        timeout=TOUR_SECONDS_MAX,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    assert re.findall(r"^(\d+)\. ", done.stdout, re.MULTILINE) == ["1", "2", "3", "4", "5"]
+    (killed,) = re.findall(r"Kill (broker-\d) ", done.stdout)
+    (heir,) = re.findall(r"(broker-\d) has taken over", done.stdout)
+    assert killed != heir
+    assert "300 orders, each once, in order" in done.stdout
+    assert "every entry intact" in done.stdout

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import configparser
+import dataclasses
 import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from e2e.conftest import ENVIRONMENT, MILEPOST, Serving
 from milepost.broker.monitoring.verdicts import Verdict
+from milepost.broker.settings.settings import Settings
 from milepost.cli.exits import Exit
 
 yaml = pytest.importorskip("yaml")
@@ -24,13 +28,20 @@ METRIC = re.compile(r"\b(?:milepost|pulsar|process)_[a-z_]+\b")
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
-    """Metrics of a broker that is in use, by name, with their labels."""
-    broker = Serving(tmp_path_factory.mktemp("deploy") / "data")
+    """Metrics of a broker that is in use, and of one with a shard of a bucket, by name, with their labels."""
+    folder = tmp_path_factory.mktemp("deploy")
+    bucket = ("--bucket", (folder / "bucket").as_uri(), "--shards", "1")
+    member = Serving(folder / "member", *bucket)
+    try:
+        clustered = member.get("/metrics").decode()
+    finally:
+        member.stop()
+    broker = Serving(folder / "data")
     try:
         for words in ("produce orders -m x", "subscriptions create orders billing"):
             url = ["--admin-url", broker.ready["http_url"]]
             subprocess.run([*MILEPOST, *url, *words.split()], env=ENVIRONMENT, check=True)
-        text = broker.get("/metrics").decode()
+        text = broker.get("/metrics").decode() + clustered
     finally:
         broker.stop()
     found = {name: set[str]() for name in re.findall(r"^# TYPE (\S+) ", text, re.MULTILINE)}
@@ -162,3 +173,93 @@ def test_the_container_starts_what_there_is() -> None:
         [*MILEPOST, *words, "--help"], env=ENVIRONMENT, capture_output=True, check=False
     )
     assert helped.returncode == 0
+
+
+# -- several brokers ---------------------------------------------------------------------------------
+
+
+def checked_settings(arguments: list[str], environment: dict[str, str]) -> None:
+    """The entry point of the container takes these arguments and settings."""
+    text = (DEPLOY / "Dockerfile").read_text("utf-8")
+    (entry,) = re.findall(r"^ENTRYPOINT (\[.*\])$", text, re.MULTILINE)
+    _, *flags = json.loads(entry)
+    done = subprocess.run(
+        [*MILEPOST, *flags, *arguments, "--check-config"],
+        env={**ENVIRONMENT, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+
+
+def known_settings(names: Iterable[str]) -> None:
+    fields = {f"MILEPOST_{one.name.upper()}" for one in dataclasses.fields(Settings)}
+    assert {name for name in names if name.startswith("MILEPOST_")} <= fields
+
+
+def seconds(text: str) -> float:
+    assert text.endswith("s")
+    return float(text[:-1])
+
+
+def test_the_compose_file_starts_three_brokers_of_one_cluster() -> None:
+    text = (DEPLOY / "compose.yml").read_text("utf-8")
+    defaults = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text)
+    loaded = yaml.safe_load(defaults)
+    services = loaded["services"]
+    brokers = {name: one for name, one in services.items() if name.startswith("broker-")}
+    assert len(brokers) == 3
+    for name, broker in brokers.items():
+        assert (DEPLOY / broker["build"]["context"] / broker["build"]["dockerfile"]).exists()
+        assert broker["command"] == ["--set", f"advertised_address={name}"]
+        assert broker["depends_on"].keys() <= services.keys()
+        assert broker["environment"] == brokers["broker-1"]["environment"], "one cluster"
+        assert seconds(broker["stop_grace_period"]) > Settings().shutdown_timeout_s
+    environment = brokers["broker-1"]["environment"]
+    known_settings(environment)
+    checked_settings(brokers["broker-1"]["command"], environment)
+    bucket = urlsplit(environment["MILEPOST_BUCKET"])
+    assert f"store/{bucket.netloc}" in services["bucket"]["command"][0]
+    assert urlsplit(environment["MILEPOST_BUCKET_ENDPOINT"]).hostname in services
+    assert set(loaded["volumes"]) == {
+        one.partition(":")[0] for each in services.values() for one in each.get("volumes", ())
+    }
+
+
+def test_the_stateful_set_starts_brokers_of_one_cluster() -> None:
+    text = (DEPLOY / "kubernetes.yml").read_text("utf-8")
+    loaded = list(yaml.safe_load_all(text))
+    (pods,) = [one for one in loaded if one["kind"] == "StatefulSet"]
+    services = {one["metadata"]["name"]: one["spec"] for one in loaded if one["kind"] == "Service"}
+    template = pods["spec"]["template"]
+    for one in (
+        pods["spec"]["selector"]["matchLabels"],
+        *(each["selector"] for each in services.values()),
+    ):
+        assert one == template["metadata"]["labels"]
+    spec = template["spec"]
+    accounts = [one["metadata"]["name"] for one in loaded if one["kind"] == "ServiceAccount"]
+    assert accounts == [spec["serviceAccountName"]]
+    assert spec["terminationGracePeriodSeconds"] > Settings().shutdown_timeout_s
+    headless = services[pods["spec"]["serviceName"]]
+    assert headless["clusterIP"] == "None"
+    assert headless["publishNotReadyAddresses"], "brokers look for each other before they are ready"
+    (container,) = spec["containers"]
+    environment = {
+        one["name"]: one.get("value", f"the-{one['name'].lower()}") for one in container["env"]
+    }
+    known_settings(environment)
+    arguments = [
+        re.sub(r"\$\((\w+)\)", lambda found: environment[found[1]].replace("_", "-"), one)
+        for one in container["args"]
+    ]
+    assert f".{pods['spec']['serviceName']}." in arguments[1]
+    checked_settings(arguments, {k: v for k, v in environment.items() if k.startswith("MILEPOST_")})
+    ports = {one["name"]: one["containerPort"] for one in container["ports"]}
+    assert ports == {"pulsar": Settings().port, "http": Settings().http_port}
+    for service in services.values():
+        assert {one["name"]: one["port"] for one in service["ports"]} == ports
+    assert container["readinessProbe"]["tcpSocket"]["port"] in ports
+    mounts = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+    assert mounts == {one["name"]: "/data" for one in spec["volumes"]}

@@ -51,8 +51,19 @@ SILENCE_MS = 1000
     show_default=True,
     help="Where to write the picture.",
 )
-def demo(out: Path) -> None:
+@click.option(
+    "--cluster",
+    "is_cluster",
+    is_flag=True,
+    help="Another tour: three brokers on a bucket, one of them killed in the middle.",
+)
+def demo(out: Path, is_cluster: bool) -> None:
     pulsar = _official_client()
+    if is_cluster:
+        from milepost.cli.tour import demo_cluster
+
+        demo_cluster.show(pulsar)
+        return
     with tempfile.TemporaryDirectory(prefix="milepost-demo-") as folder:
         broker = BrokerProcess(Path(folder))
         try:

@@ -186,6 +186,43 @@ class BrokerCollector(Collector):
             "The number of the claim on the bucket or shard: grows each time it is taken over.",
             self._broker.engine.epoch,
         )
+        yield CounterMetricFamily(
+            "milepost_bucket_seals", "Journals of former owners that were ended.", bucket.seals
+        )
+        if self._broker.workers is not None:
+            yield GaugeMetricFamily(
+                "milepost_bucket_shards",
+                "Into how many shards the bucket is divided.",
+                self._broker.workers.placement.count,
+            )
+        yield from self._upkeep()
+
+    def _upkeep(self) -> Iterator[Metric]:
+        """How tidy the bucket is."""
+        bucket = self._broker.engine.bucket
+        assert bucket is not None
+        upkeep = bucket.upkeep
+        yield GaugeMetricFamily(
+            "milepost_bucket_packs", "Packs that the image names.", upkeep.packs
+        )
+        yield GaugeMetricFamily(
+            "milepost_bucket_pack_bytes", "Bytes of ledgers in packs.", upkeep.pack_bytes
+        )
+        yield CounterMetricFamily(
+            "milepost_bucket_merged_bytes",
+            "Bytes written again because packs were merged.",
+            upkeep.merged_bytes,
+        )
+        yield CounterMetricFamily(
+            "milepost_bucket_collected",
+            "Objects deleted because nothing names them any more.",
+            upkeep.collected,
+        )
+        yield GaugeMetricFamily(
+            "milepost_bucket_waiting_objects",
+            "Objects that are deleted when their grace is over.",
+            upkeep.waiting,
+        )
 
     def _broker_gauges(self) -> Iterator[Metric]:
         broker = self._broker

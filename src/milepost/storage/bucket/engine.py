@@ -122,9 +122,7 @@ class BucketEngine(StorageEngine):
         self._extents = extents
         # Images and packs that were there when the checkpoint under way began, with their sizes.
         self._there: dict[str, int] = {}
-        self.merged_bytes = 0
-        """Bytes that were written again because their packs were merged."""
-        self._collector = Collector(objects, store.clock.monotonic, grace_s)
+        self._collector = Collector(objects, store.clock.monotonic, grace_s, objects.upkeep)
         self._has_changes = False  # of the catalog, since the last image
         self._linger_s = linger_s
         self._is_alone = right is None
@@ -138,6 +136,7 @@ class BucketEngine(StorageEngine):
         if (changes := store.catalog.take_changes()) is not None:  # made by the recovery itself
             store.journal.submit(CATALOG, 0, (changes,), self._change_is_durable)
             self._changes_on_their_way += 1
+        self._count_packs()
         self._collector.add(garbage)
         self._tasks = [
             self._loop.create_task(self._watch_right()),
@@ -245,7 +244,7 @@ class BucketEngine(StorageEngine):
         await self._put_packs(parts)
         self._extents = merge.relocated(self._extents, packs)
         self._cache.relocate(self._extents)
-        self.merged_bytes += named
+        self.objects.upkeep.merged_bytes += named
 
     def _record(self, plan: Checkpoint, catalog: Catalog) -> None:
         assert catalog is self._noted_catalog
@@ -273,10 +272,16 @@ class BucketEngine(StorageEngine):
             raise
         self._journal.forget_before(meta.journal_first)
         self._extents = image.extents
+        self._count_packs()
         self._collector.add(collector.unnamed(self._there, key, image.extents))
         there = await perform(self.objects, listed(chain.FOLDER))
         await perform(self.objects, deleted(chain.collectable(there, floor)))
         await self._collector.collect()
+
+    def _count_packs(self) -> None:
+        sizes = merge.live_sizes(self._extents)
+        self.objects.upkeep.packs = len(sizes)
+        self.objects.upkeep.pack_bytes = sum(sizes.values())
 
     @staticmethod
     def _take_image(root: Path, extents: Extents) -> Image:

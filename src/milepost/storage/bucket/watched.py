@@ -11,10 +11,12 @@ import logging
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
 from milepost.clock import since_boot
+from milepost.storage.bucket.chain import SEAL
 from milepost.storage.bucket.objects import (
     Create,
     Done,
@@ -51,6 +53,22 @@ class Latency:
         return list(zip(bounds, accumulate(self.counts), strict=True))
 
 
+@dataclass
+class Upkeep:
+    """How tidy a bucket or a shard is."""
+
+    packs: int = 0
+    """Packs that the image names."""
+    pack_bytes: int = 0
+    """Bytes of ledgers in them, without those that are dead."""
+    merged_bytes: int = 0
+    """Bytes written again since the start, because their packs were merged."""
+    collected: int = 0
+    """Objects deleted since the start, because no image names them any more."""
+    waiting: int = 0
+    """Objects that are to be deleted, and whose grace is not over."""
+
+
 class WatchedObjects:
     """`Objects`, and what is known of how they do."""
 
@@ -66,6 +84,9 @@ class WatchedObjects:
         """By the name of the request."""
         self.failure: str | None = None
         """Why the last request failed; None if it did not."""
+        self.seals = 0
+        """Seals created since the start: each ends the journal of a former owner."""
+        self.upkeep = Upkeep()
         self.last_write = now()
         """When the last write that succeeded was begun."""
 
@@ -93,6 +114,7 @@ class WatchedObjects:
         self.latencies.setdefault(name, Latency()).add(self._now() - began)
         if isinstance(reply, Done) and isinstance(request, Create | Replace | Put):
             self.last_write = max(self.last_write, began)
+            self.seals += isinstance(request, Create) and request.data[4:8] == SEAL
         return reply
 
     def read(self, key: str, start: int, size: int) -> bytes:

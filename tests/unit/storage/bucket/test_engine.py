@@ -354,7 +354,7 @@ def test_a_start_deletes_what_a_killed_checkpoint_left(tmp_path: Path) -> None:
         bench.bucket.objects["pack/left"] = b"x"
         bench.bucket.objects["image/left"] = b"x"
         second = await bench.broker()
-        while second.engine._collector.waiting:
+        while second.engine.bucket.upkeep.waiting:
             await asyncio.sleep(0)
         assert not {"pack/left", "image/left"} & set(bench.bucket.objects)
         assert await second.read(await second.found("a")) == [b"0"]

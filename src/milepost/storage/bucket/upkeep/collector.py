@@ -17,6 +17,7 @@ from typing import Final
 from milepost.storage.bucket.image import FOLDER as IMAGES
 from milepost.storage.bucket.image import PACKS, Extents, packs_of
 from milepost.storage.bucket.objects import Objects, Steps, deleted, listed, perform
+from milepost.storage.bucket.watched import Upkeep
 
 # Much longer than a broker that has lost its right goes on serving.
 GRACE_S: Final = 60.0
@@ -37,27 +38,27 @@ def unnamed(there: Iterable[str], image: str, extents: Extents) -> list[str]:
 
 class Collector:
     def __init__(
-        self, objects: Objects, monotonic: Callable[[], float], grace_s: float = GRACE_S
+        self,
+        objects: Objects,
+        monotonic: Callable[[], float],
+        grace_s: float = GRACE_S,
+        upkeep: Upkeep | None = None,
     ) -> None:
+        """`upkeep`: where it is counted."""
         self._objects = objects
         self._monotonic = monotonic
         self._grace_s = grace_s
         # Key → when it may be deleted, in this order.
         self._waiting: dict[str, float] = {}
         self._news = asyncio.Event()
-        self.collected = 0
-        """Objects deleted since the start."""
-
-    @property
-    def waiting(self) -> int:
-        """Objects whose grace is not over."""
-        return len(self._waiting)
+        self.upkeep = Upkeep() if upkeep is None else upkeep
 
     def add(self, keys: Iterable[str]) -> None:
         """Nothing names these any more."""
         due = self._monotonic() + self._grace_s
         for key in keys:
             self._waiting.setdefault(key, due)
+        self.upkeep.waiting = len(self._waiting)
         self._news.set()
 
     async def collect(self) -> None:
@@ -66,7 +67,8 @@ class Collector:
         for key in [key for key, due in self._waiting.items() if due <= now]:
             await perform(self._objects, deleted([key]))
             if self._waiting.pop(key, None) is not None:
-                self.collected += 1
+                self.upkeep.collected += 1
+                self.upkeep.waiting = len(self._waiting)
 
     async def run(self) -> None:
         """Delete objects as their time comes, until it is cancelled."""

@@ -18,7 +18,7 @@ def test_an_object_is_deleted_when_its_grace_is_over() -> None:
         now[0] += 30
         collector.add(["a", "b"])
         await collector.collect()
-        assert (set(bucket.objects), collector.waiting) == ({"a", "b", "kept"}, 2)
+        assert (set(bucket.objects), collector.upkeep.waiting) == ({"a", "b", "kept"}, 2)
         now[0] += 30
         await collector.collect()
         assert set(bucket.objects) == {"b", "kept"}, (
@@ -26,7 +26,11 @@ def test_an_object_is_deleted_when_its_grace_is_over() -> None:
         )
         now[0] += 30
         await collector.collect()
-        assert (set(bucket.objects), collector.collected, collector.waiting) == ({"kept"}, 2, 0)
+        assert (set(bucket.objects), collector.upkeep.collected, collector.upkeep.waiting) == (
+            {"kept"},
+            2,
+            0,
+        )
 
     asyncio.run(test())
 
@@ -42,9 +46,9 @@ def test_a_store_that_fails_is_asked_again_and_news_wake_it() -> None:
         await asyncio.sleep(0)
         collector.add(["a"])
         async with asyncio.timeout(10):
-            while bucket.objects or collector.waiting:
+            while bucket.objects or collector.upkeep.waiting:
                 await asyncio.sleep(0.01)  # sleep: between two looks
-        assert collector.collected == 1
+        assert collector.upkeep.collected == 1
         running.cancel()
         await asyncio.wait([running])
 

@@ -138,7 +138,7 @@ def test_a_ledger_that_grows_slowly_lies_in_few_packs(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
         first = await bench.broker(entries_max=1000)
         payloads = await grow(bench, first, 40)
-        assert first.engine.merged_bytes > 0
+        assert first.engine.bucket.upkeep.merged_bytes > 0
         assert len(bench.keys("pack/")) < 2 * FAN
         assert set(bench.keys("pack/")) == live_sizes(image_of(bench).extents).keys()
         await first.kill()
@@ -210,7 +210,7 @@ async def life(bench: Bench, fatal: int, is_carried_out: bool) -> bool:
     """A broker that dies at a request of its last checkpoint; False if there are not so many."""
     first = await bench.broker(entries_max=5)
     payloads = await grow(bench, first, FAN)
-    assert not first.engine.merged_bytes
+    assert not first.engine.bucket.upkeep.merged_bytes
     log = await first.found("a")
     payloads.append(b"last")
     await first.publish(log, b"last")
@@ -236,7 +236,7 @@ async def life(bench: Bench, fatal: int, is_carried_out: bool) -> bool:
     dying.cancel()
     has_died = dead.is_set()
     if not has_died:
-        assert first.engine.merged_bytes > 0, "the test is to cover a merge"
+        assert first.engine.bucket.upkeep.merged_bytes > 0, "the test is to cover a merge"
     assert first.engine._checkpoint is not None
     first.engine._checkpoint.cancel()
     await asyncio.wait([checkpoint])
@@ -306,7 +306,7 @@ def test_ledgers_are_read_while_their_packs_are_merged(tmp_path: Path) -> None:
             other = await second.topic(f"b{n}")
             await second.publish(other, b"x")
             await second.engine.checkpoint()
-        assert second.engine.merged_bytes > 0
+        assert second.engine.bucket.upkeep.merged_bytes > 0
         assert await second.read(log) == payloads
 
     on_loop(tmp_path, test)
