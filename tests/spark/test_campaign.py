@@ -9,7 +9,7 @@ one last run without a fault.
 What is real: brokers and workers are killed by SIGKILL. All these runs share one JVM in `local[2,3]`, where
 the driver cannot be killed; that is done to programs with a JVM of their own: in test_cluster.py, where an
 executor is killed too, and here with `local[2,3]`. There are few of those, since each start costs what
-several of the others do. `make campaign` makes twenty times as many of both kinds.
+several of the others do. `make campaign` makes many times as many of both kinds.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from spark.conftest import JAVA_VERSION_MIN, MESSAGE_SIZE_MAX, Publisher, java_v
 from spark.faults import FAULTS, Faults, FaultySource
 
 IS_LONG = os.environ.get("MILEPOST_CAMPAIGN") == "long"
-RUNS = 400 if IS_LONG else 20
+RUNS = 400 if IS_LONG else 8
 DRIVER_RUNS = 20 if IS_LONG else 1
 PATIENCE_S = 250
 WORKER_PATIENCE_S = 150
