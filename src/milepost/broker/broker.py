@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -49,6 +49,7 @@ from milepost.broker.topic.producer_access import ProducerAccess
 from milepost.broker.topic.producer_admission import ProducerAdmission
 from milepost.broker.topic.topic import CREATED_MS, Topic
 from milepost.broker.workers import calls
+from milepost.broker.workers.watched_topics import WatchedTopics
 from milepost.broker.workers.workers import Workers
 from milepost.clock import Clock
 from milepost.cursor import snapshot
@@ -111,12 +112,13 @@ class Broker:
         """Topics that are being opened, or closed: a client that wants one waits."""
         self.policies = PolicyEnforcement(self)
         self.watchers = TopicWatchers(lambda tell: asyncio.get_running_loop().call_soon(tell))
+        self.watched_topics = WatchedTopics(self)
         self.directory = Directory(
             engine.catalog,
             self.registry,
             topics_max=self.policies.book.max_topics,
             partitions_max=settings.max_partitions_per_topic,
-            on_topics=self.watchers.changed,
+            on_topics=self._topics_changed,
             count_elsewhere=partial(calls.count_elsewhere, self),
         )
         self.admissions = ProducerAdmission(self)
@@ -180,6 +182,7 @@ class Broker:
 
     def _stop_working(self) -> None:
         self.is_closing = True
+        self.watched_topics.close()
         self.housekeeping.stop()
         if self._ticker is not None:
             self._ticker.cancel()
@@ -329,6 +332,11 @@ class Broker:
             if mode == "PERSISTENT"
             else [*non_persistent.names(self.topics, namespace), *stored]
         )
+
+    def _topics_changed(self, namespace: str, added: Iterable[str], removed: Iterable[str]) -> None:
+        """Tell clients that watch the namespace, here and at other workers."""
+        self.watchers.changed(namespace, added, removed)
+        self.watched_topics.changed(namespace)
 
     def new_producer_name(self) -> str:
         """A name that no producer of this broker, now or after a restart, is given again."""

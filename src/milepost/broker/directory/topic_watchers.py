@@ -167,6 +167,10 @@ class TopicWatchers:
         """The watchers of a peer, and the namespace of each."""
         return [(one, watcher.namespace) for one, watcher in self._by_peer.get(peer, {}).items()]
 
+    def namespaces(self) -> set[str]:
+        """The namespaces that are watched."""
+        return {one.namespace for of_peer in self._by_peer.values() for one in of_peer.values()}
+
     def forget(self, peer: WatchingPeer) -> None:
         """The connection is gone."""
         self._by_peer.pop(peer, None)

@@ -25,7 +25,7 @@ async def partitions(broker: Broker, name: TopicName, *, create: bool) -> tuple[
         count = await broker.partitions_of(name, create=create)
         return count, bool(count) or broker.exists(name)
     values = {"name": str(name), "create": create}
-    said, _ = await workers.link.ask(workers.placement.shard_of(name), "partitions", values)
+    said, _ = await workers.ask_owner(workers.placement.shard_of(name), "partitions", values)
     return said["count"], said["exists"]
 
 
@@ -46,7 +46,7 @@ async def schema(broker: Broker, name: TopicName, version: int | None) -> tuple[
     if workers is not None and not workers.placement.has(name):
         values = {"name": str(name), "version": version}
         owner = workers.placement.shard_of(name)
-        said, body = await workers.link.ask(owner, "schema", values)
+        said, body = await workers.ask_owner(owner, "schema", values)
         return pb.Schema.FromString(body), said["version"]
     schemas = broker.schemas
     found = await (schemas.latest(name) if version is None else schemas.get(name, version))
@@ -105,4 +105,5 @@ def answer(broker: Broker) -> None:
         "schema": tell_schema,
         "count": tell_count,
         "uses": tell_use,
+        "watch_topics": broker.watched_topics.answer,
     }

@@ -68,6 +68,10 @@ class Shards(ABC):
     def near(self) -> list[int]:
         """The shards that are served by this broker."""
 
+    def is_served(self, shard: int) -> bool:
+        """Is there a process that serves a shard, as far as is known?"""
+        return True
+
     @property
     def others(self) -> list[int]:
         return [number for number in range(self.count) if number != self.own]
@@ -141,6 +145,9 @@ class ClusterPlacement(Shards):
             return self._address
         seat = self.owner(shard).seat
         return Address(seat.port, seat.tls_port, seat.link_port, seat.host)
+
+    def is_served(self, shard: int) -> bool:
+        return shard == self.own or shard in self._owners.served
 
     def owner(self, shard: int) -> Served:
         """The broker that serves a shard, as the agent knows; `ServiceNotReady` if there is none."""

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from milepost.broker.workers.link import Link
+from milepost.broker.workers.link import TIMEOUT_S, Answer, Link
+from milepost.broker.workers.link import Doc as Values
 from milepost.broker.workers.placement import Shards
-from milepost.errors import AlreadyExists, MilepostError
+from milepost.errors import AlreadyExists, MilepostError, ServiceNotReady
 from milepost.positions.names import NamespaceName
 from milepost.storage.catalog.catalog import ChangeCatalog
 from milepost.storage.cluster.load import SharedLoads
@@ -33,6 +34,12 @@ logger = logging.getLogger(__name__)
 
 WATCH_S: Final = 1.0
 TELL_TIMEOUT_S: Final = 5.0
+# One attempt to ask the owner of a shard, which may be cut off, or dead without a sign.
+ATTEMPT_S: Final = 1.0
+# A client that looks up a topic of a shard without an owner is answered after so long at the latest.
+OWNED_S: Final = 5.0
+# Between two looks who has a shard.
+GLANCE_S: Final = 0.05
 
 
 class SharedRegistry(ChangeCatalog, Protocol):
@@ -103,6 +110,28 @@ class Workers:
         self._broker = broker
         await broker.directory.forget_deletions(self.number)
         self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    async def ask_owner(self, shard: int, call: str, values: Values) -> Answer:
+        """What the worker of a shard answers, also if the shard is just going to another broker. A call that
+        may be carried out twice."""
+        refusal = ServiceNotReady(f"worker {shard} does not answer; try again")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TIMEOUT_S):
+                while True:
+                    try:
+                        return await self.link.ask(shard, call, values, timeout_s=ATTEMPT_S)
+                    except ServiceNotReady as error:
+                        refusal = error
+                    await asyncio.sleep(GLANCE_S)
+        raise refusal
+
+    async def owned(self, shard: int) -> None:
+        """Return when the shard has a worker, or after a while: a client that is told to come again waits
+        longer each time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(OWNED_S):
+                while not self.placement.is_served(shard):
+                    await asyncio.sleep(GLANCE_S)
 
     async def listen(self) -> None:
         """Answer the other workers from now on; what they have asked meanwhile waits."""

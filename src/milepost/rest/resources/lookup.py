@@ -43,6 +43,8 @@ async def look_up(
     broker.directory.check_namespace(name)
     if not broker.engine.may_serve:
         raise ServiceNotReady("the bucket takes nothing: another broker may have this topic")
+    if broker.workers is not None:
+        await broker.workers.owned(broker.workers.placement.shard_of(name))
     listener = listener_header or listener
     url = broker.lookup_url(listener, name)
     broker.counters.lookups += 1

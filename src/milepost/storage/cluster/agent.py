@@ -187,9 +187,10 @@ class Agent:
     def _tell_own(self) -> None:
         living = self._member.board.living()
         notices = [self._member.notice, *(living[name] for name in sorted(living))]
-        told = [one._replace(beat=0) for one in notices]
+        # What changes all the time is of no use to them.
+        told = [one._replace(beat=0, loads={}) for one in notices]
         if told != self._told:
-            owners.write(self._data, notices)
+            owners.write(self._data, told)
             self._told = told
 
     # -- the other brokers ---------------------------------------------------------------------------

@@ -66,6 +66,7 @@ def test_a_shard_of_a_cluster_is_looked_up_and_may_be_without_a_broker(tmp_path:
     here = ClusterPlacement(0, 3, "one", address, tmp_path)
     assert here.address(0) == address
     assert here.near == [0]
+    assert [here.is_served(shard) for shard in range(3)] == [True, False, False]
     with pytest.raises(ServiceNotReady, match="shard 2 has no broker"):
         here.link_of(2)
     seats = {0: Seat(1, "h", 6650, -1, 7650), 1: Seat(1, "h", 6651, -1, 7651)}
@@ -75,5 +76,9 @@ def test_a_shard_of_a_cluster_is_looked_up_and_may_be_without_a_broker(tmp_path:
     assert here.address(2) == Address(6652, 6653, 7652, "i")
     assert here.link_of(2) == ("i", 7652)
     assert here.near == [0, 1]
+    assert here.is_served(2)
+    assert here.is_served_by(2, "two")
+    assert not here.is_served_by(2, "one")
+    assert here.owner(2).seat.epoch == 4
     assert here.others == [1, 2]
     assert [each.broker for each in here.brokers] == ["one", "two"]

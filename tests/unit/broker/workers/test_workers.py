@@ -18,7 +18,7 @@ from milepost.broker.auth.operations import Action
 from milepost.broker.directory.directory import DELETED_BY, NAMESPACES
 from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
-from milepost.broker.workers import calls
+from milepost.broker.workers import calls, workers
 from milepost.broker.workers.workers import delete_namespace
 from milepost.errors import (
     AlreadyExists,
@@ -226,7 +226,7 @@ def test_the_topics_of_a_namespace_are_counted_at_all_workers(tmp_path: Path) ->
     run(tmp_path, play, max_topics_per_namespace=2)
 
 
-def test_transactions_and_watches_are_refused_by_name(tmp_path: Path) -> None:
+def test_transactions_are_refused_by_name(tmp_path: Path) -> None:
     async def play(group: WorkerGroup) -> None:
         with pytest.raises(NotAllowed, match="no transactions where there are workers"):
             group.brokers[0].transactions.check_coordinator(0)
@@ -239,6 +239,28 @@ def test_a_consumer_that_is_closed_is_sent_back_to_its_own_worker(tmp_path: Path
         name = TopicName.parse(group.names(1)[0])
         url, _ = group.brokers[1].return_urls(name)
         assert url == "pulsar://127.0.0.1:6651"
+
+    run(tmp_path, play)
+
+
+def test_a_question_to_an_owner_that_is_away_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "ATTEMPT_S", 0.2)
+
+    async def play(group: WorkerGroup) -> None:
+        (name,) = map(TopicName.parse, group.names(1, 1))
+        await group.brokers[1].create_partitioned_topic(name, 3)
+        await group.stop(1)
+        asking = asyncio.ensure_future(calls.partitions(group.brokers[0], name, create=False))
+        await asyncio.sleep(0.5)  # sleep: two attempts
+        assert not asking.done()
+        await group.start(1)
+        assert await asking == (3, True)
+        await group.stop(1)
+        monkeypatch.setattr(workers, "TIMEOUT_S", 0.1)
+        with pytest.raises(ServiceNotReady, match="worker 1 does not answer"):
+            await calls.partitions(group.brokers[0], name, create=False)
 
     run(tmp_path, play)
 

@@ -18,6 +18,7 @@ from milepost.wire.commands import Kind
 
 if TYPE_CHECKING:
     from milepost.broker.connection.session import Session
+    from milepost.broker.workers.workers import Workers
 
 
 @handles(Kind.PARTITIONED_METADATA, needs=Operation.LOOK_UP)
@@ -40,10 +41,25 @@ async def partitioned_metadata(
 def lookup(session: Session, command: pb.CommandLookupTopic) -> Work:
     """Which broker serves a topic: always this one, or the worker that has the topic, authoritatively,
     with its address for TLS if it has one, on the listener that the client names. One that is not there is
-    `ServiceNotReady`."""
-    name, listener = TopicName.parse(command.topic), command.advertised_listener_name
+    `ServiceNotReady`, as is a topic that no broker of a cluster serves for some seconds."""
+    name, workers = TopicName.parse(command.topic), session.broker.workers
     session.broker.directory.check_namespace(name)
-    urls = session.broker.lookup_url(listener, name), session.broker.lookup_url_tls(listener, name)
-    session.broker.counters.lookups += 1
+    if workers is None or workers.placement.is_served(workers.placement.shard_of(name)):
+        _tell(session, command, name)
+        return None
+    return _tell_later(session, command, name, workers)
+
+
+async def _tell_later(
+    session: Session, command: pb.CommandLookupTopic, name: TopicName, workers: Workers
+) -> None:
+    """The broker of the topic is gone, and another is taking over."""
+    await workers.owned(workers.placement.shard_of(name))
+    _tell(session, command, name)
+
+
+def _tell(session: Session, command: pb.CommandLookupTopic, name: TopicName) -> None:
+    broker, listener = session.broker, command.advertised_listener_name
+    urls = broker.lookup_url(listener, name), broker.lookup_url_tls(listener, name)
+    broker.counters.lookups += 1
     session.write((replies.lookup_connect(command.request_id, *urls),))
-    return None

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.connection.handlers.registry import handles
 from milepost.broker.directory.topic_watchers import TopicPattern, topics_hash
-from milepost.errors import NotAllowed
 from milepost.positions import signed64
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire import replies
@@ -22,21 +20,18 @@ if TYPE_CHECKING:
 async def watch_topic_list(session: Session, command: pb.CommandWatchTopicList) -> None:
     """Answers with the topics of a namespace that match a pattern (none, if `topics_hash` says that the
     client knows them), and sends WATCH_TOPIC_UPDATE whenever some come or go. Patterns are RE2's and
-    match whole names; `subscription_pattern_length_max` bounds them. `NotAllowedError` where several
-    workers serve as one broker: it does not announce `supports_topic_watchers`, and clients ask again."""
+    match whole names; `subscription_pattern_length_max` bounds them. Where several workers serve as one
+    broker, or several brokers, it hears of topics of the others some tenths of a second later."""
     broker = session.broker
-    if broker.workers is not None:
-        raise NotAllowed("topics are not watched where there are workers: ask for them again")
     pattern = TopicPattern(
         command.topics_pattern, length_max=broker.settings.subscription_pattern_length_max
     )
-    matching = await broker.watchers.matching(
-        pattern, partial(broker.topics_of_namespace, command.namespace), broker.clock
-    )
-    if session.is_closed:
-        return
     watcher_id = signed64(command.watcher_id)
-    broker.watchers.add(session, watcher_id, command.namespace, pattern, matching)
+    async with broker.watched_topics.joining(command.namespace) as list_names:
+        matching = await broker.watchers.matching(pattern, list_names, broker.clock)
+        if session.is_closed:
+            return
+        broker.watchers.add(session, watcher_id, command.namespace, pattern, matching)
     digest = topics_hash(matching)
     known = digest == command.topics_hash
     told = () if known else matching
