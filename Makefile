@@ -19,7 +19,7 @@ QUICK := tests/unit tests/property tests/scenarios tests/pips tests/test_tidy.py
 # As pytest, but what fails beside other work is judged alone.
 JUDGE := $(BIN)/python tests/judge.py -q --durations=15
 
-.PHONY: help setup run demo check test fuzz words screenshots bench campaign mutations clients suites pipelines docs format lock clean
+.PHONY: help setup run demo check test fuzz words screenshots bench cluster campaign mutations clients suites pipelines docs format lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -71,6 +71,10 @@ suites: $(READY) ## the suites that official clients bring, from MILEPOST_SUITE_
 
 pipelines: $(READY) ## the Spark pipelines end to end: needs Java 17
 	$(BIN)/python -m pytest -q tests/spark/test_pipelines.py tests/spark/test_commands.py tests/spark/test_progress.py
+
+cluster: $(READY) ## three brokers behind a proxy that makes trouble, judged: ROUNDS=8 of SECONDS=60
+	MILEPOST_CLUSTER=1 MILEPOST_CLUSTER_ROUNDS=$(or $(ROUNDS),8) MILEPOST_CLUSTER_SECONDS=$(SECONDS) \
+	  $(BIN)/python -m pytest -q -s tests/compat/test_cluster_faults.py
 
 campaign: $(READY) ## the crash and kill campaigns at length (an hour or more)
 	MILEPOST_CAMPAIGN=long $(BIN)/python -m pytest -q -n $(JOBS) tests/crash tests/scenarios/test_simulation.py \

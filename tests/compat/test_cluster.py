@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import pulsar
 import pytest
 from compat.broker_process import BrokerProcess
 from stage.s3 import S3Server
+from stage.store_proxy import StoreProxy
 
 from milepost.broker.workers.placement import shard_of
 from milepost.positions.names import TopicName
@@ -30,13 +31,18 @@ WAIT_S = 90
 class Cluster:
     """Brokers on one bucket, each with a directory that does not matter."""
 
-    def __init__(self, directory: Path, stores: list[S3Server]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        stores: Sequence[S3Server | StoreProxy],
+        bucket: str = "s3://bucket/milepost",
+    ) -> None:
         """A broker for each store; the stores have the same objects."""
         self.stores = stores
         self.brokers = [
             BrokerProcess(
                 directory / f"broker-{number}",
-                bucket="s3://bucket/milepost",
+                bucket=bucket,
                 bucket_endpoint=store.url,
                 bucket_linger_s=0.01,
                 shards=SHARDS,
