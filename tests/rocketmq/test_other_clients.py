@@ -340,3 +340,17 @@ def test_the_client_signs_with_its_access_key(program: Talk, tmp_path: Path, nam
         with pytest.raises(AssertionError, match=r"wrong signature|40100|UNAUTHORIZED"):
             program("send", name, key="rocketmq2", secret="another secret")
         program("send", name, key=token("root"), secret="any")
+
+
+def test_a_delayed_message_is_recalled(
+    talk: Talk, broker: BrokerProcess, make_topic: Callable[..., str], name: str
+) -> None:
+    if talk.language == "go":
+        pytest.skip("the Go client cannot recall messages")
+    topic = make_topic(broker, name)
+    (sent,) = talk("send", topic, body="late", delay_ms=20_000)
+    assert talk("recall", topic, handle=sent["recall"]) == [{"id": sent["id"]}]
+    talk("send", topic, body="soon", delay_ms=21_000)
+    assert bodies(talk("receive", topic)) == ["soon0"]
+    with pytest.raises(AssertionError, match="is not one of"):
+        talk("recall", topic, handle="made-up")

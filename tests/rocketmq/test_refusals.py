@@ -295,7 +295,6 @@ def test_settings(raw: Any) -> None:
 
 def test_calls_without_a_client_id_and_calls_that_are_not_there(raw: Any, topic: str) -> None:
     assert raw.code("Heartbeat", pb.HeartbeatRequest()) == 20000
-    assert raw.code("RecallMessage", pb.RecallMessageRequest(topic=pb.Resource(name="t"))) == 50100
     with pytest.raises(grpc.RpcError) as caught:
         raw.stream("PullMessage", poll(topic)).next()
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,8 +55,34 @@ def test_a_kill_between_receive_and_ack(
     assert raw.call("SendMessage", sent(topic, b"4")).entries[0].offset == 4
 
 
-def sent(topic: pb.Resource, body: bytes) -> pb.SendMessageRequest:
+def test_a_recalled_message_never_comes(
+    own: BrokerProcess, make_raw: Callable[..., Any], make_topic: Callable[..., str]
+) -> None:
+    """The answer was there before kill -9. A group that polls, one that comes later, and a message that was
+    due at the same time."""
+    topic = pb.Resource(name=make_topic(own, "orders", 2))
+    raw = make_raw(f"127.0.0.1:{own.rocketmq_port}")
+    assert raw.receive("orders", "g", wait_s=0.2) == []
+    due_ms = time.time_ns() // 1_000_000 + 4000
+    receipts = [
+        raw.call("SendMessage", sent(topic, b"%d" % n, due_ms)).entries[0] for n in range(4)
+    ]
+    for one in receipts[:3]:
+        request = pb.RecallMessageRequest(topic=topic, recall_handle=one.recall_handle)
+        answer = raw.call("RecallMessage", request)
+        assert (answer.status.code, answer.message_id) == (20000, one.message_id)
+    own.restart()
+    raw = make_raw(f"127.0.0.1:{own.rocketmq_port}")
+    for group in ("g", "later"):
+        assert [one.body for one in raw.receive("orders", group, wait_s=15)] == [b"3"]
+        assert time.time_ns() // 1_000_000 >= due_ms
+        assert raw.receive("orders", group, wait_s=0.5) == []
+
+
+def sent(topic: pb.Resource, body: bytes, due_ms: int = 0) -> pb.SendMessageRequest:
     properties = pb.SystemProperties(message_id=f"id-{body.decode()}", body_encoding=pb.IDENTITY)
+    if due_ms:
+        properties.delivery_timestamp.FromMilliseconds(due_ms)
     message = pb.Message(topic=topic, system_properties=properties, body=body)
     return pb.SendMessageRequest(messages=[message])
 

@@ -28,6 +28,7 @@ from milepost.rocketmq.calls import Call, Callers
 from milepost.rocketmq.clients import HEAD_SIZE, body_size_max
 from milepost.rocketmq.codes import OK, Code, Refused, code_of, status
 from milepost.rocketmq.mapping import sends_of
+from milepost.rocketmq.message_check import millis
 from milepost.rocketmq.peer import EdgePeer
 from milepost.rocketmq.routes import Routes
 from milepost.wire import pulsar_pb2
@@ -151,6 +152,8 @@ class Sending:
         # Topic → how many of its messages went to the next queue in turn.
         self._turns: Counter[str] = Counter()
         self._pending_size = 0
+        self.recall_handle: Callable[[TopicName, Topic, int, str, int], str] = _no_handle
+        """Makes the recall handle of a delayed message."""
 
     async def send_message(
         self, call: Call, request: pb.SendMessageRequest
@@ -172,9 +175,20 @@ class Sending:
                 await _entry(one.system_properties.message_id, index, done)
                 for one, (index, done) in zip(messages, sent, strict=True)
             ]
+            for place, one, entry in zip(places, messages, entries, strict=True):
+                if one.system_properties.HasField("delivery_timestamp"):
+                    self._add_recall_handle(entry, one, name, senders[place].producer.topic)
         return pb.SendMessageResponse(
             status=_whole([one.status for one in entries]), entries=entries
         )
+
+    def _add_recall_handle(
+        self, entry: pb.SendResultEntry, message: pb.Message, name: TopicName, topic: Topic
+    ) -> None:
+        if entry.status.code == Code.OK:
+            due_ms = millis(message.system_properties.delivery_timestamp)
+            made = self.recall_handle(name, topic, entry.offset, entry.message_id, due_ms)
+            entry.recall_handle = made
 
     def checked(self, call: Call, request: pb.SendMessageRequest) -> tuple[TopicName, list[bytes]]:
         """The topic of the messages of a call, and their bodies; `Refused` for what cannot be sent."""
@@ -277,6 +291,11 @@ class Sending:
 
     def _is_there(self, name: str) -> bool:
         return self._broker.directory.exists(TopicName.parse(name))
+
+
+def _no_handle(name: TopicName, topic: Topic, index: int, message_id: str, due_ms: int) -> str:
+    """Messages cannot be recalled."""
+    return ""
 
 
 async def _entry(message_id: str, index: int, done: asyncio.Future[None]) -> pb.SendResultEntry:

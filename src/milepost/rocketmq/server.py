@@ -18,13 +18,13 @@ import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from milepost.broker.auth.files import WatchedFile
-from milepost.broker.auth.operations import Operation
 from milepost.errors import InvalidSetting, MilepostError, NotAuthenticated
 from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call, Callers
 from milepost.rocketmq.clients import READ_S, Clients, Stream
 from milepost.rocketmq.codes import OK, Code, Refused, code_of, status
 from milepost.rocketmq.queues import Held
+from milepost.rocketmq.recalls import Recalls
 from milepost.rocketmq.receiving import Receiving
 from milepost.rocketmq.routes import Routes
 from milepost.rocketmq.sending import Sending
@@ -69,6 +69,8 @@ class RocketMqServer:
         routes = Routes(broker, self._callers)
         self._sending = Sending(broker, self._callers, routes)
         self._receiving = Receiving(broker, self._callers, routes, self.clients, self._sending)
+        self._recalls = Recalls(broker, self._callers, routes, self._receiving.signer)
+        self._sending.recall_handle = self._recalls.handle
         self._routes = routes
         self._transactions = Transactions(
             broker, self._callers, routes, self.clients, self._sending, self._receiving.signer
@@ -80,7 +82,7 @@ class RocketMqServer:
         """Listen on the ports that the settings name; return when calls are answered."""
         settings = self._broker.settings
         await self._receiving.load()
-        self._transactions.signer = self._receiving.signer
+        self._transactions.signer = self._recalls.signer = self._receiving.signer
         self._grpc = grpc.aio.server(
             options=[
                 ("grpc.so_reuseport", 0),
@@ -142,6 +144,7 @@ class RocketMqServer:
     def _table(self) -> dict[str, Any]:
         """The calls by name. What is not here is UNIMPLEMENTED, as it is in RocketMQ."""
         routes, transactions, receiving = self._routes, self._transactions, self._receiving
+        recalls = self._recalls
         table = {
             "QueryRoute": self._unary(routes.query_route, pb.QueryRouteResponse),
             "QueryAssignment": self._unary(routes.query_assignment, pb.QueryAssignmentResponse),
@@ -163,7 +166,7 @@ class RocketMqServer:
                 self._terminate, pb.NotifyClientTerminationResponse
             ),
             "EndTransaction": self._unary(transactions.end_transaction, pb.EndTransactionResponse),
-            "RecallMessage": self._unary(self._recall, pb.RecallMessageResponse),
+            "RecallMessage": self._unary(recalls.recall_message, pb.RecallMessageResponse),
             "Telemetry": grpc.stream_stream_rpc_method_handler(
                 self._telemetry,
                 request_deserializer=pb.TelemetryCommand.FromString,
@@ -183,12 +186,6 @@ class RocketMqServer:
         self._receiving.groups.client_left(call.client)
         return pb.NotifyClientTerminationResponse(status=OK)
 
-    async def _recall(self, call: Call, request: pb.RecallMessageRequest) -> Any:
-        self._callers.check(call, Operation.PRODUCE, self._routes.name_of(request.topic))
-        raise Refused(
-            Code.NOT_IMPLEMENTED, "a delayed message cannot be called back on this server"
-        )
-
     async def _enter(self, context: Any, name: str) -> Call:
         self._broker.counters.rocketmq_calls[name] += 1
         call = await self._callers.enter(context)
@@ -201,7 +198,7 @@ class RocketMqServer:
             code, text = code_of(error), str(error)
         else:
             code, text = Code.INTERNAL_SERVER_ERROR, _INTERNAL
-        if code is Code.INTERNAL_SERVER_ERROR:
+        if code is Code.INTERNAL_SERVER_ERROR and not isinstance(error, Refused):
             self._broker.unexpected("rocketmq", error)
         self._broker.counters.rocketmq_refused[code.name.lower()] += 1
         return status(code, text)

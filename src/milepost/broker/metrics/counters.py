@@ -83,6 +83,7 @@ class Counters:
         "Messages moved to the dead-letter topic of a RocketMQ consumer group."
     )
 
+    rocketmq_recalls: int = _count("Delayed messages that RocketMQ producers have called back.")
     rocketmq_transactions: Reasons = _by_reason(
         "Half messages of RocketMQ producers that have ended: committed, rolled back, or given up because no "
         "producer answered for them."

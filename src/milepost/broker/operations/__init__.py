@@ -9,6 +9,7 @@ losses              what a topic has lost, and how it goes on without that when 
 moving              publishes a message and acks another, in one record
 partition_growth    gives a partitioned topic more partitions, and each of them its subscriptions
 policy_enforcement  hands policies to topics when they open or change, and starts the regular jobs
+recalling           hides a delayed message that its producer calls back
 reset               resets: an operator moves a subscription, with consumers connected or not
 retention           decides which ledgers retention lets go
 skipping            skips and expires: acks messages that no consumer has acked

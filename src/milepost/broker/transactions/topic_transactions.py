@@ -3,7 +3,8 @@
 Messages of an open transaction are in the log, and nothing from the first of them on is visible
 (`visible_end`), the messages of other producers included: that is how upstream keeps order. When the
 transaction ends its messages are visible, or *hidden* for ever if it was aborted; its markers are always
-hidden. Subscriptions pass over what is hidden, and count it as acked.
+hidden, and so are delayed messages that were recalled. Subscriptions pass over what is hidden, and count it
+as acked.
 
 What a transaction acks is pending: with no consumer, and not acked, until it ends. Pending acks belong to
 the epoch of the cursor in which they were made: a seek makes them meaningless, as it does acks on their way.
@@ -32,7 +33,7 @@ from milepost.positions.varints import read_varint, write_varint
 VERSION = 1
 NO_MARKER = -1
 
-_PEND, _END = 1, 2
+_PEND, _END, _HIDE = 1, 2, 3
 
 
 class PendingAcks(NamedTuple):
@@ -48,7 +49,7 @@ class TopicTransactions:
         self.state_id = -1
         """Of the topic's state in the store."""
         self.hidden = IndexRanges()
-        """Messages of aborted transactions, and markers."""
+        """Messages of aborted transactions, markers, and messages that were recalled."""
         self.scanned_end = 0
         """Up to here every entry was asked for its transaction."""
         self.committed = 0
@@ -160,6 +161,16 @@ class TopicTransactions:
             if not of_cursor:
                 del self._pending[state_id]
 
+    # -- recalls -----------------------------------------------------------------------------------
+
+    def hide(self, first: int, end: int) -> bytes:
+        """Messages of no transaction are recalled; the fact of it."""
+        self.hidden.add(first, end)
+        fact = bytearray()
+        for number in (_HIDE, first, end):
+            write_varint(fact, number)
+        return bytes(fact)
+
     def trim(self, first_index: int) -> None:
         """What is gone need not be remembered; the messages of an open transaction hold back no more."""
         self.hidden.discard(0, first_index)
@@ -238,6 +249,11 @@ class TopicTransactions:
     def replay(self, fact: bytes) -> None:
         """Make a journaled fact true again; every entry before it has been looked at."""
         kind, at = read_varint(fact, 0)
+        if kind == _HIDE:
+            first, at = read_varint(fact, at)
+            end, at = read_varint(fact, at)
+            self.hidden.add(first, end)
+            return
         most, at = read_varint(fact, at)
         least, at = read_varint(fact, at)
         txn_id = TxnId(most, least)
