@@ -290,6 +290,8 @@ class Session:
             self._is_put_off = True
             return
         self._goes_on = False
+        if self._slices is None:
+            self._slices = TimeSlices(self.broker.clock)
         self.receive(b"")
         self.release()
         if self._is_gone and not self.protocol.has_more and self._unheard is None:

@@ -54,13 +54,16 @@ class FlushRound:
         self._afterwards.append(work)
 
     def during(self, work: Callable[[], None]) -> None:
-        """Do something, then the round that it asked for."""
+        """Do something, then the round that it asked for. Read loops that wait for the round that is
+        scheduled are left to it: receipts do not wait until those have sent what they have at hand."""
         is_scheduled, self._is_due = self._is_due, True
+        earlier, self._read_loops = self._read_loops, deque()
         try:
             work()
         finally:
             if is_scheduled:
                 self._go()  # the round that is scheduled does the rest
+                self._read_loops.extendleft(reversed(earlier))
             else:
                 self._run()
 

@@ -30,9 +30,9 @@ from milepost.storage.ledgers.stored_run import RunLimits, StoredRun
 
 logger = logging.getLogger(__name__)
 
-# After so many reads, or entries, in one go others have their turn: about a millisecond.
+# After so many reads, or entries, in one go others have their turn: about half a millisecond.
 TURNS_MAX = 4
-ENTRIES_MAX = 250
+ENTRIES_MAX = 150
 # Of entries that are sent as they are stored, which costs next to nothing for each.
 RUN_LIMITS = RunLimits(entries_max=8192, size_max=512 * 1024)
 

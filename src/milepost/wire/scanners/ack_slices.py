@@ -1,14 +1,14 @@
 """Splits an ACK of large ack sets into several.
 
 An ACK that is short in bytes may mean very many ranges, and each costs. So its sets are cut: no slice means
-many more than `RANGES_MAX` ranges, which are done in about half a millisecond. A slice of one set has a
+many more than `RANGES_MAX` ranges, which are done in less than half a millisecond. A slice of one set has a
 `window`, the batch indexes that it speaks of. All slices but the last go on, as the parts of a long command
 do; the answer comes behind the last one. An ACK of a transaction is obeyed as a whole or not at all, and is
 not cut.
 
-    >>> ack = Ack(7, False, [WireId(3, 1, ack_set=(0x5555_5555_5555_5555,) * 20)], request_id=None)
+    >>> ack = Ack(7, False, [WireId(3, 1, ack_set=(0x5555_5555_5555_5555,) * 12)], request_id=None)
     >>> [(len(part.ids[0].ack_set), part.window) for part in sliced(ack)]
-    [(8, (0, 512)), (8, (512, 1024)), (4, (1024, 1048576))]
+    [(4, (0, 256)), (4, (256, 512)), (4, (512, 1048576))]
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from milepost.positions.ackset import BATCH_SIZE_MAX
 from milepost.wire.events import Ack, WireId
 
 # Ranges of batch indexes in one slice; a word of an ack set can mean half as many as it has bits.
-RANGES_MAX: Final = 256
+RANGES_MAX: Final = 128
 _RANGES_PER_WORD: Final = 32
 # Ranges that one id may name. A set that names more is left whole, for the broker to refuse it.
 ACKED_RANGES_MAX: Final = 250_000

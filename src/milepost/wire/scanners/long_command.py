@@ -24,13 +24,13 @@ from milepost.wire.commands import Kind
 from milepost.wire.reasons import Reason
 from milepost.wire.scanners.varint import encode_varint, read_rest, read_varint
 
-# Ids in one part: about a millisecond. With large ack sets there are fewer in as many bytes.
-IDS_MAX: Final = 250
+# Ids in one part: about half a millisecond. With large ack sets there are fewer in as many bytes.
+IDS_MAX: Final = 125
 PART_SIZE_MAX: Final = 16 * 1024
 # Ids that are stepped over in one look, to find where the parts begin: less than a millisecond.
 IDS_PER_LOOK: Final = 2_500
 # Parts that an ACK of a transaction may be as long as: 10,000 ids, read in about 50 ms.
-TRANSACTION_PARTS_MAX: Final = 40
+TRANSACTION_PARTS_MAX: Final = 80
 # An id with the set of the largest batch, each of its words written as long as a word can be.
 ID_SIZE_MAX: Final = BATCH_SIZE_MAX // 64 * 11 + 128
 # An id is not shorter than this: its tag and size, a ledger and an entry.

@@ -196,3 +196,22 @@ def test_a_feed_that_breaks_down_keeps_nobody_waiting() -> None:
         assert done == ["feed: broken", "feed", "session", "receipt"]
 
     asyncio.run(run())
+
+
+def test_read_loops_that_wait_for_their_own_turn_do_not_hold_up_the_receipts_of_a_commit() -> None:
+    flushed: list[str] = []
+
+    async def run() -> None:
+        this = FlushRound(unheard)
+        this.dispatch(lambda: this.flush(Sink("busy", flushed)))
+
+        def work() -> None:
+            this.afterwards(lambda: this.flush(Sink("receipt", flushed)))
+            this.dispatch(lambda: this.flush(Sink("message", flushed)))
+
+        this.during(work)
+        assert flushed == ["message", "receipt"]
+        await asyncio.sleep(0)
+        assert flushed == ["message", "receipt", "busy"]
+
+    asyncio.run(run())

@@ -283,15 +283,17 @@ def test_a_read_from_before_a_seek_was_not_offered_in_vain(disk: Stage) -> None:
 
 def test_entries_that_came_back_together_go_out_in_one_run(stage: Stage) -> None:
     """They cost as little as when they went out first, and are more in a turn than those that go alone."""
+    count = ENTRIES_MAX
+    assert count > SINGLES_MAX
     topic = stage.topic()
     subscription = stage.subscription(topic)
     consumer = stage.consumer(subscription, SHARED, permits=1000)
-    stage.publish(stage.producer(topic), *[message(number) for number in range(200)])
-    assert len(got(consumer)) == 200
-    subscription.redeliver(consumer, [WireId(1, number) for number in range(200)], NO_EPOCH)
+    stage.publish(stage.producer(topic), *[message(number) for number in range(count)])
+    assert len(got(consumer)) == count
+    subscription.redeliver(consumer, [WireId(1, number) for number in range(count)], NO_EPOCH)
     stage.loop.call_soon(stage.loop.stop)  # one pass over what is ready now
     stage.loop.run_forever()
-    assert len(got(consumer)) == 200
+    assert len(got(consumer)) == count
     stage.turn()
 
 

@@ -101,13 +101,13 @@ def test_an_ack_that_means_little_is_left_alone(words: list[int]) -> None:
 
 
 def test_a_large_set_is_cut_into_windows() -> None:
-    whole = Ack(7, False, [an_id(1), an_id(2, *[EVERY_SECOND] * 20), an_id(3)], 5)
+    whole = Ack(7, False, [an_id(1), an_id(2, *[EVERY_SECOND] * 10), an_id(3)], 5)
     slices = list(sliced(whole))
     assert [one.window for one in slices] == [
         None,
-        (0, 512),
-        (512, 1024),
-        (1024, BATCH_SIZE_MAX),
+        (0, 256),
+        (256, 512),
+        (512, BATCH_SIZE_MAX),
         None,
     ]
     assert [[i.entry_id for i in one.ids] for one in slices] == [[1], [2], [2], [2], [3]]
