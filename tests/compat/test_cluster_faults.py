@@ -2,10 +2,10 @@
 
 Each round has a cluster of its own. Official clients publish to topics of different shards and consume them;
 Milepost's client consumes too, with acks that are answered, and comes anew every few seconds, so that what
-it acked durably must not come again. A nemesis kills brokers and processes of shards, pauses brokers, cuts
-them off from the store, and lets the store be slow, refuse requests, and lose the answers of requests that
-it has carried out. At the end all faults are over, everything is read, `milepost.testing.checker` judges the
-history, and `milepost verify` the bucket.
+it acked durably must not come again. A nemesis kills brokers and processes of shards, pauses brokers, moves
+shards, cuts brokers off from the store, and lets the store be slow, refuse requests, and lose the answers of
+requests that it has carried out. At the end all faults are over, everything is read,
+`milepost.testing.checker` judges the history, and `milepost verify` the bucket.
 
 `make cluster` runs it: `ROUNDS` of `SECONDS` each. `MILEPOST_S3=http://…` names another store, with the
 bucket `milepost` in it and the usual credentials; otherwise it is one in memory that speaks S3.
@@ -13,6 +13,7 @@ bucket `milepost` in it and the usual credentials; otherwise it is one in memory
 
 from __future__ import annotations
 
+import http.client
 import os
 import signal
 import threading
@@ -175,7 +176,7 @@ class Nemesis:
     def run(self, seconds: float, load: Load) -> None:
         history = load.history
         until = time.monotonic() + seconds
-        kinds = [self.storm, self.kill, self.pause, self.cut, self.kill_process]
+        kinds = [self.storm, self.kill, self.move, self.cut, self.kill_process, self.pause]
         turn = 0
         while time.monotonic() < until and not load.failures:
             kind = kinds[turn % len(kinds)] if turn < len(kinds) else self.random.choice(kinds)
@@ -204,6 +205,15 @@ class Nemesis:
         if pids:
             with suppress(ProcessLookupError):
                 os.kill(self.random.choice(pids), signal.SIGKILL)
+
+    def move(self) -> None:
+        """A shard, to a broker of the nemesis's choice; refused if that has it, or is not well."""
+        name = self.random.choice(topics()).replace("://", "/")
+        where = f"127.0.0.1:{self.victim().http_port}"
+        path = f"/admin/v2/{name}/unload?destinationBroker={where}"
+        with suppress(OSError, http.client.HTTPException):
+            status, _ = self.victim().rest("PUT", path)
+            self.done[f"move {status}"] += 1
 
     def pause(self) -> None:
         pids = self.cluster.pids(self.victim())

@@ -43,7 +43,6 @@ from milepost.storage.bucket.manifest import Manifest
 from milepost.storage.bucket.objects import (
     Delete,
     Put,
-    deleted,
     fetched,
     listed,
     perform,
@@ -275,7 +274,7 @@ class BucketEngine(StorageEngine):
         self._count_packs()
         self._collector.add(collector.unnamed(self._there, key, image.extents))
         there = await perform(self.objects, listed(chain.FOLDER))
-        await perform(self.objects, deleted(chain.collectable(there, floor)))
+        await collector.delete_all(self.objects, chain.collectable(there, floor))
         await self._collector.collect()
 
     def _count_packs(self) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from milepost.storage.bucket.objects import Failed
-from milepost.storage.bucket.upkeep.collector import Collector
+from milepost.storage.bucket.objects import Failed, Reply, Request
+from milepost.storage.bucket.upkeep.collector import DELETIONS, Collector, delete_all
 from milepost.testing.bucket import MemoryBucket
 
 
@@ -31,6 +31,29 @@ def test_an_object_is_deleted_when_its_grace_is_over() -> None:
             2,
             0,
         )
+
+    asyncio.run(test())
+
+
+def test_many_objects_are_deleted_side_by_side() -> None:
+    async def test() -> None:
+        bucket = MemoryBucket()
+        bucket.objects = {f"{n}": b"" for n in range(100)}
+        under_way = most = 0
+        answer = bucket.answer
+
+        async def watched(request: Request) -> Reply:
+            nonlocal under_way, most
+            under_way += 1
+            most = max(most, under_way)
+            reply = await answer(request)
+            under_way -= 1
+            return reply
+
+        bucket.answer = watched  # type: ignore[method-assign]
+        bucket.turns = lambda: 3
+        await delete_all(bucket, [f"{n}" for n in range(99)])
+        assert (set(bucket.objects), most) == ({"99"}, DELETIONS)
 
     asyncio.run(test())
 
