@@ -59,6 +59,8 @@ class Told(NamedTuple):
     """What a consumer says of itself, as far as it is shown to operators."""
 
     group: str
+    namespace: str
+    """Of the group, as it was said; empty for the one of clients that name none."""
     is_push: bool
     subscriptions: Mapping[str, str]
     """A topic → the filter."""
@@ -101,32 +103,40 @@ class Clients:
         self._broker = broker
         # The client → its open stream, the one that was asked the longest ago first.
         self._streams: OrderedDict[str, Stream] = OrderedDict()
-        # The client → when it was last heard, the one that has been silent the longest first.
+        # The client → when it was last heard, the one that has been silent the longest first. Ids that were
+        # heard once are kept apart: made-up ones must not push out clients that live.
         self._heard: OrderedDict[str, float] = OrderedDict()
+        self._strangers: OrderedDict[str, float] = OrderedDict()
         self.streams = 0
 
     def heard(self, call: Call) -> None:
         """A client has made a call."""
-        self._heard[call.client] = self._broker.clock.monotonic()
-        self._heard.move_to_end(call.client)
-        if len(self._heard) > CLIENTS_MAX:
-            self._heard.popitem(last=False)
+        client, now = call.client, self._broker.clock.monotonic()
+        is_new = client not in self._heard and self._strangers.pop(client, None) is None
+        has_room = len(self._heard) < CLIENTS_MAX or client in self._heard
+        there = self._strangers if is_new or not has_room else self._heard
+        there[client] = now
+        there.move_to_end(client)
+        if len(self._strangers) > CLIENTS_MAX:
+            self._strangers.popitem(last=False)
 
     def is_alive(self, client: str) -> bool:
-        heard = self._heard.get(client)
+        heard = self._heard.get(client, self._strangers.get(client))
         return heard is not None and self._broker.clock.monotonic() - heard < ALIVE_S
 
     def left(self, client: str) -> None:
         """A client has said that it ends."""
         self._heard.pop(client, None)
+        self._strangers.pop(client, None)
 
     def tick(self, now: float) -> None:
         """Forget clients that are gone."""
-        while self._heard:
-            client, heard = next(iter(self._heard.items()))
-            if now - heard < ALIVE_S:
-                break
-            del self._heard[client]
+        for known in (self._heard, self._strangers):
+            while known:
+                client, heard = next(iter(known.items()))
+                if now - heard < ALIVE_S:
+                    break
+                del known[client]
 
     @contextmanager
     def stream(self, call: Call) -> Iterator[Stream]:
@@ -175,9 +185,16 @@ class Clients:
             stream.topics.add(topic)
 
     def consumers_of(self, group: str) -> list[Stream]:
-        """The clients that read by a group and keep a stream open."""
-        streams = self._streams.values()
-        return [one for one in streams if one.consumer is not None and one.consumer.group == group]
+        """The clients that read by a group of the namespace of `rocketmq_namespace`, and keep a stream
+        open. A group of the same name in another namespace is another group."""
+        default = self._broker.settings.rocketmq_namespace
+        return [
+            one
+            for one in self._streams.values()
+            if (told := one.consumer) is not None
+            and told.group == group
+            and names.is_namespace(told.namespace, default)
+        ]
 
     def producers_of(self, topic: str) -> list[Stream]:
         """The clients that send to a topic and keep a stream open."""
@@ -198,7 +215,10 @@ def _told(settings: pb.Settings) -> Told:
         one.topic.name[: names.NAME_LENGTH_MAX]: one.expression.expression[:SHOWN_LENGTH_MAX]
         for one in subscription.subscriptions[:SHOWN_MAX]
     }
-    return Told(subscription.group.name, settings.client_type == pb.PUSH_CONSUMER, shown)
+    said = subscription.group.resource_namespace or next(
+        (one.topic.resource_namespace for one in subscription.subscriptions[:1]), ""
+    )
+    return Told(subscription.group.name, said, settings.client_type == pb.PUSH_CONSUMER, shown)
 
 
 def body_size_max(broker: Broker) -> int:

@@ -64,6 +64,8 @@ class Poll:
     renews_s: float
     check: Callable[[], None]
     """Raises if the client has lost its right in the meantime."""
+    took: Callable[[list[Held]], None]
+    """Hears what it gets, at once."""
     keeps_order: bool = True
     """The client works off in order what comes in one answer."""
     taken: asyncio.Future[list[Held]] = field(
@@ -199,6 +201,7 @@ class Group:
             taken = self._take(poll)
             if taken:
                 self._polls.remove(poll)
+                poll.took(taken)
                 poll.taken.set_result(taken)
         self._set_timer()
 

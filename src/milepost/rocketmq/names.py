@@ -107,6 +107,18 @@ def dead_letter_topic(topic: TopicName, group: str) -> TopicName:
     return TopicName.parse(f"persistent://{topic.namespace}/{DEAD_LETTERS}{group}")
 
 
+def is_namespace(asked: str, default: str) -> bool:
+    """Does a client that says `asked` mean the default namespace?
+
+    >>> [is_namespace(asked, "public/default") for asked in ("", "default", "public/default", "other")]
+    [True, True, True, False]
+    """
+    try:
+        return _namespace(asked, default) == NamespaceName.parse(default)
+    except Refused:
+        return False
+
+
 def _namespace(asked: str, default: str) -> NamespaceName:
     if not asked:
         return NamespaceName.parse(default)

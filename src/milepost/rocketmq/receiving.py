@@ -50,6 +50,8 @@ PUSH_INVISIBLE_S, PUSH_RENEWS_S = 60.0, 30.0
 # The answer leaves this long before the client gives up.
 HEAD_START_S = 0.5
 ACKS_MAX = 1024
+# Longer than it takes to ack a message that was buried.
+BURIED_S = 30.0
 # Clients that go on with the next message of an answer while one before it waits to be tried again.
 FORGETS_ORDER = ("GO",)
 # Bytes of messages that clients have asked for and do not read. Polls are refused while there are more.
@@ -61,6 +63,15 @@ SETTINGS_TOPICS_MAX = 16
 FOLDER, KEY_NAME = "rocketmq", "handles"
 
 _GONE = "the receipt handle is no longer good: the lease is over, or the group was moved"
+
+
+class _Burial(NamedTuple):
+    """Which message goes to the dead letters of which group. A group that was moved buries anew."""
+
+    topic_id: int
+    group: str
+    epoch: int
+    index: int  # type: ignore[assignment]  # in place of tuple.index, which has no use here
 
 
 class Delivered(NamedTuple):
@@ -93,7 +104,10 @@ class Receiving:
         self.groups = Groups(broker, clients, self._bury)
         # Those that wait, and those whose answers are written.
         self._polls = 0
+        # Of messages that polls have taken, until their answers are written.
         self._unread_size = 0
+        # Messages on their way to the dead letters, and those that came there a short time ago.
+        self._burials: dict[_Burial, asyncio.Task[None]] = {}
         self._process = secrets.token_bytes(PROCESS_SIZE)
         self.signer = Signer(secrets.token_bytes(KEY_SIZE))
 
@@ -161,30 +175,31 @@ class Receiving:
                 self._callers.check(call, Operation.CONSUME, name, group_name)
 
         keeps_order = call.language not in FORGETS_ORDER
-        poll = Poll(call.client, wanted, count, invisible_s, renews_s, check, keeps_order)
+
+        def took(taken: list[Held]) -> None:
+            self._unread_size += _size(taken)
+
+        poll = Poll(call.client, wanted, count, invisible_s, renews_s, check, took, keeps_order)
         self._polls += 1
         try:
             return group, await group.receive(poll, wait_s)
+        except BaseException:
+            if poll.taken.done() and not poll.taken.cancelled() and not poll.taken.exception():
+                self._unread_size -= _size(poll.taken.result())  # the client is gone
+            raise
         finally:
             self._polls -= 1
 
     @contextmanager
-    def answering(self) -> Iterator[None]:
+    def answering(self, taken: list[Held]) -> Iterator[None]:
         """The answer to a poll is written. Clients that read none of it count with those that wait, so
-        that calls are left for others."""
+        that calls are left for others, and all that the poll has taken counts as unread."""
+        size = _size(taken)
         self._polls += 1
         try:
             yield
         finally:
             self._polls -= 1
-
-    @contextmanager
-    def writing(self, size: int) -> Iterator[None]:
-        """So many bytes of an answer wait for the client to read what was written before."""
-        self._unread_size += size
-        try:
-            yield
-        finally:
             self._unread_size -= size
 
     def message(self, group: Group, topic: pb.Resource, held: Held) -> pb.Message:
@@ -370,7 +385,8 @@ class Receiving:
             ranges = await broker_leases.ranges_of(found.topic, found.index, engine)
             view = await stored_message(found.topic, found.index, engine)
             if view is not None:
-                await self._publish_dead_letter(name, group, found.topic, view)
+                epoch = broker_leases.epoch_of(found.subscription)
+                await self._publish_dead_letter(name, group, found.topic, epoch, view)
                 # The group may have been moved meanwhile.
                 found = await self._find(name, group, request.receipt_handle)
             await self._settle(found, ranges)
@@ -383,7 +399,9 @@ class Receiving:
         """
         queue, lease, arrived = held
         try:
-            await self._publish_dead_letter(group.topic, group.name, queue.topic, arrived.view)
+            await self._publish_dead_letter(
+                group.topic, group.name, queue.topic, queue.epoch, arrived.view
+            )
         except MilepostError as error:
             self._broker.unexpected("rocketmq", error)
             return
@@ -394,6 +412,26 @@ class Receiving:
         group.lease_acked()
 
     async def _publish_dead_letter(
+        self, name: TopicName, group: str, topic: Topic, epoch: int, view: MessageView
+    ) -> None:
+        """Publish it, and return when it is on disk. A call for a message that is on its way, or has come
+        there and is not acked yet, publishes nothing: the message is among the dead letters once."""
+        key = _Burial(topic.row.topic_id, group, epoch, view.index)
+        task = self._burials.get(key)
+        if task is None:
+            # It goes on when the client hangs up.
+            coming = self._publish_dead_letter_now(name, group, topic, view)
+            task = self._burials[key] = asyncio.get_running_loop().create_task(coming)
+            task.add_done_callback(lambda task: self._buried(key, task))
+        await asyncio.shield(task)
+
+    def _buried(self, key: _Burial, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or task.exception() is not None:
+            del self._burials[key]
+        else:
+            asyncio.get_running_loop().call_later(BURIED_S, self._burials.pop, key, None)
+
+    async def _publish_dead_letter_now(
         self, name: TopicName, group: str, topic: Topic, view: MessageView
     ) -> None:
         there = names.dead_letter_topic(name, group)
@@ -416,6 +454,10 @@ class Receiving:
         _, done = sender.publish(message, view.payload)
         await done
         broker.counters.rocketmq_dead_letters += 1
+
+
+def _size(taken: list[Held]) -> int:
+    return sum(len(held.arrived.view.payload) for held in taken)
 
 
 def _invisible_s(request: pb.ReceiveMessageRequest) -> tuple[float, float]:

@@ -229,14 +229,13 @@ class RocketMqServer:
             found = OK if taken else status(Code.MESSAGE_NOT_FOUND)
         except Exception as error:
             found = self._refusal(error)
-        with self._receiving.answering():
+        with self._receiving.answering(taken):
             try:
                 await _write(context, pb.ReceiveMessageResponse(status=found))
                 for held in taken:
                     assert group is not None
                     message = self._receiving.message(group, asked.message_queue.topic, held)
-                    with self._receiving.writing(len(message.body)):
-                        await _write(context, pb.ReceiveMessageResponse(message=message))
+                    await _write(context, pb.ReceiveMessageResponse(message=message))
                 now = Timestamp()
                 now.FromMilliseconds(self._broker.clock.wall_ms())
                 await _write(context, pb.ReceiveMessageResponse(delivery_timestamp=now))

@@ -16,6 +16,7 @@ from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call
 from milepost.rocketmq.clients import ALIVE_S, NODE, Clients, settings_for
 from milepost.rocketmq.codes import Code, Refused
+from milepost.rocketmq.queues import Manner
 
 GROUP = pb.Resource(name="g")
 
@@ -28,6 +29,7 @@ def test_a_client_is_alive_while_it_is_heard(stage: Stage) -> None:
     known, clock = Clients(stage.broker), stage.clock
     known.heard(caller("a"))
     clock.advance(ALIVE_S - 1)
+    known.heard(caller("b"))
     known.heard(caller("b"))
     assert (known.is_alive("a"), known.is_alive("b"), known.is_alive("c")) == (True, True, False)
     clock.advance(1)
@@ -43,11 +45,37 @@ def test_clients_without_end_take_no_memory(stage: Stage, monkeypatch: pytest.Mo
     known = Clients(stage.broker)
     for number in range(100):
         known.heard(caller(str(number)))
-    assert list(known._heard) == [str(number) for number in range(90, 100)]
+    assert list(known._strangers) == [str(number) for number in range(90, 100)]
 
 
-async def no_fifo(call: Call, told: pb.Subscription) -> bool:
-    return False
+def test_made_up_ids_push_out_no_client_that_lives(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "CLIENTS_MAX", 10)
+    known = Clients(stage.broker)
+    for _ in range(2):
+        known.heard(caller("live"))
+    for number in range(100):
+        for _ in range(3):
+            known.heard(caller(str(number)))
+    assert known.is_alive("live")
+    assert len(known._heard) == 10
+    assert len(known._strangers) <= 10
+
+
+def test_a_group_of_another_namespace_is_another_group(stage: Stage) -> None:
+    known = Clients(stage.broker)
+    for client, namespace in (("a", ""), ("b", "public/default"), ("c", "other"), ("d", "a/b/c")):
+        settings = pb.Settings(client_type=pb.PUSH_CONSUMER)
+        settings.subscription.group.name = "g"
+        settings.subscription.group.resource_namespace = namespace
+        stream = known._streams[client] = clients.Stream(caller(client))
+        stream.consumer = clients._told(settings)
+    assert [one.call.client for one in known.consumers_of("g")] == ["a", "b"]
+
+
+async def no_fifo(call: Call, told: pb.Subscription) -> Manner:
+    return Manner()
 
 
 def test_streams_are_limited_and_count_until_they_end(make_stage: Callable[..., Stage]) -> None:

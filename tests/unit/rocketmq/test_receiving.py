@@ -22,7 +22,7 @@ from milepost.broker.messages.browse import message_of
 from milepost.broker.operations import topic_lifecycle
 from milepost.broker.subscription.subscription import Subscription
 from milepost.errors import ServiceNotReady
-from milepost.rocketmq import groups, queues
+from milepost.rocketmq import groups, queues, receiving
 from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call, Callers
 from milepost.rocketmq.clients import ALIVE_S, Clients
@@ -522,6 +522,43 @@ def test_a_large_message_goes_to_the_dead_letters_in_chunks(
     assert last is not None
     assert (last.payload, last.properties["UNIQ_KEY"]) == (body, "large")
     edge.hang_up()
+
+
+def test_two_forwards_at_once_bury_a_message_once(edge: Edge) -> None:
+    edge.publish(message(0))
+    (held,) = edge.poll(1)
+    sender = edge.held_dead_letters()
+    request = pb.ForwardMessageToDeadLetterQueueRequest(
+        topic=TOPIC, group=GROUP, receipt_handle=handle_of(held)
+    )
+
+    async def both() -> list[Any]:
+        forward = edge.receiving.forward_to_dead_letters
+        calls = [asyncio.ensure_future(forward(caller(), request)) for _ in range(2)]
+        await asyncio.sleep(0)
+        sender.release()
+        return await asyncio.gather(*calls)
+
+    assert [answer.status.code for answer in edge.stage.run(both())] == [OK, OK]
+    assert edge.stage.topic("persistent://public/default/%DLQ%g").log.end_index == 1
+    assert edge.stage.broker.counters.rocketmq_dead_letters == 1
+    assert edge.subscription.cursor.counts().acked == 1
+
+
+def test_polls_are_refused_while_answers_are_not_read(
+    edge: Edge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that a poll has taken counts, from then on."""
+    monkeypatch.setattr(receiving, "UNREAD_SIZE_MAX", 1)
+    edge.publish(*(message(number) for number in range(8)))
+    first = edge.begin(4)
+    assert first.done()
+    _, taken = first.result()
+    with pytest.raises(Refused, match="not read yet"):
+        edge.begin(4).result()
+    with edge.receiving.answering(taken):
+        pass  # it is written
+    assert len(edge.poll(4)) == 4
 
 
 def test_a_burial_that_fails_is_tried_again_after_a_while(edge: Edge) -> None:

@@ -133,7 +133,7 @@ class Transactions:
     ) -> tuple[int, int]:
         """The index of the half message when it is on disk, and the id of the half topic."""
         half = _half(message, body)
-        birth = await self._birth(name)
+        birth = await self._birth(name, to_publish=True)
         topic, _ = await self._there.make()
         self._know(topic)
         sender = await self._sending.sender(half_topic.NAME)
@@ -160,9 +160,12 @@ class Transactions:
         await asyncio.shield(done)
         return index, topic.row.topic_id
 
-    async def _birth(self, name: TopicName) -> int:
-        """Which topic of that name it is: the number of its first queue."""
+    async def _birth(self, name: TopicName, *, to_publish: bool = False) -> int:
+        """Which topic of that name it is: the number of its first queue. `to_publish`: `TopicTerminated`
+        for one that takes no more messages."""
         topic = await self._broker.topic(self._routes.partitions(name)[0], create=False)
+        if to_publish:
+            topic.check_published_to()
         return topic.row.topic_id
 
     def _first_s(self, name: TopicName, message: pb.Message) -> float:

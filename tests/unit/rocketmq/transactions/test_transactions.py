@@ -134,6 +134,17 @@ def edge(stage: Stage) -> Edge:
     return Edge(stage)
 
 
+def test_a_topic_that_is_terminated_takes_no_half_message(edge: Edge) -> None:
+    edge.stage.run(topic_lifecycle.terminate(edge.stage.broker, edge.topic))
+    system = pb.SystemProperties(message_id="id", message_type=pb.TRANSACTION)
+    asked = pb.Message(topic=TOPIC, system_properties=system, body=b"half")
+    with pytest.raises(MilepostError, match="terminated"):
+        edge.stage.run(
+            edge.transactions.send_message(CALLER, pb.SendMessageRequest(messages=[asked]))
+        )
+    assert len(edge.transactions.halves) == 0
+
+
 def test_a_half_message_is_not_there_before_its_commit_and_holds_nothing_back(edge: Edge) -> None:
     first, second = edge.send(b"one"), edge.send(b"two")
     edge.stage.publish(edge.stage.producer(edge.topic), message(0))
