@@ -32,7 +32,7 @@ from milepost.storage.shards import shard_path
 
 START_TIMEOUT_S = 30
 # Settings that do not go together with workers.
-ALONE = {"workers", "bucket", "advertised_listeners"}
+ALONE = {"workers", "bucket"}
 STOP_TIMEOUT_S = 20
 
 TESTS_ON = os.environ.get("MILEPOST_TESTS_ON", "")

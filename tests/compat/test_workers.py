@@ -164,6 +164,21 @@ def test_a_client_by_tls_finds_each_topic_at_the_port_of_its_worker(
         client.close()
 
 
+def test_a_client_of_a_listener_is_told_its_host_and_the_ports_of_workers(tmp_path: Path) -> None:
+    listeners = "inside:pulsar://127.0.0.1:6650,outside:pulsar://localhost:6650"
+    with BrokerProcess(tmp_path, workers=2, advertised_listeners=listeners) as broker:
+        for listener, host in (("inside", "127.0.0.1"), ("outside", "localhost")):
+            client = pulsar.Client(broker.url, listener_name=listener)
+            for number in range(4):
+                name = f"persistent://public/default/{listener}-{number}"
+                assert client.create_producer(name).send(b"x").entry_id() == 0
+                path = f"/lookup/v2/topic/{name.replace('://', '/')}?listenerName={listener}"
+                port = broker.worker_ports[broker.worker_of(name)]
+                assert broker.rest("GET", path)[1]["brokerUrl"] == f"pulsar://{host}:{port}"
+            client.close()
+        broker.stop()
+
+
 def test_registry_changes_survive_kills_of_any_worker_and_all_workers_agree(
     own_broker: Callable[..., BrokerProcess],
 ) -> None:

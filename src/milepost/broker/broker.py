@@ -293,18 +293,18 @@ class Broker:
 
     def lookup_url(self, listener: str = "", name: TopicName | None = None) -> str:
         """Where clients find this broker, or the worker that has a topic."""
-        port, host = self.port, ""
         if name is not None and self.workers is not None:
-            address = self.workers.placement.address_of(name)
-            port, host = address.port, address.host
-        return self.settings.listener_url(listener, "pulsar", port, host)
+            to = self.workers.placement.address_of(name)
+            return self.settings.worker_url(listener, "pulsar", to.port, to.host, to.listeners)
+        return self.settings.listener_url(listener, "pulsar", self.port)
 
     def lookup_url_tls(self, listener: str = "", name: TopicName | None = None) -> str:
-        port, host = self.tls_port, ""
         if name is not None and self.workers is not None:
-            address = self.workers.placement.address_of(name)
-            port, host = address.tls_port, address.host
-        return self.settings.listener_url(listener, "pulsar+ssl", port, host)
+            to = self.workers.placement.address_of(name)
+            return self.settings.worker_url(
+                listener, "pulsar+ssl", to.tls_port, to.host, to.listeners
+            )
+        return self.settings.listener_url(listener, "pulsar+ssl", self.tls_port)
 
     async def partitions_of(self, name: TopicName, *, create: bool = False) -> int:
         """How many partitions a topic has; 0 for one that is not partitioned, or not there."""

@@ -60,6 +60,16 @@ def default(listeners: Listeners, internal: str, scheme: str) -> str:
     return preferred or next((urls[scheme] for urls in listeners.values() if scheme in urls), "")
 
 
+def at_port(url: str, port: int) -> str:
+    """An address with another port; empty if either is not there. Workers have ports of their own, which are
+    reached by the same hosts.
+
+    >>> at_port("pulsar://mq.example.com:6650", 6700), at_port("pulsar+ssl://[::1]:1", 2), at_port("", 2)
+    ('pulsar://mq.example.com:6700', 'pulsar+ssl://[::1]:2', '')
+    """
+    return "" if not url or port < 0 else f"{url.rpartition(':')[0]}:{port}"
+
+
 def host_names(listeners: Listeners) -> set[str]:
     """The hosts under which the HTTP edge is reached."""
     urls = (urls[scheme] for urls in listeners.values() for scheme in urls if "http" in scheme)

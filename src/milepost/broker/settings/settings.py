@@ -532,11 +532,6 @@ class Settings(SecuritySettings, PolicySettings):
             raise InvalidSetting(
                 f"shards = {written} and workers: each shard of a bucket has a process of its own"
             )
-        if self.advertised_listeners:
-            raise InvalidSetting(
-                f"shards = {written} and advertised_listeners: each shard has a port of its own; "
-                "set advertised_address"
-            )
         for other in ROCKETMQ_PORTS:
             if getattr(self, other) >= 0:
                 raise InvalidSetting(
@@ -556,10 +551,7 @@ class Settings(SecuritySettings, PolicySettings):
                 f"workers = {written[:80]!r}: expected a whole number from 1 to {WORKERS_MAX}, or "
                 f"{AUTO_WORKERS}"
             )
-        for other, why in (
-            ("bucket", "workers keep their data on the local disk"),
-            ("advertised_listeners", "each worker has a port of its own; set advertised_address"),
-        ):
+        for other, why in (("bucket", "workers keep their data on the local disk"),):
             if getattr(self, other):
                 raise InvalidSetting(f"workers = {written} and {other}: {why}")
         for other in ROCKETMQ_PORTS:
@@ -576,23 +568,45 @@ class Settings(SecuritySettings, PolicySettings):
             return self.advertised_address
         return "localhost" if self.host in EVERYWHERE else self.host
 
-    def url(self, scheme: str, port: int, host: str = "") -> str:
-        """Where clients find a port of ours, or of another host; empty if there is none."""
+    def url(self, scheme: str, port: int) -> str:
+        """Where clients find a port of ours; empty if there is none."""
         known = advertised_listeners.parse(self.advertised_listeners)
         advertised = advertised_listeners.default(known, self.internal_listener_name, scheme)
-        host = host or self.advertised_host
-        own = "" if port < 0 else f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-        return advertised or own
+        return advertised or _url(scheme, self.advertised_host, port)
 
-    def listener_url(self, listener: str, scheme: str, port: int, host: str = "") -> str:
+    def worker_url(
+        self, listener: str, scheme: str, port: int, host: str = "", listeners: str = ""
+    ) -> str:
+        """Where clients that name a listener find the own port of a worker, of this machine or of another
+        host with these listeners: at the listener's host."""
+        known = advertised_listeners.parse(listeners if host else self.advertised_listeners)
+        internal = self.internal_listener_name
+        if listener and listener not in known and listener != internal:
+            raise _unknown(listener)
+        if listener in known:
+            return advertised_listeners.at_port(known[listener].get(scheme, ""), port)
+        told = advertised_listeners.default(known, internal, scheme)
+        if told:
+            return advertised_listeners.at_port(told, port)
+        return _url(scheme, host or self.advertised_host, port)
+
+    def listener_url(self, listener: str, scheme: str, port: int) -> str:
         """The same for clients that name a listener; empty if it has no such address."""
         known = advertised_listeners.parse(self.advertised_listeners)
         if listener in known:
             return known[listener].get(scheme, "")
         if not listener or listener == self.internal_listener_name:
-            return self.url(scheme, port, host)
-        # The C++ client gives up on these words alone; on others it tries for ever.
-        raise UnknownListener(f"the broker do not have {listener[:80]} listener")
+            return self.url(scheme, port)
+        raise _unknown(listener)
+
+
+def _url(scheme: str, host: str, port: int) -> str:
+    return "" if port < 0 else f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _unknown(listener: str) -> UnknownListener:
+    # The C++ client gives up on these words alone; on others it tries for ever.
+    return UnknownListener(f"the broker do not have {listener[:80]} listener")
 
 
 def _check_namespace(name: str, text: str) -> None:

@@ -84,8 +84,10 @@ class HandOver:
                 await broker.engine.checkpoint()
         except (PersistenceError, OSError, TimeoutError) as error:
             logger.warning("no checkpoint before shard %d goes: %s", shard, error)
+        began = broker.clock.monotonic()
         await self._stop_listening()
         await broker.rest()
+        logger.info("at rest after %.0f ms", (broker.clock.monotonic() - began) * 1000)
         # Whatever is still written meets the successor's seal: that is no failure any more.
         broker.engine.watch(on_fatal=lambda reason: logger.info("after the hand-over: %s", reason))
         self._waiting = asyncio.get_running_loop().create_task(self._send_away(said))
@@ -108,8 +110,9 @@ class HandOver:
             logger.warning("broker %s does not take the shard over: it is given back", to["broker"])
         else:
             settings = broker.settings
-            url = settings.listener_url("", "pulsar", to["port"], to["host"])
-            url_tls = settings.listener_url("", "pulsar+ssl", to["tls_port"], to["host"])
+            if not settings.advertised_listeners:  # else a lookup says which one a client can reach
+                url = settings.worker_url("", "pulsar", to["port"], to["host"])
+                url_tls = settings.worker_url("", "pulsar+ssl", to["tls_port"], to["host"])
         broker.send_away(url, url_tls)
         self.is_over.set()
 
@@ -140,8 +143,9 @@ async def fetched(place: Place, host: str) -> Fetched:
     return Fetched(replace(place, seat=replace(place.seat, epoch=said["epoch"])), owner)
 
 
-async def taken(found: Fetched) -> None:
+async def taken(found: Fetched, took_ms: float) -> None:
     """Clients are served here: let the former owner send its own. It may be gone by now."""
+    logger.info("claimed, recovered and listening after %.0f ms", took_ms)
     try:
         shard, secret = found.place.placement.own, found.place.secret
         await ask_at(found.owner, shard, secret, "handed_over", {}, WAIT_S)

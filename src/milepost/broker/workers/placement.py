@@ -39,6 +39,8 @@ class Address(NamedTuple):
     """For the other workers."""
     host: str = ""
     """Of another broker of the cluster; empty for a worker of this machine."""
+    listeners: str = ""
+    """The setting `advertised_listeners` of that broker."""
 
 
 def shard_of(name: TopicName, shards: int) -> int:
@@ -143,8 +145,9 @@ class ClusterPlacement(Shards):
     def address(self, shard: int) -> Address:
         if shard == self.own:
             return self._address
-        seat = self.owner(shard).seat
-        return Address(seat.port, seat.tls_port, seat.link_port, seat.host)
+        served = self.owner(shard)
+        seat = served.seat
+        return Address(seat.port, seat.tls_port, seat.link_port, seat.host, served.listeners)
 
     def is_served(self, shard: int) -> bool:
         return shard == self.own or shard in self._owners.served

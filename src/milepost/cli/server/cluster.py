@@ -497,6 +497,7 @@ class Host:
             or settings.url("https", settings.https_port),
             is_leaving=self._stopping_until is not None,
             shards={one.shard: one.seat for one in self._workers.values()},
+            listeners=settings.advertised_listeners,
         )
         try:
             asyncio.run(

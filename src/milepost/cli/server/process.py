@@ -144,7 +144,7 @@ async def _run(settings: Settings, ready_file: Path | None, post: Post | None) -
     try:
         async with contextlib.AsyncExitStack() as edges:
             if found is not None:
-                await hand_over.taken(found)
+                await hand_over.taken(found, took_ms)
             http = await _start_http(settings, broker)
             edges.push_async_callback(http.close)
             rocketmq = await _start_rocketmq(settings, broker)

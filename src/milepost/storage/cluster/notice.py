@@ -49,6 +49,8 @@ class Notice(NamedTuple):
     """Shards that it could not open, and leaves to others for now."""
     loads: Mapping[int, float] = MappingProxyType({})
     """What shards take of a core, of those that it knows of."""
+    listeners: str = ""
+    """Its setting `advertised_listeners`."""
 
     @property
     def key(self) -> str:

@@ -19,6 +19,8 @@ FILE: Final = "owners.json"
 class Served(NamedTuple):
     broker: str
     seat: Seat
+    listeners: str = ""
+    """The setting `advertised_listeners` of the broker."""
 
 
 def served(notices: Iterable[Notice]) -> dict[int, Served]:
@@ -27,7 +29,7 @@ def served(notices: Iterable[Notice]) -> dict[int, Served]:
     for notice in notices:
         for shard, seat in notice.shards.items():
             if seat is not None and (shard not in found or found[shard].seat.epoch < seat.epoch):
-                found[shard] = Served(notice.broker, seat)
+                found[shard] = Served(notice.broker, seat, notice.listeners)
     return found
 
 

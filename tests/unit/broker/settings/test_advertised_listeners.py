@@ -68,3 +68,24 @@ def test_without_listeners_there_is_the_internal_one() -> None:
     assert known.listener_url("internal", "pulsar", 6650) == "pulsar://127.0.0.1:6650"
     with pytest.raises(ServiceNotReady):
         known.listener_url("test", "pulsar", 6650)
+
+
+def test_workers_are_told_at_the_hosts_of_a_listener_and_their_own_ports() -> None:
+    known = Settings(advertised_listeners=TEXT, internal_listener_name="outside")
+    assert known.worker_url("outside", "pulsar+ssl", 7001) == "pulsar+ssl://mq.example.com:7001"
+    assert known.worker_url("outside", "pulsar+ssl", -1) == ""
+    assert known.worker_url("outside", "pulsar", 7000) == ""
+    assert known.worker_url("", "pulsar", 7000) == "pulsar://10.0.0.7:7000"
+    with pytest.raises(ServiceNotReady, match="the broker do not have elsewhere listener"):
+        known.worker_url("elsewhere", "pulsar", 7000)
+
+
+def test_of_another_broker_its_own_listeners_are_told() -> None:
+    known = Settings(advertised_listeners=TEXT)
+    theirs = "outside:pulsar://other.example.com:6650"
+    there = known.worker_url("outside", "pulsar", 7000, "10.0.0.8", theirs)
+    assert there == "pulsar://other.example.com:7000"
+    assert known.worker_url("", "pulsar", 7000, "10.0.0.8") == "pulsar://10.0.0.8:7000"
+    assert known.worker_url("", "pulsar", 7000, "::2") == "pulsar://[::2]:7000"
+    with pytest.raises(ServiceNotReady):
+        known.worker_url("outside", "pulsar", 7000, "10.0.0.8")

@@ -159,10 +159,6 @@ def test_a_secret_is_not_shown() -> None:
         ({"workers": "2", "bucket": ""}, "without bucket"),
         ({"host": "0.0.0.0"}, "without advertised_address"),
         ({"rocketmq_port": 0}, "RocketMQ clients are served by one process"),
-        (
-            {"advertised_listeners": "external:pulsar://h:6650"},
-            "each shard has a port of its own",
-        ),
     ],
 )
 def test_what_does_not_go_together_with_shards_is_refused(
