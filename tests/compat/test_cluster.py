@@ -393,6 +393,27 @@ def test_a_namespace_goes_to_a_broker_and_a_wrong_one_is_named(
     assert (status, "absent does not exist" in str(said)) == (404, True), said
 
 
+def test_a_reset_of_all_partitions_is_whole_after_the_owner_is_killed(
+    cluster: Cluster, client: pulsar.Client
+) -> None:
+    topic = "persistent://public/default/parts"
+    path = f"/admin/v2/{topic.replace('://', '/')}"
+    one = cluster.brokers[0]
+    assert one.rest("PUT", f"{path}/partitions", 3)[0] == 204
+    consumer = client.subscribe(topic, "s")
+    producers = [client.create_producer(f"{topic}-partition-{number}") for number in range(3)]
+    sent = [f"{number}-{turn}" for number in range(3) for turn in range(5)]
+    for text in sent:
+        producers[int(text[0])].send(text.encode())
+    for _ in sent:
+        consumer.acknowledge(consumer.receive(30_000))
+    consumer.close()
+    assert one.rest("POST", f"{path}/subscription/s/resetcursor/0")[0] == 204
+    cluster.kill(cluster.owner_of(topic))
+    consumer = client.subscribe(topic, "s")
+    assert sorted(consumer.receive(30_000).data().decode() for _ in sent) == sent
+
+
 @pytest.mark.slow
 def test_a_paused_owner_writes_nothing_when_it_goes_on(
     cluster: Cluster, client: pulsar.Client
