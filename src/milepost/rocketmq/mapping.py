@@ -25,24 +25,41 @@ from milepost.rocketmq.message_check import (
 )
 from milepost.wire import pulsar_pb2
 from milepost.wire.events import PLAIN, ChunkInfo, Send, Traits
+from milepost.wire.metadata import is_batch, message_count
 from milepost.wire.scanners.encode import encode_entry_head
 
 # Says why a body is as it was stored: encrypted, for instance.
 FAULT = "milepost.fault"
+# Without these a body that is encrypted or packed cannot be read.
+SEALED = (
+    "encryption_algo",
+    "encryption_param",
+    "compression",
+    "uncompressed_size",
+    "num_messages_in_batch",
+    "schema_version",
+)
 
 
 def sends_of(
     message: pb.Message,
     body: bytes,
     size_max: int,
+    sealed: pulsar_pb2.MessageMetadata | None = None,
     *,
     producer: str,
     sequence_id: int,
     now_ms: int,
 ) -> list[Send]:
     """The entries that a message is stored as: chunks, as Pulsar's producers send them, if its body is
-    larger than `size_max`. No RocketMQ producer sends such a body, but one may go to the dead letters."""
+    larger than `size_max`. No RocketMQ producer sends such a body, but one may go to the dead letters.
+    `sealed`: what a producer said of a body that cannot be unpacked, so that others can who have the key."""
     metadata, traits = _head(message, producer, sequence_id, now_ms)
+    if sealed is not None and len(body) <= size_max:
+        _seal(metadata, sealed)
+        traits = traits._replace(is_batch=is_batch(sealed))
+        count = message_count(metadata)
+        return [_entry(metadata, body, traits, sequence_id, now_ms)._replace(count=count)]
     if len(body) <= size_max:
         return [_entry(metadata, body, traits, sequence_id, now_ms)]
     count = -(-len(body) // size_max)
@@ -55,6 +72,14 @@ def sends_of(
         part = body[number * size_max : (number + 1) * size_max]
         sends.append(_entry(metadata, part, traits._replace(chunk=chunk), sequence_id, now_ms))
     return sends
+
+
+def _seal(metadata: pulsar_pb2.MessageMetadata, sealed: pulsar_pb2.MessageMetadata) -> None:
+    """Say of a body how it is encrypted, packed and batched."""
+    metadata.encryption_keys.extend(sealed.encryption_keys)
+    for name in SEALED:
+        if sealed.HasField(name):
+            setattr(metadata, name, getattr(sealed, name))
 
 
 def _entry(

@@ -18,6 +18,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.messages.browse import message_of as stored_message
+from milepost.broker.messages.browse import metadata_of
 from milepost.broker.messages.message_view import MessageView
 from milepost.broker.operations import leases as broker_leases
 from milepost.broker.operations.leases import Standing
@@ -35,7 +36,7 @@ from milepost.rocketmq.filters.expressions import wanted_by
 from milepost.rocketmq.groups import Group, Groups, Poll
 from milepost.rocketmq.handles import KEY_SIZE, PROCESS_SIZE, Handle, Signer
 from milepost.rocketmq.leases import Lease
-from milepost.rocketmq.mapping import message_of
+from milepost.rocketmq.mapping import FAULT, message_of
 from milepost.rocketmq.queues import Held, Manner, Queue, manner_of
 from milepost.rocketmq.remoting.group_settings import properties_for
 from milepost.rocketmq.routes import Routes
@@ -382,7 +383,10 @@ class Receiving:
         found = await self._find(name, group, request.receipt_handle)
         if found.standing is Standing.OPEN:
             engine = self._broker.engine
-            ranges = await broker_leases.ranges_of(found.topic, found.index, engine)
+            if found.lease is not None:
+                ranges = found.lease.ranges
+            else:
+                ranges = await broker_leases.ranges_of(found.topic, found.index, engine)
             view = await stored_message(found.topic, found.index, engine)
             if view is not None:
                 epoch = broker_leases.epoch_of(found.subscription)
@@ -450,8 +454,12 @@ class Receiving:
         system.ClearField("delivery_timestamp")
         message.user_properties["DLQ_ORIGIN_TOPIC"] = name.local_name
         message.user_properties["DLQ_ORIGIN_MESSAGE_ID"] = system.message_id
+        sealed = None
+        if view.fault and not view.chunks:
+            message.user_properties.pop(FAULT, None)
+            sealed = await metadata_of(topic, view.index, broker.engine)
         sender = await self._sending.sender(there)
-        _, done = sender.publish(message, view.payload)
+        _, done = sender.publish(message, view.payload, sealed)
         await done
         broker.counters.rocketmq_dead_letters += 1
 

@@ -82,10 +82,16 @@ class Sender(EdgePeer):
         """Return when the topic's publish rate lets more in."""
         await self._released.wait()
 
-    def publish(self, message: pb.Message, body: bytes) -> tuple[int, asyncio.Future[None]]:
-        """Send a message on its way; its index, and what is done when it is on disk."""
+    def publish(
+        self,
+        message: pb.Message,
+        body: bytes,
+        sealed: pulsar_pb2.MessageMetadata | None = None,
+    ) -> tuple[int, asyncio.Future[None]]:
+        """Send a message on its way; its index, and what is done when it is on disk. `sealed`: what a
+        producer said of a body that cannot be unpacked."""
         size_max = self._broker.settings.max_message_size - HEAD_SIZE
-        return self.publish_entries(partial(sends_of, message, body, size_max))
+        return self.publish_entries(partial(sends_of, message, body, size_max, sealed))
 
     def publish_entries(self, make: Callable[..., list[Send]]) -> tuple[int, asyncio.Future[None]]:
         """The same for entries, made for the producer, the sequence id and the time that it is told; the

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from stage.frames import batch, message
 from stage.stage import Stage
 
-from milepost.broker.messages.browse import message_of
+from milepost.broker.messages.browse import message_of, metadata_of
 from milepost.broker.operations import topic_lifecycle
 from milepost.broker.subscription.subscription import Subscription
 from milepost.errors import ServiceNotReady
@@ -522,6 +522,24 @@ def test_a_large_message_goes_to_the_dead_letters_in_chunks(
     assert last is not None
     assert (last.payload, last.properties["UNIQ_KEY"]) == (body, "large")
     edge.hang_up()
+
+
+def test_an_encrypted_dead_letter_can_be_read_with_its_key(edge: Edge) -> None:
+    keys = [{"key": "k", "value": b"v"}]
+    edge.publish(batch(0, 3, encryption_keys=keys, encryption_param=b"p", encryption_algo="a"))
+    (held,) = edge.poll(9)
+    request = pb.ForwardMessageToDeadLetterQueueRequest(
+        topic=TOPIC, group=GROUP, receipt_handle=handle_of(held)
+    )
+    edge.stage.run(edge.receiving.forward_to_dead_letters(caller(), request))
+    there, engine = edge.stage.topic("persistent://public/default/%DLQ%g"), edge.stage.broker.engine
+    assert there.log.end_index == 3  # it is the batch that it was
+    found, view = (edge.stage.run(ask(there, 0, engine)) for ask in (metadata_of, message_of))
+    assert [(one.key, one.value) for one in found.encryption_keys] == [("k", b"v")]
+    assert (found.encryption_param, found.encryption_algo) == (b"p", "a")
+    assert (found.num_messages_in_batch, view.payload) == (3, held.body)
+    assert "milepost.fault" not in view.properties
+    assert edge.subscription.cursor.counts().acked == 3
 
 
 def test_two_forwards_at_once_bury_a_message_once(edge: Edge) -> None:

@@ -17,6 +17,7 @@ from milepost.broker.messages.message_view import UNPACKED_SIZE_MAX, MessageView
 from milepost.errors import MilepostError
 from milepost.storage.ledgers.entry import CHUNK, LAST_CHUNK, MARKER, Entry
 from milepost.wire.metadata import entry_metadata_and_end
+from milepost.wire.pulsar_pb2 import MessageMetadata
 
 if TYPE_CHECKING:
     from milepost.broker.topic.topic import Topic
@@ -110,6 +111,18 @@ async def message_of(topic: Topic, index: int, disk: Engine) -> MessageView | No
         for message in await _messages(topic, entry, disk):
             if message.index == index:
                 return message
+    return None
+
+
+async def metadata_of(topic: Topic, index: int, disk: Engine) -> MessageMetadata | None:
+    """What the producer said of the entry with an index; None if consumers do not see one there."""
+    if not topic.log.first_index <= index < topic.visible_end or topic.is_hidden(index):
+        return None
+    plan = await disk.look(
+        lambda: topic.log.plan_read_from(index, index + 1, entries_max=1, size_max=STEP_SIZE)
+    )
+    for entry in await disk.read(plan):
+        return entry_metadata_and_end(entry.payload)[0]
     return None
 
 
