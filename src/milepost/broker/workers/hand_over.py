@@ -80,6 +80,16 @@ class HandOver:
         self._on_begin()
         logger.info("shard %d goes to broker %s", shard, said["broker"])
         try:
+            await self._come_to_rest(shard)
+        except BaseException:
+            self.is_over.set()  # half at rest it serves no client: it ends, and gives the shard back
+            raise
+        self._waiting = asyncio.get_running_loop().create_task(self._send_away(said))
+        return {"epoch": broker.engine.epoch}, b""
+
+    async def _come_to_rest(self, shard: int) -> None:
+        broker = self._broker
+        try:
             async with asyncio.timeout(FOLD_S):
                 await broker.engine.checkpoint()
         except (PersistenceError, OSError, TimeoutError) as error:
@@ -90,8 +100,6 @@ class HandOver:
         logger.info("at rest after %.0f ms", (broker.clock.monotonic() - began) * 1000)
         # Whatever is still written meets the successor's seal: that is no failure any more.
         broker.engine.watch(on_fatal=lambda reason: logger.info("after the hand-over: %s", reason))
-        self._waiting = asyncio.get_running_loop().create_task(self._send_away(said))
-        return {"epoch": broker.engine.epoch}, b""
 
     async def _handed_over(self, said: Doc, body: bytes) -> Answer:
         """The successor listens; answered when the clients are told."""

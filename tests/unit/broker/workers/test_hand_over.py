@@ -1,0 +1,87 @@
+"""The owner's side of a hand-over: it comes to rest once, and ends whatever becomes of its successor."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from stage.worker_group import WorkerGroup, worker_group
+
+from milepost.broker.workers import hand_over
+from milepost.broker.workers.hand_over import HandOver
+from milepost.errors import ServiceNotReady
+from milepost.positions.names import TopicName
+
+WAIT_S = 20
+TO = {"broker": "b", "host": "h", "port": 6651, "tls_port": -1}
+
+
+class Side:
+    """A worker that can hand its shard over."""
+
+    def __init__(self, group: WorkerGroup) -> None:
+        self.broker = group.brokers[0]
+        self.told: list[str] = []
+        self.failure: Exception | None = None
+        self.handing = HandOver(self.broker, self.stop, lambda: self.told.append("begins"))
+        self.handing.listen()
+
+    async def stop(self) -> None:
+        self.told.append("listens no more")
+        if self.failure is not None:
+            raise self.failure
+
+    async def call(self, call: str) -> dict[str, object]:
+        assert self.broker.workers is not None
+        said, _ = await self.broker.workers.link.answers[call](dict(TO), b"")
+        return said
+
+
+def run(data: Path, play: Callable[[Side], Awaitable[None]]) -> None:
+    async def played() -> None:
+        async with worker_group(data, 1) as group:
+            await play(Side(group))
+
+    asyncio.run(played())
+
+
+def test_a_shard_is_handed_over_once_and_topics_are_refused_meanwhile(tmp_path: Path) -> None:
+    async def play(side: Side) -> None:
+        await side.broker.topic(TopicName.parse("t"))
+        with pytest.raises(ServiceNotReady, match="nothing is being handed over"):
+            await side.call("handed_over")
+        assert await side.call("hand_over") == {"epoch": 0}
+        assert side.told == ["begins", "listens no more"]
+        with pytest.raises(ServiceNotReady, match="shard 0 is being handed over"):
+            await side.call("hand_over")
+        with pytest.raises(ServiceNotReady, match="shutting down"):
+            await side.broker.topic(TopicName.parse("other"))
+        assert not side.handing.is_over.is_set()
+        assert await side.call("handed_over") == {}
+        assert side.handing.is_over.is_set()
+
+    run(tmp_path, play)
+
+
+def test_a_successor_that_does_not_serve_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hand_over, "WAIT_S", 0.05)
+
+    async def play(side: Side) -> None:
+        await side.call("hand_over")
+        await asyncio.wait_for(side.handing.is_over.wait(), WAIT_S)
+
+    run(tmp_path, play)
+
+
+def test_a_worker_that_cannot_come_to_rest_ends(tmp_path: Path) -> None:
+    async def play(side: Side) -> None:
+        side.failure = OSError("no")
+        with pytest.raises(OSError, match="no"):
+            await side.call("hand_over")
+        assert side.handing.is_over.is_set()
+
+    run(tmp_path, play)
