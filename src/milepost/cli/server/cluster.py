@@ -21,7 +21,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -268,6 +269,8 @@ class Host:
             os.close(worker.report)
         del self._workers[worker.shard]
         self._loads.forget(worker.shard)
+        if not self._workers:
+            refuse((*self._clients, *self._tls_clients, *self._http, *self._https))
         if code and self._stopping_until is None:
             how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
             logger.warning("shard %d (process %d) %s", worker.shard, worker.pid, how)
@@ -517,6 +520,14 @@ class Host:
             click.echo(f"milepost: {message}", err=True)
             logging.shutdown()
             os._exit(code)
+
+
+def refuse(sockets: Iterable[socket.socket]) -> None:
+    """Refuse connections at once, until a process listens again: without one they would be taken by the
+    system and answered by none, and clients would wait for them and not ask another broker."""
+    for sock in sockets:
+        with suppress(OSError):  # it does not listen, or the system cannot do that
+            sock.shutdown(socket.SHUT_RD)
 
 
 def shards_asked(settings: Settings) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from milepost.cli.exits import Exit
+from milepost.cli.server.cluster import refuse
 from milepost.storage.bucket.manifest import first_manifest
 from milepost.storage.cluster.document import ClusterDocument
 
@@ -54,3 +56,18 @@ def test_a_directory_with_data_is_refused(tmp_path: Path) -> None:
     code, line = serve(tmp_path, "--shards", "4")
     assert code == Exit.CONFLICT
     assert "holds the data of a broker without a bucket" in line
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="other systems cannot stop a socket's listening"
+)
+def test_a_port_without_a_process_refuses_connections_until_one_listens_again() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = listening.getsockname()
+        socket.create_connection(address).close()
+        refuse([listening])
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(address)
+        refuse([listening])
+        listening.listen()
+        socket.create_connection(address).close()
