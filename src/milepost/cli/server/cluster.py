@@ -526,8 +526,15 @@ def refuse(sockets: Iterable[socket.socket]) -> None:
     """Refuse connections at once, until a process listens again: without one they would be taken by the
     system and answered by none, and clients would wait for them and not ask another broker."""
     for sock in sockets:
-        with suppress(OSError):  # it does not listen, or the system cannot do that
+        address = sock.getsockname()
+        try:
             sock.shutdown(socket.SHUT_RD)
+        except OSError:  # it does not listen, or the system cannot do that
+            continue
+        with suppress(
+            OSError
+        ):  # a port that was chosen is kept; one that was free is to be taken again
+            sock.bind(address)
 
 
 def shards_asked(settings: Settings) -> int | None:

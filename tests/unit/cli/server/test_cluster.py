@@ -69,5 +69,10 @@ def test_a_port_without_a_process_refuses_connections_until_one_listens_again() 
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(address)
         refuse([listening])
+        assert listening.getsockname() == address
+        listening.listen()
+        socket.create_connection(address).close()
+    with socket.create_server(address) as listening:  # a port that was chosen
+        refuse([listening])
         listening.listen()
         socket.create_connection(address).close()
