@@ -348,6 +348,9 @@ def test_a_namespace_goes_to_a_broker_and_a_wrong_one_is_named(
     one = cluster.brokers[0]
     assert one.rest("PUT", "/admin/v2/namespaces/public/wandering")[0] == 204
     path = "/admin/v2/namespaces/public/wandering"
+    time.sleep(
+        1.5
+    )  # sleep: a process that opened its shard just then looks at the registry once a second
     topics = [f"persistent://public/wandering/t-{number}" for number in range(2)]
     producers = [client.create_producer(topic, send_timeout_millis=0) for topic in topics]
     for producer in producers:
