@@ -171,12 +171,13 @@ class World(RuleBasedStateMachine):
         """What the client has no receipt for, in order."""
         self.answered: set[Frame] = set()
         self.wire: deque[Frame] = deque()
-        self.journal: deque[Frame] = deque()
-        """Pushed, not yet durable."""
+        self.journal: deque[tuple[Frame, int]] = deque()
+        """Pushed, not yet durable, and on which connection it came."""
         self.log: list[Frame] = []
         self.dedup = Dedup()
         self.snapshot = self.dedup.snapshot(0)
         self.is_connected = True
+        self.connection = 0
 
     # The client.
 
@@ -208,6 +209,7 @@ class World(RuleBasedStateMachine):
     def reconnect(self) -> None:
         self.disconnect()
         self.is_connected = True
+        self.connection += 1
         self.dedup.opened(PRODUCER)
         self.wire.extend(self.unanswered)
 
@@ -232,7 +234,7 @@ class World(RuleBasedStateMachine):
             frame = self.wire.popleft()
             verdict = self.dedup.judge(PRODUCER, frame.lowest, frame.highest, frame.chunk)
             if verdict is NEW:
-                self.journal.append(frame)
+                self.journal.append((frame, self.connection))
             elif verdict is DUPLICATE:
                 assert frame.message in assembled(self.log) or any(
                     stored.message == frame.message and stored.chunk == frame.chunk
@@ -248,10 +250,12 @@ class World(RuleBasedStateMachine):
     @rule(count=st.integers(1, 2))
     def commit(self, count: int) -> None:
         for _ in range(min(count, len(self.journal))):
-            frame = self.journal.popleft()
+            frame, connection = self.journal.popleft()
             self.log.append(frame)
             self.dedup.persisted(PRODUCER, frame.lowest, frame.highest, frame.chunk)
-            self.receipt(frame)
+            # A receipt goes to the producer that sent it, and one that came back is another.
+            if connection == self.connection:
+                self.receipt(frame)
 
     @precondition(lambda self: self.journal)
     @rule(tells=st.booleans())
@@ -270,7 +274,7 @@ class World(RuleBasedStateMachine):
     def crash(self, tail_is_synced: bool) -> None:
         """What was on its way is on disk or not; nobody was told."""
         if tail_is_synced:
-            self.log.extend(self.journal)
+            self.log.extend(frame for frame, _ in self.journal)
         self.journal.clear()
         self.disconnect()
         self.dedup, end_index = Dedup.restore(self.snapshot, now=0)

@@ -127,7 +127,8 @@ class _Producer:
         if continues:
             assert unfinished is not None
             if 0 < chunk.chunk_id < unfinished.next_chunk_id:
-                # The client has the receipts of the chunks before it: it is the same message.
+                # The client has the receipts of the chunks before it: it is the same message. None of them
+                # is of an earlier connection, whose message a chunk 0 has started over meanwhile.
                 return SendVerdict.UNKNOWN if self.unsettled_count else SendVerdict.DUPLICATE
             if chunk.chunk_id > unfinished.next_chunk_id:
                 self.must_resend = True
