@@ -258,10 +258,6 @@ def test_a_directory_of_one_process_is_refused(serve: Serve, data: Path) -> None
         (("--workers", "many"), "workers = 'many': expected a whole number"),
         (("--workers", "2", "--bucket", "file:///nowhere"), "workers = 2 and bucket: workers keep"),
         (
-            ("--workers", "2", "--set", "advertised_listeners=a:pulsar://h:1"),
-            "workers = 2 and advertised_listeners: ",
-        ),
-        (
             ("--workers", "2", "--rocketmq-port", "0"),
             "workers = 2 and rocketmq_port: RocketMQ clients are served by one process",
         ),

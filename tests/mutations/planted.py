@@ -40,14 +40,14 @@ BUGS = (
     # Acks on their way to the journal.
     Bug(
         _B + "subscription/ack_journal.py",
-        "self._ranges += ranges\n",
-        "self._ranges = [*ranges]\n",
+        "self.noted += ranges\n",
+        "self.noted = [*ranges]\n",
         _ACKS,
     ),
     Bug(
         _B + "subscription/ack_journal.py",
-        "ranges, self._ranges = self._ranges, []",
-        "ranges, self._ranges = sorted(dict(sorted(self._ranges, reverse=True)).items()), []",
+        "ranges, self.noted = self.noted, []",
+        "ranges, self.noted = sorted(dict(sorted(self.noted, reverse=True)).items()), []",
         _ACKS,
     ),
     Bug(
@@ -58,8 +58,8 @@ BUGS = (
     ),
     Bug(
         _B + "subscription/ack_journal.py",
-        "if self._ranges or self._waiting or self.is_behind:",
-        "if self._ranges or self.is_behind:",
+        "if self.noted or self._waiting or self.is_behind:",
+        "if self.noted or self.is_behind:",
         _ACKS,
     ),
     Bug(

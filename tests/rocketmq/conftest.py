@@ -11,7 +11,7 @@ import grpc
 import pulsar
 import pytest
 from compat.broker_process import BrokerProcess
-from stage.official_rocketmq import rocketmq
+from stage.official_rocketmq import rocketmq, started
 
 from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.server import SERVICE
@@ -110,8 +110,7 @@ class Clients:
             one.shutdown()
 
     def _started(self, client: Any) -> Any:
-        client.startup()
-        self._rocketmq.append(client)
+        self._rocketmq.append(started(client))
         return client
 
 

@@ -22,7 +22,7 @@ import grpc
 import pulsar
 import pytest
 from compat.broker_process import BrokerProcess, not_on_workers
-from stage.official_rocketmq import rocketmq
+from stage.official_rocketmq import rocketmq, started
 
 from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.testing.checker import History, judge
@@ -105,7 +105,7 @@ class Load:
         )
         producer = rocketmq.Producer(configuration, (OTHER,))
         try:
-            producer.startup()
+            started(producer)
         except Exception:
             return  # killed while it began
         try:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from compat.broker_process import BrokerProcess
-from stage.official_rocketmq import rocketmq
+from stage.official_rocketmq import rocketmq, started
 
 InternalErrorException = rocketmq.v5.exception.client_exception.InternalErrorException
 
@@ -173,7 +173,7 @@ def prepared(mqadmin: Mqadmin, name_server: str, proxy: str, clients: list[Any])
     until = time.monotonic() + 60
     while True:
         try:
-            producer.startup()
+            started(producer)
             break
         except Exception:  # a broker tells its name server of a new topic after a while
             if time.monotonic() >= until:
@@ -184,7 +184,7 @@ def prepared(mqadmin: Mqadmin, name_server: str, proxy: str, clients: list[Any])
         message.topic, message.body = "orders", b"body-%d" % number
         message.tag, message.keys = "paid", f"key-{number}"
         ids.append(producer.send(message).message_id)
-    consumer.startup()
+    started(consumer)
     held: list[Any] = []
     while len(held) < RECEIVED and time.monotonic() < until:
         with suppress(InternalErrorException):  # RocketMQ does not know the client's settings yet
