@@ -207,7 +207,7 @@ class ProducerAccess(Generic[P]):
         self._is_kept = False
         self._alone = producer
         if claimed_epoch is not None and claimed_epoch == self.epoch and not to_close:
-            return Admission(producer, Standing.GRANTED, self.epoch)
+            return Admission(producer, Standing.GRANTED, self.epoch, to_refuse=to_refuse)
         # A claim that is higher than ours was granted in another life of the topic, before it was
         # deleted: its bearer is a newcomer here.
         self.epoch = 0 if self.epoch is None else self.epoch + 1

@@ -231,6 +231,15 @@ steps = st.one_of(
 )
 
 
+def test_a_producer_that_comes_back_to_its_place_and_fences_tells_those_in_line() -> None:
+    access = ProducerAccess[str](7)
+    access.keep_place()
+    assert access.admit("a", AccessMode.WAIT_FOR_EXCLUSIVE).standing is Standing.WAITING
+    back = access.admit("b", AccessMode.EXCLUSIVE_WITH_FENCING, 7)
+    assert (back.standing, back.epoch, back.to_refuse) == (Standing.GRANTED, 7, ("a",))
+    assert "a" not in access
+
+
 @given(st.lists(steps, max_size=40))
 def test_nobody_believes_to_be_alone_who_is_not(script: list[tuple]) -> None:
     """Believers are followed from outside, by what they and the others were told."""
