@@ -342,17 +342,25 @@ def test_a_shard_moves_under_load_and_clients_hardly_notice(
     assert max(waits) < 5.0
 
 
+def _producer_of_a_new_namespace(client: pulsar.Client, topic: str) -> pulsar.Producer:
+    """A process that has just opened its shard looks at the registry each second, and refuses until then."""
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        try:
+            return client.create_producer(topic, send_timeout_millis=0)
+        except pulsar.PulsarException:
+            assert time.monotonic() < deadline, topic
+            time.sleep(0.05)  # sleep: between two looks
+
+
 def test_a_namespace_goes_to_a_broker_and_a_wrong_one_is_named(
     cluster: Cluster, client: pulsar.Client
 ) -> None:
     one = cluster.brokers[0]
     assert one.rest("PUT", "/admin/v2/namespaces/public/wandering")[0] == 204
     path = "/admin/v2/namespaces/public/wandering"
-    time.sleep(
-        1.5
-    )  # sleep: a process that opened its shard just then looks at the registry once a second
     topics = [f"persistent://public/wandering/t-{number}" for number in range(2)]
-    producers = [client.create_producer(topic, send_timeout_millis=0) for topic in topics]
+    producers = [_producer_of_a_new_namespace(client, topic) for topic in topics]
     for producer in producers:
         producer.send(b"0")
     destination = cluster.brokers[2]
