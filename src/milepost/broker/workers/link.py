@@ -34,6 +34,10 @@ logger = logging.getLogger(__name__)
 SECRET_SIZE: Final = 32
 # For a call; a worker that is started again answers within a second or two.
 TIMEOUT_S: Final = 15.0
+# A call that may take longer: after so long the worker is asked whether it is there, and again and again.
+PATIENCE_S: Final = 5.0
+# For the answer to that. A worker that is started again needs a moment.
+ALIVE_TIMEOUT_S: Final = 10.0
 # For the secret of a connection.
 GREETING_TIMEOUT_S: Final = 5.0
 # Of one kind, to one worker, at once.
@@ -64,7 +68,7 @@ class Link:
         self._secret = secret
         self._unexpected = unexpected
         self._server: asyncio.Server | None = None
-        self.answers: dict[str, Answers] = {}
+        self.answers: dict[str, Answers] = {"alive": _alive}
         """Call → what answers it."""
         # By worker and call: one kind of call does not wait for another.
         self._turns: dict[tuple[int, str], asyncio.Semaphore] = {}
@@ -88,6 +92,23 @@ class Link:
         if "error" in said:
             raise _error(said)
         return said, data
+
+    async def ask_while_alive(
+        self, number: int, call: str, values: Doc, body: bytes, timeout_s: float
+    ) -> Answer:
+        """What a worker answers, which may take it long. One that hangs is found out much earlier: it does
+        not say meanwhile that it is there."""
+        asking = asyncio.create_task(self.ask(number, call, values, body, timeout_s))
+        try:
+            while not (await asyncio.wait((asking,), timeout=PATIENCE_S))[0]:
+                try:
+                    await self.ask(number, "alive", {}, timeout_s=ALIVE_TIMEOUT_S)
+                except ServiceNotReady:
+                    if not asking.done():
+                        raise
+            return asking.result()
+        finally:
+            asking.cancel()
 
     async def ask_each(
         self, numbers: Sequence[int], call: str, values: Doc, timeout_s: float = TIMEOUT_S
@@ -139,6 +160,10 @@ class Link:
             self._unexpected("link", error)
             text = f"{type(error).__name__}: an internal error; the log has it"
             return {"error": ServiceNotReady.__name__, "text": text}, b""
+
+
+async def _alive(values: Doc, body: bytes) -> Answer:
+    return {}, b""
 
 
 async def ask_at(

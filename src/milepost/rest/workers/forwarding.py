@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from milepost.broker.broker import Broker
     from milepost.broker.workers.workers import Workers
 
-# A request may wait for a worker that is being started again, and then for the disk.
+# A request may wait for a worker that is being started again, and then for the disk. Of one that hangs the
+# asking client hears within a quarter of that.
 TIMEOUT_S: Final = 60.0
 # A question to all of them: who asks is to be told which one hangs, and clients wait for a minute at most.
 QUESTION_TIMEOUT_S: Final = 15.0
@@ -144,9 +145,11 @@ class Forwarding:
         """What a worker answers."""
         if number == self._workers.number:
             return await answer_of(self._whole, scope_of(document_of(scope)), body)
-        said = await self._workers.link.ask(
-            number, "http", document_of(scope), body, timeout_s=timeout_s or TIMEOUT_S
-        )
+        link, document = self._workers.link, document_of(scope)
+        if timeout_s is None:
+            said = await link.ask_while_alive(number, "http", document, body, TIMEOUT_S)
+        else:
+            said = await link.ask(number, "http", document, body, timeout_s)
         return Answer.of_document(*said)
 
     @property

@@ -12,6 +12,7 @@ import pytest
 from fastapi.routing import APIRoute
 from stage.worker_group import WorkerGroup, worker_group
 
+from milepost.broker.workers import link
 from milepost.positions.names import TopicName
 from milepost.rest import absent
 from milepost.rest.app import RESOURCES
@@ -409,6 +410,57 @@ def test_who_asks_all_of_them_hears_of_one_that_hangs_before_giving_up(
         async with asyncio.timeout(5):
             answer = await group.call(0, "GET", path)
         assert named in answer.body.decode()
+
+    run(tmp_path, play)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/stats"), ("PUT", "/subscription/s"), ("POST", "/terminate"), ("DELETE", "")],
+)
+def test_a_call_about_a_topic_of_a_worker_that_hangs_names_it_before_the_client_gives_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, path: str
+) -> None:
+    """A worker that is stopped takes connections and answers nothing."""
+    assert link.PATIENCE_S + link.ALIVE_TIMEOUT_S < 30
+    monkeypatch.setattr(link, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(link, "ALIVE_TIMEOUT_S", 0.2)
+
+    async def play(group: WorkerGroup) -> None:
+        await group.stop(1)
+        async with asyncio.timeout(5):
+            answer = await group.call(0, method, path_of(group.names(1)[0]) + path)
+        assert answer.status == 503
+        assert "worker 1 does not answer" in answer.json["reason"]
+
+    run(tmp_path, play)
+
+
+def test_a_worker_that_is_there_may_take_its_time_for_a_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "PATIENCE_S", 0.01)
+
+    async def play(group: WorkerGroup) -> None:
+        workers = group.brokers[1].workers
+        assert workers is not None
+        answers, asked, is_over = workers.link.answers, 0, asyncio.Event()
+        http, alive = answers["http"], answers["alive"]
+
+        async def slow(document: link.Doc, body: bytes) -> link.Answer:
+            await is_over.wait()
+            return await http(document, body)
+
+        async def counted(values: link.Doc, body: bytes) -> link.Answer:
+            nonlocal asked
+            asked += 1
+            if asked == 3:
+                is_over.set()
+            return await alive(values, body)
+
+        workers.link.answers |= {"http": slow, "alive": counted}
+        answer = await group.call(0, "PUT", path_of(group.names(1)[0]))
+        assert (answer.status, asked) == (204, 3)
 
     run(tmp_path, play)
 
