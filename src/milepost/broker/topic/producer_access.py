@@ -11,7 +11,8 @@ another had, it is fenced and stays out for ever. So two producers never both be
 alone, whichever connection breaks when.
 
 A producer that was put out with its topic, which an operator unloads, comes back in a moment. Until then its
-place is *kept* from those that wait for it in line. Upstream does not tell those of an unload at all.
+place is *kept* from those that wait for it in line. Upstream does not tell those of an unload at all. It is
+kept too while a producer opens again on its own connection.
 
 An epoch that could be given twice would prove nothing: a grant names the epoch to *store*, and the
 producer is told only when that is durable. If storing it fails, say `leave`; the number is not used
@@ -154,6 +155,13 @@ class ProducerAccess(Generic[P]):
     def keep_place(self) -> None:
         """The producer of the last epoch was put out with the topic, and comes back."""
         assert not self._present(), self._present()
+        self._is_kept = True
+
+    def step_aside(self, producer: P) -> None:
+        """The producer that has the topic alone comes again, on the same connection: those in line do not
+        get its place meanwhile. `give_place_up` follows when the outcome is known."""
+        assert self.is_alone(producer), producer
+        self._alone = None
         self._is_kept = True
 
     def give_place_up(self) -> list[Admission[P]]:

@@ -51,8 +51,9 @@ class ProducerAdmission:
                 if topic is not None:
                     self._perform(topic, topic.access.give_place_up())
 
-    def remove(self, producer: Producer) -> None:
-        """A producer is gone; the producer that waited for that has its turn."""
+    def remove(self, producer: Producer, *, comes_again: bool = False) -> None:
+        """A producer is gone; the producer that waited for that has its turn. `comes_again`: not before
+        `give_place_up`, for the same producer is about to open on the same connection."""
         if producer.is_closed:
             return
         producer.is_closed = True
@@ -62,7 +63,14 @@ class ProducerAdmission:
             if topic.dedup is not None:
                 topic.dedup.closed(producer.name, self._broker.clock.monotonic())
         producer.peer.forget_producer(producer)
-        self._perform(topic, topic.access.leave(producer))
+        if comes_again and topic.access.is_alone(producer):
+            topic.access.step_aside(producer)
+        else:
+            self._perform(topic, topic.access.leave(producer))
+
+    def give_place_up(self, topic: Topic) -> None:
+        """A producer that stepped aside for itself has its place again, or is not let in."""
+        self._perform(topic, topic.access.give_place_up())
 
     def _perform(self, topic: Topic, decisions: Iterable[Admission[Producer]]) -> None:
         for decided in decisions:

@@ -118,6 +118,52 @@ def test_who_waits_and_cannot_be_granted_is_refused(stage: Stage) -> None:
     assert stage.topic().producers == {}
 
 
+def reopened(
+    stage: Stage, mode: pb.ProducerAccessMode, claimed: int | None
+) -> tuple[Any, Any, Any]:
+    """Two wait for a producer that opens again on its own connection: its answer, and theirs."""
+    first, others = stage.client(), [stage.client(), stage.client()]
+    produce(stage, first, producer_access_mode=EXCLUSIVE)
+    asked = [
+        ask(one, producer_command(name=name, producer_access_mode=WAIT))
+        for one, name in zip(others, "qr", strict=True)
+    ]
+    stage.turn()
+    assert not any(answer(*one).producer_ready for one in zip(others, asked, strict=True))
+    fields = {} if claimed is None else {"topic_epoch": claimed}
+    mine = produce(stage, first, epoch=1, producer_access_mode=mode, **fields)
+    stage.turn()
+    stage.topic().access.check()
+    return mine, *[answer(*one) for one in zip(others, asked, strict=True)]
+
+
+def test_who_is_alone_and_opens_again_keeps_its_place_and_epoch(stage: Stage) -> None:
+    mine, *theirs = reopened(stage, EXCLUSIVE, 0)
+    assert (mine.producer_ready, mine.topic_epoch) == (True, 0)
+    assert theirs == [None, None]
+
+
+def test_who_is_alone_and_opens_again_without_its_epoch_gets_a_new_one(stage: Stage) -> None:
+    mine, *theirs = reopened(stage, EXCLUSIVE, None)
+    assert (mine.producer_ready, mine.topic_epoch) == (True, 1)
+    assert theirs == [None, None]
+
+
+def test_a_place_that_is_not_taken_again_goes_to_the_line(stage: Stage) -> None:
+    """It opens again as one that waits, without an epoch, or shared: there are others before it."""
+    mine, granted, waiting = reopened(stage, WAIT, None)
+    assert not mine.producer_ready
+    assert granted.topic_epoch == 1
+    assert waiting is None
+
+
+def test_a_place_goes_to_the_line_when_its_producer_is_refused(stage: Stage) -> None:
+    mine, granted, waiting = reopened(stage, pb.Shared, None)
+    assert error_of(mine) == "ProducerBusy"
+    assert granted.topic_epoch == 1
+    assert waiting is None
+
+
 def test_who_waits_and_leaves_is_passed_over(stage: Stage) -> None:
     first, second, third = (stage.client() for _ in range(3))
     produce(stage, first, producer_access_mode=EXCLUSIVE)

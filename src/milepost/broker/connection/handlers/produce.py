@@ -77,10 +77,26 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
             with suppress(AlreadyExists):  # two producers at once: the other one was first
                 await broker.create_subscription(topic, initial, topic.log.first_index)
         made = _make(session, command, topic, producer_id, schema_version)
-        _make_way(session, made)
+        admission = await _let_in(session, command, made)
+        if admission is not None and admission.standing is Standing.WAITING:
+            session.write((replies.producer_success(command.request_id, made.name, ready=False),))
+        elif admission is not None:
+            await broker.admissions.grant(topic, admission)
+    finally:
+        if session.opening.get(key) is command:
+            del session.opening[key]
+
+
+async def _let_in(
+    session: Session, command: pb.CommandProducer, made: Producer
+) -> Admission[Producer] | None:
+    """Let a producer in, or into the line; None if the client does not want it any more."""
+    admissions, topic = session.broker.admissions, made.topic
+    had_place = _make_way(session, made)
+    try:
         await _settle(session, made)
-        if not session.is_opening(key, command):
-            return
+        if not session.is_opening(("producer", made.producer_id), command):
+            return None
         _make_way(session, made)  # another producer may have come meanwhile
         topic.check_published_to()
         _check_encryption(topic, command)
@@ -90,14 +106,11 @@ async def producer(session: Session, command: pb.CommandProducer) -> None:
         made.waiting_request_id = command.request_id
         topic.producers[made.name] = made
         session.add_producer(made)
-        broker.admissions.put_out(admission)
-        if admission.standing is Standing.WAITING:
-            session.write((replies.producer_success(command.request_id, made.name, ready=False),))
-        else:
-            await broker.admissions.grant(topic, admission)
+        admissions.put_out(admission)
+        return admission
     finally:
-        if session.opening.get(key) is command:
-            del session.opening[key]
+        if had_place:
+            admissions.give_place_up(topic)
 
 
 def _check_encryption(topic: Topic, command: pb.CommandProducer) -> None:
@@ -147,20 +160,25 @@ def _make(
     )
 
 
-def _make_way(session: Session, made: Producer) -> None:
-    """End those in whose place the new one comes, or say why it may not."""
+def _make_way(session: Session, made: Producer) -> bool:
+    """End those in whose place the new one comes, or say why it may not. Whether it had the topic alone
+    itself: its place is kept from those in line then."""
     broker, topic = session.broker, made.topic
-    other = topic.producers.get(made.name)
+    other, had_place = topic.producers.get(made.name), False
+    limit = topic.policies.max_producers
     if other is not None:
         if not made.is_successor_of(other):
             raise ProducerBusy(f"producer {made.name} is already connected to {topic.name}")
-        broker.admissions.remove(other)
+        had_place = topic.access.is_alone(other)
+        broker.admissions.remove(other, comes_again=True)
     current = session.producers.get(made.producer_id)
     if current is not None:
         broker.admissions.remove(current)
-    limit = topic.policies.max_producers
     if limit and len(topic.producers) >= limit:
+        if had_place:
+            broker.admissions.give_place_up(topic)
         raise ProducerBusy(f"topic {topic.name} has {limit} producers already")
+    return had_place
 
 
 async def _settle(session: Session, made: Producer) -> None:
