@@ -8,16 +8,18 @@ nothing.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Final
+from typing import Final, NamedTuple
 
 from milepost.broker.messages.chunked import ChunkedMessages, Tie
 from milepost.errors import IndexNotFound, ProtocolError
 from milepost.positions.ids import Position
+from milepost.positions.transactions import TxnId
 from milepost.storage.files import Files
 from milepost.storage.interface import Disk, Log
 from milepost.storage.ledgers.entry import CHUNK, Entry
 from milepost.storage.ledgers.heads import HeadsPlan
 from milepost.wire.events import ChunkInfo
+from milepost.wire.markers import transaction_of
 from milepost.wire.metadata import chunk_info, entry_metadata
 
 # How far back the newest chunk of a message is looked for, in entries of all producers. A producer that
@@ -84,7 +86,7 @@ async def _heads(log: Log, position: Position, disk: Disk) -> dict[int, Entry]:
 async def recall(log: Log, end_index: int, chunked: ChunkedMessages, disk: Disk) -> None:
     """Remember the newest chunk of each uuid that is near the end that a log had once."""
     index = max(log.first_index, end_index - RECALL_ENTRIES_MAX)
-    found: dict[str, tuple[ChunkInfo, int, bytes]] = {}
+    found: dict[str, _Found] = {}
     while index < end_index:
         stretch = await disk.look(lambda at=index: log.stretch(at, STEP_ENTRIES))  # type: ignore[misc]
         if stretch is None:
@@ -95,24 +97,33 @@ async def recall(log: Log, end_index: int, chunked: ChunkedMessages, disk: Disk)
                 lambda at=last, count=stretch.entries - 1: log.plan_heads(at, CHUNK, count)  # type: ignore[misc]
             )
             for one in await disk.perform(lambda files, plan=plan: _chunks(plan, files)):  # type: ignore[misc]
-                if one[1] < end_index:
-                    found.pop(one[0].uuid, None)  # so that the newest is last in the dict
-                    found[one[0].uuid] = one
+                if one.index < end_index:
+                    found.pop(one.chunk.uuid, None)  # so that the newest is last in the dict
+                    found[one.chunk.uuid] = one
         index = stretch.end_index
-    for chunk, index, beside in found.values():
-        if not chunked.knows(chunk):
-            chunked.recalled(chunk, index, beside)
+    for one in found.values():
+        if not chunked.knows(one.chunk):
+            chunked.recalled(*one)
     chunked.is_recalled = True
 
 
-def _chunks(plan: HeadsPlan, files: Files) -> list[tuple[ChunkInfo, int, bytes]]:
+class _Found(NamedTuple):
+    """A chunk in the log."""
+
+    chunk: ChunkInfo
+    index: int  # type: ignore[assignment]  # in place of tuple.index, which has no use here
+    beside: bytes
+    transaction: TxnId | None
+
+
+def _chunks(plan: HeadsPlan, files: Files) -> list[_Found]:
     """What each chunk says of itself, its index, and what stands beside it; in a file thread."""
     found = []
     for entry in plan.intact(files):
         try:
-            chunk = chunk_info(entry_metadata(entry.payload))
+            metadata = entry_metadata(entry.payload)
         except ProtocolError:  # metadata that is longer than a head
-            chunk = chunk_info(entry_metadata(plan.whole(entry.entry_id, files).payload))
-        if chunk is not None:
-            found.append((chunk, entry.last_index, entry.beside))
+            metadata = entry_metadata(plan.whole(entry.entry_id, files).payload)
+        if (chunk := chunk_info(metadata)) is not None:
+            found.append(_Found(chunk, entry.last_index, entry.beside, transaction_of(metadata)))
     return found

@@ -12,6 +12,10 @@ A producer resends what it has no receipt for: the message anew, or the rest of 
     one that is there  DUPLICATE: answered, not stored again (on its way to the disk still: UNKNOWN)
     any other          an orphan: stored, tied to no message, never delivered
 
+All chunks of a message are of one transaction, or of none: a chunk of another one is refused, for one end of
+the two could show half a message. What a transaction leaves unfinished at its end can never be finished, and
+is forgotten.
+
 Only of the uuid's newest message is anything remembered, and only of so many uuids: a uuid is a
 producer's name and a sequence id, and a restarted producer may use it again. The owner of
 the log looks up there what is forgotten here; nothing is read here.
@@ -34,7 +38,7 @@ new for an hour.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from hashlib import blake2b
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
@@ -47,6 +51,7 @@ from milepost.wire.events import ChunkInfo
 if TYPE_CHECKING:
     from milepost.broker.settings.settings import Settings
     from milepost.positions.ids import Position
+    from milepost.positions.transactions import TxnId
     from milepost.storage.interface import Disk, Log
 
 # Messages remembered; past it the one that was longest without a new chunk is forgotten.
@@ -102,13 +107,18 @@ class _Message:
         "stored_count",
         "tied_count",
         "touched_s",
+        "transaction",
     )
 
-    def __init__(self, num_chunks: int, first_index: int, producer: str) -> None:
+    def __init__(
+        self, num_chunks: int, first_index: int, producer: str, transaction: TxnId | None
+    ) -> None:
         self.num_chunks = num_chunks
         self.first_index = first_index
         self.producer = producer
         """Who began it; empty for a message that was recalled."""
+        self.transaction = transaction
+        """The one that all its chunks are of."""
         self.touched_s = 0.0
         """When its newest chunk came."""
         self.tied_count = 0
@@ -128,6 +138,7 @@ class ChunkedMessages:
 
     __slots__ = (
         "_by_producer",
+        "_by_transaction",
         "_finished",
         "_messages_max",
         "_now_s",
@@ -147,6 +158,9 @@ class ChunkedMessages:
     # Producer → its unfinished messages.  Invariant: none is zero.
     _by_producer: Counter[str]
 
+    # Transaction → uuids of its unfinished messages.  Invariant: none is empty.
+    _by_transaction: dict[TxnId, set[str]]
+
     # Index of the last chunk → indexes of all chunks.  Invariant: at most `_messages_max`.
     _wholes: OrderedDict[int, tuple[int, ...]]
 
@@ -159,6 +173,7 @@ class ChunkedMessages:
         self._unfinished = OrderedDict()
         self._finished = OrderedDict()
         self._by_producer = Counter()
+        self._by_transaction = {}
         self._wholes = OrderedDict()
         self.is_recalled = False
 
@@ -176,8 +191,20 @@ class ChunkedMessages:
         """Is anything remembered of its uuid?"""
         return self._message_of(chunk) is not None
 
-    def refusal(self, chunk: ChunkInfo, producer: str, limits: ChunkLimits) -> NotAllowed | None:
-        """What the limits have against a chunk."""
+    def refusal(
+        self,
+        chunk: ChunkInfo,
+        producer: str,
+        limits: ChunkLimits,
+        transaction: TxnId | None = None,
+    ) -> NotAllowed | None:
+        """What the limits, or the chunks before it, have against a chunk."""
+        message = None if chunk.is_first else self._message_of(chunk)
+        if message is not None and message.transaction != transaction:
+            return NotAllowed(
+                f"chunk {chunk.chunk_id} of message {short_uuid(chunk.uuid)} "
+                f"{_in_words(transaction)}; those before it came {_in_words(message.transaction)}"
+            )
         chunks_max = limits.chunks_per_message
         if chunks_max and chunk.num_chunks > chunks_max:
             return NotAllowed(
@@ -219,12 +246,18 @@ class ChunkedMessages:
             return SendVerdict.DUPLICATE
         return SendVerdict.UNKNOWN if chunk.chunk_id < message.tied_count else SendVerdict.NEW
 
-    def tie(self, chunk: ChunkInfo, index: int, producer: str = "") -> tuple[int, bytes]:
+    def tie(
+        self,
+        chunk: ChunkInfo,
+        index: int,
+        producer: str = "",
+        transaction: TxnId | None = None,
+    ) -> tuple[int, bytes]:
         """A chunk that was judged NEW goes to the journal under an index: the flags of its entry, and
         what to store beside it."""
         message = self._message_of(chunk)
         if chunk.is_first:
-            message = _Message(chunk.num_chunks, index, producer)
+            message = _Message(chunk.num_chunks, index, producer, transaction)
             beside = b""
         elif (
             message is None
@@ -260,12 +293,22 @@ class ChunkedMessages:
                 if message.stored_count:
                     self._put(uuid, message)
 
-    def recalled(self, chunk: ChunkInfo, index: int, beside: bytes) -> None:
+    def ended(self, transactions: Iterable[TxnId]) -> None:
+        """Transactions have ended: what they have not finished never will be."""
+        if self._by_transaction:
+            for txn_id in transactions:
+                for uuid in list(self._by_transaction.get(txn_id, ())):
+                    self._drop(uuid)
+
+    def recalled(
+        self, chunk: ChunkInfo, index: int, beside: bytes, transaction: TxnId | None = None
+    ) -> None:
         """A chunk found in the log: the newest of its uuid. Orphans say nothing."""
         tie = Tie.of(beside)
         if tie is None and not chunk.is_first:
             return
-        message = _Message(chunk.num_chunks, index if tie is None else tie.first_index, "")
+        first_index = index if tie is None else tie.first_index
+        message = _Message(chunk.num_chunks, first_index, "", transaction)
         message.tied_count = message.stored_count = chunk.chunk_id + 1
         message.indexes.append(index)
         self._put(short_uuid(chunk.uuid), message)
@@ -306,6 +349,8 @@ class ChunkedMessages:
         messages[uuid] = message
         if messages is self._unfinished:
             self._by_producer[message.producer] += 1
+            if message.transaction is not None:
+                self._by_transaction.setdefault(message.transaction, set()).add(uuid)
         if len(messages) > self._messages_max:
             self._drop(next(iter(messages)))
 
@@ -316,6 +361,11 @@ class ChunkedMessages:
             self._by_producer[message.producer] -= 1
             if not self._by_producer[message.producer]:
                 del self._by_producer[message.producer]
+            if message.transaction is not None:
+                uuids = self._by_transaction[message.transaction]
+                uuids.discard(uuid)
+                if not uuids:
+                    del self._by_transaction[message.transaction]
 
 
 class ChunkSearch(Protocol):
@@ -332,6 +382,10 @@ class ChunkSearch(Protocol):
     def find_first(
         self, log: Log, firsts: OrderedDict[Position, int], position: Position, disk: Disk, /
     ) -> Coroutine[Any, Any, int]: ...
+
+
+def _in_words(transaction: TxnId | None) -> str:
+    return "in no transaction" if transaction is None else f"in transaction {transaction}"
 
 
 def short_uuid(uuid: str) -> str:

@@ -671,6 +671,8 @@ class _Part:
                 transactions.committed += 1
             else:
                 transactions.aborted += 1
+        if self._markers:
+            self.topic.chunked.ended(self._markers)
         for part, acks in self._acks.items():
             pending_acks.end(part, acks)
 

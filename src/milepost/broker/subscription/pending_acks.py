@@ -1,7 +1,8 @@
 """Acks of transactions on one subscription: pending until the transaction ends.
 
 A pending message is with no consumer and not acked. The transaction's commit acks it, its abort makes it
-ready again, a seek forgets that it was ever pending.
+ready again, a seek forgets that it was ever pending. An ack that the disk refuses is undone: its messages are
+ready again.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from milepost.broker.dispatch.consumer import NO_EPOCH
 from milepost.broker.messages import ids_to_indexes
 from milepost.broker.metrics import subscription_counts
 from milepost.broker.transactions.coordinator import Outcome
+from milepost.broker.transactions.topic_transactions import PendingAcks
 from milepost.cursor.cursor import TRANSACTIONS
 from milepost.errors import (
     IndexNotFound,
     InvalidTransactionStatus,
     MilepostError,
     NotAllowed,
+    PersistenceError,
     TooManyRequests,
     TransactionConflict,
 )
@@ -32,7 +35,7 @@ from milepost.wire.scanners.ack_slices import ranges_in
 if TYPE_CHECKING:
     from milepost.broker.dispatch.consumer import Consumer
     from milepost.broker.subscription.subscription import Subscription
-    from milepost.broker.transactions.topic_transactions import PendingAcks
+    from milepost.broker.transactions.topic_transactions import TopicTransactions
     from milepost.positions.transactions import TxnId
 
 
@@ -71,8 +74,9 @@ def pend(consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], No
         # What the consumer holds itself is with no transaction, and not acked.
         elsewhere = [one for one in ranges if not cursor.holds(consumer.holder, *one)]
         if elsewhere:
-            own = transactions.pending_of(txn_id, subscription.state_id)
-            _check_conflict(subscription, txn_id, elsewhere, None if own is None else own.ranges)
+            before = transactions.pending_of(txn_id, subscription.state_id)
+            own = None if before is None else before.ranges
+            _check_conflict(subscription, txn_id, elsewhere, own)
     except NotInMemory:
         raise
     except MilepostError as error:
@@ -83,8 +87,21 @@ def pend(consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], No
     if not pended.ranges:
         journal.when_durable(done)
         return
-    fact = transactions.pend(txn_id, subscription.state_id, cursor.epoch, pended.ranges)
-    journal.beside(transactions.state_id, fact, done)
+    epoch, fresh = cursor.epoch, pended.ranges
+    before = transactions.pending_of(txn_id, subscription.state_id)
+    if before is not None and before.epoch == epoch:
+        left = IndexRanges(fresh)
+        left.discard_all(before.ranges)
+        fresh = list(left)
+    fact = transactions.pend(txn_id, subscription.state_id, epoch, pended.ranges)
+
+    def durable(error: PersistenceError | None) -> None:
+        if error is not None:
+            # The client was told no: a commit must not ack it after all.
+            _take_back(subscription, transactions, txn_id, PendingAcks(epoch, IndexRanges(fresh)))
+        done(error)
+
+    journal.beside(transactions.state_id, fact, durable)
 
 
 def count_of(subscription: Subscription) -> int:
@@ -106,13 +123,7 @@ def end(subscription: Subscription, acks: Sequence[tuple[PendingAcks, Outcome]])
             (committed if outcome is Outcome.COMMIT else aborted).extend(pending.ranges)
     if ranges := list(cursor.pended_within(committed)):
         _settle(subscription, ranges)
-    if ranges := list(cursor.pended_within(aborted)):
-        dispatcher = subscription.dispatcher
-        by_id = dispatcher is not None and dispatcher.releases_by_id
-        cursor.release(ranges, TRANSACTIONS, count=by_id)
-        if dispatcher is not None and not by_id:
-            _give_in_order(subscription, ranges[0][0])
-        subscription.rescan()
+    _make_ready(subscription, list(cursor.pended_within(aborted)))
 
 
 def _settle(subscription: Subscription, ranges: Sequence[Range]) -> None:
@@ -122,6 +133,28 @@ def _settle(subscription: Subscription, ranges: Sequence[Range]) -> None:
         subscription.pass_over(joined(given_up))
     if subscription.topic.is_terminated:
         subscription.read_loop.wake()
+
+
+def _take_back(
+    subscription: Subscription, transactions: TopicTransactions, txn_id: TxnId, acks: PendingAcks
+) -> None:
+    """The disk has refused an ack of a transaction: it never was."""
+    assert subscription.state_id is not None
+    transactions.unpend(txn_id, subscription.state_id, acks)
+    if subscription.cursor.epoch == acks.epoch:
+        _make_ready(subscription, list(subscription.cursor.pended_within(list(acks.ranges))))
+
+
+def _make_ready(subscription: Subscription, ranges: Sequence[Range]) -> None:
+    """What was pending comes again."""
+    if not ranges:
+        return
+    dispatcher = subscription.dispatcher
+    by_id = dispatcher is not None and dispatcher.releases_by_id
+    subscription.cursor.release(ranges, TRANSACTIONS, count=by_id)
+    if dispatcher is not None and not by_id:
+        _give_in_order(subscription, ranges[0][0])
+    subscription.rescan()
 
 
 def _give_in_order(subscription: Subscription, index: int) -> None:

@@ -280,7 +280,9 @@ class Topic:
         chunk = None if traits.is_batch else traits.chunk
         fault = self._fault_of(send, producer)
         if fault is None and chunk is not None:
-            fault = self.chunked.refusal(chunk, producer.name, self.chunk_limits)
+            fault = self.chunked.refusal(
+                chunk, producer.name, self.chunk_limits, traits.transaction
+            )
         if fault is not None:
             self._refuse_one(send, publication, fault)
             return
@@ -303,7 +305,7 @@ class Topic:
         if chunk is not None:
             publication.has_chunks = True
             index = self.log.next_index + sum(item[1] for item in items)
-            flags, beside = self.chunked.tie(chunk, index, producer.name)
+            flags, beside = self.chunked.tie(chunk, index, producer.name, traits.transaction)
         if traits.transaction is not None:
             flags |= TXN
             assert self.transactions is not None, f"{self} was added to {traits.transaction}"

@@ -139,6 +139,18 @@ class TopicTransactions:
         for piece in ranges:
             before.ranges.add(*piece)
 
+    def unpend(self, txn_id: TxnId, state_id: int, refused: PendingAcks) -> None:
+        """The disk has refused what a transaction acked: it never was."""
+        of_cursor = self._pending.get(state_id, {})
+        acks = of_cursor.get(txn_id)
+        if acks is None or acks.epoch != refused.epoch:
+            return
+        acks.ranges.discard_all(refused.ranges)
+        if not acks.ranges:
+            del of_cursor[txn_id]
+            if not of_cursor:
+                del self._pending[state_id]
+
     # -- ends --------------------------------------------------------------------------------------
 
     def end_fact(self, txn_id: TxnId, outcome: Outcome, marker: int) -> bytes:

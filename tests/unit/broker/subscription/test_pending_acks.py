@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from stage.stage import Stage
 from stage.talk import (
     EXCLUSIVE,
     FAILOVER,
+    KEY_SHARED,
     SHARED,
     ack_command,
     answer,
@@ -61,6 +63,51 @@ def say(stage: Stage, client: Loopback, *frames: bytes) -> list[str]:
     client.say(*frames)
     stage.turn()
     return bodies(client)
+
+
+class TestARefusedAck:
+    """An ack that the disk refuses is undone: the message is ready, and no commit acks it after all."""
+
+    @pytest.mark.parametrize("sub_type", [EXCLUSIVE, FAILOVER, SHARED, KEY_SHARED])
+    def test_it_comes_again(self, stage: Stage, sub_type: Any) -> None:
+        client = started(stage, sub_type=sub_type)
+        say(stage, client, message(0), message(1))
+        txn = acking(stage, client)
+        assert not error_of(ack_in(stage, client, txn, wire_id(1, 0)))
+        stage.files.faults.fail("sync", 1, error=errno.ENOSPC)
+        assert error_of(ack_in(stage, client, txn, wire_id(1, 1))) == "PersistenceError"
+        stage.turn()
+        assert bodies(client) == ["1"]
+        assert counts(stage) == (0, 2, 0, 0)
+        assert not error_of(end(stage, client, txn))
+        assert counts(stage) == (0, 1, 0, 1)
+        stage = stage.restarted()
+        assert counts(stage) == (1, 0, 0, 1)
+
+    def test_another_transaction_may_ack_it(self, stage: Stage) -> None:
+        client = started(stage, sub_type=SHARED)
+        say(stage, client, message(0))
+        one, two = acking(stage, client), acking(stage, client)
+        stage.files.faults.fail("sync", 1, error=errno.ENOSPC)
+        assert error_of(ack_in(stage, client, one, wire_id(1, 0))) == "PersistenceError"
+        assert not error_of(ack_in(stage, client, two, wire_id(1, 0)))
+        assert not error_of(end(stage, client, one, ABORT))
+        assert not error_of(end(stage, client, two))
+        stage = stage.restarted()
+        assert counts(stage).acked == 1
+
+    def test_what_the_transaction_acked_before_stays(self, stage: Stage) -> None:
+        """Of a batch: one message durably, then the rest in vain."""
+        client = started(stage, sub_type=SHARED)
+        say(stage, client, batch(0, 3))
+        txn = acking(stage, client)
+        assert not error_of(ack_in(stage, client, txn, wire_id(1, 0, ack_set=[0b110])))
+        stage.files.faults.fail("sync", 1, error=errno.ENOSPC)
+        refused = ack_in(stage, client, txn, wire_id(1, 0, ack_set=[0b000]))
+        assert error_of(refused) == "PersistenceError"
+        assert not error_of(end(stage, client, txn))
+        stage = stage.restarted()
+        assert counts(stage).acked == 1
 
 
 class TestOrderBehindAnAbort:

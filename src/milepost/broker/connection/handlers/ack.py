@@ -40,7 +40,8 @@ def ack(session: Session, event: Ack) -> None:
     - An id that is not there is an error for the command; its other ids are acked all the same.
     - An ack in a transaction (`txnid_most_bits`, `txnid_least_bits`) is pending until the transaction
       ends. The subscription must have been added to it. A message that is acked, or pending in another
-      transaction, is `TransactionConflict`, and nothing of that ack counts. One of more than 10,000 ids or
+      transaction, is `TransactionConflict`, and nothing of that ack counts; nor does one that the disk
+      refuses, whose messages are ready again. One of more than 10,000 ids or
       ranges of batch indexes is `TooManyRequests`: it is obeyed as a whole, and others wait meanwhile.
     - Sets that come to more than 250,000 ranges are `TooManyRequests`.
     - An ack of very many ids, or of messages of very many chunks, is obeyed in parts, with turns of other

@@ -32,7 +32,8 @@ def send(session: Session, event: Sends) -> None:
       deduplication. No chunk is delivered before its message is whole (PIP-107).
     - Entries with a `marker_type` are stored and indexed, and never dispatched.
     - A message of a transaction takes an index and is durable, and is not delivered before the
-      transaction is committed, nor anything behind it. The topic must have been added to it.
+      transaction is committed, nor anything behind it. The topic must have been added to it. All chunks of
+      a message are of one transaction, or of none: another one is `NotAllowedError`.
     - A wrong checksum is `ChecksumError` for that message alone; entries without a checksum are taken.
     - Metadata that no client could read, or that contradicts itself or its payload, is
       `NotAllowedError`. So is, with deduplication, metadata that names another producer.
