@@ -24,11 +24,12 @@ from google_crc32c import value as _crc32c
 
 from milepost.positions import TxnId, signed64
 from milepost.wire import pulsar_pb2 as pb
-from milepost.wire.events import PLAIN, Send, Sends, ServerEvent
+from milepost.wire.events import PLAIN, Send, Sends, ServerEvent, Traits
 from milepost.wire.frames import CHECKSUM_MAGIC
 from milepost.wire.scanners.encode import encode_entry_head
 from milepost.wire.scanners.shape import (
     CHECKSUM_ERROR,
+    NO_LIMIT,
     Shape,
     read_rest_shape,
     read_shape,
@@ -183,7 +184,7 @@ def scan_sends(data: bytes, at: int, frame_max: int, events: list[ServerEvent]) 
             else:
                 rest = data[rest_at:metadata_end]
                 if rest != known_rest:
-                    shape = _known_shapes.get(rest) or _new_shape(rest)
+                    shape = _known_shapes.get(rest) or _new_shape(rest, claimed)
                     if shape is None or shape.traits.transaction != claimed:
                         break
                     known_rest = rest
@@ -261,8 +262,11 @@ def add_send(events: list[ServerEvent], producer_id: int, send: Send) -> list[Se
     return sends
 
 
-def _new_shape(rest: bytes) -> Shape | None:
+def _new_shape(rest: bytes, claimed: TxnId | None) -> Shape | None:
     """The shape told by metadata behind its required fields; None for what the loop leaves alone."""
+    if claimed is not None and rest == _named(claimed):
+        # Most messages of a transaction say nothing but that: each transaction is new, so this is not known.
+        return Shape(1, 0, Traits(transaction=claimed), 0, NO_LIMIT, False)
     shape = read_rest_shape(rest, 0, len(rest))
     if shape is None or shape.traits.fault is not None:
         return None
@@ -299,18 +303,22 @@ def _reconciled(shape: Shape, entry: bytes, claimed: TxnId | None) -> tuple[Shap
         return refused(f"a marker of transaction {claimed}, which the broker alone writes"), b""
     at = _CHECKSUM_SIZE if int.from_bytes(entry[:2], "big") == CHECKSUM_MAGIC else 0
     metadata_end = at + 4 + int.from_bytes(entry[at : at + 4], "big")
-    metadata = b"".join(
-        (
-            entry[at + 4 : metadata_end],
-            _NAMED_LEAST_BITS,
-            encode_varint(claimed.least),
-            _NAMED_MOST_BITS,
-            encode_varint(claimed.most),
-        )
-    )
+    metadata = entry[at + 4 : metadata_end] + _named(claimed)
     payload = entry[metadata_end:]
     named = shape._replace(traits=shape.traits._replace(transaction=claimed))
     return named, encode_entry_head(metadata, payload) + payload
+
+
+def _named(txn_id: TxnId) -> bytes:
+    """How metadata names a transaction."""
+    return b"".join(
+        (
+            _NAMED_LEAST_BITS,
+            encode_varint(txn_id.least),
+            _NAMED_MOST_BITS,
+            encode_varint(txn_id.most),
+        )
+    )
 
 
 def _transaction_of(command: pb.CommandSend) -> TxnId | None:
