@@ -35,6 +35,15 @@ _CHUNKS = (
 )
 _LOSSES = "tests/unit/storage/test_checkpoint.py tests/unit/storage/test_engine.py"
 _ADDRESSES = "tests/unit/broker/messages/test_ids_to_indexes.py"
+_LONG_ACKS = (
+    "tests/unit/broker/connection/handlers/test_ack.py "
+    "tests/unit/broker/connection/test_session.py tests/unit/broker/connection/test_session_disk.py"
+)
+_PROTOCOL = "tests/unit/wire/test_protocol.py tests/unit/wire/scanners/test_long_command.py"
+_ADMISSION = (
+    "tests/unit/broker/topic/test_producer_admission.py "
+    "tests/unit/broker/topic/test_producer_access.py"
+)
 
 BUGS = (
     # Acks on their way to the journal.
@@ -439,5 +448,125 @@ BUGS = (
         "        if key in kept_settings.NAMES:\n            kept_settings.check(key, text)\n",
         "        if False:\n            kept_settings.check(key, text)\n",
         "tests/unit/rest/resources/test_broker_config.py",
+    ),
+    Bug(  # an answer that forgets what was wrong with earlier parts
+        _B + "connection/handlers/ack.py",
+        "    if failures and error is None:\n",
+        "    if False and failures:\n",
+        _LONG_ACKS,
+    ),
+    Bug(  # what is left of an ack of many chunks is dropped
+        _B + "connection/handlers/ack.py",
+        "    if rest:\n        raise Unfinished",
+        "    if False:\n        raise Unfinished",
+        _LONG_ACKS,
+    ),
+    Bug(  # failures of earlier parts are forgotten where one waits for the disk
+        _B + "connection/handlers/ack.py",
+        "        session.ack_failures = failures\n",
+        "        session.ack_failures = None\n",
+        _LONG_ACKS,
+    ),
+    Bug(  # a later frame overtakes the rest of an ack
+        _B + "connection/session.py",
+        "[unfinished.rest, *events[obeyed_count + 1 :]]",
+        "[*events[obeyed_count + 1 :], unfinished.rest]",
+        _LONG_ACKS,
+    ),
+    Bug(  # what came behind an event that waits twice is dropped
+        _B + "connection/session.py",
+        "self._unheard = [*self._unheard, *events[1:]]",
+        "self._unheard = [*self._unheard]",
+        _LONG_ACKS,
+    ),
+    Bug(  # a client that hangs up takes the rest of its ack with it
+        _B + "connection/session.py",
+        "        if self.protocol.has_more or self._unheard is not None:\n            self._is_gone = True",
+        "        if False:\n            self._is_gone = True",
+        _LONG_ACKS,
+    ),
+    Bug(  # the last slice of a part answers for the whole
+        _W + "protocol.py",
+        "self._slice, self._slices = _going_on(self._slice), map(_going_on, self._slices)",
+        "pass",
+        _PROTOCOL,
+    ),
+    Bug(  # every part of a long ack is a whole one
+        _W + "protocol.py",
+        "events[:] = [_going_on(e) if isinstance(e, Ack) else e for e in events]",
+        "pass",
+        _PROTOCOL,
+    ),
+    Bug(  # every part of a long ack has the request id
+        _W + "scanners/long_command.py",
+        "        if not goes_on or self._shape.repeats_tail:\n",
+        "        if True:\n",
+        _PROTOCOL,
+    ),
+    Bug(  # a second long REDELIVER releases nothing
+        _B + "connection/handlers/redeliver.py",
+        "                session.released.clear()\n",
+        "                pass\n",
+        "tests/unit/broker/connection/handlers/test_redeliver.py",
+    ),
+    Bug(  # a part of a long REDELIVER brings back what went out again
+        _B + "connection/handlers/redeliver.py",
+        "            named = session.released\n",
+        "            named = None\n",
+        "tests/unit/broker/connection/handlers/test_redeliver.py",
+    ),
+    Bug(  # read loops that waited for a round are forgotten behind a commit
+        _B + "subscription/flush_round.py",
+        "self._read_loops.extendleft(reversed(earlier))",
+        "pass",
+        "tests/unit/broker/subscription/test_flush_round.py",
+    ),
+    Bug(  # those in line are not told of a fencing producer that comes back
+        _B + "topic/producer_access.py",
+        "Standing.GRANTED, self.epoch, to_refuse=to_refuse)",
+        "Standing.GRANTED, self.epoch)",
+        "tests/unit/broker/topic/test_producer_access.py",
+    ),
+    Bug(  # a producer that opens again loses its place
+        _B + "topic/producer_access.py",
+        "        self._alone = None\n        self._is_kept = True\n",
+        "        self._alone = None\n",
+        _ADMISSION,
+    ),
+    Bug(  # a place that is not taken again is kept for ever
+        _B + "connection/handlers/produce.py",
+        "        if had_place:\n            admissions.give_place_up(topic)\n",
+        "        if False:\n            admissions.give_place_up(topic)\n",
+        _ADMISSION,
+    ),
+    Bug(  # only the last consumer that let go is unblocked
+        _B + "subscription/subscription.py",
+        "                is_blocked = is_blocked or consumer.is_blocked\n",
+        "                is_blocked = consumer.is_blocked\n",
+        "tests/unit/broker/subscription",
+    ),
+    Bug(  # an ack of what is held back behind a seek counts
+        _B + "subscription/subscription.py",
+        "            if out := self._held.acked(ranges) if self._held.holding else ranges:\n",
+        "            if out := ranges:\n",
+        "tests/unit/broker/subscription",
+    ),
+    Bug(  # an ack behind the visible end counts
+        _B + "messages/ids_to_indexes.py",
+        "            if found and found[-1][1] > end_index:\n",
+        "            if False:\n",
+        _ADDRESSES,
+    ),
+    Bug(  # chunks that have begun are not looked at when others are done
+        _B + "dispatch/chunk_gate.py",
+        "        if not self._lasts.count and not self._firsts.count:\n",
+        "        if not self._lasts.count or not self._firsts.count:\n",
+        _CHUNKS,
+    ),
+    Bug(  # a commit acks what was pending before a seek
+        _B + "subscription/pending_acks.py",
+        "        if pending.epoch == cursor.epoch:",
+        "        if True:",
+        _TRANSACTIONS + " tests/unit/broker/subscription/test_pending_acks.py",
     ),
 )

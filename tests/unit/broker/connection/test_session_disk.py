@@ -39,7 +39,9 @@ from milepost.storage.ledgers.heads import HEAD_SIZE
 from milepost.storage.ledgers.ledger import ledger_path
 from milepost.storage.ledgers.paging import LoopFiles
 from milepost.testing.peer import Loopback
+from milepost.wire import protocol
 from milepost.wire import pulsar_pb2 as pb
+from milepost.wire.scanners import long_command
 
 MakeStage = Callable[..., Stage]
 
@@ -112,6 +114,24 @@ def test_an_ack_waits_and_what_comes_behind_it_too(stage: Stage) -> None:
     assert kinds(client) == ["AckResponse", "AckResponse", "Success"]
     assert acked(stage) == CHUNKS + 1
     assert stage.broker.counters.acks == 2
+
+
+def test_what_was_wrong_with_a_part_is_answered_behind_a_part_that_waits(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("IDS_MAX", "SIZE_MIN"):
+        monkeypatch.setattr(long_command, name, 2)
+    monkeypatch.setattr(protocol, "LONG_SIZE_MIN", 2)
+    client, last = consuming(stage), last_chunk(stage)
+    wrong = [wire_id(last.ledgerId, 10**6 + number) for number in range(2)]
+    ask(client, ack_command(*wrong, last, request_id=0))
+    stage.turn()
+    assert (kinds(client), acked(stage)) == ([], 0)
+    let_go(stage)
+    (answer,) = client.take()
+    assert answer.error == pb.ServerError.MetadataError
+    assert "holds no entry" in answer.message
+    assert acked(stage) == CHUNKS
 
 
 def test_a_seek_behind_an_ack_that_waits_is_not_undone_by_it(stage: Stage) -> None:

@@ -14,6 +14,7 @@ from stage.talk import (
     opened,
     produce,
     request,
+    seek_command,
     subscribe,
     text_of,
     wire_id,
@@ -89,6 +90,25 @@ def test_an_ack_of_a_quarter_of_a_million_ranges_holds_nobody(stage: Stage) -> N
     assert most <= 4 * RANGES_MAX
     assert served_after is not None
     assert served_after < turns // 4
+
+
+def test_a_seek_does_not_overtake_an_ack_of_messages_of_very_many_chunks(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages, chunks = 12, 20
+    monkeypatch.setattr(ids_to_indexes, "CHUNK_RANGES_MAX", 50)
+    producer = stage.producer(stage.topic())
+    stage.subscription(stage.topic(), "s")
+    for number in range(chunks):
+        stage.publish(producer, *(chunk(one, number, chunks) for one in range(messages)))
+    client = stage.client()
+    subscribe(stage, client, sub_type=SHARED)
+    last = [wire_id(1, messages * (chunks - 1) + one) for one in range(messages)]
+    client.say(ack_command(*last, request_id=7), seek_command(wire_id(1, 0)))
+    stage.turn()
+    cursor = stage.topic().subscriptions["s"].cursor
+    assert (cursor.epoch, cursor.counts().acked) == (1, 0)
+    assert [one.request_id for one in client.take_all(pb.CommandAckResponse)] == [7]
 
 
 @pytest.mark.parametrize("restarts", [False, True])

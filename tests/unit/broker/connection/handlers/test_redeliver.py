@@ -129,6 +129,18 @@ def test_very_many_ids_are_obeyed_in_parts_each_once(stage: Stage, sub_type: obj
 
 
 @pytest.mark.usefixtures("short_parts")
+def test_very_many_ids_may_be_named_again_and_again(stage: Stage) -> None:
+    client = opened(stage, SHARED)
+    for count in (1, 2, 3):
+        flow(stage, client, 100)
+        ids = [wire_id(1, entry) for entry in range(4)]
+        client.say(Redeliver(consumer_id=0, message_ids=ids))
+        stage.turn()
+        found = [(one.entry_id, one.redelivery_count) for one in deliveries(client)]
+        assert sorted(found) == [(entry, count) for entry in range(4)]
+
+
+@pytest.mark.usefixtures("short_parts")
 @pytest.mark.parametrize("sub_type", [SHARED, KEY_SHARED])
 def test_a_chunked_message_that_two_parts_name_comes_again_once(
     stage: Stage, sub_type: object
