@@ -1,8 +1,9 @@
 """The client's tests: coroutines, a broker that all of them share, a topic for each.
 
 A test that is a coroutine runs on a loop of its own, and fails if anything on that loop raised where
-nobody listened. The broker is Milepost on a thread, or, with `PULSAR_TEST_URL` (and `PULSAR_TEST_ADMIN_URL`),
-an Apache Pulsar: then tests of what only Milepost has are skipped.
+nobody listened. The broker is Milepost on a thread, or in processes of its own with `MILEPOST_TESTS_ON`
+(`stage/tests_on.py`), or, with `PULSAR_TEST_URL` (and `PULSAR_TEST_ADMIN_URL`), an Apache Pulsar: then tests
+of what only Milepost has are skipped.
 """
 
 from __future__ import annotations
@@ -12,11 +13,16 @@ import inspect
 import itertools
 import os
 import re
+import tempfile
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+from compat.broker_process import BrokerProcess
+from stage.tests_on import EMBEDDED, TESTS_ON
 
 import milepost.testing
 from milepost.aio import Client
@@ -65,18 +71,38 @@ async def hang_up(loop: asyncio.AbstractEventLoop) -> None:
         await asyncio.sleep(0)
 
 
+AnyBroker = BrokerForTest | BrokerProcess
+
+
+@contextmanager
+def any_broker() -> Iterator[AnyBroker]:
+    """A Milepost with REST, by `MILEPOST_TESTS_ON`: has `url`, `http_url`, and a port."""
+    if TESTS_ON == EMBEDDED:
+        with milepost.testing.broker(http=True) as broker:
+            yield broker
+        return
+    with tempfile.TemporaryDirectory() as directory, BrokerProcess(Path(directory)) as process:
+        yield process
+        assert not process.complaints()
+
+
+def port_of(broker: AnyBroker, topic: str) -> int:
+    """Where the process listens that has a topic."""
+    return broker.port if isinstance(broker, BrokerForTest) else broker.port_of(topic)
+
+
 @pytest.fixture(scope="session")
-def running() -> Iterator[BrokerForTest | None]:
+def running() -> Iterator[AnyBroker | None]:
     """The Milepost that tests share; None where they run against an Apache Pulsar."""
     if PULSAR_URL is not None:
         yield None
         return
-    with milepost.testing.broker() as broker:
+    with any_broker() as broker:
         yield broker
 
 
 @pytest.fixture(scope="session")
-def service(running: BrokerForTest | None) -> str:
+def service(running: AnyBroker | None) -> str:
     """The URL of the broker that tests share."""
     return PULSAR_URL if running is None else running.url
 
@@ -88,10 +114,13 @@ def port(service: str) -> int:
 
 
 @pytest.fixture
-def partition(running: BrokerForTest | None) -> Callable[[str, int], None]:
+def partition(running: AnyBroker | None) -> Callable[[str, int], None]:
     """Makes a topic partitioned."""
 
     def make(topic: str, count: int) -> None:
+        if isinstance(running, BrokerProcess):
+            running.create_partitioned_topic(topic, count)
+            return
         if running is not None:
             name = TopicName.parse(topic)
             running.run(running.running.broker.create_partitioned_topic(name, count))

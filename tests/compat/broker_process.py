@@ -25,23 +25,21 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
+from stage.tests_on import BUCKET, TESTS_ON, WORKERS
 
 from milepost.broker.workers.placement import shard_of
 from milepost.positions.names import TopicName
 from milepost.storage.shards import shard_path
 
-START_TIMEOUT_S = 30
+START_TIMEOUT_S = 120
 # Settings that do not go together with workers.
 ALONE = {"workers", "bucket"}
 STOP_TIMEOUT_S = 20
 
-TESTS_ON = os.environ.get("MILEPOST_TESTS_ON", "")
-"""What brokers are started with: "bucket", "workers", or as a user would start one."""
-
 
 def not_on_workers(reason: str) -> pytest.MarkDecorator:
     """A test of what several workers do not do, as docs/workers.md says."""
-    return pytest.mark.skipif(TESTS_ON == "workers", reason=f"several workers: {reason}")
+    return pytest.mark.skipif(TESTS_ON == WORKERS, reason=f"several workers: {reason}")
 
 
 class BrokerProcess:
@@ -52,9 +50,9 @@ class BrokerProcess:
         self.settings = settings
         self.flags: list[str] = []
         """More of the command line, such as a conf file."""
-        if TESTS_ON == "bucket" and "bucket" not in settings:
+        if TESTS_ON == BUCKET and "bucket" not in settings:
             self.flags += ["--bucket", (directory / "bucket").as_uri()]
-        elif TESTS_ON == "workers" and not settings.keys() & ALONE:
+        elif TESTS_ON == WORKERS and not settings.keys() & ALONE:
             self.flags += ["--workers", "2"]
         self.descriptors: int | None = None
         """How many the process may have."""
@@ -81,6 +79,10 @@ class BrokerProcess:
     @property
     def url(self) -> str:
         return f"pulsar://127.0.0.1:{self.port}"
+
+    @property
+    def http_url(self) -> str:
+        return f"http://127.0.0.1:{self.http_port}"
 
     @property
     def is_running(self) -> bool:

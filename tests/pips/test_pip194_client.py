@@ -6,15 +6,13 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from client.harness import check_backlog
+from client.harness import AnyBroker, any_broker, check_backlog, port_of
 from client.stub import scripted
 
-import milepost.testing
+from milepost.admin.aio import AsyncAdmin
 from milepost.aio import Client
-from milepost.broker.operations.reset import Reset, Target, reset
 from milepost.client.policies import ConsumerType, InitialPosition
-from milepost.positions import MessageId, TopicName
-from milepost.testing.broker import BrokerForTest
+from milepost.positions import MessageId
 from milepost.testing.proxy import Proxy
 
 Connect = Callable[..., Client]
@@ -46,9 +44,14 @@ async def test_the_epoch_grows_by_one_and_goes_with_the_seek(
 async def test_messages_of_an_older_epoch_are_filtered(topic: str) -> None:
     """ "Client consumer will filter the send messages command which is smaller than current epoch." With
     the broker's answers held back in the network while the client seeks."""
-    async with milepost.testing.broker() as broker, Client(broker.url) as direct:
+    with any_broker() as broker:
+        await _filtered(broker, topic)
+
+
+async def _filtered(broker: AnyBroker, topic: str) -> None:
+    async with Client(broker.url) as direct:
         ids = await published(direct, topic)
-        proxy = Proxy("127.0.0.1", broker.port)
+        proxy = Proxy("127.0.0.1", port_of(broker, topic))
         async with proxy, Client(proxy.url, follow_lookups=False) as client:
             consumer = await client.subscribe(
                 topic, "s", initial_position=InitialPosition.Earliest, receiver_queue_size=4
@@ -113,7 +116,7 @@ async def test_two_seeks_at_once(connect: Connect, topic: str) -> None:
 @pytest.mark.parametrize("kind", TYPES)
 async def test_a_reset_is_obeyed_without_reconnecting(
     connect: Connect,
-    running: BrokerForTest | None,
+    running: AnyBroker | None,
     topic: str,
     kind: ConsumerType,
     milepost_only: None,
@@ -125,9 +128,8 @@ async def test_a_reset_is_obeyed_without_reconnecting(
         await published(client, topic)
         held = [await consumer.receive(10_000) for _ in range(4)]
         attachments = consumer._subscription._attachments
-        broker = running.running.broker
-        work = reset(broker, TopicName.parse(topic), "s", Reset(Target(index=2)), by="test")
-        await asyncio.to_thread(running.run, work)
+        async with AsyncAdmin(running.http_url) as admin:
+            await admin.reset_subscription(topic, "s", index=2)
         while not consumer._inbox.seek_epoch:
             await asyncio.sleep(0.001)  # sleep: the broker's word is on its way
         await consumer.acknowledge(held)  # of before the reset: nothing

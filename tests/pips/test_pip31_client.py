@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import pulsar
 import pytest
+from client.harness import any_broker
 from compat.broker_process import BrokerProcess
 from compat.transaction_scenes import SCENES, Scene
 
 import milepost
-import milepost.testing
 
 TOPIC = "seen"
 
@@ -126,7 +126,7 @@ def test_only_committed_messages_are_seen(stand: Stand, row: Row, column: str) -
 
 @pytest.mark.parametrize("commits", [True, False], ids=["committed", "aborted"])
 def test_the_official_client_sees_committed_messages_only(commits: bool) -> None:
-    with milepost.testing.broker() as running:
+    with any_broker() as running:
         client, official = milepost.Client(running.url), pulsar.Client(running.url)
         try:
             producer = client.create_producer(TOPIC)

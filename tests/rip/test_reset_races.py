@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 import pytest
+from stage.tests_on import BUCKET, TESTS_ON
 
 from milepost.broker import topic_loader
 from milepost.broker.subscription.held_deliveries import HeldDeliveries
@@ -86,7 +87,14 @@ def _plant_answer_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (_plant_acks, range(50)),
         (_plant_epoch_on_messages, range(50)),
-        (_plant_answer_from_memory, range(50)),
+        pytest.param(
+            _plant_answer_from_memory,
+            range(50),
+            marks=pytest.mark.skipif(
+                TESTS_ON == BUCKET,
+                reason="on a bucket the note of who has reset is a record behind the reset's own",
+            ),
+        ),
         # These need more luck: they begin near a seed that has it.
         (_plant_held, range(75, 300)),
         (_plant_forgetful_restart, range(470, 1000)),

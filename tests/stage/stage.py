@@ -33,14 +33,18 @@ from milepost.storage.catalog.sqlite_catalog import SqliteCatalog
 from milepost.storage.engine import StorageEngine
 from milepost.storage.ledgers.log import RollPolicy
 from milepost.storage.store import Store
+from milepost.testing.bucket import MemoryBucket
 from milepost.testing.clock import ManualClock
 from milepost.testing.crash import power_loss
 from milepost.testing.files import MemoryFiles
 from milepost.testing.peer import Loopback, RecordingPeer
 from milepost.wire.events import Ack, WireId
+from stage.bucket import BucketStore, HandBucketEngine
 from stage.engine import HandEngine
 from stage.frames import sends
 from stage.loop import TURNS_MAX, TurnLoop
+from stage.only_worker import StageRegistry, leave, only_worker
+from stage.tests_on import BUCKET, TESTS_ON, WORKERS
 
 T = TypeVar("T")
 
@@ -57,29 +61,47 @@ class Stage:
         tail_size: int = 1 << 20,
         ledger_entries_max: int = 1000,
         traced: bool = False,
+        bucket: MemoryBucket | None = None,
+        registry: StageRegistry | None = None,
         **settings: Any,
     ) -> None:
         """`tail_size` 0: what a checkpoint has stored is read from the disk. `traced`: the catalog is
-        marked in the trace of the files at each commit, so that crash images of it can be opened."""
+        marked in the trace of the files at each commit, so that crash images of it can be opened.
+        `bucket`, `registry`: of the process before; by `MILEPOST_TESTS_ON` a stage has one of its own."""
         self._made_with = dict(
             tail_size=tail_size, ledger_entries_max=ledger_entries_max, **settings
         )
+        is_plain = files is None and not traced
+        if TESTS_ON == BUCKET and is_plain and bucket is None:
+            bucket = MemoryBucket()
+        if TESTS_ON == WORKERS and is_plain and registry is None:
+            registry = StageRegistry()
+        self._bucket = bucket
+        self._registry = registry
+        self._bucket_store: BucketStore | None = None
         self.files = files or MemoryFiles()
         self.clock = clock or ManualClock()
-        self.store = Store(
-            self.files,
-            SqliteCatalog(None, image=catalog_image, on_commit=self._mark if traced else None),
-            self.clock,
-            roll_policy=RollPolicy(entries_max=ledger_entries_max),
-            tail_size_max=tail_size,
-        )
+        options = {
+            "roll_policy": RollPolicy(entries_max=ledger_entries_max),
+            "tail_size_max": tail_size,
+        }
+        if bucket is None:
+            catalog = SqliteCatalog(
+                None, image=catalog_image, on_commit=self._mark if traced else None
+            )
+            self.store = Store(self.files, catalog, self.clock, **options)
+        else:
+            self._bucket_store = BucketStore(bucket, self.clock, **options)
+            self.store = self._bucket_store.store
         self._consumer_ids = itertools.count()
         self._successor: Stage | None = None
 
         def make() -> Broker:
-            self.engine = HandEngine(self.store)
+            on = self._bucket_store
+            self.engine = HandEngine(self.store) if on is None else HandBucketEngine(on)
             made = Settings(data=Path("unused"), **settings)
-            return Broker(made, cast("StorageEngine", self.engine), self.clock)
+            workers = None if registry is None else only_worker(registry)
+            return Broker(made, cast("StorageEngine", self.engine), self.clock, workers)
 
         self.loop = TurnLoop()
         try:
@@ -108,6 +130,8 @@ class Stage:
             for topic in self.broker.topics.values():
                 for subscription in topic.subscriptions.values():
                     subscription.dispatcher = None  # or a feed would begin its next read
+            if self.broker.workers is not None:
+                leave(self.broker.workers)
             while self.broker._tasks:
                 for task in list(self.broker._tasks):
                     task.cancel()
@@ -115,6 +139,8 @@ class Stage:
         finally:
             self.store.journal.close()
             self.store.catalog.close()
+            if self._bucket_store is not None:
+                self._bucket_store.close()
             self.loop.close()
 
     # -- time --------------------------------------------------------------------------------------
@@ -144,7 +170,10 @@ class Stage:
 
     def checkpoint(self) -> None:
         self.turn()
-        self.store.checkpoint()
+        if self._bucket_store is None:
+            self.store.checkpoint()
+        else:
+            self.run(self.engine.checkpoint())
         self.turn()
 
     def restarted(self, *, checkpoint: bool = False, power_lost: str = "", seed: int = 0) -> Stage:
@@ -152,6 +181,10 @@ class Stage:
         this outcome of what was not synced (milepost.testing.crash)."""
         if checkpoint:
             self.checkpoint()
+        if self._bucket is not None:  # of the machine nothing is needed
+            self.close()
+            self._successor = Stage(bucket=self._bucket, clock=self.clock, **self._made_with)
+            return self._successor
         image = cast("SqliteCatalog", self.store.catalog).image()
         if power_lost:
             files = power_loss(self.files, power_lost, seed)
@@ -159,9 +192,19 @@ class Stage:
             files = MemoryFiles(self.files.contents(), self.files.folders())
         self.close()
         self._successor = Stage(
-            files=files, catalog_image=image, clock=self.clock, **self._made_with
+            files=files,
+            catalog_image=image,
+            clock=self.clock,
+            registry=self._registry,
+            **self._made_with,
         )
         return self._successor
+
+    @property
+    def records(self) -> int:
+        """Records of the journal, without changes of the catalog: those are there on a bucket only."""
+        on = self._bucket_store
+        return self.store.journal.last_sequence - (0 if on is None else on.changes)
 
     # -- who is on it ------------------------------------------------------------------------------
 
