@@ -16,10 +16,13 @@ LINES ?= 27000
 # What `make check` runs; `make test` runs everything else too, whatever there is.
 QUICK := tests/unit tests/property tests/scenarios tests/pips tests/test_tidy.py tests/test_docs.py \
 	tests/test_examples.py tests/test_judge.py
+# What `make test` also runs on a bucket and on workers; `make everywhere` runs all of it there.
+ELSEWHERE := $(wildcard tests/pips/test_*_client.py) tests/rip/test_rip_reset.py tests/rip/test_rip_progress.py \
+	tests/compat/test_progress.py tests/compat/test_resets.py
 # As pytest, but what fails beside other work is judged alone.
 JUDGE := $(BIN)/python tests/judge.py -q --durations=15
 
-.PHONY: help setup run demo check test fuzz words screenshots bench cluster campaign mutations clients suites pipelines docs format lock clean
+.PHONY: help setup run demo check test everywhere fuzz words screenshots bench cluster campaign mutations clients suites pipelines docs format lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -54,6 +57,15 @@ test: check ## everything that CI runs
 	$(JUDGE) -n $(JOBS) -m "slow" $(QUICK)
 	$(JUDGE) -n $(WAITING_JOBS) --dist worksteal tests/fuzz tests $(QUICK:%=--ignore=%) --ignore=tests/spark
 	$(JUDGE) -n $(JOBS) --dist loadfile -m "not slow" tests/spark
+	MILEPOST_TESTS_ON=bucket $(JUDGE) -n $(WAITING_JOBS) $(ELSEWHERE)
+	MILEPOST_TESTS_ON=workers $(JUDGE) -n $(WAITING_JOBS) $(ELSEWHERE)
+
+everywhere: $(READY) ## the compat, proposal, progress and Spark tests on a bucket and on workers (ON="bucket workers"): an hour
+	for on in $(or $(ON),bucket workers); do \
+	  export MILEPOST_TESTS_ON=$$on; \
+	  $(JUDGE) -rs -n $(WAITING_JOBS) --dist worksteal tests/pips tests/rip tests/compat || exit 1; \
+	  $(JUDGE) -rs -n $(JOBS) --dist loadfile tests/spark || exit 1; \
+	done
 
 fuzz: $(READY) ## every fuzz target for SECONDS=60, all in about 14 minutes
 	MILEPOST_FUZZ_SECONDS=$(SECONDS) $(BIN)/python -m pytest -q -n $(JOBS) tests/fuzz
@@ -79,7 +91,7 @@ cluster: $(READY) ## three brokers behind a proxy that makes trouble, judged: RO
 campaign: $(READY) ## the crash and kill campaigns at length (an hour or more)
 	MILEPOST_CAMPAIGN=long $(BIN)/python -m pytest -q -n $(JOBS) tests/crash tests/scenarios/test_simulation.py \
 	  tests/rip/test_reset_races.py tests/client/test_races.py \
-	  tests/compat/test_kill_under_load.py tests/rocketmq/test_kills.py --timeout 7200
+	  tests/compat/test_kill_under_load.py tests/compat/test_shared_transactions.py tests/rocketmq/test_kills.py --timeout 7200
 	MILEPOST_CAMPAIGN=long $(BIN)/python -m pytest -q tests/spark/test_campaign.py tests/spark/test_transactional_kills.py tests/spark/test_cluster.py --timeout 7200
 
 mutations: $(READY) ## plant bugs one at a time and see which ones the tests notice (half an hour)

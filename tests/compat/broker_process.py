@@ -28,13 +28,20 @@ import pytest
 from stage.tests_on import BUCKET, TESTS_ON, WORKERS
 
 from milepost.broker.workers.placement import shard_of
+from milepost.cli.server.verify import check
 from milepost.positions.names import TopicName
+from milepost.storage.bucket.start import CACHE
 from milepost.storage.shards import shard_path
 
 START_TIMEOUT_S = 120
 # Settings that do not go together with workers.
 ALONE = {"workers", "bucket"}
 STOP_TIMEOUT_S = 20
+
+
+def not_on_a_bucket(reason: str) -> pytest.MarkDecorator:
+    """A test of the files of a data directory."""
+    return pytest.mark.skipif(TESTS_ON == BUCKET, reason=f"on a bucket: {reason}")
 
 
 def not_on_workers(reason: str) -> pytest.MarkDecorator:
@@ -50,8 +57,11 @@ class BrokerProcess:
         self.settings = settings
         self.flags: list[str] = []
         """More of the command line, such as a conf file."""
-        if TESTS_ON == BUCKET and "bucket" not in settings:
-            self.flags += ["--bucket", (directory / "bucket").as_uri()]
+        self.bucket: Path | None = None
+        """The folder that is its bucket, if the tests are to run on one."""
+        if TESTS_ON == BUCKET and not settings.keys() & ALONE:
+            self.bucket = directory / "bucket"
+            self.flags += ["--bucket", self.bucket.as_uri()]
         elif TESTS_ON == WORKERS and not settings.keys() & ALONE:
             self.flags += ["--workers", "2"]
         self.descriptors: int | None = None
@@ -132,14 +142,28 @@ class BrokerProcess:
         return ports[self.worker_of(topic)] if ports else self.tls_port
 
     def data_of(self, topic: str) -> Path:
-        """The data directory that has a topic."""
+        """The data directory that has a topic; of a bucket, the cache."""
+        if self.bucket is not None:
+            return self.data / CACHE
         return shard_path(self.data, self.worker_of(topic)) if self.worker_ports else self.data
+
+    def journal_of(self, topic: str) -> Path:
+        """The folder with the journal that has a topic."""
+        return (self.bucket or self.data_of(topic)) / "journal"
 
     @property
     def directories(self) -> list[Path]:
         """Each data directory: one, or one for each worker."""
         numbers = range(len(self.worker_ports))
         return [shard_path(self.data, number) for number in numbers] or [self.data]
+
+    def problems(self) -> list[str]:
+        """What is wrong with its files, or with its bucket."""
+        if self.bucket is None:
+            return [str(one) for path in self.directories for one in check(path).all_problems]
+        command = [sys.executable, "-m", "milepost.cli.main", "verify", self.bucket.as_uri()]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return [done.stdout + done.stderr] if done.returncode else []
 
     @property
     def serving(self) -> list[int]:

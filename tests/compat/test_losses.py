@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pulsar
 import pytest
-from compat.broker_process import BrokerProcess
+from compat.broker_process import BrokerProcess, not_on_a_bucket
 
 TOPIC = "persistent://public/default/cut"
 
 
+@not_on_a_bucket("a start brings ledgers that are damaged here anew")
 def test_a_producer_of_a_topic_with_a_loss_is_refused_and_does_not_try_for_ever(
     tmp_path: Path,
 ) -> None:

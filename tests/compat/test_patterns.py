@@ -7,7 +7,7 @@ from typing import Any
 
 import pulsar
 import pytest
-from compat.broker_process import BrokerProcess, not_on_workers
+from compat.broker_process import BrokerProcess
 from compat.raw_client import RawClient
 from compat.talk import RECEIVE_MS, send_all
 
@@ -35,7 +35,6 @@ def test_a_pattern_finds_topics_that_are_there_and_new_ones(
     assert [consumer.receive(DISCOVERY_MS).data() for _ in range(3)] == [b"new"] * 3
 
 
-@not_on_workers("topics are not watched")
 def test_a_watcher_is_told(broker: BrokerProcess, client: pulsar.Client, topic: str) -> None:
     """As Java clients do it; the C++ client asks again and again."""
     client.create_producer(f"{topic}-a").close()

@@ -49,11 +49,24 @@ def now(bucket: MemoryBucket, steps: Steps[T]) -> T:
         return cast("T", end.value)
 
 
+def copied(folder: Path) -> MemoryBucket:
+    """A bucket of a folder, as it is now."""
+    bucket = MemoryBucket()
+    for path in folder.rglob("*"):
+        key = str(path.relative_to(folder))
+        if path.is_file() and not key.startswith("."):
+            bucket.objects[key] = path.read_bytes()
+    return bucket
+
+
 class BucketStore:
     """A bucket that has been taken over, and the store in the directory that was made of it."""
 
-    def __init__(self, bucket: MemoryBucket, clock: Clock, **options: Any) -> None:
+    def __init__(
+        self, bucket: MemoryBucket, clock: Clock, cluster: str = "stage", **options: Any
+    ) -> None:
         self.bucket = bucket
+        self._cluster = cluster
         self.changes = 0
         """Records that are changes of the catalog."""
         self._root = Path(tempfile.mkdtemp("-stage"))
@@ -64,7 +77,7 @@ class BucketStore:
             raise
 
     def _open(self, clock: Clock, options: dict[str, Any]) -> None:
-        claim = self._now(chain.claimed("stage", uuid4().hex, _nonce))
+        claim = self._now(chain.claimed(self._cluster, uuid4().hex, _nonce))
         groups = self._now(chain.sealed_groups(claim))
         if claim.manifest.image:
             found = self._now(fetched(claim.manifest.image))
