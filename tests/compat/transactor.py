@@ -12,7 +12,8 @@ from compat.load import Worker
 
 import milepost
 
-TOPICS = ("persistent://public/default/first", "persistent://public/default/second")
+# In shards of their own where there are two workers.
+TOPICS = ("persistent://public/default/first", "persistent://public/default/third")
 # What a failed attempt leaves open holds both topics back for so long.
 TIMEOUT_S = 20
 

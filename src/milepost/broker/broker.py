@@ -32,11 +32,7 @@ from milepost.broker.monitoring.progress import sample
 from milepost.broker.operations import broadcast_members
 from milepost.broker.operations.housekeeping import Housekeeping
 from milepost.broker.operations.policy_enforcement import PolicyEnforcement
-from milepost.broker.operations.transactions import (
-    COORDINATORS,
-    Transactions,
-    is_coordinator_topic,
-)
+from milepost.broker.operations.transactions import Transactions
 from milepost.broker.settings.settings import Settings
 from milepost.broker.subscription.broadcast import BROADCAST, BroadcastGroup, MemberSubscription
 from milepost.broker.subscription.documents import CURSOR_STATE, NewSubscription
@@ -48,6 +44,7 @@ from milepost.broker.topic.non_persistent import NonPersistentTopic
 from milepost.broker.topic.producer_access import ProducerAccess
 from milepost.broker.topic.producer_admission import ProducerAdmission
 from milepost.broker.topic.topic import CREATED_MS, Topic
+from milepost.broker.transactions.coordinator import is_coordinator_topic
 from milepost.broker.workers import calls
 from milepost.broker.workers.watched_topics import WatchedTopics
 from milepost.broker.workers.workers import Workers
@@ -312,7 +309,7 @@ class Broker:
         if name.partition >= 0:
             return 0
         if is_coordinator_topic(name):
-            return COORDINATORS
+            return self.transactions.coordinators
         count = self.directory.partitions(name)
         if count is not None:
             return count

@@ -124,12 +124,6 @@ DEFAULT_FLAGS: Final = pb.FeatureFlags(
     supports_message_index=True,
     supports_txn_series=True,
 )
-# Of several workers that serve as one broker: there are no transactions.
-WORKERS_FLAGS: Final = pb.FeatureFlags(
-    supports_get_partitioned_metadata_without_auto_creation=True,
-    supports_topic_watchers=True,
-    supports_message_index=True,
-)
 
 
 RunReader = Callable[[bytes, int], int]

@@ -20,7 +20,7 @@ from milepost.broker.auth.grants import Grants
 from milepost.broker.auth.operations import Operation, Scope
 from milepost.broker.auth.roles import Identity
 from milepost.broker.auth.security import Security
-from milepost.broker.operations.transactions import is_coordinator_topic
+from milepost.broker.transactions.coordinator import is_coordinator_topic
 from milepost.errors import MilepostError, NotAuthenticated, NotAuthorized
 from milepost.positions.names import NamespaceName, TopicName
 from milepost.wire import replies

@@ -41,7 +41,7 @@ from milepost.wire.events import (
     ServerEvent,
     TransactionRequest,
 )
-from milepost.wire.protocol import WORKERS_FLAGS, ServerProtocol, State
+from milepost.wire.protocol import ServerProtocol, State
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -96,7 +96,6 @@ class Session:
         self.protocol = ServerProtocol(
             server_version=broker.server_version,
             max_message_size=broker.settings.max_message_size,
-            feature_flags=None if broker.workers is None else WORKERS_FLAGS,
         )
         self.producers: dict[int, Producer] = {}
         self.consumers: dict[int, Consumer] = {}

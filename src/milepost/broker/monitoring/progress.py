@@ -250,7 +250,7 @@ def _held_back(topic: Topic, now_ms: int) -> HeldBack | None:
 
 def _transaction(topic: Topic, txn_id: TxnId, now_ms: int) -> HeldBack:
     coordinator = topic.coordinator
-    txn = None if coordinator is None else coordinator.open.get(txn_id.least)
+    txn = None if coordinator is None else coordinator.get(txn_id)
     messages = topic.log.end_index - topic.visible_end
     if txn is None:
         return HeldBack(str(txn_id), "", 0, 0, messages, ())

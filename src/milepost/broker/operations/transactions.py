@@ -8,6 +8,9 @@
 
 One record, so a crash leaves all of a transaction or nothing. What the record says is made true when it is
 durable, and not before: were the disk to refuse it, no part of it may reach the disk with a later fact.
+
+Where topics of a transaction are in shards of other workers, that record is the decision, and the others are
+told until they have carried it out (`broker/workers/shared_transactions.py`); then it is answered.
 """
 
 from __future__ import annotations
@@ -21,15 +24,13 @@ from typing import TYPE_CHECKING
 
 from milepost.broker.metrics.histogram import TRANSACTION_TIMES_MS, Histogram
 from milepost.broker.metrics.rates import PERIOD_S
-from milepost.broker.subscription import pending_acks
+from milepost.broker.topic.transaction_ends import Done, End, Part, ignore, when_all
 from milepost.broker.transactions.coordinator import Coordinator, Outcome, Transaction
 from milepost.broker.transactions.series import Series, check_names
 from milepost.broker.transactions.topic_transactions import (
-    NO_MARKER,
-    PendingAcks,
     TopicTransactions,
 )
-from milepost.cursor.facts import AckFact
+from milepost.broker.workers.shared_transactions import SharedTransactions
 from milepost.errors import (
     CorruptData,
     InvalidInput,
@@ -43,17 +44,15 @@ from milepost.errors import (
     TopicNotFound,
 )
 from milepost.positions.names import TopicName
-from milepost.positions.ranges import IndexRanges
 from milepost.positions.transactions import TxnId
 from milepost.storage.catalog.catalog import NO_TOPIC, Snapshot, StateRow
 from milepost.storage.interface import Catalog
-from milepost.storage.ledgers.entry import MARKER, TXN, Entry, NewEntry
-from milepost.wire.markers import TXN_ABORT, TXN_COMMIT, transaction_marker, transaction_of
+from milepost.storage.ledgers.entry import TXN, Entry
+from milepost.wire.markers import transaction_of
 from milepost.wire.metadata import split_entry
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
-    from milepost.broker.subscription.subscription import Subscription
     from milepost.broker.topic.topic import Topic
     from milepost.storage.interface import Engine, Store
 
@@ -61,20 +60,10 @@ logger = logging.getLogger(__name__)
 
 STATE = "transactions"
 
-# By the partitions of this name clients find the coordinators. It is no topic.
-COORDINATOR_TOPIC = "persistent://pulsar/system/transaction_coordinator_assign"
-COORDINATORS = 1
-_MARKERS = {Outcome.COMMIT: TXN_COMMIT, Outcome.ABORT: TXN_ABORT}
 # How often an end tries to find all topics open at once, while operators unload them.
 _OPENINGS_MAX = 10
 # Transactions whose time is over that are aborted in one go: about ten milliseconds.
 OVERDUE_STEP = 100
-
-Done = Callable[[MilepostError | None], None]
-
-
-def is_coordinator_topic(name: TopicName | None) -> bool:
-    return name is not None and str(name.base) == COORDINATOR_TOPIC
 
 
 class Transactions:
@@ -83,15 +72,19 @@ class Transactions:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._loop = asyncio.get_running_loop()
-        self.coordinator = Coordinator()
-        self._state_id: int | None = None
-        self._making: asyncio.Future[None] | None = None
+        workers = broker.workers
+        self.coordinator = Coordinator(0 if workers is None else workers.number)
+        self.shared = None if workers is None else SharedTransactions(broker, self, workers)
+        """What is asked of other workers, and answered to them."""
+        # By the number of the coordinator: the own one, and those whose transactions have a part here.
+        self._state_ids: dict[int, int] = {}
+        self._making: dict[int, asyncio.Future[None]] = {}
         # Ends that are on their way: one that is asked for again waits for the same.
-        self._ends: dict[TxnId, _End] = {}
+        self._ends: dict[TxnId, End] = {}
         # Deletions of subscriptions that the catalog may refuse: done when it has answered.
         self._departures: dict[Topic, set[asyncio.Future[None]]] = {}
         # Those of them that were asked for in this turn, and are not submitted yet.
-        self._gathered: list[_End] = []
+        self._gathered: list[End] = []
         self.times = Histogram(TRANSACTION_TIMES_MS)
         """From opened to ended."""
         self._roll_due = 0.0
@@ -104,32 +97,41 @@ class Transactions:
         broker = self._broker
         began_ms = broker.clock.wall_ms()
 
-        def find(catalog: Catalog) -> tuple[StateRow, Snapshot] | None:
-            for row in catalog.states(NO_TOPIC):
-                if row.kind == STATE:
-                    return row, catalog.snapshot(row.state_id)
-            return None
+        def find(catalog: Catalog) -> list[tuple[StateRow, Snapshot]]:
+            return [
+                (row, catalog.snapshot(row.state_id))
+                for row in catalog.states(NO_TOPIC)
+                if row.kind == STATE
+            ]
 
-        found = await broker.engine.catalog(find)
-        if found is not None:
-            self._open(*found)
+        for row, stored in await broker.engine.catalog(find):
+            self._open(row, stored)
         self.recovered_ms = (began_ms, broker.clock.wall_ms())
 
     def _open(self, row: StateRow, stored: Snapshot) -> None:
         store, clock = self._broker.store, self._broker.clock
-        found = store.open_state(row.state_id, lambda: self.coordinator.snapshot(), stored)
+        number = int(row.name) if row.name else self.coordinator.number
+        book = self._book(number)
+        found = store.open_state(row.state_id, book.snapshot, stored)
         assert found.data is not None, "a coordinator was made without a snapshot"
         try:
             restored = Coordinator.restore(
-                found.data, found.facts, clock.wall_ms(), clock.monotonic()
+                found.data, found.facts, clock.wall_ms(), clock.monotonic(), number
             )
         except Exception as failure:
             store.put_back_state(row.state_id, found)
             if isinstance(failure, MilepostError):
                 raise
             raise CorruptData(f"the transactions cannot be read: {failure}") from failure
-        self.coordinator.take_over(restored)
-        self._state_id = row.state_id
+        book.take_over(restored)
+        self._state_ids[number] = row.state_id
+
+    def _book(self, number: int) -> Coordinator:
+        """What is known here of a coordinator's transactions."""
+        book = self.coordinator.book(number)
+        if book is None:
+            book = self.coordinator.guests[number] = Coordinator(number)
+        return book
 
     # -- opening and adding ------------------------------------------------------------------------
 
@@ -137,15 +139,18 @@ class Transactions:
         """Is there such a coordinator, and may it be used?"""
         if not self._broker.settings.transaction_coordinator_enabled:
             raise NotAllowed("transactions are switched off: transaction_coordinator_enabled")
-        if self._broker.workers is not None:
-            raise NotAllowed("there are no transactions where there are workers: serve without")
         if number != self.coordinator.number:
             raise self.coordinator.unknown(number)
 
     @property
     def is_ready(self) -> bool:
         """Has the coordinator a state in the store? It is made for the first transaction."""
-        return self._state_id is not None
+        return self.coordinator.number in self._state_ids
+
+    @property
+    def coordinators(self) -> int:
+        """How many there are."""
+        return 1 if self.shared is None else self.shared.coordinators
 
     def new(
         self, *, timeout_ms: int, owner: str | None, done: Done, series: Series | None = None
@@ -174,7 +179,7 @@ class Transactions:
             series=series,
         )
         self._broker.counters.transactions_opened += 1
-        self._fact(fact, done, lambda: self.coordinator.never_opened(txn))
+        self._fact(self.coordinator, fact, done, lambda: self.coordinator.never_opened(txn))
         if series is not None:
             for earlier in self.coordinator.earlier_runs(owner, series):
                 self._end_unasked(earlier, Outcome.ABORT)
@@ -185,8 +190,9 @@ class Transactions:
         ready (`is_usable`)."""
         txn = self.coordinator.find(txn_id)
         self._check_size(txn, len(set(map(str, names)) - txn.topics))
-        added, fact = self.coordinator.add_topics(txn, map(str, names))
-        self._fact(fact, done, lambda: txn.topics.difference_update(added))
+        book = self._book(txn_id.most)
+        added, fact = book.add_topics(txn, map(str, names))
+        self._fact(book, fact, done, lambda: txn.topics.difference_update(added))
 
     def add_subscriptions(
         self, txn_id: TxnId, pairs: Sequence[tuple[TopicName, str]], done: Done
@@ -194,13 +200,38 @@ class Transactions:
         """Messages of these subscriptions may be acked in the transaction when `done` is called."""
         txn = self.coordinator.find(txn_id)
         for name, subscription in pairs:
+            if self._is_elsewhere(name):
+                continue  # its worker has it, or has refused
             topic = self._broker.topics.get(str(name))
             if topic is None or subscription not in topic.subscriptions:
                 raise SubscriptionNotFound(f"{name} has no subscription {subscription}")
         asked = {(str(name), subscription) for name, subscription in pairs}
         self._check_size(txn, len(asked - txn.subscriptions))
-        added, fact = self.coordinator.add_subscriptions(txn, asked)
-        self._fact(fact, done, lambda: txn.subscriptions.difference_update(added))
+        book = self._book(txn_id.most)
+        added, fact = book.add_subscriptions(txn, asked)
+        self._fact(book, fact, done, lambda: txn.subscriptions.difference_update(added))
+
+    async def admit(self, txn_id: TxnId, *, timeout_ms: int, owner: str | None) -> None:
+        """A transaction of another coordinator has a part here."""
+        book = self._book(txn_id.most)
+        await self.make_ready(txn_id.most)
+        if txn_id.least in book.open:
+            return
+        if (outcome := book.outcome_of(txn_id)) is not None:
+            raise book.contradiction(txn_id, outcome)  # the request comes late
+        clock = self._broker.clock
+        txn, fact = book.admit(
+            txn_id.least,
+            timeout_ms=timeout_ms,
+            now_ms=clock.wall_ms(),
+            now_s=clock.monotonic(),
+            owner=owner,
+        )
+        self._fact(book, fact, ignore, lambda: book.never_opened(txn))
+
+    def _is_elsewhere(self, name: TopicName) -> bool:
+        """Has another worker this topic?"""
+        return self.shared is not None and self.shared.is_elsewhere(name)
 
     def _check_size(self, txn: Transaction, added: int) -> None:
         parts_max = self._broker.settings.transaction_parts_max
@@ -211,12 +242,23 @@ class Transactions:
             )
 
     def is_usable(self, names: Iterable[TopicName]) -> bool:
-        """Are these topics open, each with a state for what transactions do to it?"""
+        """Are these topics open, each with a state for what transactions do to it? Never those of other
+        workers: they have to be asked."""
         topics = self._broker.topics
         return all(
             (topic := topics.get(str(name))) is not None and topic.transactions is not None
             for name in names
         )
+
+    async def make_ready_for(
+        self, txn_id: TxnId, names: Iterable[TopicName], pairs: Iterable[tuple[TopicName, str]] = ()
+    ) -> None:
+        """Let topics, and subscriptions of topics, be ready for a transaction, wherever they are."""
+        names, pairs = list(names), list(pairs)
+        everything = [*names, *(name for name, _ in pairs)]
+        await self.make_usable(name for name in everything if not self._is_elsewhere(name))
+        if self.shared is not None:
+            await self.shared.join(self.coordinator.find(txn_id), names, pairs)
 
     async def make_usable(self, names: Iterable[TopicName]) -> None:
         """Open topics, and give each a state for what transactions do to it."""
@@ -227,32 +269,33 @@ class Transactions:
             if topic.transactions is None:
                 await begin(topic, self._broker.engine)
 
-    async def make_ready(self) -> None:
-        """Give the coordinator a state in the store."""
-        if self._state_id is None:
-            if self._making is None:
-                self._making = asyncio.ensure_future(self._create_state())
-            await asyncio.shield(self._making)
+    async def make_ready(self, number: int | None = None) -> None:
+        """Give the coordinator, or what is known here of another one, a state in the store."""
+        number = self.coordinator.number if number is None else number
+        if number not in self._state_ids:
+            if number not in self._making:
+                self._making[number] = asyncio.ensure_future(self._create_state(number))
+            await asyncio.shield(self._making[number])
 
-    async def _create_state(self) -> None:
+    async def _create_state(self, number: int) -> None:
         store = self._broker.store
-        begun = Snapshot(store.journal.last_sequence, self.coordinator.snapshot(), [])
+        name = "" if number == self.coordinator.number else str(number)
+        begun = Snapshot(store.journal.last_sequence, self._book(number).snapshot(), [])
 
         def create(catalog: Catalog) -> StateRow:
-            row = catalog.create_state(NO_TOPIC, STATE, "", {})
+            row = catalog.create_state(NO_TOPIC, STATE, name, {})
             catalog.put_snapshot(row.state_id, begun)
             return row
 
         try:
             row = await self._broker.engine.catalog(create)
         finally:
-            self._making = None
+            del self._making[number]
         self._open(row, begun)
 
-    def _fact(self, fact: bytes, done: Done, undo: Callable[[], None]) -> None:
+    def _fact(self, book: Coordinator, fact: bytes, done: Done, undo: Callable[[], None]) -> None:
         """Journal what is true already. `undo` takes it back where the disk refuses it: a message of
         what was not added durably would belong to no transaction after a crash."""
-        assert self._state_id is not None
 
         def durable(error: PersistenceError | None) -> None:
             if error is not None:
@@ -260,7 +303,7 @@ class Transactions:
             done(error)
 
         self._broker.counters.transaction_facts += 1
-        self._broker.store.fact(self._state_id, fact, durable)
+        self._broker.store.fact(self._state_ids[book.number], fact, durable)
 
     # -- ending ------------------------------------------------------------------------------------
 
@@ -274,13 +317,19 @@ class Transactions:
         same way. `also`: further transactions that end with it, as one step."""
         txn_ids = self._still_open((txn_id, *also), outcome)
         if not txn_ids:
-            done(None)
+            if self.shared is None:
+                done(None)
+            else:  # others may not know yet
+                self.shared.when_told((txn_id, *also), done)
             return
         end = self._ends.get(txn_ids[0])
         if end is None:
             end = self._begin_end(txn_ids, outcome)
             end.waiting.append(done)
-            self._gather(end)
+            if end.shards and outcome is Outcome.COMMIT:
+                self._broker.spawn(self._ask_others(end))
+            else:
+                self._gather(end)
         elif end.outcome is outcome and (not also or end.is_of(txn_ids)):
             end.waiting.append(done)
         else:
@@ -292,7 +341,7 @@ class Transactions:
         committing is left alone."""
         check_names(series)
         self.coordinator.series.end_run(owner or "", series)
-        ends: list[_End] = []
+        ends: list[End] = []
         left: list[TxnId] = []
         for least in self.coordinator.series.of_run(owner or "", series):
             txn = self.coordinator.open[least]
@@ -301,7 +350,7 @@ class Transactions:
                 left.append(txn.txn_id)
             elif end is not None and end.outcome is Outcome.ABORT and end not in ends:
                 ends.append(end)
-        heard = _when_all(len(ends) + bool(left), done)
+        heard = when_all(len(ends) + bool(left), done)
         for end in ends:
             end.waiting.append(heard)
         if left:
@@ -324,14 +373,18 @@ class Transactions:
             raise self.coordinator.contradiction(ended, outcome)
         return left
 
-    def _begin_end(self, txn_ids: Sequence[TxnId], outcome: Outcome) -> _End:
+    def _begin_end(self, txn_ids: Sequence[TxnId], outcome: Outcome) -> End:
         txns: dict[TxnId, Transaction] = {}
         for txn_id in txn_ids:
             txn = self.coordinator.find(txn_id)
             if txn.decided not in (None, outcome):
                 raise self.coordinator.contradiction(txn_id, txn.decided)
             txns |= {one.txn_id: one for one in (txn, *txn.company)}
-        end = _End(list(txns.values()), outcome)
+        elsewhere: dict[str, int] = {}
+        if self.shared is not None:
+            for txn in txns.values():
+                elsewhere |= self.shared.elsewhere(txn)
+        end = End(list(txns.values()), outcome, elsewhere)
         if outcome is Outcome.COMMIT:
             self._check_commit(end)
         for txn in end.txns:
@@ -339,7 +392,7 @@ class Transactions:
             self._ends[txn.txn_id] = end
         return end
 
-    def _check_commit(self, end: _End) -> None:
+    def _check_commit(self, end: End) -> None:
         """May these be committed as one step?"""
         first, *others = end.txns
         if others:
@@ -371,7 +424,20 @@ class Transactions:
             ):
                 raise ServiceNotReady(f"another step of series {series.name} is being committed")
 
-    def _gather(self, end: _End) -> None:
+    async def _ask_others(self, end: End) -> None:
+        """A commit needs every topic, also those of other workers: behind the decision none may refuse."""
+        assert self.shared is not None, "there are no others"
+        try:
+            await self.shared.check(end)
+        except MilepostError as error:
+            self._answer(end, error)
+        except BaseException:
+            self._answer(end, ServiceNotReady(f"transaction {end.txns[0].txn_id} was not ended"))
+            raise
+        else:
+            self._gather(end)
+
+    def _gather(self, end: End) -> None:
         """Let an end wait for others of the same turn: they share what they cost."""
         if not self._gathered:
             self._loop.call_soon(self.submit_gathered)
@@ -385,7 +451,7 @@ class Transactions:
             ends, self._gathered = self._gathered, []
             self._broker.store.when_unplanned(partial(self._submit, ends))
 
-    async def _open_topics(self, end: _End) -> None:
+    async def _open_topics(self, end: End) -> None:
         """Open the topics of a transaction, then submit its end; those that were deleted meanwhile
         are left out.
 
@@ -416,19 +482,20 @@ class Transactions:
         else:
             self._gather(end)
 
-    def _submit(self, asked: Sequence[_End]) -> None:
+    def _submit(self, asked: Sequence[End]) -> None:
         """Write all ends as one record, and apply them when it is durable. An end whose topics are
         not open yet waits until they are."""
         ends, parts = self._parts(asked)
         if not ends:
             return
-        store, state_id = self._broker.store, self._state_id
-        assert state_id is not None
+        store, shared = self._broker.store, self.shared
 
         def durable(error: MilepostError | None) -> None:
             if error is None:
                 self._make_true(ends, parts)
             for end in ends:
+                if error is None and end.shards and shared is not None:
+                    shared.tell(end)  # the callers wait for it
                 self._broker.attempt("transactions", partial(self._answer, end, error))
             if error is None:
                 for end in ends:
@@ -440,16 +507,18 @@ class Transactions:
                 part.submit(store)
             for end in ends:
                 for txn in end.txns:
-                    fact = self.coordinator.end_fact(txn, end.outcome)
+                    number = txn.txn_id.most
+                    fact = self._book(number).end_fact(txn, end.outcome, end.shards)
                     # Behind the others: it is answered when their answers are known.
                     is_last = end is ends[-1] and txn is end.txns[-1]
-                    store.fact_to_come(state_id, fact, durable if is_last else _ignore)
+                    heard = durable if is_last else ignore
+                    store.fact_to_come(self._state_ids[number], fact, heard)
 
-    def _parts(self, asked: Sequence[_End]) -> tuple[list[_End], list[_Part]]:
+    def _parts(self, asked: Sequence[End]) -> tuple[list[End], list[Part]]:
         """The ends whose topics are open, and what they mean topic by topic; the others are helped on."""
         topics = self._broker.topics
-        ends: list[_End] = []
-        parts: dict[str, _Part] = {}
+        ends: list[End] = []
+        parts: dict[str, Part] = {}
         for end in asked:
             names = end.all_topics()
             if any((topic := topics.get(name)) is None or topic.is_closed for name in names):
@@ -463,7 +532,7 @@ class Transactions:
                 for name in names if len(end.txns) == 1 else end.topics_of(txn):
                     part = parts.get(name)
                     if part is None:
-                        part = parts[name] = _Part(topics[name])
+                        part = parts[name] = Part(topics[name])
                     part.ends.append((txn.txn_id, end.outcome))
         # One without a state was deleted and made again: nothing of them is in it.
         return ends, [part for part in parts.values() if part.topic.transactions is not None]
@@ -481,7 +550,7 @@ class Transactions:
                 del self._departures[topic]
             answer.set_result(None)
 
-    async def _after_departures(self, end: _End) -> None:
+    async def _after_departures(self, end: End) -> None:
         """Go on with an end when it is known which subscriptions there are. One whose deletion the
         catalog refuses is there again, and what the transaction has acked on it ends with it."""
         try:
@@ -495,7 +564,7 @@ class Transactions:
             raise
         self._gather(end)
 
-    def _answer(self, end: _End, error: MilepostError | None) -> None:
+    def _answer(self, end: End, error: MilepostError | None) -> None:
         for txn in end.txns:
             del self._ends[txn.txn_id]
             if error is not None:
@@ -505,13 +574,15 @@ class Transactions:
         for done in end.waiting:
             done(error)
 
-    def _make_true(self, ends: Sequence[_End], parts: Sequence[_Part]) -> None:
+    def _make_true(self, ends: Sequence[End], parts: Sequence[Part]) -> None:
         counters, now_ms = self._broker.counters, self._broker.clock.wall_ms()
         for end in ends:
             for txn in end.txns:
-                self.coordinator.ended(txn, end.outcome)
+                self._book(txn.txn_id.most).ended(txn, end.outcome, end.shards)
                 self.times.add(max(now_ms - txn.opened_ms, 0))
             counters.transaction_facts += len(end.txns)
+            if end.txns[0].txn_id.most != self.coordinator.number:
+                continue  # its own coordinator counts it
             if end.outcome is Outcome.COMMIT:
                 counters.transactions_committed += len(end.txns)
             else:
@@ -540,6 +611,8 @@ class Transactions:
         if now_s >= self._roll_due:
             self._roll_due = now_s + PERIOD_S
             self.times.roll()
+        if self.shared is not None:
+            self.shared.tick(now_s)
         if not self._is_ending_overdue:
             overdue = self.coordinator.overdue(now_s)
             self._end_overdue(overdue[:OVERDUE_STEP])
@@ -566,6 +639,12 @@ class Transactions:
                 logger.info("transaction %s is aborted: its time is over", txn.txn_id)
             self._end_unasked(txn, outcome)
 
+    def told(self, least: int) -> None:
+        """All other workers have carried out an end. Should that not reach the disk, they are told again."""
+        fact, state_id = self.coordinator.told(least), self._state_ids[self.coordinator.number]
+        self._broker.counters.transaction_facts += 1
+        self._broker.store.fact(state_id, fact, ignore)
+
     def _end_unasked(self, txn: Transaction, outcome: Outcome) -> None:
         def done(error: MilepostError | None) -> None:
             if error is not None:  # the next tick tries again
@@ -573,130 +652,6 @@ class Transactions:
 
         if txn.decided in (None, outcome):
             self.end(txn.txn_id, outcome, done)
-
-
-class _End:
-    """The end of transactions on its way, and the callers that wait for it. Most are of one."""
-
-    __slots__ = ("left_out", "openings", "outcome", "txns", "waiting")
-
-    def __init__(self, txns: list[Transaction], outcome: Outcome) -> None:
-        self.txns = txns
-        self.outcome = outcome
-        self.waiting: list[Done] = []
-        self.openings = 0
-        """How often its topics had to be opened."""
-        self.left_out: set[str] = set()
-        """Topics that it goes on without."""
-
-    def is_of(self, txn_ids: Sequence[TxnId]) -> bool:
-        return {txn.txn_id for txn in self.txns} == set(txn_ids)
-
-    def all_topics(self) -> list[str]:
-        if len(self.txns) == 1:
-            return self.topics_of(self.txns[0])
-        return sorted({name for txn in self.txns for name in self.topics_of(txn)})
-
-    def topics_of(self, txn: Transaction) -> list[str]:
-        names = txn.all_topics()
-        return [name for name in names if name not in self.left_out] if self.left_out else names
-
-
-class _Part:
-    """What the ends of one record mean to one topic."""
-
-    def __init__(self, topic: Topic) -> None:
-        self.topic = topic
-        self.ends: list[tuple[TxnId, Outcome]] = []
-        self._markers: dict[TxnId, int] = {}
-        # By subscription: what the transactions have acked there, and whether it counts now.
-        self._acks: dict[Subscription, list[tuple[PendingAcks, Outcome]]] = {}
-
-    @property
-    def _transactions(self) -> TopicTransactions:
-        assert self.topic.transactions is not None
-        return self.topic.transactions
-
-    def submit(self, store: Store) -> None:
-        """Their facts, and their markers where the transactions have written."""
-        topic, transactions = self.topic, self._transactions
-        if topic.log.refusal is None:
-            self._mark(transactions)
-        for txn_id, outcome in self.ends:
-            fact = transactions.end_fact(txn_id, outcome, self._markers.get(txn_id, NO_MARKER))
-            store.fact_to_come(transactions.state_id, fact, _ignore)
-        self._find_acks(transactions)
-        for part, acks in self._acks.items():
-            epoch = part.cursor.epoch
-            ranges = [
-                one
-                for pending, outcome in acks
-                if outcome is Outcome.COMMIT and pending.epoch == epoch
-                for one in pending.ranges
-            ]
-            if ranges and part.journal is not None:
-                part.journal.fact_to_come(AckFact(epoch, IndexRanges(ranges)), _ignore)
-
-    def _mark(self, transactions: TopicTransactions) -> None:
-        writers = [one for one in self.ends if transactions.has_written(one[0])]
-        if writers:
-            topic, now_ms = self.topic, self.topic.now_ms()
-            entries = [
-                NewEntry(transaction_marker(_MARKERS[outcome], txn_id, now_ms), 1, MARKER)
-                for txn_id, outcome in writers
-            ]
-            block = topic.log.append(entries, now_ms, _ignore)
-            for (txn_id, _), index in zip(writers, block.last_indexes, strict=True):
-                self._markers[txn_id] = index
-
-    def _find_acks(self, transactions: TopicTransactions) -> None:
-        if not transactions.has_pending:
-            return
-        for subscription in self.topic.subscriptions.values():
-            for part in subscription.parts():
-                if part.state_id is None:
-                    continue
-                if pending := transactions.pending(part.state_id):
-                    self._acks[part] = [
-                        (pending[txn_id], outcome)
-                        for txn_id, outcome in self.ends
-                        if txn_id in pending
-                    ]
-
-    def make_true(self) -> None:
-        transactions = self._transactions
-        for txn_id, outcome in self.ends:
-            transactions.ended(txn_id, outcome, marker=self._markers.get(txn_id, NO_MARKER))
-            if outcome is Outcome.COMMIT:
-                transactions.committed += 1
-            else:
-                transactions.aborted += 1
-        if self._markers:
-            self.topic.chunked.ended(self._markers)
-        for part, acks in self._acks.items():
-            pending_acks.end(part, acks)
-
-
-def _when_all(count: int, done: Done) -> Done:
-    """Call `done` when so many answers are there, with the first error among them; at once for none."""
-    failures: list[MilepostError] = []
-    missing = count
-
-    def heard(error: MilepostError | None) -> None:
-        nonlocal missing
-        if error is not None:
-            failures.append(error)
-        missing -= 1
-        if not missing:
-            done(failures[0] if failures else None)
-
-    if not count:
-        done(None)
-    return heard
-
-
-def _ignore(error: PersistenceError | None) -> None:
-    """The part behind it in the same record hears the same answer."""
 
 
 # -- the state of a topic ----------------------------------------------------------------------------

@@ -9,4 +9,5 @@ producer_access     decides which producer may publish: shared, exclusive, waiti
 producer_admission  lets producers in, makes them wait, displaces and removes them
 receipts            when receipts are sent: what a producer sent together waits until it is durable
 topic               publishes messages: durable, then visible, then the receipt; owns log and subscriptions
+transaction_ends    the end of transactions on its way: who waits for it, and what it means to each topic
 """

@@ -6,6 +6,10 @@
                     │   add subscriptions          answered the same way)
                     └──────────────────────▶  aborted, when its time is over
 
+Each worker has a coordinator, whose number is that of its shard. One that is alone has number 0. Of the
+transactions of other coordinators that have a part here it keeps a book for each (`guests`), which is a
+coordinator that opens none.
+
 It knows no topic, file or clock: times come in, facts come out as bytes. What is added to a transaction is
 true at once and answered when the fact is durable. Its end is different: `end_fact` says what would be
 journaled, and only `ended` makes it true, when one record of the journal has it together with everything
@@ -21,8 +25,9 @@ that the end means to topics and subscriptions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from enum import IntEnum
+from typing import NamedTuple
 
 from milepost.broker.transactions.series import Series, SeriesTable, Step
 from milepost.errors import (
@@ -32,16 +37,23 @@ from milepost.errors import (
     TransactionNotFound,
     UnknownFormat,
 )
+from milepost.positions.names import TopicName
 from milepost.positions.transactions import TxnId
 from milepost.positions.varints import read_varint, write_varint
 
 VERSION = 1
-# There is one coordinator: its number is the first half of every id that it gives.
-COORDINATOR_ID = 0
+# With ends that other workers have to be told.
+VERSION_UNTOLD = 2
+# By the partitions of this name clients find the coordinators. It is no topic.
+COORDINATOR_TOPIC = "persistent://pulsar/system/transaction_coordinator_assign"
 # Outcomes that are remembered, so that the retried end of a transaction is answered the same way.
 ENDED_MAX = 10_000
 
-_NEW, _TOPICS, _SUBSCRIPTIONS, _END, _NEW_OF_SERIES = 1, 2, 3, 4, 5
+_NEW, _TOPICS, _SUBSCRIPTIONS, _END, _NEW_OF_SERIES, _END_TO_TELL, _TOLD = 1, 2, 3, 4, 5, 6, 7
+
+
+def is_coordinator_topic(name: TopicName | None) -> bool:
+    return name is not None and str(name.base) == COORDINATOR_TOPIC
 
 
 class Outcome(IntEnum):
@@ -111,10 +123,21 @@ class Transaction:
         return sorted(self.topics | {topic for topic, _ in self.subscriptions})
 
 
-class Coordinator:
-    number = COORDINATOR_ID
+class Untold(NamedTuple):
+    """An end that is decided, and that other shards have not all carried out."""
 
-    def __init__(self) -> None:
+    outcome: Outcome
+    shards: set[int]
+
+
+class Coordinator:
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
+        """The first half of every id that it gives."""
+        self.guests: dict[int, Coordinator] = {}
+        """By number: what is open here of other coordinators."""
+        self.untold: dict[int, Untold] = {}
+        """By the second half of the id: ends that other shards have to be told."""
         self.open: dict[int, Transaction] = {}
         """By the second half of the id, oldest first."""
         self._next = 1
@@ -124,9 +147,18 @@ class Coordinator:
 
     # -- asking ------------------------------------------------------------------------------------
 
+    def book(self, number: int) -> Coordinator | None:
+        """What is known of the transactions of a coordinator: of itself, or of guests."""
+        return self if number == self.number else self.guests.get(number)
+
+    def get(self, txn_id: TxnId) -> Transaction | None:
+        """The transaction if it is open, though its end may be on its way."""
+        book = self.book(txn_id.most)
+        return None if book is None else book.open.get(txn_id.least)
+
     def find(self, txn_id: TxnId) -> Transaction:
         """The open transaction; or the error that says what became of it."""
-        txn = self.open.get(txn_id.least) if txn_id.most == COORDINATOR_ID else None
+        txn = self.get(txn_id)
         if txn is None:
             outcome = self.outcome_of(txn_id)
             if outcome is not None:
@@ -143,7 +175,7 @@ class Coordinator:
 
     def is_open(self, txn_id: TxnId) -> bool:
         """Is it open, though its end may be on its way?"""
-        return txn_id.most == COORDINATOR_ID and txn_id.least in self.open
+        return self.get(txn_id) is not None
 
     def owned(self, txn_id: TxnId, role: str | None) -> Transaction:
         """The open transaction of a role: another role's is not there for it."""
@@ -169,18 +201,21 @@ class Coordinator:
 
     def outcome_of(self, txn_id: TxnId) -> Outcome | None:
         """How it has ended, as far as is remembered; None if it has not, or never was."""
-        return self._ended.get(txn_id.least) if txn_id.most == COORDINATOR_ID else None
+        book = self.book(txn_id.most)
+        if book is None:
+            return None
+        untold = book.untold.get(txn_id.least)
+        return book._ended.get(txn_id.least) if untold is None else untold.outcome
 
     @staticmethod
     def contradiction(txn_id: TxnId, decided: Outcome) -> InvalidTransactionStatus:
         """The error for the other end."""
         return InvalidTransactionStatus(f"transaction {txn_id} has ended: {_WORDS[decided]}")
 
-    @staticmethod
-    def unknown(number: int) -> TransactionCoordinatorNotFound:
+    def unknown(self, number: int) -> TransactionCoordinatorNotFound:
         """The error for another coordinator."""
         return TransactionCoordinatorNotFound(
-            f"there is no transaction coordinator {number}; {COORDINATOR_ID} is the only one"
+            f"there is no transaction coordinator {number} here; {self.number} is the only one"
         )
 
     def overdue(self, now_s: float) -> list[Transaction]:
@@ -216,13 +251,22 @@ class Coordinator:
         series: Series | None = None,
     ) -> tuple[Transaction, bytes]:
         """`series` was checked."""
-        txn_id = TxnId(COORDINATOR_ID, self._next)
+        txn_id = TxnId(self.number, self._next)
         txn = self._admit(txn_id.least, timeout_ms, now_ms, now_s + timeout_ms / 1000, owner)
         fact = _begin(_NEW if series is None else _NEW_OF_SERIES, txn_id.least)
         _write_transaction(fact, txn)
         if series is not None:
             self._join(txn, series)
             _write_texts(fact, _series_texts(txn))
+        return txn, bytes(fact)
+
+    def admit(
+        self, least: int, *, timeout_ms: int, now_ms: int, now_s: float, owner: str | None
+    ) -> tuple[Transaction, bytes]:
+        """Of a book of guests: a transaction of the other coordinator has a part here."""
+        txn = self._admit(least, timeout_ms, now_ms, now_s + timeout_ms / 1000, owner)
+        fact = _begin(_NEW, least)
+        _write_transaction(fact, txn)
         return txn, bytes(fact)
 
     def never_opened(self, txn: Transaction) -> None:
@@ -248,24 +292,39 @@ class Coordinator:
 
     # -- what is true when its fact is durable -----------------------------------------------------
 
-    def end_fact(self, txn: Transaction, outcome: Outcome) -> bytes:
-        fact = _begin(_END, txn.txn_id.least)
+    def end_fact(self, txn: Transaction, outcome: Outcome, shards: Collection[int] = ()) -> bytes:
+        """`shards`: others that have to be told of it."""
+        fact = _begin(_END_TO_TELL if shards else _END, txn.txn_id.least)
         write_varint(fact, outcome)
+        if shards:
+            _write_numbers(fact, shards)
         return bytes(fact)
 
-    def ended(self, txn: Transaction, outcome: Outcome) -> None:
+    def ended(self, txn: Transaction, outcome: Outcome, shards: Collection[int] = ()) -> None:
         self._end(txn.txn_id.least, outcome)
+        if shards:
+            self.untold[txn.txn_id.least] = Untold(outcome, set(shards))
+
+    def told(self, least: int) -> bytes:
+        """All shards have carried an end out; the fact of it."""
+        del self.untold[least]
+        return bytes(_begin(_TOLD, least))
+
+    def remember(self, least: int, outcome: Outcome) -> None:
+        """One that has no part here has ended; a request to take part that comes late is refused."""
+        self._end(least, outcome)
 
     # -- the durable state -------------------------------------------------------------------------
 
     def take_over(self, other: Coordinator) -> None:
         """Know what another one knows, in place of everything."""
         self.open, self._next, self._ended = other.open, other._next, other._ended
-        self.series = other.series
+        self.series, self.untold = other.series, other.untold
 
     def snapshot(self) -> bytes:
         out = bytearray()
-        for number in (VERSION, self._next, len(self.open)):
+        version = VERSION_UNTOLD if self.untold else VERSION
+        for number in (version, self._next, len(self.open)):
             write_varint(out, number)
         for least, txn in self.open.items():
             write_varint(out, least)
@@ -282,15 +341,25 @@ class Coordinator:
             _write_texts(out, list(key))
             write_varint(out, step.number)
             write_varint(out, step.when_ms)
+        if self.untold:
+            write_varint(out, len(self.untold))
+        for least, untold in self.untold.items():
+            write_varint(out, least)
+            write_varint(out, untold.outcome)
+            _write_numbers(out, untold.shards)
         return bytes(out)
 
     @classmethod
-    def restore(cls, data: bytes, facts: Iterable[bytes], now_ms: int, now_s: float) -> Coordinator:
+    def restore(
+        cls, data: bytes, facts: Iterable[bytes], now_ms: int, now_s: float, number: int = 0
+    ) -> Coordinator:
         """As a snapshot and the facts behind it say. A transaction is given what was left of its time:
         never more than all of it, should the wall clock have gone back meanwhile."""
-        coordinator, read = cls(), _Reader(data)
-        if (version := read.number()) != VERSION:
-            raise UnknownFormat(f"a coordinator of version {version}; this release knows {VERSION}")
+        coordinator, read = cls(number), _Reader(data)
+        if (version := read.number()) not in (VERSION, VERSION_UNTOLD):
+            raise UnknownFormat(
+                f"a coordinator of version {version}; this release knows {VERSION} and {VERSION_UNTOLD}"
+            )
         following = read.number()
         for _ in range(read.number()):
             txn = coordinator._read_transaction(read, now_ms, now_s)
@@ -303,6 +372,9 @@ class Coordinator:
         for _ in range(read.number()):
             owner, name = read.texts()
             coordinator.series.remember((owner, name), Step(read.number(), read.number()))
+        for _ in range(read.number() if version == VERSION_UNTOLD else 0):
+            least = read.number()
+            coordinator.untold[least] = Untold(Outcome(read.number()), set(read.numbers()))
         read.end()
         coordinator._next = max(coordinator._next, following)
         for fact in facts:
@@ -325,6 +397,12 @@ class Coordinator:
         elif kind == _END:
             least = read.number()
             self._end(least, Outcome(read.number()))
+        elif kind == _END_TO_TELL:
+            least, outcome = read.number(), Outcome(read.number())
+            self._end(least, outcome)
+            self.untold[least] = Untold(outcome, set(read.numbers()))
+        elif kind == _TOLD:
+            self.untold.pop(read.number(), None)
         else:
             raise UnknownFormat(f"a fact of a coordinator of unknown kind {kind}")
         read.end()
@@ -359,7 +437,7 @@ class Coordinator:
     def _admit(
         self, least: int, timeout_ms: int, opened_ms: int, deadline_s: float, owner: str | None
     ) -> Transaction:
-        txn = Transaction(TxnId(COORDINATOR_ID, least), timeout_ms, opened_ms, deadline_s, owner)
+        txn = Transaction(TxnId(self.number, least), timeout_ms, opened_ms, deadline_s, owner)
         self.open[least] = txn
         self._next = max(self._next, least + 1)
         return txn
@@ -400,6 +478,12 @@ def _write_texts(out: bytearray, texts: list[str]) -> None:
         _write_text(out, text)
 
 
+def _write_numbers(out: bytearray, numbers: Collection[int]) -> None:
+    write_varint(out, len(numbers))
+    for number in sorted(numbers):
+        write_varint(out, number)
+
+
 def _write_text(out: bytearray, text: str) -> None:
     data = text.encode()
     write_varint(out, len(data))
@@ -428,6 +512,9 @@ class _Reader:
             raise CorruptData(f"a text of {size} bytes at byte {self._at} of {len(self._data)}")
         self._at += size
         return data.decode()
+
+    def numbers(self) -> list[int]:
+        return [self.number() for _ in range(self.number())]
 
     def texts(self) -> list[str]:
         return [self.text() for _ in range(self.number())]

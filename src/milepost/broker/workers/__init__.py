@@ -5,6 +5,7 @@ hand_over  hands a shard over from the broker that serves it to one that is read
 link       the connection between workers: one call, one answer
 moves      moves shards to a broker that an operator has chosen
 placement  which shard has a topic, and where the worker of a shard listens
+shared_transactions  transactions with topics of several workers: joined, ended, asked after
 watched_topics  topics of other workers, for clients that watch a namespace here
 workers    one worker among others: its place, its link and the registry that all share
 """

@@ -107,3 +107,5 @@ def answer(broker: Broker) -> None:
         "uses": tell_use,
         "watch_topics": broker.watched_topics.answer,
     }
+    assert broker.transactions.shared is not None, "there are no others"
+    workers.link.answers |= broker.transactions.shared.answers

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from milepost.broker.directory.bundles import hash_of
+from milepost.broker.transactions.coordinator import is_coordinator_topic
 from milepost.errors import ServiceNotReady
 from milepost.positions.names import TopicName
 from milepost.storage.cluster.notice import Notice
@@ -79,6 +80,8 @@ class Shards(ABC):
         return [number for number in range(self.count) if number != self.own]
 
     def shard_of(self, name: TopicName) -> int:
+        if name.partition >= 0 and is_coordinator_topic(name):
+            return min(name.partition, self.count - 1)  # each shard has a coordinator of its number
         return shard_of(name, self.count)
 
     def has(self, name: TopicName) -> bool:

@@ -297,6 +297,11 @@ class BrokerCollector(Collector):
                 broker.store.journal.is_failing,
             ),
         }
+        if broker.transactions.shared is not None:
+            rows["milepost_transactions_untold"] = (
+                "Ends of transactions that are decided, and that another worker has not carried out.",
+                len(broker.transactions.coordinator.untold),
+            )
         if (room := room_at(broker.settings.data)) is not None:
             rows["milepost_disk_free_bytes"] = (
                 "Room for the data directory to grow.",

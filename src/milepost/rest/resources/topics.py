@@ -10,7 +10,7 @@ from pydantic import BaseModel, StrictInt
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.operations import partition_growth, topic_lifecycle
-from milepost.broker.operations.transactions import is_coordinator_topic
+from milepost.broker.transactions.coordinator import is_coordinator_topic
 from milepost.errors import AlreadyExists, CorruptData, PreconditionFailed
 from milepost.positions.names import TopicName
 from milepost.rest.audit import Asked

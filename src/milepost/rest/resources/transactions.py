@@ -20,7 +20,7 @@ from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.topic import Topic
-from milepost.broker.transactions.coordinator import Outcome, Transaction
+from milepost.broker.transactions.coordinator import COORDINATOR_TOPIC, Outcome, Transaction
 from milepost.errors import Absent, MilepostError, NotFound, TopicNotFound
 from milepost.positions.ids import Position
 from milepost.positions.names import TopicName
@@ -157,9 +157,10 @@ LowWaterMarks = Annotated[bool, Query(alias="lowWaterMarks")]
 
 @router.get("/coordinators", *_OPERATORS)
 async def get_coordinators(broker: AskedBroker) -> list[CoordinatorInfo]:
-    """There is one."""
+    """There is one, or one for each worker."""
     number = broker.transactions.coordinator.number
-    return [CoordinatorInfo(id=number, brokerServiceUrl=broker.lookup_url(""))]
+    name = TopicName.parse(f"{COORDINATOR_TOPIC}-partition-{number}")
+    return [CoordinatorInfo(id=number, brokerServiceUrl=broker.lookup_url("", name))]
 
 
 @router.get("/coordinatorStats", *_OPERATORS)
@@ -204,7 +205,8 @@ async def get_transaction_metadata(
     request: Request, broker: AskedBroker, txn_id: AskedTxn
 ) -> TransactionMetadata:
     """One that is open; any other is 404, and so is another coordinator's. The role that opened it may ask,
-    and so may a role that may look up every topic of it. Only superusers are told another role's name."""
+    and so may a role that may look up every topic of it. Only superusers are told another role's name. What
+    it has done to topics of other workers is not told with it."""
     coordinator = broker.transactions.coordinator
     _check_coordinator(broker, txn_id.most)
     txn = coordinator.open.get(txn_id.least)
@@ -251,9 +253,12 @@ def _check_coordinator(broker: Broker, number: int | None) -> None:
 
 async def _open_all(broker: Broker, names: Iterable[str]) -> None:
     """What a transaction has done to a topic, the topic says when it is open."""
-    for name in names:
+    shared = broker.transactions.shared
+    for name in map(TopicName.parse, names):
+        if shared is not None and shared.is_elsewhere(name):
+            continue
         try:
-            await broker.topic(TopicName.parse(name), create=False)
+            await broker.topic(name, create=False)
         except TopicNotFound:  # deleted since it was added
             continue
 

@@ -38,6 +38,15 @@ def _add(found: dict[str, Any], more: dict[str, Any]) -> None:
             found[key] = value
 
 
+def coordinators(answers: Sequence[Answer], query: Query) -> Answer:
+    """Lists of coordinators, by their numbers."""
+    return json_answer(200, sorted((row for one in answers for row in one.json), key=_number))
+
+
+def _number(row: dict[str, Any]) -> int:
+    return int(row["id"])
+
+
 def sums(answers: Sequence[Answer], query: Query) -> Answer:
     """Numbers that a dry run says, or nothing."""
     said = [one for one in answers if one.status != 204]
@@ -137,6 +146,7 @@ _PART: Final = f"{ADMIN}/namespaces/{{tenant}}/{{namespace}}"
 _BUNDLE: Final = f"{_PART}/{{bundle:bundle}}"
 _OWN: Final = "/milepost/v1"
 _OWN_NAMESPACE: Final = f"{_OWN}/namespaces/{{tenant}}/{{namespace}}"
+TRANSACTIONS: Final = "/admin/v3/transactions"
 
 # Requests that every worker answers for its own topics, and how the answers become one.
 EVERYWHERE: Final[dict[tuple[str, str], Merge]] = {
@@ -156,6 +166,9 @@ EVERYWHERE: Final[dict[tuple[str, str], Merge]] = {
     ("GET", f"{ADMIN}/brokers/health"): first,
     ("GET", f"{ADMIN}/broker-stats/topics"): documents,
     ("GET", f"{ADMIN}/brokers/{{cluster}}/{{broker_id}}/ownedNamespaces"): documents,
+    ("GET", f"{TRANSACTIONS}/coordinators"): coordinators,
+    ("GET", f"{TRANSACTIONS}/coordinatorStats"): documents,
+    ("GET", f"{TRANSACTIONS}/slowTransactions/{{timeout}}"): documents,
     ("GET", f"{_OWN}/progress"): progress,
     ("GET", f"{_OWN_NAMESPACE}/progress"): progress,
     ("GET", f"{_OWN}/overview"): overview,
@@ -165,10 +178,9 @@ EVERYWHERE: Final[dict[tuple[str, str], Merge]] = {
 }
 OVERVIEWS: Final = (f"{_OWN}/overview", f"{_OWN_NAMESPACE}/overview")
 
-_NO_TRANSACTIONS: Final = "there are no transactions where there are workers: serve without"
 _ONE_BY_ONE: Final = "where there are workers, ask for each topic by its own path"
 
-# What several workers cannot do, and why; by the beginning of the path.
+# What several workers cannot do, and why.
 REFUSED: Final[dict[tuple[str, str], str]] = {
     ("PUT", f"{ADMIN}/resourcegroups/{{name}}"): "rates of a group are not shared among workers: "
     "give namespaces or topics rates of their own",
@@ -189,4 +201,9 @@ REFUSED: Final[dict[tuple[str, str], str]] = {
         f"{ADMIN}/broker-stats/load-report",
     ): "where there are workers, /metrics has the numbers of all of them",
 }
-REFUSED_BELOW: Final = {"/admin/v3/transactions/": _NO_TRANSACTIONS}
+
+# What belongs to one coordinator, whose number the path has.
+OF_COORDINATOR: Final = {
+    ("GET", f"{TRANSACTIONS}/transactionMetadata/{{mostSigBits}}/{{leastSigBits}}"),
+    ("POST", f"{TRANSACTIONS}/abortTransaction/{{mostSigBits}}/{{leastSigBits}}"),
+}

@@ -25,9 +25,10 @@ from milepost.rest.request import ADMIN
 from milepost.rest.workers import metrics
 from milepost.rest.workers.everywhere import (
     EVERYWHERE,
+    OF_COORDINATOR,
     OVERVIEWS,
     REFUSED,
-    REFUSED_BELOW,
+    TRANSACTIONS,
     Merge,
     query_of,
     refusal,
@@ -61,6 +62,8 @@ METRICS: Final = ("/metrics", "/metrics/")
 # With it an unload is a move.
 DESTINATION: Final = "destinationBroker"
 HEALTH: Final = f"{ADMIN}/brokers/health"
+# The query of requests that may be about one coordinator.
+COORDINATOR: Final = "coordinatorId"
 # They name a topic, and every worker can answer them.
 LOOKUPS: Final = "/lookup/"
 
@@ -100,9 +103,6 @@ class Forwarding:
         method, path = scope["method"], scope["path"]
         if method == "GET" and path in METRICS:
             return await self._metrics(scope)
-        for beginning, reason in REFUSED_BELOW.items():
-            if path.startswith(beginning):
-                return json_answer(405, {"reason": reason})
         found = self._found(method, path)
         if found is None:
             return None
@@ -111,6 +111,11 @@ class Forwarding:
             return json_answer(405, {"reason": REFUSED[method, template]})
         if template.endswith("/unload") and query_of(scope["query_string"]).get(DESTINATION):
             return None  # a move: each worker that has a shard of it ends on the way
+        coordinator = values.get("mostSigBits") if (method, template) in OF_COORDINATOR else None
+        if path.startswith(TRANSACTIONS) and coordinator is None:
+            coordinator = query_of(scope["query_string"]).get(COORDINATOR)
+        if coordinator is not None:
+            return await self._at_coordinator(coordinator, scope, receive)
         merge = EVERYWHERE.get((method, template))
         if merge is not None:
             return await self._everywhere(scope, await body_of(receive), template, merge)
@@ -127,6 +132,12 @@ class Forwarding:
             if method in (route.methods or ()) and (match := route.path_regex.match(path)):
                 return route.path, match.groupdict()
         return None
+
+    async def _at_coordinator(self, text: str, scope: Scope, receive: Receive) -> Answer | None:
+        """What the worker of a coordinator answers; a number of none is refused here."""
+        if not text.isdecimal() or int(text) not in self._all or int(text) == self._workers.number:
+            return None
+        return await self._at(int(text), scope, await body_of(receive))
 
     def _owner(self, values: dict[str, str]) -> int | None:
         """The worker of a topic; None for a text that is no name, which is refused here."""

@@ -38,8 +38,9 @@ from milepost.wire import pulsar_pb2 as pb
 
 logger = logging.getLogger(__name__)
 
-# The only coordinator that Milepost has.
+# Where there are several coordinators, all of a series have to be with one.
 COORDINATOR: Final = 0
+_WHERE: Final = f"persistent://pulsar/system/transaction_coordinator_assign-partition-{COORDINATOR}"
 
 
 class Series(NamedTuple):
@@ -132,7 +133,7 @@ def _ask(connection: Endpoint, command: Any) -> Any:
 
 def _coordinator(connection: Endpoint) -> Link:
     """A link on which the coordinator knows us."""
-    link = Link.open(connection)
+    link = Link.open(connection, _WHERE)
     try:
         if not link.ends_together:
             raise NotAllowed(

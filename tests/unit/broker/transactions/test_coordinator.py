@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from milepost.broker.transactions.coordinator import ENDED_MAX, Coordinator, Outcome
 from milepost.broker.transactions.series import Series
-from milepost.errors import CorruptData, UnknownFormat
+from milepost.errors import CorruptData, TransactionNotFound, UnknownFormat
 from milepost.positions import TxnId
 
 
@@ -29,6 +29,7 @@ def known(coordinator: Coordinator) -> Any:
         },
         coordinator._ended,
         coordinator._next,
+        coordinator.untold,
         coordinator.series.last,
         # A run without open transactions is remembered by the process alone, to refuse it sooner.
         {
@@ -40,7 +41,18 @@ def known(coordinator: Coordinator) -> Any:
 
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["new", "new of series", "topics", "subscriptions", "end", "snapshot"]),
+        st.sampled_from(
+            [
+                "new",
+                "new of series",
+                "topics",
+                "subscriptions",
+                "end",
+                "end to tell",
+                "told",
+                "snapshot",
+            ]
+        ),
         st.integers(0, 5),
         st.sampled_from(["a", "b", "ü/é", ""]),
     ),
@@ -64,6 +76,9 @@ def test_a_coordinator_comes_back(steps: list[tuple[str, int, str]]) -> None:
                 series=series if kind == "new of series" else None,
             )
             facts.append(fact)
+        elif kind == "told":
+            if coordinator.untold:
+                facts.append(coordinator.told(next(iter(coordinator.untold))))
         elif kind == "snapshot":
             data, facts = coordinator.snapshot(), []
         elif txns:
@@ -74,8 +89,9 @@ def test_a_coordinator_comes_back(steps: list[tuple[str, int, str]]) -> None:
                 facts.append(coordinator.add_subscriptions(txn, [(text, f"s{number}")])[1])
             else:
                 outcome = Outcome(number % 2)
-                facts.append(coordinator.end_fact(txn, outcome))
-                coordinator.ended(txn, outcome)
+                shards = range(1, 2 + number) if kind == "end to tell" else ()
+                facts.append(coordinator.end_fact(txn, outcome, shards))
+                coordinator.ended(txn, outcome, shards)
     restored = Coordinator.restore(data, facts, now_ms=50, now_s=1.0)
     assert known(restored) == known(coordinator)
     assert restored.snapshot() == coordinator.snapshot()
@@ -97,6 +113,34 @@ def test_outcomes_are_forgotten_oldest_first() -> None:
         coordinator.ended(txn, Outcome.COMMIT)
     assert coordinator.outcome_of(TxnId(0, 1)) is None
     assert coordinator.outcome_of(TxnId(0, 2)) is Outcome.COMMIT
+
+
+def test_an_end_that_others_have_to_be_told_is_remembered_until_they_are() -> None:
+    coordinator = Coordinator(3)
+    txns = [coordinator.new(timeout_ms=1, now_ms=0, now_s=0, owner=None)[0] for _ in range(2)]
+    coordinator.ended(txns[0], Outcome.COMMIT, [1, 2])
+    for _ in range(ENDED_MAX + 1):
+        txn, _ = coordinator.new(timeout_ms=1, now_ms=0, now_s=0, owner=None)
+        coordinator.ended(txn, Outcome.ABORT)
+    assert coordinator.outcome_of(TxnId(3, 1)) is Outcome.COMMIT
+    coordinator.told(1)
+    assert coordinator.outcome_of(TxnId(3, 1)) is None
+
+
+def test_of_another_coordinator_it_knows_what_has_a_part_here() -> None:
+    coordinator = Coordinator(3)
+    book = coordinator.guests[5] = Coordinator(5)
+    txn, fact = book.admit(7, timeout_ms=9, now_ms=0, now_s=0, owner="me")
+    book.add_topics(txn, ["t"])
+    assert coordinator.find(TxnId(5, 7)) is txn
+    coordinator.check_send(TxnId(5, 7), "t", "me")
+    with pytest.raises(TransactionNotFound):
+        coordinator.check_send(TxnId(5, 7), "t", "you")
+    for foreign in (TxnId(3, 7), TxnId(4, 7)):
+        with pytest.raises(TransactionNotFound):
+            coordinator.check_send(foreign, "t", "me")
+    restored = Coordinator.restore(Coordinator(5).snapshot(), [fact], 0, 0, 5)
+    assert restored.open[7].txn_id == TxnId(5, 7)
 
 
 def test_bytes_that_are_none() -> None:

@@ -18,16 +18,17 @@ from milepost.broker.auth.operations import Action
 from milepost.broker.directory.directory import DELETED_BY, NAMESPACES
 from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
+from milepost.broker.transactions.coordinator import COORDINATOR_TOPIC
 from milepost.broker.workers import calls, workers
 from milepost.broker.workers.workers import delete_namespace
 from milepost.errors import (
     AlreadyExists,
-    NotAllowed,
     NotFound,
     SchemaNotFound,
     ServiceNotReady,
     TooManyRequests,
     TopicNotFound,
+    TransactionCoordinatorNotFound,
 )
 from milepost.positions.names import NamespaceName, TopicName
 from milepost.schemas.types import SchemaInfo, SchemaType
@@ -226,10 +227,15 @@ def test_the_topics_of_a_namespace_are_counted_at_all_workers(tmp_path: Path) ->
     run(tmp_path, play, max_topics_per_namespace=2)
 
 
-def test_transactions_are_refused_by_name(tmp_path: Path) -> None:
+def test_each_worker_has_the_coordinator_of_its_number(tmp_path: Path) -> None:
     async def play(group: WorkerGroup) -> None:
-        with pytest.raises(NotAllowed, match="no transactions where there are workers"):
-            group.brokers[0].transactions.check_coordinator(0)
+        for number, broker in group.brokers.items():
+            broker.transactions.check_coordinator(number)
+            with pytest.raises(TransactionCoordinatorNotFound):
+                broker.transactions.check_coordinator(1 - number)
+            assert await broker.partitions_of(TopicName.parse(COORDINATOR_TOPIC)) == 2
+            name = TopicName.parse(f"{COORDINATOR_TOPIC}-partition-{1 - number}")
+            assert broker.lookup_url("", name) == f"pulsar://127.0.0.1:{6651 - number}"
 
     run(tmp_path, play)
 

@@ -18,7 +18,7 @@ from milepost.rest import absent
 from milepost.rest.app import RESOURCES
 from milepost.rest.resources import policies
 from milepost.rest.workers import forwarding
-from milepost.rest.workers.everywhere import EVERYWHERE, REFUSED, REFUSED_BELOW
+from milepost.rest.workers.everywhere import EVERYWHERE, OF_COORDINATOR, REFUSED
 
 Play = Callable[[WorkerGroup], Awaitable[None]]
 
@@ -129,9 +129,8 @@ def test_of_every_route_it_is_known_where_it_is_answered() -> None:
         for method in route.methods
     }
     here = {(line.partition(" ")[0], line.partition(" ")[2]) for line in HERE.splitlines() if line}
-    elsewhere = {*EVERYWHERE, *REFUSED}
-    refused = {one for one in found if one[1].startswith(tuple(REFUSED_BELOW))}
-    assert found - here - elsewhere - refused == set()
+    elsewhere = {*EVERYWHERE, *REFUSED, *OF_COORDINATOR}
+    assert found - here - elsewhere == set()
     assert (here | elsewhere) - found == set()
     assert not here & elsewhere
 
@@ -345,7 +344,6 @@ def test_workers_of_one_machine_move_nothing_to_a_destination(tmp_path: Path, pa
 @pytest.mark.parametrize(
     ("method", "path", "why"),
     [
-        ("GET", "/admin/v3/transactions/coordinators", "no transactions where there are workers"),
         ("PUT", "/admin/v2/resourcegroups/g", "rates of a group are not shared among workers"),
         ("PUT", "/admin/v2/namespaces/public/default/LARGEST/split", "bundles are not divided"),
         ("POST", "/admin/v2/namespaces/public/default/unsubscribe/s", "ask for each topic by its"),

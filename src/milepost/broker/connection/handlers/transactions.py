@@ -37,8 +37,8 @@ TOLD_ENDS_MAX = 100
 
 @handles(Kind.TC_CLIENT_CONNECT_REQUEST, needs=Operation.IDENTIFIED)
 def connect_coordinator(session: Session, command: pb.CommandTcClientConnectRequest) -> Work:
-    """There is one coordinator, number 0; another is `TransactionCoordinatorNotFound`. With transactions
-    switched off it is `NotAllowedError`."""
+    """There is one coordinator, number 0, or one for each worker, with the number of its shard; another is
+    `TransactionCoordinatorNotFound`. With transactions switched off it is `NotAllowedError`."""
     session.broker.transactions.check_coordinator(signed64(command.tc_id))
     session.write((replies.coordinator_connected(command.request_id),))
     return None
@@ -88,7 +88,7 @@ def add_partition(session: Session, command: AddTopics) -> Work:
         _note_spellings(session, txn_id, names, command.topics)
 
     if not service.is_usable(names):
-        return _after(service.make_usable(names), obey)
+        return _after(service.make_ready_for(txn_id, names), obey)
     obey()
     return None
 
@@ -113,7 +113,7 @@ def add_subscription(session: Session, command: AddSubscriptions) -> Work:
         _note_spellings(session, txn_id, names, [topic for topic, _ in command.pairs])
 
     if not service.is_usable(names):
-        return _after(service.make_usable(names), obey)
+        return _after(service.make_ready_for(txn_id, (), pairs), obey)
     obey()
     return None
 

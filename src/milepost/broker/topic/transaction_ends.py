@@ -1,0 +1,162 @@
+"""The end of transactions on its way: who waits for it, and what it means to each topic.
+
+What an end means to a topic is given to the journal with the end itself (`Part.submit`), and made true when
+that is durable (`Part.make_true`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from milepost.broker.subscription import pending_acks
+from milepost.broker.transactions.coordinator import Outcome, Transaction
+from milepost.broker.transactions.topic_transactions import (
+    NO_MARKER,
+    PendingAcks,
+    TopicTransactions,
+)
+from milepost.cursor.facts import AckFact
+from milepost.errors import MilepostError
+from milepost.positions.ranges import IndexRanges
+from milepost.positions.transactions import TxnId
+from milepost.storage.ledgers.entry import MARKER, NewEntry
+from milepost.wire.markers import TXN_ABORT, TXN_COMMIT, transaction_marker
+
+if TYPE_CHECKING:
+    from milepost.broker.subscription.subscription import Subscription
+    from milepost.broker.topic.topic import Topic
+    from milepost.storage.interface import Store
+
+MARKERS = {Outcome.COMMIT: TXN_COMMIT, Outcome.ABORT: TXN_ABORT}
+
+Done = Callable[[MilepostError | None], None]
+
+
+class End:
+    """The end of transactions on its way, and the callers that wait for it. Most are of one."""
+
+    __slots__ = ("left_out", "openings", "outcome", "shards", "txns", "waiting")
+
+    def __init__(
+        self, txns: list[Transaction], outcome: Outcome, elsewhere: Mapping[str, int]
+    ) -> None:
+        """`elsewhere`: the shards of topics that other workers have."""
+        self.txns = txns
+        self.outcome = outcome
+        self.waiting: list[Done] = []
+        self.openings = 0
+        """How often its topics had to be opened."""
+        self.left_out: set[str] = set(elsewhere)
+        """Topics that it goes on without."""
+        self.shards = frozenset(elsewhere.values())
+        """Others that have a part of it."""
+
+    def is_of(self, txn_ids: Sequence[TxnId]) -> bool:
+        return {txn.txn_id for txn in self.txns} == set(txn_ids)
+
+    def all_topics(self) -> list[str]:
+        if len(self.txns) == 1:
+            return self.topics_of(self.txns[0])
+        return sorted({name for txn in self.txns for name in self.topics_of(txn)})
+
+    def topics_of(self, txn: Transaction) -> list[str]:
+        names = txn.all_topics()
+        return [name for name in names if name not in self.left_out] if self.left_out else names
+
+
+class Part:
+    """What the ends of one record mean to one topic."""
+
+    def __init__(self, topic: Topic) -> None:
+        self.topic = topic
+        self.ends: list[tuple[TxnId, Outcome]] = []
+        self._markers: dict[TxnId, int] = {}
+        # By subscription: what the transactions have acked there, and whether it counts now.
+        self._acks: dict[Subscription, list[tuple[PendingAcks, Outcome]]] = {}
+
+    @property
+    def _transactions(self) -> TopicTransactions:
+        assert self.topic.transactions is not None
+        return self.topic.transactions
+
+    def submit(self, store: Store) -> None:
+        """Their facts, and their markers where the transactions have written."""
+        topic, transactions = self.topic, self._transactions
+        if topic.log.refusal is None:
+            self._mark(transactions)
+        for txn_id, outcome in self.ends:
+            fact = transactions.end_fact(txn_id, outcome, self._markers.get(txn_id, NO_MARKER))
+            store.fact_to_come(transactions.state_id, fact, ignore)
+        self._find_acks(transactions)
+        for part, acks in self._acks.items():
+            epoch = part.cursor.epoch
+            ranges = [
+                one
+                for pending, outcome in acks
+                if outcome is Outcome.COMMIT and pending.epoch == epoch
+                for one in pending.ranges
+            ]
+            if ranges and part.journal is not None:
+                part.journal.fact_to_come(AckFact(epoch, IndexRanges(ranges)), ignore)
+
+    def _mark(self, transactions: TopicTransactions) -> None:
+        writers = [one for one in self.ends if transactions.has_written(one[0])]
+        if writers:
+            topic, now_ms = self.topic, self.topic.now_ms()
+            entries = [
+                NewEntry(transaction_marker(MARKERS[outcome], txn_id, now_ms), 1, MARKER)
+                for txn_id, outcome in writers
+            ]
+            block = topic.log.append(entries, now_ms, ignore)
+            for (txn_id, _), index in zip(writers, block.last_indexes, strict=True):
+                self._markers[txn_id] = index
+
+    def _find_acks(self, transactions: TopicTransactions) -> None:
+        if not transactions.has_pending:
+            return
+        for subscription in self.topic.subscriptions.values():
+            for part in subscription.parts():
+                if part.state_id is None:
+                    continue
+                if pending := transactions.pending(part.state_id):
+                    self._acks[part] = [
+                        (pending[txn_id], outcome)
+                        for txn_id, outcome in self.ends
+                        if txn_id in pending
+                    ]
+
+    def make_true(self) -> None:
+        transactions = self._transactions
+        for txn_id, outcome in self.ends:
+            transactions.ended(txn_id, outcome, marker=self._markers.get(txn_id, NO_MARKER))
+            if outcome is Outcome.COMMIT:
+                transactions.committed += 1
+            else:
+                transactions.aborted += 1
+        if self._markers:
+            self.topic.chunked.ended(self._markers)
+        for part, acks in self._acks.items():
+            pending_acks.end(part, acks)
+
+
+def when_all(count: int, done: Done) -> Done:
+    """Call `done` when so many answers are there, with the first error among them; at once for none."""
+    failures: list[MilepostError] = []
+    missing = count
+
+    def heard(error: MilepostError | None) -> None:
+        nonlocal missing
+        if error is not None:
+            failures.append(error)
+        missing -= 1
+        if not missing:
+            done(failures[0] if failures else None)
+
+    if not count:
+        done(None)
+    return heard
+
+
+def ignore(error: MilepostError | None) -> None:
+    """The part behind it in the same record hears the same answer."""

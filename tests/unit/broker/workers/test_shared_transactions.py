@@ -1,0 +1,290 @@
+"""Transactions with topics of two workers: decided once, carried out by both, whoever is away in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from stage.frames import message, sends
+from stage.transactions import within
+from stage.worker_group import WorkerGroup, worker_group
+
+from milepost.broker.topic.producer import Producer
+from milepost.broker.topic.topic import Topic
+from milepost.broker.transactions.coordinator import Outcome
+from milepost.broker.workers import shared_transactions
+from milepost.broker.workers.link import Answer, Doc
+from milepost.broker.workers.shared_transactions import LOOK_S, SharedTransactions
+from milepost.errors import (
+    CorruptData,
+    InvalidTransactionStatus,
+    MilepostError,
+    ServiceNotReady,
+    TopicNotFound,
+    TransactionNotFound,
+)
+from milepost.positions import TxnId
+from milepost.positions.names import TopicName
+from milepost.testing.peer import RecordingPeer
+
+WAIT_S = 20
+COMMIT, ABORT = Outcome.COMMIT, Outcome.ABORT
+
+
+class Scene:
+    """A transaction of worker 0 with a message in a topic of each worker."""
+
+    def __init__(self, group: WorkerGroup) -> None:
+        self.group = group
+        self.topics = [group.names(number, 1)[0] for number in range(2)]
+        self.txn_id = TxnId(0, 0)
+
+    async def begin(self) -> None:
+        for number, name in enumerate(self.topics):
+            await self.group.brokers[number].topic(TopicName.parse(name))
+        self.txn_id = await opened(self.group)
+        await added(self.group, self.txn_id, *self.topics)
+        for number, name in enumerate(self.topics):
+            await sent(self.group, number, name, self.txn_id)
+
+    def shared(self, number: int) -> SharedTransactions:
+        found = self.group.brokers[number].transactions.shared
+        assert found is not None
+        return found
+
+    def end(self, outcome: Outcome) -> asyncio.Future[MilepostError | None]:
+        answer: asyncio.Future[MilepostError | None] = asyncio.get_running_loop().create_future()
+        service = self.group.brokers[0].transactions
+        service.end(self.txn_id, outcome, answer.set_result)
+        return answer
+
+    async def found(self, number: int) -> str:
+        """What is to be seen of the message in a worker's topic."""
+        name = TopicName.parse(self.topics[number])
+        topic = await self.group.brokers[number].topic(name, create=False)
+        assert topic.transactions is not None
+        if topic.visible_end == 0:
+            return "held back"
+        return "hidden" if 0 in topic.transactions.hidden else "visible"
+
+    async def until(self, number: int, state: str) -> None:
+        async with asyncio.timeout(WAIT_S):
+            while await self.found(number) != state:
+                await asyncio.sleep(0.01)  # sleep: between two looks
+
+    async def restart(self, number: int) -> None:
+        await self.group.stop(number)
+        await self.group.start(number)
+
+    def refuse(self, number: int, call: str, error: MilepostError) -> Callable[[], None]:
+        """Let a worker refuse a call; what is returned lets it answer again."""
+        broker = self.group.brokers[number]
+        assert broker.workers is not None
+        answers = broker.workers.link.answers
+        real = answers[call]
+
+        async def refuse(said: Doc, body: bytes) -> Answer:
+            raise error
+
+        answers[call] = refuse
+        return lambda: answers.__setitem__(call, real)
+
+
+async def opened(group: WorkerGroup) -> TxnId:
+    service = group.brokers[0].transactions
+    await service.make_ready()
+    answer: asyncio.Future[MilepostError | None] = asyncio.get_running_loop().create_future()
+    txn_id = service.new(timeout_ms=60_000, owner=None, done=answer.set_result)
+    assert await answer is None
+    return txn_id
+
+
+async def added(group: WorkerGroup, txn_id: TxnId, *topics: str) -> None:
+    service, names = group.brokers[0].transactions, [TopicName.parse(name) for name in topics]
+    await service.make_ready_for(txn_id, names)
+    answer: asyncio.Future[MilepostError | None] = asyncio.get_running_loop().create_future()
+    service.add_topics(txn_id, names, answer.set_result)
+    assert await answer is None
+
+
+async def sent(group: WorkerGroup, number: int, name: str, txn_id: TxnId) -> Topic:
+    broker = group.brokers[number]
+    topic = await broker.topic(TopicName.parse(name))
+    producer = Producer(0, "p", RecordingPeer(), topic)
+    topic.publish(producer, sends(message(0, **within(txn_id))))
+    await broker.engine.flush()
+    return topic
+
+
+def run(data: Path, play: Callable[[Scene], Awaitable[None]]) -> None:
+    async def played() -> None:
+        async with worker_group(data, 2) as group:
+            scene = Scene(group)
+            await scene.begin()
+            await play(scene)
+
+    asyncio.run(played())
+
+
+@pytest.mark.parametrize(("outcome", "state"), [(COMMIT, "visible"), (ABORT, "hidden")])
+def test_it_is_answered_when_all_workers_have_carried_it_out(
+    tmp_path: Path, outcome: Outcome, state: str
+) -> None:
+    async def play(scene: Scene) -> None:
+        assert [await scene.found(number) for number in range(2)] == ["held back"] * 2
+        assert await scene.end(outcome) is None
+        assert [await scene.found(number) for number in range(2)] == [state] * 2
+        coordinator = scene.group.brokers[0].transactions.coordinator
+        assert not coordinator.untold
+        assert not scene.group.brokers[1].transactions.coordinator.guests[0].open
+
+    run(tmp_path, play)
+
+
+@pytest.mark.parametrize(("outcome", "state"), [(COMMIT, "visible"), (ABORT, "hidden")])
+def test_what_is_decided_is_told_by_the_next_process(
+    tmp_path: Path, outcome: Outcome, state: str
+) -> None:
+    """The coordinator ends between its decision and the answer of the other worker."""
+
+    async def play(scene: Scene) -> None:
+        answer_again = scene.refuse(1, "txn_end", ServiceNotReady("away"))
+        answer = scene.end(outcome)
+        await scene.until(0, state)
+        assert not answer.done()
+        assert await scene.found(1) == "held back"
+        await scene.restart(0)
+        assert scene.group.brokers[0].transactions.coordinator.untold
+        answer_again()
+        await scene.until(1, state)
+
+    run(tmp_path, play)
+
+
+def test_a_worker_with_a_guest_is_started_again(tmp_path: Path) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.restart(1)
+        assert await scene.found(1) == "held back"
+        assert await scene.end(COMMIT) is None
+        assert await scene.found(1) == "visible"
+        await scene.restart(1)
+        assert await scene.found(1) == "visible"
+
+    run(tmp_path, play)
+
+
+def test_a_caller_that_has_waited_for_long_is_told_that_it_is_decided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_transactions, "ANSWER_S", 0.0)
+
+    async def play(scene: Scene) -> None:
+        answer_again = scene.refuse(1, "txn_end", ServiceNotReady("away"))
+        error = await asyncio.wait_for(scene.end(COMMIT), WAIT_S)
+        assert isinstance(error, ServiceNotReady)
+        assert "decided and not everywhere yet" in str(error)
+        monkeypatch.setattr(shared_transactions, "ANSWER_S", WAIT_S)
+        again = scene.end(COMMIT)
+        with pytest.raises(InvalidTransactionStatus, match="it was committed"):
+            scene.end(ABORT)
+        answer_again()
+        assert await asyncio.wait_for(again, WAIT_S) is None
+        assert await scene.found(1) == "visible"
+
+    run(tmp_path, play)
+
+
+def test_a_worker_that_cannot_open_its_topics_keeps_a_commit_from_being_decided(
+    tmp_path: Path,
+) -> None:
+    async def play(scene: Scene) -> None:
+        scene.refuse(1, "txn_check", CorruptData("ledger 7 is damaged"))
+        assert "ledger 7" in str(await scene.end(COMMIT))
+        assert [await scene.found(number) for number in range(2)] == ["held back"] * 2
+        assert await scene.end(ABORT) is None
+        assert [await scene.found(number) for number in range(2)] == ["hidden"] * 2
+
+    run(tmp_path, play)
+
+
+def test_one_end_that_cannot_be_carried_out_does_not_keep_others(tmp_path: Path) -> None:
+    """And it is carried out when it can be."""
+
+    async def play(scene: Scene) -> None:
+        service = scene.group.brokers[1].transactions
+        stuck, real = scene.txn_id, service.end
+
+        def end(txn_id: TxnId, outcome: Outcome, done: Callable[..., None]) -> None:
+            if txn_id == stuck:
+                raise CorruptData("ledger 7 is damaged")
+            real(txn_id, outcome, done)
+
+        service.end = end  # type: ignore[method-assign, assignment]
+        answer = scene.end(COMMIT)
+        await scene.until(0, "visible")
+        other = await opened(scene.group)
+        await added(scene.group, other, scene.topics[1])
+        scene.txn_id = other
+        assert await asyncio.wait_for(scene.end(COMMIT), WAIT_S) is None
+        assert not answer.done()
+        service.end = real  # type: ignore[method-assign]
+        assert await asyncio.wait_for(answer, WAIT_S) is None
+
+    run(tmp_path, play)
+
+
+def test_a_request_to_take_part_that_comes_late_is_refused(tmp_path: Path) -> None:
+    async def play(scene: Scene) -> None:
+        txn = scene.group.brokers[0].transactions.coordinator.find(scene.txn_id)
+        assert await scene.end(COMMIT) is None
+        with pytest.raises(InvalidTransactionStatus):
+            await scene.shared(0).join(txn, [TopicName.parse(scene.topics[1])], [])
+
+    run(tmp_path, play)
+
+
+@pytest.mark.parametrize("outcome", [COMMIT, ABORT])
+def test_a_guest_that_was_not_told_is_asked_after(tmp_path: Path, outcome: Outcome) -> None:
+    """The coordinator was killed before it had noted that worker 1 takes part."""
+
+    async def play(scene: Scene) -> None:
+        txn_id = await opened(scene.group)
+        coordinator = scene.group.brokers[0].transactions.coordinator
+        await scene.shared(0).join(coordinator.find(txn_id), [TopicName.parse(scene.topics[1])], [])
+        guests = scene.group.brokers[1].transactions.coordinator.guests[0]
+        scene.shared(1).tick(LOOK_S)
+        scene.txn_id = txn_id
+        assert await scene.end(outcome) is None
+        assert txn_id.least in guests.open
+        async with asyncio.timeout(WAIT_S):
+            now = LOOK_S
+            while txn_id.least in guests.open:
+                now += LOOK_S
+                scene.shared(1).tick(now)
+                await asyncio.sleep(0.01)  # sleep: between two looks
+        assert guests.outcome_of(txn_id) is outcome
+
+    run(tmp_path, play)
+
+
+def test_one_that_its_coordinator_does_not_know_is_aborted(tmp_path: Path) -> None:
+    async def play(scene: Scene) -> None:
+        said, _ = await scene.shared(0)._answer_ask({"leasts": [scene.txn_id.least, 99]}, b"")
+        assert said == {"ended": [[99, int(ABORT)]]}
+
+    run(tmp_path, play)
+
+
+def test_what_was_not_added_is_refused_at_the_topics_worker(tmp_path: Path) -> None:
+    async def play(scene: Scene) -> None:
+        coordinator = scene.group.brokers[1].transactions.coordinator
+        with pytest.raises(TransactionNotFound):
+            coordinator.check_send(TxnId(0, 99), scene.topics[1], None)
+        with pytest.raises(InvalidTransactionStatus):
+            coordinator.check_send(scene.txn_id, "persistent://public/default/other", None)
+        with pytest.raises(TopicNotFound):
+            await added(scene.group, scene.txn_id, *scene.group.names(1, 3)[2:])
+
+    run(tmp_path, play)
