@@ -18,7 +18,7 @@ QUICK := tests/unit tests/property tests/scenarios tests/pips tests/test_tidy.py
 	tests/test_examples.py tests/test_judge.py
 # What `make test` also runs on a bucket and on workers; `make everywhere` runs all of it there.
 ELSEWHERE := $(wildcard tests/pips/test_*_client.py) tests/rip/test_rip_reset.py tests/rip/test_rip_progress.py \
-	tests/compat/test_progress.py tests/compat/test_resets.py
+	tests/compat/test_progress.py
 # As pytest, but what fails beside other work is judged alone.
 JUDGE := $(BIN)/python tests/judge.py -q --durations=15
 
