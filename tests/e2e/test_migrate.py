@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -497,8 +498,8 @@ class Killed:
                 return 0
             return int(ledgers[-1]["endIndex"]) if ledgers else 0
 
-    def run(self, until: int) -> int:
-        """How many the target had when it was killed."""
+    def run(self, until: int, by: signal.Signals = signal.SIGKILL) -> int:
+        """How many the target had when it was stopped."""
         process = subprocess.Popen(
             self.line, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -506,7 +507,7 @@ class Killed:
             while process.poll() is None and self.held() < until:
                 time.sleep(0.005)  # sleep: between two looks at another process
         finally:
-            process.kill()
+            process.send_signal(by)
             process.wait()
         return self.held()
 

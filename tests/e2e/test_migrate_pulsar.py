@@ -7,6 +7,7 @@ prints a line with `ready` when it serves.
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -18,9 +19,16 @@ import pulsar
 import pytest
 from pulsar.schema import AvroSchema, Integer, Record, String
 
-from e2e.test_migrate import Killed, Pair, content
+from e2e.test_migrate import (
+    Killed,
+    Pair,
+    ack_in_a_pattern,
+    at_source,
+    content,
+    publish_all_kinds,
+)
 from milepost import testing
-from milepost.admin import Admin
+from milepost.admin import Admin, Missing
 from milepost.cli.exits import Exit
 from milepost.cli.main import run
 from milepost.positions.ids import EARLIEST
@@ -140,14 +148,73 @@ def test_topics_of_pulsar_arrive_as_they_were(peer: Peer) -> None:
                 assert ours[name]["msgBacklog"] == theirs[name]["msgBacklog"], name
 
 
-def test_a_killed_run_from_pulsar_goes_on_where_it_stopped(peer: Peer) -> None:
-    topic, total = f"persistent://{NAMESPACE}/killed", 20_000
-    client = pulsar.Client(peer.url, logger=QUIET)
+class KilledToPulsar(Killed):
+    def held(self) -> int:
+        with Admin(self.pair.target.http_url) as admin:
+            try:
+                return int(admin.get_internal_stats(self.topic)["numberOfEntries"])
+            except Missing:
+                return 0
+
+
+def publish_some(url: str, topic: str, total: int) -> None:
+    client = pulsar.Client(url, logger=QUIET)
     producer = client.create_producer(topic, batching_enabled=False, block_if_queue_full=True)
     for number in range(total):
         producer.send_async(b"%d" % number, None, partition_key=f"k{number % 9}")
     producer.flush()
     client.close()
+
+
+@pytest.mark.parametrize("direction", ["from", "to"])
+def test_runs_that_are_interrupted_at_random_lose_and_double_nothing(
+    peer: Peer, direction: str
+) -> None:
+    """By kill -9 and by Ctrl-C, from Apache Pulsar and to it."""
+    topic, total = f"persistent://{NAMESPACE}/random-{direction}", 12_000
+    chance = random.Random(f"{direction}-19")
+    with testing.broker(http=True) as other:
+        source, target = (peer, other) if direction == "from" else (other, peer)
+        pair = Pair(source, target)  # type: ignore[arg-type]
+        publish_some(source.url, topic, total)
+        with Admin(source.http_url) as admin:
+            admin.create_subscription(topic, "group", EARLIEST)
+            admin.skip_messages(topic, "group", 1234)
+        runs = (Killed if direction == "from" else KilledToPulsar)(pair, topic)
+        stops = sorted(chance.randrange(1, total) for _ in range(5))
+        ends = [runs.run(stop, chance.choice((signal.SIGKILL, signal.SIGINT))) for stop in stops]
+        assert 0 < ends[0] < total, "it was not stopped on its way"
+        assert ends == sorted(ends)
+        for _ in range(2):
+            assert run(["migrate", *pair.addresses, "-t", topic]) == Exit.OK
+        assert content(target, topic) == content(source, topic)  # type: ignore[arg-type]
+        with Admin(target.http_url) as admin:
+            assert admin.get_stats(topic)["subscriptions"]["group"]["msgBacklog"] == total - 1234
+
+
+def test_what_milepost_has_goes_to_pulsar(peer: Peer, capsys: pytest.CaptureFixture[str]) -> None:
+    """Messages of every kind and positions of whole entries; that batches come again is said."""
+    topic = f"persistent://{NAMESPACE}/back"
+    with testing.broker(http=True) as source:
+        pair = Pair(source, peer)  # type: ignore[arg-type]
+        at_source(pair, lambda client: publish_all_kinds(client, topic))
+        at_source(pair, lambda client: ack_in_a_pattern(client, topic))
+        for _ in range(2):
+            assert run(["migrate", *pair.addresses, "-t", topic]) == Exit.OK
+        told = capsys.readouterr().err
+        assert "TO is an Apache Pulsar" in told
+        assert "acked messages of batches come again" in told
+        assert content(peer, topic) == content(source, topic)  # type: ignore[arg-type]
+        with Admin(source.http_url) as here, Admin(peer.http_url) as there:
+            ours, theirs = (known.get_stats(topic)["subscriptions"] for known in (here, there))
+            assert set(ours) == set(theirs)
+            for name in ours:
+                assert ours[name]["msgBacklog"] == theirs[name]["msgBacklog"], name
+
+
+def test_a_killed_run_from_pulsar_goes_on_where_it_stopped(peer: Peer) -> None:
+    topic, total = f"persistent://{NAMESPACE}/killed", 20_000
+    publish_some(peer.url, topic, total)
     with Admin(peer.http_url) as admin:
         admin.create_subscription(topic, "group", EARLIEST)
         admin.skip_messages(topic, "group", 1234)

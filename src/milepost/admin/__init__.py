@@ -9,26 +9,27 @@
 `AdminError` with the server's status and reason. It imports the standard library and the values of
 `milepost.positions`, nothing else: not the broker, not a framework.
 
-aio            `AsyncAdmin`: the same calls, awaited
-brokers        calls about brokers: list, health, settings
-calls          all calls of the admin client, in one table
-client         `Admin`: the synchronous client
-entries        unpacks an entry of a REST answer into its messages
-errors         the exceptions of calls, with the server's status and reason
-face           makes the methods of both clients from one description of the calls
-messages       calls about messages: ids by index and time, the last id, messages at a position
-namespaces     calls about namespaces and their permissions
-placement      calls about bundles, clusters and resource groups
-policies       calls about policies of namespaces and topics
-progress       calls about progress: of subscriptions, their strips, topics with their counts (Milepost only)
-request        one call without a socket: its request, and how its answer is read
-resets         calls about resets: dry run, check, history (Milepost only)
-schemas        calls about the schemas of topics
-subscriptions  calls about subscriptions: create, delete, skip, expire, reset
-tenants        calls about tenants and clusters
-topics         calls about topics: create, delete, partitions, stats, lookup
-transactions   calls about transactions: which are open, whose, on what topics; their abort
-transport      HTTP: kept connections, credentials, TLS, redirects, timeouts
+aio             `AsyncAdmin`: the same calls, awaited
+brokers         calls about brokers: list, health, settings
+calls           all calls of the admin client, in one table
+client          `Admin`: the synchronous client
+entries         unpacks an entry of a REST answer into its messages
+errors          the exceptions of calls, with the server's status and reason
+face            makes the methods of both clients from one description of the calls
+messages        calls about messages: ids by index and time, the last id, messages at a position
+namespaces      calls about namespaces and their permissions
+placement       calls about bundles, clusters and resource groups
+policies        calls about policies of namespaces and topics
+progress        calls about progress: of subscriptions, their strips, topics with their counts (Milepost only)
+pulsar_entries  numbers the entries of a topic of Apache Pulsar, and says which of them are acked
+request         one call without a socket: its request, and how its answer is read
+resets          calls about resets: dry run, check, history (Milepost only)
+schemas         calls about the schemas of topics
+subscriptions   calls about subscriptions: create, delete, skip, expire, reset
+tenants         calls about tenants and clusters
+topics          calls about topics: create, delete, partitions, stats, lookup
+transactions    calls about transactions: which are open, whose, on what topics; their abort
+transport       HTTP: kept connections, credentials, TLS, redirects, timeouts
 """
 
 from typing import TYPE_CHECKING, Any

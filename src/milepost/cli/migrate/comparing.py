@@ -10,7 +10,8 @@ import hashlib
 from collections.abc import AsyncIterator, Mapping
 from typing import NamedTuple
 
-from milepost.cli.migrate.copying import Watcher, end_index, last_entry
+from milepost.admin.pulsar_entries import Places
+from milepost.cli.migrate.copying import Watcher, end_of, last_entry
 from milepost.cli.migrate.entries import Entry, RepeatedChunks
 from milepost.cli.migrate.reading import EntryReader
 from milepost.cli.migrate.side import Side
@@ -30,11 +31,16 @@ class Compared(NamedTuple):
     """By subscription."""
     chunks: IndexRanges
     """Indexes of the target that are chunks."""
+    again: int = 0
+    """Messages of batches that are acked in the source, and come again from an Apache Pulsar."""
 
 
 class _Walk:
-    def __init__(self, standings: Mapping[str, Standing]) -> None:
+    def __init__(self, standings: Mapping[str, Standing], places: Places | None) -> None:
         self.standings = standings
+        # Of a target that counts entries.
+        self.places = places
+        self.again = 0
         self.acks = {name: Acks() for name in standings}
         self.chunks = IndexRanges()
         self.entries = self.messages = 0
@@ -53,17 +59,32 @@ class _Walk:
         self._note(target, None)
 
     def _note(self, target: Entry, source: Entry | None) -> None:
+        full = (1 << target.count) - 1
+        if self.places is not None:
+            target = target._replace(index=self.places.number_of(target.position), count=1)
         if target.chunk is not None and target.index is not None:
             self.chunks.add(target.index, target.index + 1)
         for name, standing in self.standings.items():
-            full = (1 << target.count) - 1
-            self.acks[name].add(target, full if source is None else standing.bits_of(source))
+            bits = full if source is None else standing.bits_of(source)
+            if self.places is not None:
+                # Apache Pulsar does not tell single messages of a batch: an entry is acked when all are.
+                self.again += bits.bit_count() if bits != full else 0
+                bits = int(bits == full)
+            self.acks[name].add(target, bits)
 
     def result(self, difference: str) -> Compared:
         checksum = self.digests[0].hexdigest()
         if not difference and checksum != self.digests[1].hexdigest():
             difference = "the checksums of both sides differ"
-        return Compared(self.entries, self.messages, checksum, difference, self.acks, self.chunks)
+        return Compared(
+            self.entries,
+            self.messages,
+            checksum,
+            difference,
+            self.acks,
+            self.chunks,
+            self.again,
+        )
 
 
 async def compare(
@@ -75,12 +96,12 @@ async def compare(
     done: Watcher,
 ) -> Compared:
     """Compare a partition of both sides; `until` is the last entry of the source that was copied."""
-    walk = _Walk(standings)
+    internal = await target.admin.get_internal_stats(topic)
+    walk = _Walk(standings, None if target.is_milepost else Places.of(internal))
     async with EntryReader(source, topic) as left, EntryReader(target, topic) as right:
         if left.last is not None and (until is None or until < left.last):
             left.last = until
         # The target's last entry may be a chunk of a message that is not finished.
-        internal = await target.admin.get_internal_stats(topic)
         right.last = last_entry(internal)
         ours, theirs = _stored(left), aiter(right.entries())
         mine, other = await anext(ours, None), await anext(theirs, None)
@@ -89,7 +110,7 @@ async def compare(
             while other is not None:
                 walk.trimmed(other)
                 other = await anext(theirs, None)
-            is_lost = mine is not None and not end_index(internal)
+            is_lost = mine is not None and not end_of(target, internal)
             return walk.result("the target has nothing of it" if is_lost else "")
         if not mine.is_same(other):
             # One side has dropped its oldest. Messages know nothing of their place: look for them.

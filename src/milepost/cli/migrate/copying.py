@@ -1,16 +1,19 @@
 """Copies the entries of one partition, from where the target ends.
 
-Where that is in the source the target says itself: its end index, and a property of the topic that names an
-entry of the source with the end index that it led to. The property is written before the first entry and
-then every few seconds, so that a run which goes on has little to read again.
+Where that is in the source the target says itself: its end, and a property of the topic that names an entry
+of the source with the end that it led to. The property is written before the first entry and then every few
+seconds, so that a run which goes on has little to read again. Milepost's end is an index, in messages; of an
+Apache Pulsar entries are counted, from the first that was copied.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from milepost.admin.pulsar_entries import Places
 from milepost.cli.migrate.entries import Entry, RepeatedChunks
 from milepost.cli.migrate.reading import EntryReader
 from milepost.cli.migrate.side import Side
@@ -34,21 +37,29 @@ class Checkpoint(NamedTuple):
     after: Position | None
     """An entry of the source; None is before the first."""
     end: int
-    """The target's end index right behind it."""
+    """The target's end right behind it."""
+    there: Position | None = None
+    """The same entry in the target, for an Apache Pulsar: its oldest ledgers may be gone later."""
 
     @classmethod
     def read(cls, text: str) -> Checkpoint:
         """`NotAllowed` for a text that this version did not write."""
         try:
             known = json.loads(text)
-            after = None if known["after"] is None else Position(*map(int, known["after"]))
-            return cls(str(known["source"]), after, int(known["end"]))
-        except (ValueError, KeyError, TypeError):
+            after, there = (
+                None if known.get(name) is None else Position(*map(int, known[name]))
+                for name in ("after", "there")
+            )
+            return cls(str(known["source"]), after, int(known["end"]), there)
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise NotAllowed(f"its property {PROPERTY} is none of `milepost migrate`") from None
 
     def text(self) -> str:
         after = None if self.after is None else list(self.after)
-        return json.dumps({"source": self.source, "after": after, "end": self.end})
+        known: dict[str, Any] = {"source": self.source, "after": after, "end": self.end}
+        if self.there is not None:
+            known["there"] = list(self.there)
+        return json.dumps(known)
 
 
 class Copied(NamedTuple):
@@ -58,14 +69,25 @@ class Copied(NamedTuple):
     """The last entry of the source when it began; None if there was none."""
 
 
-def end_index(internal: dict[str, Any]) -> int:
-    """The end of a topic of Milepost, by its internal stats."""
-    ledgers = internal["ledgers"]
-    return int(ledgers[-1]["endIndex"]) if ledgers else 0
+def end_of(target: Side, internal: dict[str, Any], level: Checkpoint | None = None) -> int:
+    """Where a topic of the target ends, by its internal stats: the end index, or how many entries were ever
+    copied to an Apache Pulsar."""
+    if target.is_milepost:
+        ledgers = internal["ledgers"]
+        return int(ledgers[-1]["endIndex"]) if ledgers else 0
+    places = Places.of(internal)
+    if level is None or level.there is None:
+        return places.end
+    if level.there.ledger_id not in places.ledgers:
+        raise NotAllowed(
+            f"{level.source}: the target has deleted ledger {level.there.ledger_id}, to which the last run "
+            "had come; delete the topic there and run again"
+        )
+    return level.end + places.end - 1 - places.number_of(level.there)
 
 
 def last_entry(internal: dict[str, Any]) -> Position | None:
-    """The last entry of a topic of Milepost, by its internal stats; None if it has none."""
+    """The last entry of a topic, by its internal stats; None if it has none."""
     text = str(internal["lastConfirmedEntry"])
     return None if "-" in text else Position.parse(text)
 
@@ -77,8 +99,8 @@ async def copy(
     clock = SystemClock()
     async with EntryWriter(target, topic) as writer:
         # No other producer can add anything from here on.
-        end = end_index(await target.admin.get_internal_stats(topic))
         level = checkpoint or Checkpoint(topic, None, 0)
+        end = end_of(target, await _settled(target, topic), level)
         if checkpoint is None:
             await _keep(target, topic, level)
         async with EntryReader(source, topic, level.after) as reader:
@@ -90,7 +112,7 @@ async def copy(
                 if repeated.has(entry.chunk):
                     continue
                 if at < end:
-                    at += entry.count
+                    at += entry.count if target.is_milepost else 1
                     passed = entry
                     continue
                 if passed is not None:
@@ -100,15 +122,28 @@ async def copy(
                 entries += 1
                 if clock.monotonic() - saved_s > CHECKPOINT_S:
                     saved_s = clock.monotonic()
-                    reached = Checkpoint(topic, writer.stored_until, end + writer.stored_messages)
-                    await _keep(target, topic, reached)
+                    await _keep(target, topic, _reached(target, topic, end, writer))
             if at < end or passed is not None:
                 await _check_level(target, topic, passed, at, end)
             await writer.flush()
         if writer.stored_until is not None:
-            reached = Checkpoint(topic, writer.stored_until, end + writer.stored_messages)
-            await _keep(target, topic, reached)
+            await _keep(target, topic, _reached(target, topic, end, writer))
         return Copied(entries, writer.stored_messages, reader.last)
+
+
+async def _settled(target: Side, topic: str) -> dict[str, Any]:
+    """The internal stats of a topic to which nothing is being written any more: an Apache Pulsar may still
+    store what a killed run had sent."""
+    while (await target.admin.get_internal_stats(topic)).get("pendingAddEntriesCount"):
+        await asyncio.sleep(0.05)
+    return await target.admin.get_internal_stats(topic)
+
+
+def _reached(target: Side, topic: str, began: int, writer: EntryWriter) -> Checkpoint:
+    if target.is_milepost:
+        return Checkpoint(topic, writer.stored_until, began + writer.stored_messages)
+    end = began + writer.stored_entries
+    return Checkpoint(topic, writer.stored_until, end, writer.stored_at)
 
 
 async def _keep(target: Side, topic: str, checkpoint: Checkpoint) -> None:
@@ -121,7 +156,7 @@ async def _check_level(target: Side, topic: str, passed: Entry | None, at: int, 
     """Raise unless the target ends with the entry of the source that was passed last."""
     if at == end and passed is not None:
         last = last_entry(await target.admin.get_internal_stats(topic))
-        assert last is not None, f"{topic} ends at index {end} and has no entry"
+        assert last is not None, f"{topic} ends at {end} and has no entry"
         before = Position(last.ledger_id, last.entry_id - 1) if last.entry_id else None
         async with EntryReader(target, topic, before) as reader:
             async for entry in reader.entries():

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from milepost.cli.migrate.side import Side
 
 _SCHEMES = ("http://", "https://", "pulsar://", "pulsar+ssl://")
+TO_PULSAR = (
+    "TO is an Apache Pulsar: it numbers messages itself, if at all, and a batch of which single messages are "
+    "acked comes again as a whole"
+)
 AGAIN = "run the same command again: it goes on where it stopped"
 
 
@@ -56,9 +60,9 @@ def migrate(
 ) -> int:
     """Copy topics with all that belongs to them from FROM to TO, exactly once, and compare both.
 
-    FROM is an Apache Pulsar or a Milepost, TO a Milepost; each is a context, or the address of its HTTP or
-    binary port. Without -n and -t everything is copied. A run that was interrupted is run again: it goes on
-    where the target ends. Ends with 7 if the sides differ.
+    FROM and TO are a Milepost or an Apache Pulsar each: a context, or the address of the HTTP or binary
+    port. Without -n and -t everything is copied. A run that was interrupted is run again: it goes on where
+    the target ends. Ends with 7 if the sides differ.
     """
     from milepost.admin import AdminError
     from milepost.cli.messages.messaging_client import run
@@ -113,6 +117,8 @@ async def _migrate(
             plan = await make_plan(source, target, namespaces, topics, show)
         for text in plan.left_out:
             note(f"left out: {text}")
+        if not target.is_milepost:
+            note(TO_PULSAR)
         if is_dry:
             _show_plan(plan)
         for text in plan.refusals:
@@ -155,7 +161,8 @@ async def _carry_out(source: Side, target: Side, plan: Plan) -> int:
     await _create_namespaces(target, plan)
     total = 2 * sum(one.entries for one in plan.topics)
     note(
-        f"{len(plan.topics)} topics with {total // 2} entries; interrupt it whenever you like: {AGAIN}"
+        f"{_count(len(plan.topics), 'topic', 'topics')} with {_count(total // 2, 'entry', 'entries')}; "
+        f"interrupt it whenever you like: {AGAIN}"
     )
     lines: list[_Line] = []
     with bar("copying and comparing") as show:
@@ -178,9 +185,15 @@ async def _carry_out(source: Side, target: Side, plan: Plan) -> int:
             await _finish_namespace(target, namespace)
     _report(lines)
     faults = [one for one in lines if one.fault]
+    if again := sum(one.compared.again for one in lines):
+        note(f"{again} acked messages of batches come again in the target, an Apache Pulsar")
     for one in faults:
         note(f"differs: {one.part.name}: {one.fault}")
     return Exit.DATA if faults else Exit.OK
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
 
 
 async def _create_namespaces(target: Side, plan: Plan) -> None:
@@ -203,10 +216,12 @@ async def _finish_namespace(target: Side, namespace: NamespacePlan) -> None:
 async def _topic(source: Side, target: Side, topic: TopicPlan, done: Watcher) -> list[_Line]:
     """A topic with its partitions, from the first write to the last."""
     from milepost.broker.policies.policy import Level
-    from milepost.cli.migrate.policies import hold, set_policies
+    from milepost.cli.migrate.policies import hold, set_policies, wait_for_hold
 
     await _create_topic(target, topic)
     await hold(target.admin, topic.name)
+    if not target.is_milepost:
+        await wait_for_hold(target.admin, topic.name, target.timeout_s)
     for schema in topic.schemas:
         await target.admin.create_schema(
             topic.name,
@@ -273,7 +288,8 @@ async def _place_all(target: Side, part: PartitionPlan, compared: Compared) -> s
             # A chunk is acked with the last one of its message, and not by itself.
             wrong.discard_all(compared.chunks)
             if wrong:
-                return f"subscription {name}: index {wrong.first} is acked on one side only"
+                place_of = "index" if target.is_milepost else "entry"
+                return f"subscription {name}: {place_of} {wrong.first} is acked on one side only"
     return ""
 
 

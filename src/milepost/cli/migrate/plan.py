@@ -13,10 +13,10 @@ from typing import Any, Final, TypeVar
 
 from milepost.admin import Missing, Refused, ServerFault
 from milepost.broker.policies.policy import Level
-from milepost.cli.migrate.copying import PROPERTY, Checkpoint, end_index
+from milepost.cli.migrate.copying import PROPERTY, Checkpoint, end_of
 from milepost.cli.migrate.policies import Policies, faults, read_policies
 from milepost.cli.migrate.reading import EntryReader
-from milepost.cli.migrate.side import Side, is_milepost
+from milepost.cli.migrate.side import Side
 from milepost.cli.migrate.standings import ByIndex, ByPosition, Standing, acked_indexes
 from milepost.cli.migrate.writing import PRODUCER
 from milepost.errors import InvalidInput, InvalidSchema, NotAllowed
@@ -131,6 +131,8 @@ async def make_plan(
     done: Callable[[int, int], None],
 ) -> Plan:
     """Look at everything in the scope; nothing is written."""
+    await source.recognise()
+    await target.recognise()
     whole = [str(NamespaceName.parse(one)) for one in namespaces]
     if not whole and not topics:
         whole = await _all_namespaces(source)
@@ -309,7 +311,7 @@ async def _part(
 
 
 async def _check_sides(source: Side, target: Side, plan: Plan) -> list[str]:
-    """What the binary sides say: whether the target takes the credentials, is Milepost, and takes messages
+    """What the binary sides say: whether the target takes the credentials, and takes messages
     as large as those of the source."""
     namespaces = [one.name for one in plan.namespaces if not one.is_new]
     if not namespaces:
@@ -318,8 +320,6 @@ async def _check_sides(source: Side, target: Side, plan: Plan) -> list[str]:
     if not namespaces and target.endpoint.url is None:
         return []  # nothing is there that the HTTP side could tell the address for
     there = await target.service(f"persistent://{(namespaces or ['public/default'])[0]}/{PRODUCER}")
-    if not is_milepost(there):
-        return [f"{there.url} is {there.server}: the target must be Milepost"]
     if not plan.topics:
         return []
     here = await source.service(plan.topics[0].name)
@@ -334,7 +334,7 @@ async def _check_sides(source: Side, target: Side, plan: Plan) -> list[str]:
 async def _look_at_target(target: Side, part: PartitionPlan, plan: TopicPlan) -> None:
     internal = await target.admin.get_internal_stats(part.name)
     stats = await target.admin.get_stats(part.name)
-    part.held = end_index(internal)
+    part.held = end_of(target, internal)
     part.is_terminated_there = internal["state"] == _TERMINATED
     known = await _properties(target, part.name)
     if PROPERTY in known:
@@ -428,7 +428,7 @@ async def read_standings(source: Side, part: PartitionPlan) -> dict[str, Standin
     if not part.is_there or not part.subscriptions:
         return {}
     found: dict[str, Standing] = {}
-    if is_milepost(await source.connection(part.name)):
+    if source.is_milepost:
         for name in part.subscriptions:
             found[name] = ByIndex(*await acked_indexes(source, part.name, name))
         return found

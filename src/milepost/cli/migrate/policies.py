@@ -6,13 +6,14 @@ topic has a few of its own, so that the target keeps and takes everything.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
 from milepost.admin import AdminError, AsyncAdmin, Missing, Refused
 from milepost.broker.policies.policy import Level, Policy, Route
 from milepost.broker.policies.table import TABLE
-from milepost.errors import InvalidPolicy
+from milepost.errors import InvalidPolicy, Timeout
 
 QUOTAS: Final = "backlogQuotaMap"
 QUOTA: Final = "backlogQuota"
@@ -31,6 +32,10 @@ WHILE_COPYING: Final[Mapping[str, Any]] = {
     "schemaCompatibilityStrategy": "ALWAYS_COMPATIBLE",
     "schemaValidationEnforced": False,
 }
+
+# What an Apache Pulsar must have taken over before anything is written: without them messages may be dropped,
+# and schemas refused.
+_NEEDED: Final = ("retention", "schemaCompatibilityStrategy")
 
 Policies = dict[str, Any]
 """Path → value; quotas stand under their kind."""
@@ -112,3 +117,16 @@ async def hold(admin: AsyncAdmin, topic: str) -> None:
     """Set what must hold while a topic is copied."""
     for key, value in WHILE_COPYING.items():
         await _set(admin, Level.TOPIC, topic, key, value)
+
+
+async def wait_for_hold(admin: AsyncAdmin, topic: str, timeout_s: float) -> None:
+    """Wait until that holds: an Apache Pulsar answers before it does."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            for key in _NEEDED:
+                while await admin.get_topic_policy(topic, key) != WHILE_COPYING[key]:
+                    await asyncio.sleep(0.1)
+    except TimeoutError:
+        raise Timeout(
+            f"{topic}: the target has not taken over its policy {key} within {timeout_s:g} s"
+        ) from None

@@ -25,6 +25,8 @@ class Side:
         self.word = word
         """`source` or `target`, for messages."""
         self.endpoint = endpoint
+        self.is_milepost = True
+        """Else it is an Apache Pulsar, which counts entries; `recognise` finds out."""
         self.admin = AsyncAdmin(
             endpoint.http_url,
             credentials=endpoint.credentials(),
@@ -49,6 +51,9 @@ class Side:
     ) -> None:
         await self._pool.close()
         await self.admin.close()
+
+    async def recognise(self) -> None:
+        self.is_milepost = await self.admin.is_milepost()
 
     @property
     def timeout_s(self) -> float:
@@ -77,8 +82,3 @@ class Side:
 
     async def request(self, connection: Connection, command: Any) -> Any:
         return await connection.request(command, self.timeout_s)
-
-
-def is_milepost(connection: Connection) -> bool:
-    peer = connection.protocol.peer
-    return peer is not None and peer.finds_indexes

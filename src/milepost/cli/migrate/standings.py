@@ -8,11 +8,11 @@ On the target a subscription is moved by acks, not by a reset: they say single m
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
 from milepost.admin.progress import STATES
+from milepost.admin.pulsar_entries import Places, acked_entries, pulsar_ranges
 from milepost.cli.migrate.entries import Entry
 from milepost.cli.migrate.side import Side
 from milepost.client.connection.connection import Connection
@@ -25,8 +25,6 @@ from milepost.wire.events import Delivery
 
 COLUMNS: Final = 2000
 IDS_MAX: Final = 1000
-
-_PULSAR_RANGE: Final = re.compile(r"[(\[](-?\d+):(-?\d+)(?:\.\.|‥)(-?\d+):(-?\d+)[])]")
 
 
 class Standing(Protocol):
@@ -70,8 +68,7 @@ class ByPosition:
     @classmethod
     def of(cls, mark: str, ranges: str) -> ByPosition:
         ledger, entry = mark.split(":")
-        found = [tuple(map(int, one)) for one in _PULSAR_RANGE.findall(ranges)]
-        return cls((int(ledger), int(entry)), [((a, b), (c, d)) for a, b, c, d in found])
+        return cls((int(ledger), int(entry)), pulsar_ranges(ranges))
 
     def is_acked(self, position: Position) -> bool:
         if position <= self._mark:
@@ -87,7 +84,11 @@ class ByPosition:
 
 
 async def acked_indexes(side: Side, topic: str, subscription: str) -> tuple[IndexRanges, int]:
-    """What a subscription of a Milepost broker has acked, and the first index that is retained."""
+    """What a subscription has acked, and the first index that is retained. Of an Apache Pulsar these are
+    entries, numbered from the first that is kept."""
+    if not side.is_milepost:
+        internal = await side.admin.get_internal_stats(topic)
+        return acked_entries(Places.of(internal), internal["cursors"][subscription]), 0
     strip = await side.admin.get_strip(topic, subscription, columns=COLUMNS)
     # Ranges with holes in them: neighbours are one, so that they are asked for together.
     acked, mixed = IndexRanges(), IndexRanges()
@@ -130,8 +131,8 @@ class Acks:
         self._single: list[pb.MessageIdData] = []
 
     def add(self, entry: Entry, bits: int) -> None:
-        """`entry` is the target's."""
-        assert entry.index is not None, "Milepost tells the index of every entry"
+        """`entry` is the target's, with its index, or with its number in an Apache Pulsar."""
+        assert entry.index is not None, f"entry {entry.position} has neither index nor number"
         begin, full = entry.index - entry.count + 1, (1 << entry.count) - 1
         if bits == full:
             self.expected.add(begin, entry.index + 1)

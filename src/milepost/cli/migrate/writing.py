@@ -43,7 +43,9 @@ class EntryWriter:
         self._unanswered_bytes = 0
         self._heard = asyncio.Event()
         self._error: MilepostError | None = None
-        self._last = Position(-1, -1)
+        self.stored_at = Position(-1, -1)
+        """Where the target has stored the last entry."""
+        self.stored_entries = 0
         self.stored_messages = 0
         """Indexes that the target has given to what this producer sent."""
         self.stored_until: Position | None = None
@@ -137,8 +139,9 @@ class EntryWriter:
         entry = self._unanswered.popleft()
         self._unanswered_bytes -= entry.size_bytes
         stored = Position(receipt.ledger_id, receipt.entry_id)
-        if stored > self._last:  # a chunk that is there already is answered with its older id
-            self._last = stored
+        if stored > self.stored_at:  # a chunk that is there already is answered with its older id
+            self.stored_at = stored
+            self.stored_entries += 1
             self.stored_messages += entry.count
         self.stored_until = entry.position
         self._heard.set()
