@@ -75,7 +75,7 @@ words: $(READY) ## 27,000 random command lines with hostile values: none may end
 
 clients: $(READY) ## other official clients beside the wheel, and topics of an Apache Pulsar (MILEPOST_PEER): needs Go, a JDK, Maven and Node
 	MILEPOST_CLIENTS=1 $(BIN)/python -m pytest -q -rs tests/compat/test_go_client.py tests/compat/test_java_client.py \
-	  tests/compat/test_java_interfaces.py tests/e2e/test_migrate_pulsar.py \
+	  tests/compat/test_java_interfaces.py tests/e2e/test_migrate_pulsar.py tests/console/test_pulsar.py \
 	  tests/rocketmq/test_mqadmin.py tests/rocketmq/test_other_clients.py
 
 suites: $(READY) ## the suites that official clients bring, from MILEPOST_SUITE_PYTHON and _GO; takes ports 6650-8443

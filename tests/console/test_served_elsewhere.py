@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from console.scene import Scene, publish, scene
-from milepost.cli.server.console import make_server
+from milepost.cli.console.console import make_server
 from milepost.client.connection.endpoint import Endpoint
 
 

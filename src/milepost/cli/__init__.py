@@ -9,6 +9,7 @@ admin/       the commands of pulsar-admin: topics, namespaces, policies, tenants
 bars         the progress bar on a terminal
 completion   `milepost completion`: Tab completion for shells
 connection/  the options that say which broker a command talks to, and `milepost context`
+console/     `milepost console`: the console's pages for another Milepost or an Apache Pulsar
 exits        the exit codes, and which error has which
 figures      figures for people: ages, sizes, short names of topics
 groups       command groups that load a command when it is called, and suggest near names
@@ -22,7 +23,7 @@ output       prints results as text, table, JSON or CSV
 pipeline     `milepost pipeline`: archive, verify, replay and progress reports, by Spark
 progress/    `milepost progress`, `top`, `seek`, `subscriptions`, `explain`
 quantities   parses durations, sizes and times
-server/      `milepost serve`, `config`, `console`, `verify`; settings files, logging, signals
+server/      `milepost serve`, `config`, `verify`; settings files, logging, signals
 tables       lays out tables for a terminal, however narrow
 terminal     how wide the output is, and whether it takes colours
 tour/        `milepost demo`

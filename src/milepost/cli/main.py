@@ -69,7 +69,7 @@ COMMANDS = {
         "milepost.cli.migrate.migrate:migrate", "Copy topics with all that belongs to them."
     ),
     "console": Lazy(
-        "milepost.cli.server.console:console", "Serve the console's pages for another broker."
+        "milepost.cli.console.console:console", "Serve the console's pages for another broker."
     ),
     "verify": Lazy(
         "milepost.cli.server.verify:verify", "Check a data directory or a bucket, without a broker."

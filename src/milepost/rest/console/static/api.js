@@ -76,6 +76,12 @@ export async function post(path, body, signal) {
   return answer.status === 204 ? null : answer.json();
 }
 
+/* The longest time between two tries, while the broker does not answer. */
+const AWAY_MAX = 5000;
+function tell(reason) {
+  document.dispatchEvent(new CustomEvent('stale', { detail: reason }));
+}
+
 export const own = (topic, tail) => (
   `milepost/v1/topics/${[topic.tenant, topic.namespace, topic.local].map(encodeURIComponent).join('/')}${tail || ''}`
 );
@@ -84,8 +90,9 @@ export const admin = (topic, tail) => (
   `admin/v2/${topic.domain}/${[topic.tenant, topic.namespace, topic.local].map(encodeURIComponent).join('/')}${tail || ''}`
 );
 
-/* Ask again and again: soon while things change, seldom while they do not or the broker does not answer,
-   never while the tab is hidden. `step` says whether something changed. */
+/* Ask again and again: soon while things change, seldom while they do not, never while the tab is hidden.
+   `step` says whether something changed. What fails is said in the page: numbers that stand still because the
+   broker is away must not look like a broker at rest. */
 export function poll(step, signal, { soon = 1000, seldom = 10000 } = {}) {
   let wait = soon;
   const visible = () => new Promise((resolve) => {
@@ -108,9 +115,12 @@ export function poll(step, signal, { soon = 1000, seldom = 10000 } = {}) {
       if (signal.aborted) return;
       try {
         wait = (await step()) ? soon : Math.min(wait * 1.5, seldom);
+        tell('');
       } catch (error) {
         if (signal.aborted || error.status === 401) return;
-        wait = Math.min(wait * 2, 3 * seldom);
+        tell(error.message);
+        // Soon enough for a person who waits for a broker that restarts.
+        wait = Math.min(Math.max(wait * 1.5, soon), AWAY_MAX);
       }
     }
   })();

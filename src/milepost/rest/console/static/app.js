@@ -1,7 +1,7 @@
 /* The frame of the console: who is looking, where to, and which view that is. */
 
 import * as api from './api.js';
-import { fill, h, problem, say } from './dom.js';
+import { fill, h, isPulsar, problem, say, speakOf } from './dom.js';
 import { showOverview } from './overview.js';
 import { showSignIn } from './sign_in.js';
 import { showTopic } from './topic.js';
@@ -43,6 +43,8 @@ export function note(changes) {
   history.replaceState(null, '', `${path || '#/'}${tail ? `?${tail}` : ''}`);
 }
 
+const UNTOLD = 'This is an Apache Pulsar. Its REST tells positions of whole entries: a batch counts as one, and is not acked until all of it is. Which consumer holds what, and how old an entry is, it does not tell, nor what a role may do before that is tried.';
+
 async function show() {
   leaving.abort();
   leaving = new AbortController();
@@ -50,6 +52,7 @@ async function show() {
   if (!session) {
     try {
       session = await api.get('milepost/v1/session', {}, signal);
+      speakOf(session.product);
     } catch (error) {
       if (error.name === 'AbortError' || error.status === 401) return;
       fill(main, problem(error), h('button', { on: { click: show } }, 'Try again'));
@@ -58,8 +61,9 @@ async function show() {
   }
   const { path, query } = route();
   drawBar(path[0] || 'overview');
+  document.dispatchEvent(new CustomEvent('stale', { detail: '' }));
   const root = h('div', { class: 'view' });
-  fill(main, root);
+  fill(main, root, isPulsar() ? h('p', { class: 'muted help' }, UNTOLD) : null);
   try {
     if (path[0] === 'topic' && path.length >= 4) {
       const topic = { domain: 'persistent', tenant: path[1], namespace: path[2], local: path.slice(3).join('/') };
@@ -95,7 +99,7 @@ function drawBar(where) {
     h('nav', { 'aria-label': 'Console' }, link('overview', '#/', 'Overview'), link('topics', '#/topics', 'Topics')),
     find,
     h('div', { class: 'who' }, changes,
-      h('span', { class: 'muted cluster' }, `${session.cluster} · ${session.version}`),
+      h('span', { class: 'muted cluster' }, [session.cluster, session.version].filter(Boolean).join(' · ')),
       session.role ? h('span', { class: 'role' }, session.role) : null,
       api.credentials() ? h('button', { class: 'plain', on: { click: () => { api.signOut(); session = null; show(); } } }, 'Sign out') : null));
 }
@@ -108,6 +112,16 @@ document.addEventListener('signed-out', (event) => {
   fill(bar, h('a', { class: 'mark', href: '#/' }, h('img', { src: 'icon.svg', alt: '', width: 22, height: 22 }), 'Milepost'));
   document.title = 'Sign in · Milepost';
   showSignIn(main, wasSignedIn ? event.detail : '', show);
+});
+
+let staleSince = null;
+document.addEventListener('stale', (event) => {
+  const banner = document.getElementById('stale');
+  if (!event.detail) { staleSince = null; banner.hidden = true; return; }
+  if (!staleSince) staleSince = new Date();
+  const text = `Not up to date since ${staleSince.toLocaleTimeString()}: ${event.detail}`;
+  banner.hidden = false;
+  if (banner.textContent !== text) banner.textContent = text;
 });
 
 window.addEventListener('hashchange', () => {

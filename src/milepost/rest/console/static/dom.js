@@ -38,8 +38,21 @@ const exactTime = new Intl.DateTimeFormat(undefined, {
   second: '2-digit', fractionalSecondDigits: 3, hour12: false, timeZoneName: 'short',
 });
 
-export const number = (value) => whole.format(value);
-export const short = (value) => (Math.abs(value) < 10000 ? whole.format(value) : compact.format(value));
+/* What is counted, and what the broker calls it. Apache Pulsar tells positions of entries: a batch is one. */
+export const terms = { product: 'Milepost', place: 'index', one: 'message', many: 'messages', ready: 'ready' };
+
+export function speakOf(product) {
+  Object.assign(terms, product === 'Apache Pulsar'
+    ? { product, place: 'entry', one: 'entry', many: 'entries', ready: 'not acked' }
+    : { product: 'Milepost', place: 'index', one: 'message', many: 'messages', ready: 'ready' });
+}
+
+export const isPulsar = () => terms.product !== 'Milepost';
+
+/* A dash for what the broker does not tell. */
+const UNTOLD = '–';
+export const number = (value) => (value === null || value === undefined ? UNTOLD : whole.format(value));
+export const short = (value) => (value === null || value === undefined || Math.abs(value) < 10000 ? number(value) : compact.format(value));
 export const rate = (value) => (value >= 100 || value === 0 ? short(Math.round(value)) : value.toFixed(1));
 export const plural = (count, one, many) => `${number(count)} ${count === 1 ? one : many || `${one}s`}`;
 
@@ -51,6 +64,7 @@ export function bytes(value) {
 }
 
 export function age(milliseconds) {
+  if (milliseconds === null || milliseconds === undefined) return UNTOLD;
   const seconds = milliseconds / 1000;
   if (seconds < 1) return 'under 1 s';
   for (const [unit, size] of [['s', 1], ['min', 60], ['h', 3600], ['days', 86400]]) {
@@ -80,6 +94,11 @@ export function shortName(name) {
 }
 
 export const baseName = (name) => name.replace(/-partition-\d+$/, '');
+
+/* A link with a name of a stranger's choosing: what is cut off is read in its title. */
+export function nameLink(href, name, ...more) {
+  return h('a', { href, title: name.length > 60 ? name : null }, name, ...more);
+}
 
 export function topicLink(name, query) {
   const { tenant, namespace, local } = parts(name);

@@ -2,7 +2,7 @@
 
 import * as api from './api.js';
 import { note } from './app.js';
-import { bytes, fill, h, moment, number, plural, problem, say } from './dom.js';
+import { bytes, fill, h, moment, number, plural, problem, say, terms } from './dom.js';
 
 const CUT = 4096;
 const SHOWN_MAX = 1024 * 1024;
@@ -12,7 +12,7 @@ export async function showMessages(root, { topic, rights, query, signal }) {
     fill(root, h('p', { class: 'muted' }, 'Reading messages needs the right to consume, which your role does not have.'));
     return;
   }
-  const kind = h('select', { 'aria-label': 'Begin at' }, [['end', 'the newest'], ['index', 'index'], ['id', 'id'], ['time', 'time']]
+  const kind = h('select', { 'aria-label': 'Begin at' }, [['end', 'the newest'], ['index', terms.place], ['id', 'id'], ['time', 'time']]
     .map(([value, text]) => h('option', { value, selected: value === (query.get('from') || 'end') }, text)));
   const at = h('input', { 'aria-label': 'Where to begin', value: query.get('at') || '', size: 24 });
   const texts = Object.fromEntries([['key', 'Key has'], ['property', 'Property, or name=value'], ['content', 'Content has']]
@@ -70,7 +70,7 @@ export async function showMessages(root, { topic, rights, query, signal }) {
     list.append(...rows.map((message) => row(topic, message, signal)));
     if (!isMore && !rows.length) list.append(h('p', { class: 'muted' }, found.next === null ? 'No message fits.' : `No message fits among the first ${plural(found.looked_at, 'entry', 'entries')}.`));
     if (found.next !== null) {
-      const button = h('button', { on: { click: () => more(found.next, button).catch((error) => say(error.message)) } }, `Go on at index ${number(found.next)}`);
+      const button = h('button', { on: { click: () => more(found.next, button).catch((error) => say(error.message)) } }, `Go on at ${terms.place} ${number(found.next)}`);
       list.append(h('p', { class: 'pager' }, button));
     }
     say(plural(rows.length, 'message'));
@@ -92,10 +92,10 @@ function row(topic, message, signal) {
 
   function open() {
     const facts = [
-      ['Id', message.id], ['Came', moment(message.came_ms)], ['Published', moment(message.publish_ms)],
+      ['Id', message.id], Number.isInteger(message.real_index) ? ['Index', number(message.real_index)] : null, ['Came', moment(message.came_ms)], ['Published', moment(message.publish_ms)],
       message.event_ms ? ['Event time', moment(message.event_ms)] : null,
       message.deliver_at_ms ? ['Due', moment(message.deliver_at_ms)] : null,
-      ['Producer', `${message.producer}, sequence ${message.sequence_id}`],
+      ['Producer', `${message.producer}, sequence ${message.sequence_id ?? '–'}`],
       message.schema_version === null ? null
         : ['Schema version', message.schema_type ? `${message.schema_version}, ${message.schema_type}` : message.schema_version],
       message.compression ? ['Compression', message.compression] : null,
@@ -121,7 +121,7 @@ function row(topic, message, signal) {
     choose.addEventListener('change', showForm);
     showForm();
     const all = isCut ? h('button', { on: { click: async () => {
-      const whole = await api.payload(api.own(topic, `/messages/${message.index}/payload`), signal);
+      const whole = await api.payload(api.own(topic, message.payload_path || `/messages/${message.index}/payload`), signal);
       payloadView(view, whole.subarray(0, SHOWN_MAX), { is_cut: false, size: whole.length, is_null: false });
       if (whole.length > SHOWN_MAX) view.append(h('p', { class: 'muted' }, `The first ${bytes(SHOWN_MAX)} of ${bytes(whole.length)}.`));
     } } }, `Show all ${bytes(size)}`) : null;
@@ -142,11 +142,33 @@ function decoded(data, isCut) {
   const text = asText(data, isCut);
   const forms = {};
   if (text !== null && /^\s*[[{"]/.test(text)) {
-    try { const value = JSON.parse(text); forms.JSON = () => JSON.stringify(value, null, 2); } catch { /* text then */ }
+    try { JSON.parse(text); forms.JSON = () => laidOut(text); } catch { /* text then */ }
   }
   if (text !== null && !/[\u0000-\u0008\u000e-\u001f]/.test(text)) forms.text = () => text;
   forms.hex = () => hex(data);
   return forms;
+}
+
+/* Lays out a text that is JSON without reading its values: a number of twenty digits, and a name that is there
+   twice, stay as they were sent. */
+export function laidOut(text) {
+  let shown = '';
+  let depth = 0;
+  const line = () => `\n${'  '.repeat(depth)}`;
+  const parts = text.match(/"(?:[^"\\]|\\.)*"|[[\]{}:,]|[^\s[\]{}:,"]+/g) || [];
+  parts.forEach((part, at) => {
+    if (part === '{' || part === '[') {
+      const isEmpty = parts[at + 1] === '}' || parts[at + 1] === ']';
+      depth += 1;
+      shown += isEmpty ? part : part + line();
+    } else if (part === '}' || part === ']') {
+      depth -= 1;
+      const isEmpty = parts[at - 1] === '{' || parts[at - 1] === '[';
+      shown += isEmpty ? part : line() + part;
+    } else if (part === ',') shown += part + line();
+    else shown += part === ':' ? ': ' : part;
+  });
+  return shown;
 }
 
 function hex(data) {

@@ -1,7 +1,7 @@
 /* What is in trouble first; then how much there is and how fast it goes. */
 
 import * as api from './api.js';
-import { age, badge, baseName, bytes, figure, fill, h, number, plural, rate, short, shortName, table, topicLink } from './dom.js';
+import { age, badge, baseName, bytes, figure, fill, h, isPulsar, nameLink, number, plural, rate, short, shortName, table, terms, topicLink } from './dom.js';
 import { note } from './app.js';
 
 const PAGE = 25;
@@ -10,7 +10,7 @@ export async function showOverview(root, query, context, signal) {
   const { session } = context;
   const namespace = query.get('namespace') || (session.is_superuser ? '' : session.namespaces[0] || '');
   if (!namespace && !session.is_superuser) {
-    fill(root, h('h1', null, 'Overview'), h('p', null, 'Your role may look into no namespace.'));
+    fill(root, h('h1', null, 'Overview'), isPulsar() ? asking() : h('p', null, 'Your role may look into no namespace.'));
     return;
   }
   const path = namespace ? `milepost/v1/namespaces/${namespace.split('/').map(encodeURIComponent).join('/')}/overview` : 'milepost/v1/overview';
@@ -41,7 +41,7 @@ export async function showOverview(root, query, context, signal) {
     fill(figures,
       figure('Topics', short(found.topics), 'partitions counted each', '#/topics'),
       figure('Groups', short(found.subscriptions), plural(found.consumers, 'consumer'), '#/topics'),
-      figure('Backlog', short(found.backlog), 'messages not acked', '#/topics'),
+      figure('Backlog', short(found.backlog), `${terms.many} not acked`, '#/topics'),
       figure('In', `${rate(found.rates.messages_in)}/s`, `${bytes(found.rates.bytes_in)}/s`, '#/topics'),
       figure('Out', `${rate(found.rates.messages_out)}/s`, `${bytes(found.rates.bytes_out)}/s`, '#/topics'),
       figure('Stored', bytes(found.stored_bytes), found.disk ? `${bytes(found.disk.free_bytes)} free of the disk (${Math.round(used * 100)} % used)` : ''),
@@ -55,8 +55,18 @@ export async function showOverview(root, query, context, signal) {
   api.poll(step, signal, { soon: 2000, seldom: 15000 });
 }
 
+/* A broker that does not tell which namespaces a role may look into is told one. */
+function asking() {
+  const input = h('input', { 'aria-label': 'Namespace', placeholder: 'tenant/namespace', required: true });
+  return h('form', { class: 'filter', on: { submit: (event) => {
+    event.preventDefault();
+    location.hash = `#/?${new URLSearchParams({ namespace: input.value.trim() })}`;
+  } } }, h('span', null, 'Which namespaces your role may look into is not told. Name one: '), input, h('button', { class: 'main' }, 'Look'));
+}
+
 function chooser(session, namespace) {
-  const options = session.is_superuser ? ['', ...session.namespaces] : session.namespaces;
+  const known = session.namespaces.includes(namespace) || !namespace ? session.namespaces : [namespace, ...session.namespaces];
+  const options = session.is_superuser ? ['', ...known] : known;
   return h('label', { class: 'inline' }, h('span', { class: 'muted' }, 'Namespace '),
     h('select', { 'aria-label': 'Namespace', on: { change: (event) => {
       note({ namespace: event.target.value, skip: null });
@@ -69,8 +79,8 @@ function groups(lines) {
   return table('Groups, the most troubled first', heads, lines.map((line) => {
     const link = topicLink(baseName(line.topic), { group: line.subscription, ...(line.partition >= 0 ? { partition: line.partition } : {}) });
     return [
-      badge(line.verdict), h('a', { href: link }, line.subscription),
-      h('a', { href: topicLink(baseName(line.topic), line.partition >= 0 ? { partition: line.partition } : {}) }, shortName(line.topic)),
+      badge(line.verdict), nameLink(link, line.subscription),
+      nameLink(topicLink(baseName(line.topic), line.partition >= 0 ? { partition: line.partition } : {}), shortName(line.topic)),
       h('span', { class: 'why' }, line.reason), short(line.backlog), short(line.inflight),
       line.backlog ? age(line.behind_ms) : '–', rate(line.rate_acked), rate(line.rate_in),
     ];

@@ -2,14 +2,16 @@
 
 import * as api from './api.js';
 import { note } from './app.js';
-import { age, badge, bytes, fill, h, number, plural, rate, say, short, table } from './dom.js';
+import { age, badge, bytes, fill, h, number, plural, rate, say, short, table, terms } from './dom.js';
 import { openReset } from './reset.js';
 import { border, columnOf, drawAxis, drawMap, drawStrip, STATES } from './strip.js';
 
 const GROUPS_MAX = 12;
 const MARKS_MAX = 200;
 const LEAST = 4;
-const WORDS = { acked: 'acked', inflight: 'inflight', ready: 'ready', delayed: 'delayed', trimmed: 'trimmed' };
+const word = (state) => (state === 'ready' ? terms.ready : state);
+/* An Apache Pulsar tells what is acked, and nothing else. */
+const told = () => (terms.product === 'Milepost' ? STATES : ['ready', 'acked']);
 
 export async function showPositions(root, { asked, topic, partition, partitions, rights, query, context, signal }) {
   const rows = new Map();
@@ -22,7 +24,7 @@ export async function showPositions(root, { asked, topic, partition, partitions,
   let waiting = null;
   let generation = 0;
 
-  const legend = h('p', { class: 'legend' }, STATES.map((state) => h('span', null, h('i', { class: `swatch ${state}`, 'aria-hidden': 'true' }), WORDS[state])));
+  const legend = h('p', { class: 'legend' }, told().map((state) => h('span', null, h('i', { class: `swatch ${state}`, 'aria-hidden': 'true' }), word(state))));
   const range = h('output', { class: 'range', 'aria-live': 'off' });
   const button = (text, label, action) => h('button', { type: 'button', 'aria-label': label, title: label, on: { click: action } }, text);
   const tools = h('div', { class: 'tools', role: 'toolbar', 'aria-label': 'Zoom' },
@@ -43,6 +45,14 @@ export async function showPositions(root, { asked, topic, partition, partitions,
   take(found);
   if (!lines.length) {
     fill(root, h('p', { class: 'muted' }, 'No group reads this topic: there is no position to show.'));
+    const first = new AbortController();
+    signal.addEventListener('abort', () => first.abort());
+    api.poll(async () => {
+      if (!(await api.get(api.own(topic, '/progress'), {}, signal)).subscriptions.length) return false;
+      first.abort();
+      await showPositions(root, { asked, topic, partition, partitions, rights, query, context, signal });
+      return true;
+    }, first.signal, { soon: 2000, seldom: 8000 });
     return;
   }
   const only = query.get('group');
@@ -109,10 +119,10 @@ export async function showPositions(root, { asked, topic, partition, partitions,
       const text = JSON.stringify([line.verdict, line.reason, line.ready, line.inflight, line.delayed, line.acked, line.rate_acked, context.mayChange]);
       if (row.text === text) continue;
       row.text = text;
-      const counts = STATES.filter((state) => line[state]).map((state) => `${short(line[state])} ${state}`).join(', ');
+      const counts = STATES.filter((state) => line[state]).map((state) => `${short(line[state])} ${word(state)}`).join(', ');
       fill(row.label, h('span', { class: 'name', title: line.subscription }, line.subscription), badge(line.verdict),
         h('span', { class: 'muted counts' }, counts || 'nothing retained'),
-        line.backlog ? h('span', { class: 'muted' }, `${age(line.behind_ms)} behind, ${rate(line.rate_acked)}/s acked`) : null,
+        line.backlog ? h('span', { class: 'muted' }, `${line.behind_ms === null ? '' : `${age(line.behind_ms)} behind, `}${rate(line.rate_acked)}/s acked`) : null,
         rights.consume && context.mayChange ? h('button', { type: 'button', class: 'reset', on: { click: () => reset(row) } }, 'Reset…') : null);
       if (!row.reason) row.reason = h('p', { class: 'why' });
       row.reason.textContent = line.reason;
@@ -198,7 +208,7 @@ export async function showPositions(root, { asked, topic, partition, partitions,
   function draw() {
     drawAxis(axis, seen.first, seen.end, number);
     if (whole) drawMap(map, whole, seen.first, seen.end);
-    range.textContent = `index ${number(seen.first)} to ${number(seen.end)}: ${plural(seen.end - seen.first, 'message')}`;
+    range.textContent = `${terms.place} ${number(seen.first)} to ${number(seen.end)}: ${plural(seen.end - seen.first, terms.one, terms.many)}`;
     for (const row of rows.values()) {
       if (!row.strip) continue;
       const at = hovered !== null && hovered >= row.strip.first && hovered < row.strip.end ? hovered : null;
@@ -217,9 +227,9 @@ export async function showPositions(root, { asked, topic, partition, partitions,
         const from = Math.floor((strip.columns * part) / count);
         const to = Math.floor((strip.columns * (part + 1)) / count);
         const sum = (state) => strip[state].slice(from, to).reduce((one, other) => one + other, 0);
-        return [`${number(border(strip, from))} to ${number(border(strip, to))}`, ...STATES.map((state) => number(sum(state)))];
+        return [`${number(border(strip, from))} to ${number(border(strip, to))}`, ...told().map((state) => number(sum(state)))];
       });
-      return table(`Positions of ${row.line.subscription}`, ['Indexes', ...STATES.map((state) => [state])], cells);
+      return table(`Positions of ${row.line.subscription}`, [terms.place === 'index' ? 'Indexes' : 'Entries', ...told().map((state) => [word(state)])], cells);
     });
     const old = [...numbers.children].slice(1);
     old.forEach((one) => one.remove());
@@ -242,14 +252,14 @@ export async function showPositions(root, { asked, topic, partition, partitions,
     const mark = marks && marks.get(index);
     if (end - first === 1 && mark) {
       return [
-        `index ${number(index)}`, `id ${mark.id}`, mark.state, mark.key === null ? 'no key' : `key ${mark.key}`,
+        `${terms.place} ${number(index)}`, `id ${mark.id}`, word(mark.state), terms.product !== 'Milepost' ? null : mark.key === null ? 'no key' : `key ${mark.key}`,
         mark.age_ms ? `came ${age(mark.age_ms)} ago` : null, mark.holder ? `with ${mark.holder}` : null,
         mark.deliveries ? `delivered ${mark.deliveries === 1 ? 'once' : `${mark.deliveries} times`}` : null,
         mark.size >= 0 ? bytes(mark.size) : null,
       ].filter(Boolean);
     }
-    const counts = STATES.filter((state) => strip[state][column]).map((state) => `${number(strip[state][column])} ${state}`);
-    return [end - first === 1 ? `index ${number(first)}` : `index ${number(first)} to ${number(end - 1)}`, ...(counts.length ? counts : ['not there yet'])];
+    const counts = STATES.filter((state) => strip[state][column]).map((state) => `${number(strip[state][column])} ${word(state)}`);
+    return [end - first === 1 ? `${terms.place} ${number(first)}` : `${terms.place} ${number(first)} to ${number(end - 1)}`, ...(counts.length ? counts : ['not there yet'])];
   }
 
   function showTip(row, index, x) {

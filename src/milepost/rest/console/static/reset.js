@@ -1,7 +1,7 @@
 /* Moves a group, after showing what that does: how many come again, how many are skipped. */
 
 import * as api from './api.js';
-import { fill, h, number, plural, problem, say } from './dom.js';
+import { fill, h, number, plural, problem, say, terms } from './dom.js';
 
 export function openReset(place, { asked, topic, partition, partitions, line, signal, onMark, onClose, onDone }) {
   const group = line.subscription;
@@ -9,7 +9,7 @@ export function openReset(place, { asked, topic, partition, partitions, line, si
   let timer = null;
   let turn = 0;
   const field = (text, control) => h('label', null, h('span', null, text), control);
-  const kind = h('select', { 'aria-label': 'Target' }, [['index', 'index'], ['id', 'message id'], ['time', 'time'], ['earliest', 'the earliest'], ['latest', 'the latest']]
+  const kind = h('select', { 'aria-label': 'Target' }, [['index', terms.place], ['id', 'message id'], ['time', 'time'], ['earliest', 'the earliest'], ['latest', 'the latest']]
     .map(([value, text]) => h('option', { value }, text)));
   const value = h('input', { 'aria-label': 'Where to', type: 'number', min: 0, step: 1, value: line.mark_delete_index + 1 });
   const all = partitions ? h('input', { type: 'checkbox' }) : null;
@@ -71,8 +71,8 @@ export function openReset(place, { asked, topic, partition, partitions, line, si
         h('p', { class: 'preview' },
           h('span', { class: 'again' }, h('strong', null, number(found.redelivered)), ' come again'),
           h('span', { class: 'skipped' }, h('strong', null, number(found.skipped)), ' are skipped'),
-          h('span', { class: 'muted' }, `${number(found.moves.reduce((sum, each) => sum + each.released, 0))} taken from consumers`)),
-        h('p', { class: 'muted' }, one ? `From index ${number(first.was)} to ${number(first.to)}.` : `On ${plural(found.moves.length, 'partition')}.`,
+          terms.product === 'Milepost' ? h('span', { class: 'muted' }, `${number(found.moves.reduce((sum, each) => sum + each.released, 0))} taken from consumers`) : h('span', { class: 'muted' }, terms.many)),
+        h('p', { class: 'muted' }, one ? `From ${terms.place} ${number(first.was)} to ${number(first.to)}.` : `On ${plural(found.moves.length, 'partition')}.`,
           ...found.moves.filter((each) => each.note).map((each) => ` ${each.note}.`)));
       const here = found.moves.find((each) => each.partition === partition) || first;
       if (here) onMark(here.to);
@@ -89,7 +89,7 @@ export function openReset(place, { asked, topic, partition, partitions, line, si
     try {
       const guard = move.found.moves.length === 1 ? { expected: move.found.moves[0].was } : {};
       const done = await api.post(move.path, { ...move.body, ...guard }, signal);
-      fill(outcome, h('p', { class: 'well-text' }, `Done: ${plural(done.redelivered, 'message')} come again, ${number(done.skipped)} skipped.`));
+      fill(outcome, h('p', { class: 'well-text' }, `Done: ${plural(done.redelivered, terms.one, terms.many)} come again, ${number(done.skipped)} skipped.`));
       say(`${group} is reset.`);
       move = null;
       name.value = '';

@@ -2,7 +2,7 @@
 
 import * as api from './api.js';
 import { note } from './app.js';
-import { age, badge, baseName, bytes, figure, fill, h, moment, number, problem, rate, short, spark, table, topicLink } from './dom.js';
+import { age, badge, baseName, bytes, figure, fill, h, moment, nameLink, number, problem, rate, short, spark, table, terms, topicLink } from './dom.js';
 import { showMessages } from './messages.js';
 import { showPositions } from './positions.js';
 
@@ -93,7 +93,7 @@ async function draw(figures, { topic, name, partition, passed, signal }) {
   const kept = partition >= 0 ? { partition } : {};
   const link = (tab) => topicLink(name, { ...kept, tab });
   fill(figures,
-    figure('Messages', short(stats.endIndex - stats.firstIndex), `index ${number(stats.firstIndex)} to ${number(stats.endIndex)}`, link('messages')),
+    figure(terms.many === 'entries' ? 'Entries' : 'Messages', short(stats.endIndex - stats.firstIndex), `${terms.place} ${number(stats.firstIndex)} to ${number(stats.endIndex)}`, link('messages')),
     figure('Stored', bytes(stats.storageSize), stats.terminated ? 'terminated: takes no messages' : '', link('about')),
     figure('In', `${rate(stats.msgRateIn)}/s`, `${bytes(stats.msgThroughputIn)}/s`, null, drawn('in', 'Messages in')),
     figure('Out', `${rate(stats.msgRateOut)}/s`, `${bytes(stats.msgThroughputOut)}/s`, null, drawn('out', 'Messages out')),
@@ -111,7 +111,7 @@ async function showClients(root, { topic, name, partition, signal }) {
   ]);
   const kept = partition >= 0 ? { partition } : {};
   const groups = progress.subscriptions.map((line) => [
-    h('a', { href: topicLink(name, { ...kept, group: line.subscription }) }, line.subscription, line.member ? ` · ${line.member}` : ''),
+    nameLink(topicLink(name, { ...kept, group: line.subscription }), line.subscription, line.member ? ` · ${line.member}` : ''),
     badge(line.verdict), line.type || '–', short(line.backlog), short(line.ready), short(line.inflight), short(line.delayed),
     short(line.acked), short(line.holes), line.backlog ? age(line.behind_ms) : '–', rate(line.rate_acked), h('span', { class: 'why' }, line.reason),
   ]);

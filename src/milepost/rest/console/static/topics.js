@@ -1,7 +1,7 @@
 /* All topics, by name: searched and paged. */
 
 import * as api from './api.js';
-import { badge, bytes, fill, h, number, rate, short, shortName, table, topicLink } from './dom.js';
+import { badge, bytes, fill, h, nameLink, number, rate, short, shortName, table, topicLink } from './dom.js';
 
 const PAGE = 50;
 
@@ -33,7 +33,7 @@ export async function showTopics(root, query, context, signal) {
   fill(list,
     h('p', { class: 'muted' }, found.found === 1 ? 'One topic.' : `${number(found.found)} topics.`),
     found.topics.length ? table('Topics', heads, found.topics.map((topic) => [
-      h('span', null, h('a', { href: topicLink(topic.name) }, shortName(topic.name)), topic.partitions ? h('span', { class: 'muted' }, ` ${topic.partitions} partitions`) : null),
+      h('span', null, nameLink(topicLink(topic.name), shortName(topic.name)), topic.partitions ? h('span', { class: 'muted' }, ` ${topic.partitions} partitions`) : null),
       badge(topic.verdict), short(topic.subscriptions), short(topic.messages), short(topic.backlog), bytes(topic.stored_bytes),
       rate(topic.rate_in), rate(topic.rate_out), short(topic.producers), short(topic.consumers),
     ]), { class: 'stacked' }) : null,

@@ -15,15 +15,15 @@ from stage.security import SECURED
 from unit.cli.conftest import Line
 
 from milepost import testing
-from milepost.cli.server.console import make_server
+from milepost.cli.console.console import make_server
 from milepost.client.connection.endpoint import Endpoint
 from milepost.rest.console.files import files
 
 
 @contextmanager
-def served(url: str) -> Iterator[int]:
+def served(url: str, **options: bool) -> Iterator[int]:
     """The port on which the console of a broker is served."""
-    server = make_server(Endpoint(admin_url=url, token="the operator's"), 0)
+    server = make_server(Endpoint(admin_url=url, token="the operator's"), 0, **options)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
@@ -120,16 +120,21 @@ def test_a_broker_that_is_away() -> None:
         assert json.loads(body)["reason"].startswith(f"{url} does not answer: ")
 
 
-def test_a_broker_that_is_no_milepost(line: Line) -> None:
-    line.is_pulsar = True
-    line("console", "--url", "http://broker:8080", "--port", "0")
-    assert line.code == 2
-    assert "http://broker:8080 is no Milepost" in line.err
+def test_a_broker_that_cannot_be_reached(line: Line) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        url = f"http://127.0.0.1:{gone.getsockname()[1]}"
+    line("console", "--url", url, "--port", "0")
+    assert line.code == 3
+    assert f"cannot reach {url}: " in line.err
 
 
 def test_a_port_that_is_taken(line: Line) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    # One that asks who is there says what it is in its refusal.
+    with (
+        testing.broker(http=True, **SECURED) as broker,
+        socket.create_server(("127.0.0.1", 0)) as taken,
+    ):
         number = taken.getsockname()[1]
-        line("console", "--url", "http://broker:8080", "--port", str(number))
+        line("console", "--url", broker.http_url, "--port", str(number))
     assert line.code == 6
     assert "choose another --port" in line.err

@@ -1,12 +1,13 @@
 """`milepost console`: serves the console's pages on this machine for another broker.
 
     milepost console --url http://broker:8080
-    milepost --context staging console --port 8000
+    milepost --context staging console --port 8000 --read-only
 
 The pages are those of this version; what they ask for goes on to the broker, with the credentials that the
 browser gives: none are added, so that another user of this machine has no more rights by it. Only names and
 addresses of this machine are answered, a page of another site may change nothing, and nothing but the routes
-that the pages use is passed on.
+that the pages use is passed on. For an Apache Pulsar, which has no such routes, answers are made here from
+what it has (`pulsar`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from milepost.cli.exits import CommandFailed, Exit
 
 if TYPE_CHECKING:
     from milepost.admin.transport import Origin
+    from milepost.cli.console.pulsar import Pulsar
     from milepost.client.connection.endpoint import Endpoint
 
 HOST = "127.0.0.1"
@@ -54,20 +56,23 @@ ANSWERED = (
 BODY_SIZE_MAX = 1024 * 1024
 ANSWER_SIZE_MAX = 256 * 1024 * 1024
 SAFE = ("GET", "HEAD")
+SESSION = "/milepost/v1/session"
+READ_ONLY = "the console is read only here (milepost console --read-only)"
 
 
 @click.command(cls=RemoteCommand, has_output=False)
 @click.option("--url", "http_url", metavar="URL", help="The broker's HTTP port.")
 @click.option("-p", "--port", type=click.IntRange(0, 65535), default=8000, show_default=True)
 @click.option("--open", "opens", is_flag=True, help="Open it in the browser.")
-def console(http_url: str | None, port: int, opens: bool) -> None:
-    """Serve the console for a broker on this machine, until Ctrl-C."""
+@click.option("--read-only", is_flag=True, help="Offer no changes, and pass none on.")
+def console(http_url: str | None, port: int, opens: bool, read_only: bool) -> None:
+    """Serve the console for a Milepost or an Apache Pulsar on this machine, until Ctrl-C."""
     where = connection()
     if http_url is not None:
         where = replace(where, admin_url=http_url)
-    _check_broker(where)
+    is_pulsar = not _is_milepost(where)
     try:
-        server = make_server(where, port)
+        server = make_server(where, port, is_pulsar=is_pulsar, read_only=read_only)
     except OSError as error:
         raise CommandFailed(
             f"cannot listen on {HOST}:{port}: {error.strerror}; choose another --port",
@@ -76,45 +81,60 @@ def console(http_url: str | None, port: int, opens: bool) -> None:
     with server:
         address = f"http://{HOST}:{server.server_port}/console/"
         click.echo(f"Console of {where.http_url}: {address}")
+        if is_pulsar:
+            click.echo(
+                "It is an Apache Pulsar: positions are counted in entries, as far as it tells them."
+            )
         if opens:
             webbrowser.open(address)
         with suppress(KeyboardInterrupt):
             server.serve_forever()
 
 
-def _check_broker(where: Endpoint) -> None:
-    """Raise if no broker is there, or one whose numbers the pages cannot show."""
-    from milepost.admin import Forbidden, Unauthorized
+def _is_milepost(where: Endpoint) -> bool:
+    """Which of the two the broker is: a Milepost says so in every answer, also when it asks who is there."""
+    from milepost.admin.brokers import PRODUCT_HEADER
+    from milepost.admin.transport import parse_origins
 
+    broker = Broker(parse_origins(where.http_url)[0], _tls(where), where.timeout_s)
     try:
-        with where.admin() as admin:
-            is_milepost = admin.is_milepost()
-    except (Unauthorized, Forbidden):
-        return  # the page asks who is there
-    if not is_milepost:
-        raise CommandFailed(
-            f"{where.http_url} is no Milepost: the console shows what only Milepost tells",
-            Exit.USAGE,
-        )
+        return broker.has_header("/admin/v2/brokers/version", PRODUCT_HEADER)
+    except (OSError, http.client.HTTPException) as error:
+        raise CommandFailed(f"cannot reach {where.http_url}: {_why(error)}", Exit.CONNECT) from None
 
 
-def make_server(where: Endpoint, port: int) -> ThreadingHTTPServer:
+def _why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def _tls(where: Endpoint) -> ssl.SSLContext | None:
+    """Without the operator's certificate, for the same reason that no token is added."""
+    from milepost.admin.transport import parse_origins
+
+    if parse_origins(where.http_url)[0].scheme != "https":
+        return None
+    return replace(where, tls_certificate=None, tls_key=None).tls().context()
+
+
+def make_server(
+    where: Endpoint, port: int, *, is_pulsar: bool = False, read_only: bool = False
+) -> ThreadingHTTPServer:
     """A server for the pages of a broker, which listens already; port 0 is any."""
     from milepost.admin.transport import parse_origins
 
-    # A list of brokers: the first is asked, as each knows the same.
-    origin = parse_origins(where.http_url)[0]
-    tls = None
-    if origin.scheme == "https":
-        # Without the operator's certificate, for the same reason that no token is added.
-        tls = replace(where, tls_certificate=None, tls_key=None).tls().context()
+    made = None
+    if is_pulsar:
+        from milepost.cli.console.pulsar import Pulsar
+
+        made = Pulsar(where, read_only)
 
     class Handler(_Handler):
-        broker = Broker(origin, tls, where.timeout_s)
+        # A list of brokers: the first is asked, as each knows the same.
+        broker = Broker(parse_origins(where.http_url)[0], _tls(where), where.timeout_s)
+        pulsar = made
+        is_read_only = read_only
 
-    server = ThreadingHTTPServer((HOST, port), Handler)
-    server.daemon_threads = True
-    return server
+    return _Server((HOST, port), Handler)
 
 
 class Broker:
@@ -129,18 +149,9 @@ class Broker:
         self, method: str, target: str, headers: dict[str, str], body: bytes | None
     ) -> tuple[int, dict[str, str], bytes]:
         """Its answer; `OSError` or `HTTPException` if there is none."""
-        origin = self.origin
-        connection: http.client.HTTPConnection
-        if self._tls is not None:
-            connection = http.client.HTTPSConnection(
-                origin.host, origin.port, timeout=self._timeout_s, context=self._tls
-            )
-        else:
-            connection = http.client.HTTPConnection(
-                origin.host, origin.port, timeout=self._timeout_s
-            )
+        connection = self._connection()
         try:
-            connection.request(method, origin.prefix + target, body, headers)
+            connection.request(method, self.origin.prefix + target, body, headers)
             answer = connection.getresponse()
             data = answer.read(ANSWER_SIZE_MAX)
         finally:
@@ -148,11 +159,40 @@ class Broker:
         told = {name: value for name in ANSWERED if (value := answer.getheader(name)) is not None}
         return answer.status, told, data
 
+    def has_header(self, target: str, name: str) -> bool:
+        """Whether its answer has that header, a refusal too."""
+        connection = self._connection()
+        try:
+            connection.request("GET", self.origin.prefix + target)
+            return connection.getresponse().getheader(name) is not None
+        finally:
+            connection.close()
+
+    def _connection(self) -> http.client.HTTPConnection:
+        origin = self.origin
+        if self._tls is not None:
+            return http.client.HTTPSConnection(
+                origin.host, origin.port, timeout=self._timeout_s, context=self._tls
+            )
+        return http.client.HTTPConnection(origin.host, origin.port, timeout=self._timeout_s)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def server_close(self) -> None:
+        super().server_close()
+        pulsar = getattr(self.RequestHandlerClass, "pulsar", None)
+        if pulsar is not None:
+            pulsar.close()
+
 
 class _Handler(BaseHTTPRequestHandler):
     """Answers a browser. A class of its own for each server names the broker."""
 
     broker: Broker
+    pulsar: Pulsar | None
+    is_read_only: bool
     protocol_version = "HTTP/1.1"
     server_version = "milepost"
     sys_version = ""
@@ -222,13 +262,26 @@ class _Handler(BaseHTTPRequestHandler):
         if not PASSED_ON.match(path) or "/../" in f"{path}/":
             self._refuse(404, f"the console has nothing at {path}")
             return
+        if self.is_read_only and self.command not in SAFE:
+            self._refuse(403, READ_ONLY)
+            return
+        if self.pulsar is not None:
+            authorization = self.headers.get("authorization", "")
+            made = self.pulsar.answer(self.command, self.path, authorization, body)
+            if made is not None:
+                status, kind, data = made
+                self._answer(
+                    status, {"content-type": kind, "x-content-type-options": "nosniff"}, data
+                )
+                return
         asked = {name: value for name in ASKED if (value := self.headers.get(name)) is not None}
         try:
             status, headers, data = self.broker.ask(self.command, self.path, asked, body)
         except (OSError, http.client.HTTPException) as error:
-            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            self._refuse(502, f"{self.broker.origin} does not answer: {reason}")
+            self._refuse(502, f"{self.broker.origin} does not answer: {_why(error)}")
             return
+        if self.is_read_only and path == SESSION and status == 200:
+            data = json.dumps({**json.loads(data), "read_only": True}).encode()
         self._answer(status, headers, data)
 
     def _refuse(self, status: int, reason: str) -> None:
