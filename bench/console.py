@@ -5,7 +5,9 @@
 
 Topics with a subscription and a backlog each, and one with a group that has acked every second message. Ten
 people look at it as the console does: the overview every two seconds, the progress of the topic and its strip
-every second, at two zooms. A process of its own asks, while another connection publishes.
+every second, at two zooms. A process of its own asks, while another connection publishes; and once more while
+nothing else happens, so that the broker's CPU and memory are those of the looking alone, however busy the
+machine is.
 """
 
 from __future__ import annotations
@@ -33,13 +35,22 @@ TOPICS, TOPICS_FULL = 1_000, 10_000
 HOLES, HOLES_FULL = 20_000, 1_000_000
 ROUNDS, ROUNDS_FULL = 4, 12
 PHASE_S = 1.0
+LOOKING_S = 20.0
 PEOPLE = 10
 STEP = 10_000
 
 OVERVIEW = "/milepost/v1/overview?limit=25"
 TOPIC = "/milepost/v1/topics/public/default/holes"
 STRIP = f"{TOPIC}/subscriptions/reports/strip"
-LOOKED_AT = (OVERVIEW, f"{TOPIC}/progress", f"{STRIP}?columns=1200", f"{TOPIC}/progress")
+LOOKED_AT = (
+    *(OVERVIEW, f"{TOPIC}/progress", f"{STRIP}?columns=1200", f"{TOPIC}/progress"),
+    *(
+        OVERVIEW,
+        f"{TOPIC}/progress",
+        f"{STRIP}?first=5000&end=9000&columns=1200",
+        f"{TOPIC}/progress",
+    ),
+)
 # Of each person: the overview each two seconds, progress and a strip each second.
 LOOKS_PER_SECOND = 2.5 * PEOPLE
 # What the console would take for an answer (`rest/recent.py`).
@@ -88,6 +99,18 @@ def seconds_of(url: str) -> float:
     return time.perf_counter() - began
 
 
+async def alone(target: Target, asker: Asker) -> tuple[float, float]:
+    """What looking takes of the broker when nothing else happens: a share of a core in per cent, and MiB."""
+    cpu_s, rss_mib = target.cpu_seconds(), target.rss_mib()
+    began = time.perf_counter()
+    async with asker.asking():
+        await asyncio.sleep(LOOKING_S)
+    seconds = time.perf_counter() - began
+    cpu_after_s, rss_after_mib = target.cpu_seconds(), target.rss_mib()
+    assert None not in (cpu_s, cpu_after_s, rss_mib, rss_after_mib)
+    return (cpu_after_s - cpu_s) / seconds * 100, rss_after_mib - rss_mib  # type: ignore[operator]
+
+
 async def measure() -> list[Result]:
     topics = TOPICS_FULL if bench.FULL else TOPICS
     holes = HOLES_FULL if bench.FULL else HOLES
@@ -106,6 +129,7 @@ async def measure() -> list[Result]:
                     load, "rates", asker.asking, rounds=rounds, seconds=PHASE_S
                 )
                 beside = await compare(load, "beside", asker.asking, rounds=rounds, seconds=PHASE_S)
+                share, grown_mib = await alone(target, asker)
     return [
         at_most(f"first overview of {topics:,} topics", first * 1000, "ms", 1000),
         at_most(
@@ -119,6 +143,8 @@ async def measure() -> list[Result]:
         at_least(f"  of them when {PEOPLE} people look", rates.ratio, "x", 0.95),
         Result("publish to receipt, p99, no person looks", beside.quiet_ms, "ms"),
         Result(f"  grows by, when {PEOPLE} people look", beside.growth, "x"),
+        at_most(f"CPU of the broker for {PEOPLE} people alone", share, "%", 5),
+        at_most("  memory that grows meanwhile", grown_mib, "MiB", 64),
     ]
 
 

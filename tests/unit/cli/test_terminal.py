@@ -142,6 +142,14 @@ def test_no_table_is_wider_than_the_terminal(screen: Screen, width: int) -> None
         assert max(map(len, shown.splitlines())) <= width, words
 
 
+def test_nothing_to_show_is_said_in_words(screen: Screen, line: Line) -> None:
+    nothing = {**TOPICS, "found": 0, "topics": []}
+    assert screen(40, "progress", answers=(answer(),)) == ""
+    assert line.err.startswith("no groups: ")
+    assert screen(40, "topics", "list", "public/default", answers=(nothing, [])) == ""
+    assert line.err == "no topics in public/default\n"
+
+
 def test_without_colours(screen: Screen) -> None:
     shown = on(screen, 80, NO_COLOR="1")
     compare("no_color", shown)

@@ -121,8 +121,8 @@ def judge(
     if hole is not None and recent.messages_acked and not recent.has_moved:
         return Judged(
             Verdict.BLOCKED_BY_HOLE,
-            f"index {hole.index} ({hole.id}) is {_with(hole)}, delivered {hole.delivery_count} "
-            f"times; {recent.messages_acked} behind it were acked {watched}",
+            f"index {hole.index} ({hole.id}) is {_with(hole)}, delivered {_times(hole.delivery_count)}; "
+            f"{recent.messages_acked} behind it were acked {watched}",
         )
     if ready and not inflight:
         reason = _why_nothing_goes(consumers)
@@ -141,6 +141,10 @@ def judge(
         return Judged(Verdict.SLOW, rates)
     drained_in_s = (ready + inflight) / shrinks if shrinks else None
     return Judged(Verdict.CONSUMING, rates, drained_in_s)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _why_nothing_goes(consumers: Sequence[Asking]) -> str:

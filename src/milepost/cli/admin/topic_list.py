@@ -92,12 +92,16 @@ def _show_counted(admin: Admin, namespace: str) -> None:
         if after is None or len(found) >= TOPICS_MAX:
             break
     place = terminal()
-    for line in lines(fit(COLUMNS, [row_of(one) for one in found], place.width), place, style):
-        click.echo(line)
+    if found:
+        rows = [row_of(one) for one in found]
+        for line in lines(fit(COLUMNS, rows, place.width), place, style):
+            click.echo(line)
     # Apache Pulsar keeps no list of the others either: they are there while a client uses them.
     others = admin.list_topics(namespace, domain="non-persistent")
     for name in others:
         click.echo(name)
+    if not found and not others:
+        note(f"no topics in {namespace}")
     if after is not None:
         note(
             f"the first {len(found)} of {page['found']} topics; "

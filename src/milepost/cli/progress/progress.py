@@ -117,6 +117,9 @@ def show(found: Sequence[Line], group: str | None) -> None:
     columns, rows = (GROUPS, group_rows(found)) if group is None else (PARTS, part_rows(found))
     if chosen() == "csv" or not for_a_person():
         show_rows(columns, rows)
+    elif not rows:
+        note("no groups: no topic that was asked for has a subscription")
+        return
     else:
         for text in page(columns, rows, terminal()):
             click.echo(text)

@@ -33,11 +33,15 @@
   const moment = (ms) => new Date(ms).toLocaleString();
   const hour = (ms) => new Date(ms).toLocaleTimeString();
 
-  // Round numbers between 0 and the highest.
-  const steps = (high, many) => {
+  // Round numbers between 0 and the highest; of times those that clocks have, such as a quarter of an hour.
+  const CLOCK = [1, 2, 5, 10, 15, 30].flatMap((one) => [one * 1000, one * 60000])
+    .concat([1, 2, 3, 6, 12].map((one) => one * 3600000)).sort((a, b) => a - b);
+  const steps = (high, many, isTime) => {
     const rough = high / many;
-    const power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough);
+    const unit = isTime && rough > 43200000 ? 86400000 : 1;
+    const power = unit * 10 ** Math.floor(Math.log10(rough / unit));
+    const round = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough);
+    const step = (isTime && rough > 500 && CLOCK.find((one) => one >= rough)) || round;
     const found = [];
     for (let at = 0; at <= high; at += step) found.push(at);
     return found;
@@ -136,11 +140,17 @@
     draw();
   };
 
+  // A name beside its line: the colour is a mark, and the text is as dark as other text.
+  const legend = (svg, x, y, colour, text) => {
+    svg.append(make("rect", { x, y: y - 8, width: 9, height: 9, rx: 2, style: `fill: ${colour}` }));
+    svg.append(make("text", { x: x + 14, y, class: "label" }, text));
+  };
+
   const within = (points) => points.filter((one) => one.at_ms >= view[0] && one.at_ms <= view[1]);
 
   const axis = (svg, area, high, format) => {
     const y = (value) => area.bottom - (value / high) * (area.bottom - area.top);
-    for (const value of steps(high, 4)) {
+    for (const value of steps(high, 4, format === words)) {
       svg.append(make("line", { x1: area.left, x2: area.right, y1: y(value), y2: y(value), class: "grid" }));
       svg.append(make("text", { x: area.left - 6, y: y(value) + 4, class: "axis", "text-anchor": "end" }, format(value)));
     }
@@ -151,7 +161,16 @@
     const column = place.dataset.column;
     const format = column.endsWith("_ms") ? words : count;
     const highest = (one) => Math.max(...one.points.map((point) => point[column]));
+    const key = document.createElement("p");
+    key.className = "key";
     const shown = data.groups.slice().sort((a, b) => highest(b) - highest(a)).slice(0, COLOURS.length);
+    shown.forEach((one, n) => {
+      const entry = document.createElement("span");
+      const mark = document.createElement("i");
+      mark.style.background = COLOURS[n];
+      entry.append(mark, one.label);
+      key.append(entry);
+    });
     frame(place, 230, place.dataset.title, (svg, area) => {
       const high = Math.max(1, ...shown.flatMap((one) => within(one.points).map((point) => point[column])));
       const y = axis(svg, area, high, format);
@@ -177,9 +196,12 @@
       for (const label of labels) {
         if (area.beside > 100) {
           const text = label.text.length > 28 ? `${label.text.slice(0, 27)}…` : label.text;
-          svg.append(make("text", { x: area.right + 8, y: label.y - over + 4, style: `fill: ${label.colour}`, class: "label" }, text));
+          legend(svg, area.right + 8, label.y - over + 4, label.colour, text);
         }
       }
+      // Where there is no room beside the lines, names stand below.
+      key.hidden = area.beside > 100;
+      place.append(key);
     }, (ms) => {
       const points = shown.map((one) => nearest(one.points, ms));
       const first = points.filter(Boolean).sort((a, b) => Math.abs(a.at_ms - ms) - Math.abs(b.at_ms - ms))[0];
@@ -214,8 +236,7 @@
         const last = points[points.length - 1];
         STATES.forEach(([name, text], n) => {
           const row = STATES.length - 1 - n;
-          svg.append(make("text", { x: area.right + 8, y: area.top + 12 + row * 15, style: `fill: var(--${name})`, class: "label" },
-            `${text} ${count(bands(last)[n])}`));
+          legend(svg, area.right + 8, area.top + 12 + row * 15, `var(--${name})`, `${text} ${count(bands(last)[n])}`);
         });
       }
     }, (ms) => {

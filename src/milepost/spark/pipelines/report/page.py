@@ -13,7 +13,6 @@ import html
 import json
 from datetime import UTC, datetime
 from importlib.resources import files
-from itertools import groupby
 from typing import Any, Final
 
 from milepost.positions.severity import is_trouble, severity
@@ -71,10 +70,9 @@ def _own(name: str) -> str:
 
 def _numbers(tables: Tables) -> dict[str, Any]:
     """The lines of all groups, in the order of the table."""
-    points = {
-        key: [{name: row[name] for name in _POINT} for row in rows]
-        for key, rows in groupby(tables.timeline, key=_key)
-    }
+    points: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in tables.timeline:
+        points.setdefault(_key(row), []).append({name: row[name] for name in _POINT})
     return {
         "first_ms": tables.first_ms,
         "last_ms": tables.last_ms,
