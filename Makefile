@@ -14,7 +14,7 @@ WAITING_JOBS ?= 3
 SECONDS ?= 60
 LINES ?= 27000
 # What `make check` runs; `make test` runs everything else too, whatever there is.
-QUICK := tests/unit tests/property tests/scenarios tests/pips tests/test_tidy.py tests/test_docs.py \
+QUICK := tests/unit tests/property tests/scenarios tests/simulation tests/pips tests/test_tidy.py tests/test_docs.py \
 	tests/test_examples.py tests/test_judge.py
 # What `make test` also runs on a bucket and on workers; `make everywhere` runs all of it there.
 ELSEWHERE := $(wildcard tests/pips/test_*_client.py) tests/rip/test_rip_reset.py tests/rip/test_rip_progress.py \
@@ -89,7 +89,7 @@ cluster: $(READY) ## three brokers behind a proxy that makes trouble, judged: RO
 	  $(BIN)/python -m pytest -q -s tests/compat/test_cluster_faults.py
 
 campaign: $(READY) ## the crash and kill campaigns at length (an hour or more)
-	MILEPOST_CAMPAIGN=long $(BIN)/python -m pytest -q -n $(JOBS) tests/crash tests/scenarios/test_simulation.py \
+	MILEPOST_CAMPAIGN=long MILEPOST_SEEDS=50000 $(BIN)/python -m pytest -q -n $(JOBS) tests/crash tests/simulation/test_simulation.py \
 	  tests/rip/test_reset_races.py tests/client/test_races.py \
 	  tests/compat/test_kill_under_load.py tests/compat/test_shared_transactions.py tests/rocketmq/test_kills.py --timeout 7200
 	MILEPOST_CAMPAIGN=long $(BIN)/python -m pytest -q tests/spark/test_campaign.py tests/spark/test_transactional_kills.py tests/spark/test_cluster.py --timeout 7200

@@ -86,9 +86,7 @@ class Stage:
             "tail_size_max": tail_size,
         }
         if bucket is None:
-            catalog = SqliteCatalog(
-                None, image=catalog_image, on_commit=self._mark if traced else None
-            )
+            catalog = self._catalog(catalog_image, traced=traced)
             self.store = Store(self.files, catalog, self.clock, **options)
         else:
             self._bucket_store = BucketStore(bucket, self.clock, **options)
@@ -99,17 +97,28 @@ class Stage:
         def make() -> Broker:
             on = self._bucket_store
             self.engine = HandEngine(self.store) if on is None else HandBucketEngine(on)
-            made = Settings(data=Path("unused"), **settings)
+            made = self._settings(settings)
             workers = None if registry is None else only_worker(registry)
             return Broker(made, cast("StorageEngine", self.engine), self.clock, workers)
 
-        self.loop = TurnLoop()
+        self.loop = self._loop()
         try:
             self.broker = self.loop.do(make)
             self.run(self.broker.start())
         except BaseException:
             self.loop.close()  # a disk that no broker starts on
             raise
+
+    # What a stage that is made by the thousand makes at less expense.
+
+    def _catalog(self, image: bytes | None, *, traced: bool) -> SqliteCatalog:
+        return SqliteCatalog(None, image=image, on_commit=self._mark if traced else None)
+
+    def _settings(self, changed: dict[str, Any]) -> Settings:
+        return Settings(data=Path("unused"), **changed)
+
+    def _loop(self) -> Any:
+        return TurnLoop()
 
     def _mark(self, catalog: SqliteCatalog) -> None:
         self.files.trace.mark("catalog", catalog.image())

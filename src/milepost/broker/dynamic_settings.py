@@ -121,7 +121,7 @@ class DynamicSettings:
         await self._broker.registry(store, stored)
 
     def _with(self, changed: dict[str, Any]) -> Settings:
-        return dataclasses.replace(self._started_with, **changed)
+        return dataclasses.replace(self._started_with, **changed) if changed else self._started_with
 
     async def apply(self) -> None:
         """Let the broker use what was changed; in force when this returns."""

@@ -33,6 +33,7 @@ class Checker:
         self._has_started = False
         self._ends: dict[int, float] = {}
         """By life, when it was killed."""
+        self._ended_line = 0
         self._stalls: dict[int, float] = {}
         """By life, the longest that an answer to an ack took: no broker writes faster than it runs."""
         self._opened: dict[str, tuple[str, int]] = {}
@@ -159,8 +160,9 @@ class Checker:
         subscription, numbers = self._subscription(event), self._numbers(event)
         cumulative = event.get("cumulative", False)
         event["numbers"] = numbers
-        subscription.ack_asked(line, numbers, cumulative=cumulative)
-        if (txn := event.get("txn")) is not None:
+        txn = event.get("txn")
+        subscription.ack_asked(line, numbers, cumulative=cumulative, is_outside=txn is None)
+        if txn is not None:
             ack = TransactionAck(subscription, numbers, event["by"], cumulative, line)
             self._transactions.of(txn).acks.append(ack)
             event["ack"] = ack
@@ -215,7 +217,8 @@ class Checker:
         self._subscription(event).start = event.get("at", 0)
 
     def _drained(self, line: int, event: Event) -> None:
-        self._subscription(event).drained(line)
+        since = self._ended_line if event.get("again") else 0
+        self._subscription(event).drained(line, since)
 
     # -- brokers and topics ------------------------------------------------------------------------
 
@@ -229,6 +232,7 @@ class Checker:
     def _kill(self, line: int, event: Event) -> None:
         if "t" in event:
             self._ends[self._life] = event["t"]
+        self._ended_line = line
         for subscription in self._subscriptions.values():
             subscription.broker_ended()
 

@@ -188,7 +188,7 @@ OBSERVATIONS: dict[str, tuple[Fields, Fields]] = {
     "stored": ({"topic": _text, "message": _message, "id": _place}, {"index": _number}),
     "fill": ({"topic": _text, "from": _number, "to": _number}, {}),
     "scanned": ({"topic": _text}, {"end": _number}),
-    "drained": (_OF_GROUP, {}),
+    "drained": (_OF_GROUP, {"again": _flag}),
 }
 
 

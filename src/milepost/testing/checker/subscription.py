@@ -57,13 +57,14 @@ class Subscription:
         self._delivered = Column()
         self._sent = Column()
         self._asked = Column()
+        self._outside = Column()  # the latest that belongs to no transaction
         self._ack_invoked = Column()
         self._ack_answered = Column()
         self._acker = Column()
         # The same for cumulative acks, by ids that ascend, each the first that reached so far.
         self._up_to: list[int] = []
         self._up_to_acks: list[tuple[int, int, int]] = []
-        self._up_to_asked: tuple[int, int] = (-1, 0)
+        self._up_to_asked = self._up_to_outside = (-1, 0)
         self._given: dict[int, Given] = {}
         self._given_up_to: dict[int, tuple[list[int], list[Given]]] = {}
         self._freed = Column()
@@ -110,8 +111,7 @@ class Subscription:
         """Every consumer has lost its connection."""
         self.active = None
         self._mark = None  # acks without an answer may be gone
-        self._held.clear()
-        self._holders.clear()
+        self._hold_nothing()
         for session in self.sessions.values():
             session.ordered = False
 
@@ -133,14 +133,21 @@ class Subscription:
 
     # -- acks --------------------------------------------------------------------------------------
 
-    def ack_asked(self, line: int, numbers: list[int], *, cumulative: bool) -> None:
-        """An ack is on its way, of whatever kind: from here on its messages need not come any more."""
+    def ack_asked(
+        self, line: int, numbers: list[int], *, cumulative: bool, is_outside: bool = True
+    ) -> None:
+        """An ack is on its way, of whatever kind: from here on its messages need not come any more.
+        `is_outside`: it belongs to no transaction."""
         for number in numbers:
             self._asked[number] = line
+            if is_outside:
+                self._outside[number] = line
             self._let_go(number)
         if cumulative:
             place = self._place(numbers[-1])
             self._up_to_asked = max(self._up_to_asked[0], place), line
+            if is_outside:
+                self._up_to_outside = max(self._up_to_outside[0], place), line
 
     def ack_answered(
         self, invoked: int, line: int, numbers: list[int], by: str, *, cumulative: bool
@@ -211,11 +218,13 @@ class Subscription:
         last: int = event.get("last", index)
         asked = Seek(event["op"], event["by"], index, last, line)
         self._seeks.append(asked)
+        self._hold_nothing()
         return asked
 
     def seek_ended(self, line: int, event: Event, asked: Seek) -> None:
         if event["is"] == "fail":
             self._seeks = [one for one in self._seeks if one is not asked]
+        self._hold_nothing()
         if event["is"] != "ok":
             return
         asked.answered = line
@@ -365,6 +374,16 @@ class Subscription:
         known = self.messages.places[number]
         return asked > since and known is not None and known <= place
 
+    def _is_acked_outside(self, number: int, freed: int) -> bool:
+        """It was acked, or perhaps was, by more than a transaction which was aborted in the line `freed`."""
+        since = self._ready_since(self.messages.index_of(number))
+        if max(self._asked[number], self._ack_answered[number]) > freed:
+            return True
+        place, asked = self._up_to_outside
+        known = self.messages.places[number]
+        is_below = known is not None and known <= place
+        return self._outside[number] > since or (is_below and asked > since)
+
     def _check_order(self, line: int, session: Session, index: int) -> None:
         last = session.last_index
         if last >= 0:
@@ -405,6 +424,12 @@ class Subscription:
             if not holders[by]:
                 del holders[by]
 
+    def _hold_nothing(self) -> None:
+        """What consumers hold is ready again, with the broker's end or with a move of the cursor: the next
+        may get it before they have heard of that."""
+        self._held.clear()
+        self._holders.clear()
+
     def _forget_held(self, by: str) -> None:
         for number in [one for one, (_, holder) in self._held.items() if holder == by]:
             self._let_go(number)
@@ -429,8 +454,8 @@ class Subscription:
             text = f"{self.name} had not acked index {missed}"
             self.verdict.add("trimmed-unacked", text, self.messages.indexed[number], line)
 
-    def drained(self, line: int) -> None:
-        """Everything that is left was received: what was never delivered never will be."""
+    def drained(self, line: int, since: int = 0) -> None:
+        """Everything that is left was received: what was not delivered behind `since` never will be."""
         messages = self.messages
         missing = swallowed = 0
         evidence = swallowed_at = (0, 0)
@@ -440,13 +465,13 @@ class Subscription:
             freed = self._freed[number]
             if not self._must_come(number, index):
                 continue
-            if freed and max(delivered, self._asked[number], self._ack_answered[number]) <= freed:
+            if freed and delivered <= freed and not self._is_acked_outside(number, freed):
                 swallowed += 1
                 swallowed_at = swallowed_at if swallowed > 1 else (self._asked[number], freed)
             elif undone := self._acked_late(number, index):
                 text = f"{self.name} never got index {index} again: an ack from before took it away"
                 self.verdict.add("reset-undone", text, *undone, line)
-            elif delivered <= self._moved(index) and not self.is_acked(number):
+            elif delivered <= max(self._moved(index), since) and not self.is_acked(number):
                 missing += 1
                 if missing == 1:
                     evidence = messages.answered[number], messages.stored[number]

@@ -121,6 +121,44 @@ def test_an_ack_of_a_delivery_from_before_a_reset_moves_nothing() -> None:
     assert anomaly.lines == (8, 10, 12)
 
 
+def test_what_was_received_before_a_kill_and_not_acked_comes_again() -> None:
+    events = [one for one in small() if one.get("n") != 2]
+    drained = {"op": "drained", "topic": "t", "sub": "s", "again": True}
+    events += [{"op": "kill"}, {"op": "start"}]
+    assert not verdict_on([*events, AGAIN, drained]).anomalies
+    assert not verdict_on([*events, drained | {"again": False}]).anomalies
+    (anomaly,) = verdict_on([*events, drained]).anomalies
+    assert anomaly.name == "stuck"
+
+
+@pytest.mark.parametrize("cumulative", [False, True])
+def test_an_ack_outside_outlives_the_abort_of_a_transaction(cumulative: bool) -> None:
+    """Of a message that an open transaction has acked too."""
+    events = small()
+    events[5] |= {"txn": "x"}
+    outside = {"op": "ack", "n": 3, "topic": "t", "sub": "s", "by": "c", "cumulative": cumulative}
+    end = [
+        {"is": "invoke", "op": "abort", "n": 4, "txn": "x"},
+        {"is": "ok", "n": 4},
+        {"op": "drained", "topic": "t", "sub": "s"},
+    ]
+    acked = [{"is": "invoke", **outside, "ids": [[1, 0, -1]]}, {"is": "ok", "n": 3}]
+    assert not verdict_on([*events, *acked, *end]).anomalies
+    (anomaly,) = verdict_on([*events, *end]).anomalies
+    assert anomaly.name == "aborted-ack"
+
+
+def test_behind_a_seek_no_consumer_holds_a_key() -> None:
+    events = [one for one in small() if one.get("n") != 2]
+    events[-1] |= {"key": "k"}
+    other = AGAIN | {"by": "d", "key": "k"}
+    seek = {"op": "seek", "n": 3, "topic": "t", "sub": "s", "by": "d", "index": 0}
+    moved = [{"is": "invoke", **seek}, {"is": "ok", "n": 3}]
+    assert not verdict_on([*events, *moved, other]).anomalies
+    (anomaly,) = verdict_on([*events, other]).anomalies
+    assert anomaly.name == "key-reorder"
+
+
 def test_a_client_with_a_queue_may_show_what_was_sent_before_the_ack() -> None:
     join = {"op": "join", "topic": "t", "sub": "s", "by": "d", "mode": "queue"}
     events = small(AGAIN | {"by": "d"})
