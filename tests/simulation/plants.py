@@ -121,8 +121,6 @@ BUGS = (
     Bug("retention looks at the fastest subscription", "broker.operations.topic_lifecycle:trimmable_index",
         "return min([topic.visible_end, *needed])",
         "return min(topic.visible_end, max(needed, default=topic.visible_end))"),
-    Bug("pending acks of a transaction are forgotten", "broker.operations.transactions:pend_again",
-        "part.cursor.pend(list(part.cursor.backlog_ranges() & acks.ranges))", "pass"),
     # Transactions.
     Bug("a message of an open transaction is seen", _TXN + "visible_end",
         "return min(ranges.first, end_index)", "return end_index"),

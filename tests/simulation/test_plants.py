@@ -11,9 +11,9 @@ from milepost.testing import MemoryFiles
 from simulation.plants import BUGS, Bug
 from simulation.world import run_seed
 
-BUDGET_SEEDS = 400
+BUDGET_SEEDS = 800
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def first_caught(**options: Callable[[], MemoryFiles]) -> tuple[int, str] | None:

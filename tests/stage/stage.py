@@ -192,7 +192,7 @@ class Stage:
             self.checkpoint()
         if self._bucket is not None:  # of the machine nothing is needed
             self.close()
-            self._successor = Stage(bucket=self._bucket, clock=self.clock, **self._made_with)
+            self._successor = type(self)(bucket=self._bucket, clock=self.clock, **self._made_with)
             return self._successor
         image = cast("SqliteCatalog", self.store.catalog).image()
         if power_lost:
@@ -200,7 +200,7 @@ class Stage:
         else:
             files = MemoryFiles(self.files.contents(), self.files.folders())
         self.close()
-        self._successor = Stage(
+        self._successor = type(self)(
             files=files,
             catalog_image=image,
             clock=self.clock,
