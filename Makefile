@@ -93,6 +93,7 @@ campaign: $(READY) ## the crash and kill campaigns at length (an hour or more)
 	  tests/rip/test_reset_races.py tests/client/test_races.py \
 	  tests/compat/test_kill_under_load.py tests/compat/test_shared_transactions.py tests/rocketmq/test_kills.py --timeout 7200
 	MILEPOST_CAMPAIGN=long $(BIN)/python -m pytest -q tests/spark/test_campaign.py tests/spark/test_transactional_kills.py tests/spark/test_cluster.py --timeout 7200
+	MILEPOST_CAMPAIGN=long $(BIN)/python -m pytest -q -s tests/compat/test_cluster_faults.py
 
 mutations: $(READY) ## plant bugs one at a time and see which ones the tests notice (half an hour)
 	$(BIN)/python tests/mutations/run.py

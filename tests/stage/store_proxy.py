@@ -15,6 +15,7 @@ import random
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -44,6 +45,8 @@ class StoreProxy:
         self.is_cut = threading.Event()
         """While it is set no request is answered."""
         self.faults: Counter[str] = Counter()
+        self.rewrite: Callable[[str, bytes], bytes] | None = None
+        """Changes objects on their way to the reader, by the path of the request."""
         self.random = random.Random(seed)
         proxy = self
 
@@ -117,6 +120,8 @@ class _Handler(BaseHTTPRequestHandler):
             front.faults["lost"] += 1
             self.close_connection = True
             return
+        if front.rewrite is not None and self.command == "GET" and found.status == 200:
+            body = front.rewrite(self.path, body)
         self._answer(found.status, found.getheaders(), body)
 
     def _answer(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
@@ -124,7 +129,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = str(len(body))
         for name, value in headers:
             if name.lower() == "content-length":
-                length = value  # of a HEAD: without a body
+                length = value if self.command == "HEAD" else length  # without a body
             elif name.lower() not in ("connection", "transfer-encoding"):
                 self.send_header(name, value)
         self.send_header("Content-Length", length)
