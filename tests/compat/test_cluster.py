@@ -17,6 +17,7 @@ from typing import Any
 import pulsar
 import pytest
 from compat.broker_process import BrokerProcess
+from stage.certificates import Authority
 from stage.s3 import S3Server
 from stage.store_proxy import StoreProxy
 
@@ -36,6 +37,7 @@ class Cluster:
         directory: Path,
         stores: Sequence[S3Server | StoreProxy],
         bucket: str = "s3://bucket/milepost",
+        **settings: object,
     ) -> None:
         """A broker for each store; the stores have the same objects."""
         self.stores = stores
@@ -47,6 +49,7 @@ class Cluster:
                 bucket_linger_s=0.01,
                 shards=SHARDS,
                 deduplication=True,
+                **settings,
             )
             for number, store in enumerate(stores)
         ]
@@ -141,7 +144,18 @@ def stores() -> Iterator[list[S3Server]]:
 
 @pytest.fixture(scope="module")
 def cluster(stores: list[S3Server], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("cluster"), stores)
+    folder = tmp_path_factory.mktemp("cluster")
+    authority = Authority("of the cluster")
+    (folder / "ca.pem").write_bytes(authority.pem)
+    files = authority.issue("broker", is_server=True).write(folder, "broker")
+    made = Cluster(
+        folder,
+        stores,
+        cluster_tls=True,
+        tls_certificate_file=files.certificate,
+        tls_key_file=files.key,
+        tls_trust_certs_file=folder / "ca.pem",
+    )
     try:
         yield made
     finally:

@@ -89,6 +89,7 @@ async def _open_storage(settings: Settings, clock: Clock, place: Place | None) -
             cluster=settings.cluster_name,
             owner=owner,
             linger_s=settings.bucket_linger_s,
+            cache_size=settings.bucket_cache_size,
             seat=seat,
             first_ledger_id=first_ledger_id(shard),
             **options,

@@ -434,6 +434,12 @@ class Settings(SecuritySettings, PolicySettings):
         "the brokers should reach them.",
         high=65535,
     )
+    cluster_tls: bool = switch(
+        False,
+        "Brokers of a cluster talk to each other over TLS: each shows `tls_certificate_file`, which has to "
+        "be of its advertised address, and takes peers that one of `tls_trust_certs_file` has signed. All "
+        "brokers of a cluster, or none.",
+    )
     balance_by_load: bool = switch(
         True,
         "A broker of a cluster gives a shard away when its shards take much more processor time than those "
@@ -451,6 +457,14 @@ class Settings(SecuritySettings, PolicySettings):
         "How long records wait for others to be sent to the bucket with them, while others are on their "
         "way; a record that comes alone never waits.",
         high=10,
+    )
+    bucket_cache_size: int = size(
+        4 * GIB,
+        "How much of the ledgers in the bucket each shard keeps on the local disk; those that were read "
+        "longest ago are dropped first, and brought again when they are read. Ledgers that still grow are "
+        "kept beside that.",
+        low=64 * MIB,
+        high=1024 * GIB,
     )
     journal_size_max: int = size(
         64 * MIB,
@@ -537,6 +551,10 @@ class Settings(SecuritySettings, PolicySettings):
                 raise InvalidSetting(
                     f"shards = {written} and {other}: RocketMQ clients are served by one process"
                 )
+        needed = ("tls_certificate_file", "tls_key_file", "tls_trust_certs_file")
+        missing = [name for name in needed if self.cluster_tls and not getattr(self, name)]
+        if missing:
+            raise InvalidSetting(f"cluster_tls = true without {', '.join(missing)}")
         if not self.advertised_address and self.host in EVERYWHERE:
             raise InvalidSetting(
                 f"shards = {written} and host = {self.host!r} without advertised_address: other "

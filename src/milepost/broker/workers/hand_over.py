@@ -35,6 +35,8 @@ FOLD_S: Final = 10.0
 REST_S: Final = 20.0
 # How long the owner waits until the new process serves.
 WAIT_S: Final = 5.0
+# Between two looks whether the owner is there.
+GLANCE_S: Final = 0.25
 # So long connections are kept for clients to read where to go.
 LINGER_S: Final = 0.3
 
@@ -139,15 +141,26 @@ async def fetched(place: Place, host: str) -> Fetched:
     assert place.seat is not None, "a shard of no cluster"
     assert isinstance(place.placement, ClusterPlacement), "a shard of no cluster"
     shard, address = place.placement.own, place.placement.address(place.placement.own)
-    seat = place.placement.owner(shard).seat
-    owner = (seat.host, seat.link_port)
+    served = place.placement.owner(shard)
+    owner = (served.seat.host, served.seat.link_port)
     values = {
         "broker": place.seat.broker,
         "host": host,
         "port": address.port,
         "tls_port": address.tls_port,
     }
-    said = await ask_at(owner, shard, place.secret, "hand_over", values, FOLD_S + REST_S)
+    asking = asyncio.ensure_future(
+        ask_at(owner, shard, place.secret, "hand_over", values, FOLD_S + REST_S, place.tls)
+    )
+    try:
+        while not asking.done():
+            await asyncio.wait([asking], timeout=GLANCE_S)
+            if not asking.done() and not place.placement.is_served_by(shard, served.broker):
+                # Lost without a sign: no connection breaks, and no other broker claims what this one fetches.
+                raise ServiceNotReady(f"broker {served.broker} is gone, and shard {shard} with it")
+        said = await asking
+    finally:
+        asking.cancel()
     return Fetched(replace(place, seat=replace(place.seat, epoch=said["epoch"])), owner)
 
 
@@ -155,7 +168,8 @@ async def taken(found: Fetched, took_ms: float) -> None:
     """Clients are served here: let the former owner send its own. It may be gone by now."""
     logger.info("claimed, recovered and listening after %.0f ms", took_ms)
     try:
-        shard, secret = found.place.placement.own, found.place.secret
-        await ask_at(found.owner, shard, secret, "handed_over", {}, WAIT_S)
+        place = found.place
+        shard, secret = place.placement.own, place.secret
+        await ask_at(found.owner, shard, secret, "handed_over", {}, WAIT_S, place.tls)
     except ServiceNotReady as error:
         logger.info("the former owner sends no clients: %s", error)

@@ -28,6 +28,7 @@ from typing import Any, Final
 
 from milepost import errors
 from milepost.errors import MilepostError, NotAuthenticated, ServiceNotReady
+from milepost.storage.cluster.link_tls import LinkTls
 
 logger = logging.getLogger(__name__)
 
@@ -61,12 +62,15 @@ class Link:
         where: Callable[[int], tuple[str, int]],
         secret: bytes,
         unexpected: Callable[[str, BaseException], None],
+        tls: LinkTls | None = None,
     ) -> None:
-        """`where` says host and port of a worker. `unexpected` is told of errors that no code foresaw."""
+        """`where` says host and port of a worker. `unexpected` is told of errors that no code foresaw.
+        `tls`: the workers are of several brokers, which protect what they say."""
         assert len(secret) == SECRET_SIZE, "a secret of another size"
         self._where = where
         self._secret = secret
         self._unexpected = unexpected
+        self._tls = tls
         self._server: asyncio.Server | None = None
         self.answers: dict[str, Answers] = {"alive": _alive}
         """Call → what answers it."""
@@ -86,7 +90,9 @@ class Link:
         try:
             async with asyncio.timeout(timeout_s), turn:
                 values = {"call": call, **values}
-                said, data = await exchanged(*self._where(number), self._secret, values, body)
+                said, data = await exchanged(
+                    self._where(number), self._secret, values, body, self._tls
+                )
         except UNANSWERED as error:
             raise unanswered(number, error) from None
         if "error" in said:
@@ -121,7 +127,8 @@ class Link:
     # -- answering ---------------------------------------------------------------------------------
 
     async def listen(self, listening: socket.socket) -> None:
-        self._server = await asyncio.start_server(self._serve, sock=listening)
+        tls = None if self._tls is None else self._tls.server()
+        self._server = await asyncio.start_server(self._serve, sock=listening, ssl=tls)
 
     async def close(self, stop_listening: Callable[[asyncio.Server], Awaitable[None]]) -> None:
         if self._server is not None:
@@ -167,12 +174,18 @@ async def _alive(values: Doc, body: bytes) -> Answer:
 
 
 async def ask_at(
-    where: tuple[str, int], number: int, secret: bytes, call: str, values: Doc, timeout_s: float
+    where: tuple[str, int],
+    number: int,
+    secret: bytes,
+    call: str,
+    values: Doc,
+    timeout_s: float,
+    tls: LinkTls | None = None,
 ) -> Doc:
     """What the worker of a shard answers at an address, whichever the shard's is by now."""
     try:
         async with asyncio.timeout(timeout_s):
-            said, _ = await exchanged(*where, secret, {"call": call, **values}, b"")
+            said, _ = await exchanged(where, secret, {"call": call, **values}, b"", tls)
     except UNANSWERED as error:
         raise unanswered(number, error) from None
     if "error" in said:
@@ -180,9 +193,12 @@ async def ask_at(
     return said
 
 
-async def exchanged(host: str, port: int, secret: bytes, values: Doc, body: bytes) -> Answer:
+async def exchanged(
+    where: tuple[str, int], secret: bytes, values: Doc, body: bytes, tls: LinkTls | None = None
+) -> Answer:
     """One call and its answer, over a connection of its own."""
-    reader, writer = await asyncio.open_connection(host, port)
+    context = None if tls is None else tls.client()
+    reader, writer = await asyncio.open_connection(*where, ssl=context)
     try:
         writer.write(secret)
         _write(writer, values, body)

@@ -43,7 +43,9 @@ async def move(broker: Broker, shards: Iterable[int], destination: str) -> list[
     if wanted and not away:
         raise PreconditionFailed(f"broker {destination!r} serves all of it already")
     for shard in away:
-        await hail.ask(to.host, to.hail_port, workers.place.secret, {"fetch": shard, "stays": True})
+        question = {"fetch": shard, "stays": True}
+        place = workers.place
+        await hail.ask(to.host, to.hail_port, place.secret, question, place.tls)
         await _arrived(placement, shard, to)
     return away
 

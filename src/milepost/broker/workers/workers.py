@@ -22,6 +22,7 @@ from milepost.broker.workers.placement import Shards
 from milepost.errors import AlreadyExists, MilepostError, ServiceNotReady
 from milepost.positions.names import NamespaceName
 from milepost.storage.catalog.catalog import ChangeCatalog
+from milepost.storage.cluster.link_tls import LinkTls
 from milepost.storage.cluster.load import SharedLoads
 from milepost.storage.cluster.right import SharedRight
 from milepost.storage.registry import Registry
@@ -86,6 +87,8 @@ class Place:
     """How often this worker was started again."""
     seat: ClusterSeat | None = None
     """Of a worker of one of several brokers on a bucket."""
+    tls: LinkTls | None = None
+    """How these protect what they say to each other."""
 
 
 class Workers:
@@ -93,7 +96,7 @@ class Workers:
         """Without `open_registry` the registry is in the directory of all shards."""
         self.place = place
         self.placement = place.placement
-        self.link = Link(place.placement.link_of, place.secret, self._unexpected)
+        self.link = Link(place.placement.link_of, place.secret, self._unexpected, place.tls)
         self.registry: SharedRegistry = (
             Registry(place.data, self._tell) if open_registry is None else open_registry(self._tell)
         )

@@ -59,6 +59,7 @@ from milepost.cli.server.supervisor import (
 from milepost.errors import WrongDataDirectory
 from milepost.storage import shards
 from milepost.storage.catalog.sqlite_catalog import FILE as CATALOG_FILE
+from milepost.storage.cluster.link_tls import LinkTls
 from milepost.storage.cluster.load import SharedLoads
 from milepost.storage.cluster.notice import Notice, Seat
 from milepost.storage.cluster.right import SharedRight
@@ -148,6 +149,7 @@ class Host:
         self._agent: socket.socket | None = None
         self._heard = b""
         self._secret = b""
+        self._tls = link_tls(settings)
         self._count = 0
         self._workers: dict[int, Worker] = {}
         self._stopping_until: float | None = None
@@ -474,6 +476,7 @@ class Host:
             https=self._https,
             restarts=0,
             seat=ClusterSeat(self._broker, epoch, self._right, self._loads),
+            tls=self._tls,
         )
         settings = replace(settings, data=settings.data / FOLDER / str(shard))
         try:
@@ -512,6 +515,7 @@ class Host:
                     self._hail[0],
                     parent,
                     self._lifeline,
+                    self._tls,
                 )
             )
         except Exception as error:
@@ -542,6 +546,17 @@ def shards_asked(settings: Settings) -> int | None:
     return None if settings.shards == AUTO_SHARDS else int(settings.shards)
 
 
+def link_tls(settings: Settings) -> LinkTls | None:
+    """How this broker and the others protect what they say to each other; `InvalidSetting` if it cannot."""
+    if not settings.cluster_tls:
+        return None
+    return LinkTls(
+        Path(settings.tls_certificate_file),
+        Path(settings.tls_key_file),
+        Path(settings.tls_trust_certs_file),
+    )
+
+
 async def be_agent(
     settings: Settings,
     notice: Notice,
@@ -550,6 +565,7 @@ async def be_agent(
     hail: socket.socket,
     parent: socket.socket,
     lifeline: int,
+    tls: LinkTls | None,
 ) -> None:
     """Join the cluster, and be its broker's agent until the broker has left."""
     from milepost.storage.bucket.check import probe
@@ -595,6 +611,7 @@ async def be_agent(
         settings.data,
         bytes.fromhex(document.secret),
         send,
+        tls=tls,
     )
     loop = asyncio.get_running_loop()
 

@@ -163,7 +163,7 @@ def _check_store(objects: Objects, part: PartAudit, report: Report) -> None:
             for path in paths:
                 if (wrong := _convenience(files, path, rows[ledger_id])) is not None:
                     report.remarks.append(f"{part.where(path, 0)}: {path}: {wrong}")
-                files.give_back(path, held[path])
+                files.give_back(path)
 
         try:
             catalog = furnish(files, Path(folder), taken)

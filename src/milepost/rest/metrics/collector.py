@@ -223,6 +223,22 @@ class BrokerCollector(Collector):
             "Objects that are deleted when their grace is over.",
             upkeep.waiting,
         )
+        cache = bucket.cache
+        yield GaugeMetricFamily(
+            "milepost_bucket_cache_bytes",
+            "Bytes of ledgers on the local disk that the bucket has too.",
+            cache.size,
+        )
+        yield CounterMetricFamily(
+            "milepost_bucket_fetched_bytes",
+            "Bytes of ledgers that were brought from the bucket.",
+            cache.fetched_bytes,
+        )
+        yield CounterMetricFamily(
+            "milepost_bucket_cache_dropped_bytes",
+            "Bytes of ledgers that were dropped from the local disk because the cache was full.",
+            cache.dropped_bytes,
+        )
 
     def _broker_gauges(self) -> Iterator[Metric]:
         broker = self._broker

@@ -1,27 +1,42 @@
-"""The local directory of a broker on a bucket: a cache of ledgers, brought when they are first read.
+"""The local directory of a broker on a bucket: a cache of ledgers, brought block by block when they are read.
 
-Everything below `Files` works on it as on a data directory. A ledger that an image names and that is not
-here is fetched whole by the first read, on the thread that reads; the loop reads no files. What a
-checkpoint writes is here first, and in a pack before the catalog counts on it. Nothing here outlives the
-process: a start begins with an empty directory.
+Everything below `Files` works on it as on a data directory. A file that an image names and that is not here
+lies in the bucket; a read brings the blocks that it needs, on the thread that reads, and has the next ones
+follow. The loop reads no files. What a checkpoint writes is here first, and in a pack before the catalog
+counts on it; once the image names all of a ledger that grows no more, its copy here is part of the cache.
+
+The cache is bounded: when the ledgers in it are larger than they may be, those that were read longest ago
+are dropped, never one that is being read. Files that still grow, and mileposts, which the loop looks up, are
+not dropped. Nothing here outlives the process: a start begins with an empty directory.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
-from milepost.storage.bucket.image import Extent, Extents, size_of
+from milepost.storage.bucket.image import Extent, Extents
 from milepost.storage.bucket.objects import Objects
+from milepost.storage.bucket.watched import CacheUse
 from milepost.storage.files import RealAppendFile, RealFiles
 from milepost.storage.header import HEADER_SIZE
+from milepost.storage.ledgers.ledger import LEDGER_SUFFIX
 
-# Extents of one file that are fetched at a time.
+# What is brought at a time.
+BLOCK: Final = 4 * 1024 * 1024
+# So many blocks behind those that are read are brought too.
+AHEAD: Final = 4
+# Blocks, and extents of one block, that are on their way at a time.
 FETCHES: Final = 8
-_DRAFT = ".part"
+# How large the ledgers in the cache may be, unless the setting says otherwise.
+SIZE_DEFAULT: Final = 4 * 1024 * 1024 * 1024
 
 
 class CacheAppendFile(RealAppendFile):
@@ -33,132 +48,299 @@ class CacheAppendFile(RealAppendFile):
         """The bucket has what is to last."""
 
 
+class Cached:
+    """A file that the bucket has, and the blocks of it that are here. Changed under the cache's lock."""
+
+    __slots__ = ("_ends", "coming", "extents", "head", "here", "readers", "size")
+
+    def __init__(self, extents: Sequence[Extent]) -> None:
+        self.relocate(extents)
+        self.here: set[int] = set()
+        self.coming: dict[int, Future[None]] = {}
+        self.readers = 0
+        self.head: bytes | None = None
+        """The header, if that alone was read."""
+
+    def relocate(self, extents: Sequence[Extent]) -> None:
+        """The same bytes lie elsewhere in the bucket."""
+        self.extents = extents
+        self._ends = list(accumulate(one.size for one in extents))
+        self.size = self._ends[-1] if extents else 0
+
+    @property
+    def blocks(self) -> range:
+        return range(-(-self.size // BLOCK))
+
+    def block_size(self, block: int) -> int:
+        return min(BLOCK, self.size - block * BLOCK)
+
+    @property
+    def size_here(self) -> int:
+        return sum(map(self.block_size, self.here))
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.readers and not self.coming
+
+    def stretches(self, first: int, end: int) -> list[Extent]:
+        """Where the bytes from one to another lie.
+
+        >>> Cached([Extent("p", 7, 10), Extent("q", 0, 5)]).stretches(8, 12)
+        [Extent(pack='p', start=15, size=2), Extent(pack='q', start=0, size=2)]
+        """
+        found: list[Extent] = []
+        at = bisect_right(self._ends, first)
+        while first < end:
+            pack, start, size = self.extents[at]
+            skipped = first - (self._ends[at] - size)
+            taken = min(size - skipped, end - first)
+            found.append(Extent(pack, start + skipped, taken))
+            first += taken
+            at += 1
+        return found
+
+
 class CacheFiles(RealFiles):
     """The files of a local directory, and those that only the bucket has."""
 
-    def __init__(self, root: Path, objects: Objects, extents: Extents) -> None:
+    def __init__(
+        self,
+        root: Path,
+        objects: Objects,
+        extents: Extents,
+        size_max: int = SIZE_DEFAULT,
+        use: CacheUse | None = None,
+    ) -> None:
+        """`use`: where it is counted."""
         super().__init__(root)
         self._objects = objects
-        # Files that are in the bucket and not here. Invariant: changed under the lock only.
-        self._remote: dict[str, Sequence[Extent]] = dict(extents)
+        self._size_max = size_max
+        self.use = CacheUse() if use is None else use
         self._lock = threading.Lock()
-        self._fetching: dict[str, threading.Lock] = {}
+        # Files that the bucket has as they are, the one that was read last at the end. Changed under the
+        # lock only.
+        self._cached: dict[str, Cached] = {path: Cached(rows) for path, rows in extents.items()}
         # Two, so that a thread that waits for extents does not take the place of one that reads them.
         self._bringing = ThreadPoolExecutor(FETCHES, thread_name_prefix="bring")
         self._reading = ThreadPoolExecutor(FETCHES, thread_name_prefix="extent")
-        self._heads: dict[str, bytes] = {}  # headers of files that are not here
-        self.fetched_bytes = 0
-        """Bytes of ledgers brought from the bucket."""
+
+    # -- bringing ------------------------------------------------------------------------------------
 
     def bring(self, paths: Sequence[str]) -> None:
-        """Fetch several files side by side."""
-        list(self._bringing.map(self._bring, paths))
+        """Fetch several files whole, side by side."""
+        coming = [one for path in paths for one in self._begin_whole(path)]
+        for future in coming:
+            future.result()
 
     def bring_heads(self, paths: Sequence[str]) -> None:
-        """Fetch the headers of several files side by side."""
-        list(self._bringing.map(self._head, paths))
+        """Fetch the headers of several files side by side: opening a ledger must not bring a block of it."""
+        list(self._bringing.map(lambda path: self.read(path, 0, HEADER_SIZE), self._known(paths)))
 
-    def _head(self, path: str) -> bytes | None:
-        """The header of a file that is not here: opening a ledger must not bring all of it."""
-        extents = self._remote.get(path)
-        if not extents:
-            return None
-        if path not in self._heads:
-            pack, start, size = extents[0]
-            self._heads[path] = self._objects.read(pack, start, min(size, HEADER_SIZE))
-        return self._heads[path]
+    def _known(self, paths: Iterable[str]) -> list[str]:
+        return [path for path in paths if path in self._cached]
 
-    def _bring(self, path: str) -> None:
-        """Make a file local if the bucket has it."""
-        if path not in self._remote:
-            return
+    def _begin_whole(self, path: str) -> list[Future[None]]:
         with self._lock:
-            turn = self._fetching.setdefault(path, threading.Lock())
-        with turn:
-            extents = self._remote.get(path)
-            if extents is None:
-                return  # another thread was first, or it was deleted
-            draft = path + _DRAFT
-            super().delete(draft)
-            file = super().create(draft)
-            try:
-                for data in self._read_now(path, extents):
-                    file.append([data])
-                    self.fetched_bytes += len(data)
-            finally:
-                file.close()
+            cached = self._cached.get(path)
+            return [] if cached is None else self._begin(path, cached, cached.blocks)
+
+    def _begin(self, path: str, cached: Cached, blocks: Iterable[int]) -> list[Future[None]]:
+        """Have blocks brought that are not here. Under the lock."""
+        for block in blocks:
+            if block not in cached.here and block not in cached.coming:
+                cached.coming[block] = self._bringing.submit(self._fetch, path, cached, block)
+        return [cached.coming[block] for block in blocks if block in cached.coming]
+
+    def _fetch(self, path: str, cached: Cached, block: int) -> None:
+        """Bring one block."""
+        data: Sequence[bytes] = ()
+        try:
+            first = block * BLOCK
+            data = self._read_now(cached, first, first + cached.block_size(block))
+            self._write_block(path, cached, first, data)
+        finally:
             with self._lock:
-                self._heads.pop(path, None)
-                if self._remote.pop(path, None) is None:
-                    super().delete(draft)
-                else:
-                    super().rename(draft, path)
-                self._fetching.pop(path, None)
+                del cached.coming[block]
+                if data and self._cached.get(path) is cached:
+                    cached.here.add(block)
+                    self._count(path, cached.block_size(block))
+                    self._drop_oldest(path)
+
+    def _write_block(self, path: str, cached: Cached, first: int, data: Sequence[bytes]) -> None:
+        with self._lock:
+            if self._cached.get(path) is not cached:
+                return  # it was deleted meanwhile
+            flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            file = RealAppendFile(path, os.open(self._at(path), flags, 0o600), first)
+        try:
+            file.append(data)
+        finally:
+            file.close()
+
+    def _read_now(self, cached: Cached, first: int, end: int) -> Sequence[bytes]:
+        """Bytes of a file, also if its packs are merged meanwhile."""
+        while True:
+            extents = cached.extents
+            stretches = cached.stretches(first, end)
+            try:
+                return self._read(stretches)
+            except OSError:
+                if cached.extents is extents:
+                    raise
+
+    def _read(self, stretches: Sequence[Extent]) -> Sequence[bytes]:
+        if len(stretches) == 1:
+            data = [self._objects.read(*stretches[0])]
+        else:
+            data = list(self._reading.map(lambda one: self._objects.read(*one), stretches))
+        for one, found in zip(stretches, data, strict=True):
+            if len(found) != one.size:
+                raise OSError(
+                    errno.EIO, f"{one.pack}: {len(found)} bytes at {one.start}, not {one.size}"
+                )
+        self.use.fetched_bytes += sum(map(len, data))
+        return data
+
+    # -- the bound -----------------------------------------------------------------------------------
+
+    def _count(self, path: str, size: int) -> None:
+        if path.endswith(LEDGER_SUFFIX):
+            self.use.size += size
+
+    def _drop_oldest(self, kept: str) -> None:
+        """Drop ledgers until the others fit, the one that was read longest ago first. Under the lock."""
+        if self.use.size <= self._size_max:
+            return
+        for path, cached in list(self._cached.items()):
+            if self.use.size <= self._size_max:
+                return
+            is_ledger = path.endswith(LEDGER_SUFFIX)
+            if is_ledger and path != kept and cached.here and cached.is_idle:
+                self._drop(path, cached)
+
+    def _drop(self, path: str, cached: Cached) -> None:
+        size = cached.size_here
+        cached.here.clear()
+        super().delete(path)
+        self._count(path, -size)
+        self.use.dropped_bytes += size
 
     def relocate(self, extents: Extents) -> None:
-        """Packs were merged: files that are not here lie elsewhere in the bucket now."""
+        """Packs were merged: files lie elsewhere in the bucket now."""
         with self._lock:
-            for path in self._remote.keys() & extents.keys():
-                self._remote[path] = extents[path]
+            for path in self._cached.keys() & extents.keys():
+                self._cached[path].relocate(extents[path])
 
-    def give_back(self, path: str, extents: Sequence[Extent]) -> None:
-        """Delete the local copy of a file that the bucket has; the next read brings it again."""
-        super().delete(path)
+    def recorded(self, extents: Extents, complete: Collection[str]) -> None:
+        """An image names the extents; the `complete` files of it grow no more: their copies here are part
+        of the cache from now on."""
         with self._lock:
-            self._remote[path] = extents
+            for path in complete:
+                if path not in self._cached and RealFiles.exists(self, path):
+                    cached = self._cached[path] = Cached(extents[path])
+                    cached.here.update(cached.blocks)
+                    self._count(path, cached.size)
+            self._drop_oldest("")
 
-    def _read_now(self, path: str, extents: Sequence[Extent]) -> list[bytes]:
-        """The bytes of a file, also if its packs are merged meanwhile."""
-        while True:
-            try:
-                return self._read(extents)
-            except OSError:
-                now = self._remote.get(path)
-                if now is None or now == extents:
-                    raise
-                extents = now
-
-    def _read(self, extents: Sequence[Extent]) -> list[bytes]:
-        if len(extents) == 1:
-            return [self._objects.read(*extents[0])]
-        return list(self._reading.map(lambda one: self._objects.read(*one), extents))
+    def give_back(self, path: str) -> None:
+        """Delete what is here of a file that the bucket has; the next read brings it again."""
+        with self._lock:
+            if (cached := self._cached.get(path)) is not None and cached.is_idle:
+                self._drop(path, cached)
 
     # -- Files -------------------------------------------------------------------------------------
 
     def create(self, path: str) -> RealAppendFile:
-        if path in self._remote:
+        if path in self._cached:
             raise FileExistsError(path)
         return CacheAppendFile(path, super().create(path).detach(), 0)
 
     def open_append(self, path: str, size: int) -> RealAppendFile:
-        self._bring(path)
+        with self._lock:
+            cached = self._cached.get(path)
+            if cached is not None:
+                cached.readers += 1  # it is not dropped meanwhile
+        if cached is not None:
+            try:
+                self.bring([path])
+            finally:
+                with self._lock:
+                    cached.readers -= 1
+                    if len(cached.here) == len(cached.blocks):
+                        self._forget(path)  # it grows: soon the bucket does not have it as it is
         return CacheAppendFile(path, super().open_append(path, size).detach(), size)
 
+    def _forget(self, path: str) -> None:
+        """The bucket does not have the file as it is here. Under the lock."""
+        if (cached := self._cached.pop(path, None)) is not None:
+            self._count(path, -cached.size_here)
+
     def read(self, path: str, offset: int, size: int) -> bytes:
-        if offset + size <= HEADER_SIZE and (head := self._head(path)) is not None:
-            return head[offset : offset + size]
-        self._bring(path)
-        return super().read(path, offset, size)
+        while True:
+            with self._lock:
+                cached = self._cached.get(path)
+                if cached is not None:
+                    cached.readers += 1
+                    self._cached[path] = self._cached.pop(path)  # the last to be dropped
+            try:
+                if cached is not None:
+                    return self._read_cached(path, cached, offset, size)
+                return super().read(path, offset, size)
+            except FileNotFoundError:
+                if cached is not None or path not in self._cached:
+                    raise
+                # It became part of the cache meanwhile, and was dropped from it.
+            finally:
+                if cached is not None:
+                    with self._lock:
+                        cached.readers -= 1
+                        self._drop_oldest(path)  # what could not be dropped while it was read
+
+    def _read_cached(self, path: str, cached: Cached, offset: int, size: int) -> bytes:
+        end = min(offset + size, cached.size)
+        if offset >= end:
+            return b""
+        if end <= HEADER_SIZE and 0 not in cached.here:
+            if cached.head is None:
+                cached.head = b"".join(self._read_now(cached, 0, min(cached.size, HEADER_SIZE)))
+            return cached.head[offset:end]
+        first, last = offset // BLOCK, (end - 1) // BLOCK
+        with self._lock:
+            coming = self._begin(path, cached, range(first, last + 1))
+            if first and first - 1 in cached.here:
+                # A reader that goes on, perhaps: what it reads next is brought meanwhile.
+                ahead = range(last + 1, min(last + 1 + AHEAD, len(cached.blocks)))
+                self._begin(path, cached, ahead)
+        for future in coming:
+            future.result()
+        return super().read(path, offset, end - offset)
 
     def size(self, path: str) -> int:
-        extents = self._remote.get(path)
-        return super().size(path) if extents is None else size_of(extents)
+        cached = self._cached.get(path)
+        if cached is not None:
+            return cached.size
+        try:
+            return super().size(path)
+        except FileNotFoundError:
+            cached = self._cached.get(path)  # it became part of the cache meanwhile
+            if cached is None:
+                raise
+            return cached.size
 
     def exists(self, path: str) -> bool:
-        return path in self._remote or super().exists(path)
+        return path in self._cached or super().exists(path)
 
     def names(self, folder: str) -> list[str]:
         with self._lock:
-            remote = {
-                path.rpartition("/")[2] for path in self._remote if path.startswith(f"{folder}/")
+            cached = {
+                path.rpartition("/")[2] for path in self._cached if path.startswith(f"{folder}/")
             }
-        local = {name for name in super().names(folder) if not name.endswith(_DRAFT)}
-        return sorted(remote | local)
+        return sorted(cached.union(super().names(folder)))
 
     def delete(self, path: str) -> None:
         with self._lock:
-            self._remote.pop(path, None)
-        super().delete(path)
+            self._forget(path)
+            super().delete(path)
 
     def sync_dir(self, folder: str) -> None:
         """Nothing here has to survive the machine."""

@@ -255,7 +255,7 @@ class BucketEngine(StorageEngine):
         self._has_changes = False
         meta = await self.catalog(lambda catalog: catalog.meta())
         floor = self._journal.floor(meta.journal_first)
-        image = await self._loop.run_in_executor(
+        image, complete = await self._loop.run_in_executor(
             self._file_threads, self._take_image, self._cache.root, self._extents
         )
         key = f"{IMAGES}{uuid4().hex}"
@@ -272,6 +272,7 @@ class BucketEngine(StorageEngine):
         self._journal.forget_before(meta.journal_first)
         self._extents = image.extents
         self._count_packs()
+        await self.perform(lambda _: self._cache.recorded(image.extents, complete))
         self._collector.add(collector.unnamed(self._there, key, image.extents))
         there = await perform(self.objects, listed(chain.FOLDER))
         await collector.delete_all(self.objects, chain.collectable(there, floor))
@@ -283,13 +284,21 @@ class BucketEngine(StorageEngine):
         self.objects.upkeep.pack_bytes = sum(sizes.values())
 
     @staticmethod
-    def _take_image(root: Path, extents: Extents) -> Image:
-        """The catalog as it is now, and the extents of the ledgers that it has."""
+    def _take_image(root: Path, extents: Extents) -> tuple[Image, list[str]]:
+        """The catalog as it is now, and the extents of the ledgers that it has; which ledgers grow no more
+        and are in packs as a whole."""
         catalog = SqliteCatalog(root / CATALOG_FILE)
         try:
             # In this order: a ledger that is deleted in between keeps its extents until the next image.
-            held = _extents_of(catalog.all_ledgers(), extents)
-            return Image(catalog.image(), held)
+            rows = list(catalog.all_ledgers())
+            held = _extents_of(rows, extents)
+            complete = [
+                path
+                for row in rows
+                if row.sealed
+                and size_of(held.get(path := ledger_path(row.ledger_id), ())) == row.size_bytes
+            ]
+            return Image(catalog.image(), held), complete
         finally:
             catalog.close()
 

@@ -25,7 +25,7 @@ from milepost.clock import Clock
 from milepost.errors import BucketUnusable, CorruptData
 from milepost.storage.bucket import chain
 from milepost.storage.bucket.board import BEAT_S, DEAD_S, Sign, board_key
-from milepost.storage.bucket.cache import CacheFiles
+from milepost.storage.bucket.cache import SIZE_DEFAULT, CacheFiles
 from milepost.storage.bucket.catalog_changes import NotedCatalog
 from milepost.storage.bucket.chain import Claim, Group, group_key
 from milepost.storage.bucket.check import probe
@@ -104,6 +104,7 @@ async def open_bucket(
     cluster: str,
     owner: str,
     linger_s: float,
+    cache_size: int = SIZE_DEFAULT,
     seat: ShardSeat | None = None,
     grace_s: float = GRACE_S,
     **options: Any,
@@ -129,7 +130,7 @@ async def open_bucket(
         if taken.image is None:
             taken = await _begin(watched, root, taken)
         assert taken.image is not None
-        files = CacheFiles(root, watched, taken.image.extents)
+        files = CacheFiles(root, watched, taken.image.extents, cache_size, watched.cache)
         catalog = await asyncio.to_thread(furnish, files, root, taken)
         try:
             manifest = taken.claim.manifest

@@ -69,6 +69,18 @@ class Upkeep:
     """Objects that are to be deleted, and whose grace is not over."""
 
 
+@dataclass
+class CacheUse:
+    """How the local copies of ledgers do."""
+
+    size: int = 0
+    """Bytes of ledgers that are here and could be brought again."""
+    fetched_bytes: int = 0
+    """Bytes brought from the bucket since the start."""
+    dropped_bytes: int = 0
+    """Bytes dropped since the start, because the cache was full."""
+
+
 class WatchedObjects:
     """`Objects`, and what is known of how they do."""
 
@@ -87,6 +99,7 @@ class WatchedObjects:
         self.seals = 0
         """Seals created since the start: each ends the journal of a former owner."""
         self.upkeep = Upkeep()
+        self.cache = CacheUse()
         self.last_write = now()
         """When the last write that succeeded was begun."""
 

@@ -6,6 +6,7 @@ balance     which shard a broker gives away because it carries much more than an
 board       the board: which brokers are there, as one of them sees it
 document    the document of the cluster: its name, how many shards it has, its secret
 hail        what is said to an agent's port: news, and questions
+link_tls    TLS between brokers, with the certificate that each of them has
 load        the load of shards, in memory that the processes of a broker share
 member      one broker of the cluster: what it says on the board, what it claims and gives up
 notice      the notice: what a broker says of itself on the board

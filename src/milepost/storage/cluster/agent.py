@@ -28,6 +28,7 @@ from milepost.storage.bucket.objects import Steps, perform
 from milepost.storage.bucket.watched import RIGHT_S, WatchedObjects
 from milepost.storage.cluster import hail, owners
 from milepost.storage.cluster.hail import NEWS, QUESTION
+from milepost.storage.cluster.link_tls import LinkTls
 from milepost.storage.cluster.member import Fetch, Give, Member, Open, Order
 from milepost.storage.cluster.notice import Notice, Seat
 from milepost.storage.cluster.right import SharedRight
@@ -53,6 +54,7 @@ class Agent:
         secret: bytes,
         send: Callable[[Order], None],
         now: Callable[[], float] = since_boot,
+        tls: LinkTls | None = None,
     ) -> None:
         """`secret` is what brokers of the cluster know each other by. `send` carries out an order, and tells
         later by `opened` and `ended` what came of it."""
@@ -63,6 +65,7 @@ class Agent:
         self._secret = secret
         self._send = send
         self._now = now
+        self._tls = tls
         self._woken = asyncio.Event()
         self._is_news = False
         self._told: list[Notice] = []
@@ -96,7 +99,8 @@ class Agent:
     async def run(self, hail: socket.socket, on_standby: Callable[[], None]) -> None:
         """Take turns until the broker has left. `hail`: where others look whether it is there; `on_standby`
         is called once it is known that others have all shards and keep them."""
-        server = await asyncio.start_server(self._hailed, sock=hail)
+        tls = None if self._tls is None else self._tls.server()
+        server = await asyncio.start_server(self._hailed, sock=hail, ssl=tls)
         is_told = False
         looking = asyncio.get_running_loop().create_task(self._look_after())
         try:
@@ -148,7 +152,7 @@ class Agent:
             if notice is None:
                 raise ServiceNotReady(f"broker {order.broker} is gone")
             values = {"fetch": order.shard}
-            await hail.ask(notice.host, notice.hail_port, self._secret, values)
+            await hail.ask(notice.host, notice.hail_port, self._secret, values, self._tls)
         except ServiceNotReady as error:
             logger.info("shard %d is not fetched: %s", order.shard, error)
             self._member.declined(order.shard)
@@ -246,7 +250,8 @@ class Agent:
         """Connect to another broker; True if it refuses."""
         try:
             async with asyncio.timeout(HAIL_TIMEOUT_S):
-                _, writer = await asyncio.open_connection(notice.host, notice.hail_port)
+                tls = None if self._tls is None or not word else self._tls.client()
+                _, writer = await asyncio.open_connection(notice.host, notice.hail_port, ssl=tls)
                 writer.write(word)
                 writer.close()
                 await writer.wait_closed()

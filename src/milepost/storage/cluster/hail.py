@@ -4,7 +4,8 @@
     !                there is news on the board: look at once
     ? and a line     a question, with the secret of the cluster; a line answers it
 
-A connection is for one of them. Lines are JSON.
+A connection is for one of them. Lines are JSON. With TLS between brokers all but the first are encrypted:
+that a connection is taken at all says enough.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from milepost.errors import NotAuthenticated, ServiceNotReady
+from milepost.storage.cluster.link_tls import LinkTls
 
 NEWS: Final = b"!"
 QUESTION: Final = b"?"
@@ -24,12 +26,13 @@ TIMEOUT_S: Final = 5.0
 Doc = dict[str, Any]
 
 
-async def ask(host: str, port: int, secret: bytes, values: Doc) -> Doc:
+async def ask(host: str, port: int, secret: bytes, values: Doc, tls: LinkTls | None = None) -> Doc:
     """What an agent answers; `ServiceNotReady` if it does not, or says why not."""
     line = json.dumps({"secret": secret.hex(), **values}).encode()
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            reader, writer = await asyncio.open_connection(host, port)
+            context = None if tls is None else tls.client()
+            reader, writer = await asyncio.open_connection(host, port, ssl=context)
             try:
                 writer.write(QUESTION + line + b"\n")
                 said = await reader.readuntil(b"\n")

@@ -37,6 +37,7 @@ from milepost.storage.ledgers.stretch import Stretch
 logger = logging.getLogger(__name__)
 
 FOLDER = "ledgers"
+LEDGER_SUFFIX = ".ledger"
 # A checkpoint joins smaller blocks into ones of this size: a ledger may hold a block for each message,
 # and what is done for each of those on the loop would hold up everybody.
 JOINED_SIZE = 16 * 1024
@@ -62,7 +63,7 @@ class LedgerRow(NamedTuple):
 
 
 def ledger_path(ledger_id: int) -> str:
-    return f"{FOLDER}/{ledger_id:016x}.ledger"
+    return f"{FOLDER}/{ledger_id:016x}{LEDGER_SUFFIX}"
 
 
 def mileposts_path(ledger_id: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -11,8 +12,14 @@ from stage.worker_group import WorkerGroup, worker_group
 
 from milepost.broker.workers import hand_over
 from milepost.broker.workers.hand_over import HandOver
+from milepost.broker.workers.placement import Address, ClusterPlacement
+from milepost.broker.workers.workers import ClusterSeat, Place
 from milepost.errors import ServiceNotReady
 from milepost.positions.names import TopicName
+from milepost.storage.cluster import owners
+from milepost.storage.cluster.load import SharedLoads
+from milepost.storage.cluster.notice import Notice, Seat
+from milepost.storage.cluster.right import SharedRight
 
 WAIT_S = 20
 TO = {"broker": "b", "host": "h", "port": 6651, "tls_port": -1}
@@ -85,3 +92,36 @@ def test_a_worker_that_cannot_come_to_rest_ends(tmp_path: Path) -> None:
         assert side.handing.is_over.is_set()
 
     run(tmp_path, play)
+
+
+def test_an_owner_that_is_lost_without_a_sign_is_not_waited_for(tmp_path: Path) -> None:
+    """Its machine is gone: the connection stays as it is, and the agent takes the broker for dead."""
+
+    async def play() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as link:
+            seat = Seat(3, "127.0.0.1", 1, -1, silent.getsockname()[1])
+            owner = Notice("one", "h", "m", 1, 1, 9, "", "", "", False, {0: seat})
+            owners.write(tmp_path, [owner])
+            place = Place(
+                data=tmp_path,
+                placement=ClusterPlacement(0, 1, "other", Address(2, -1, 3), tmp_path),
+                secret=bytes(32),
+                link=link,
+                clients=(),
+                tls_clients=(),
+                http=(),
+                https=(),
+                restarts=0,
+                seat=ClusterSeat("other", None, SharedRight(), SharedLoads(1)),
+            )
+            fetching = asyncio.ensure_future(hand_over.fetched(place, "h"))
+            heard, _ = await asyncio.get_running_loop().run_in_executor(None, silent.accept)
+            with heard:
+                assert not fetching.done()
+                owners.write(tmp_path, [])
+                with pytest.raises(
+                    ServiceNotReady, match="broker one is gone, and shard 0 with it"
+                ):
+                    await asyncio.wait_for(fetching, WAIT_S)
+
+    asyncio.run(play())

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from milepost.storage.bucket import cache
 from milepost.storage.bucket.cache import CacheFiles
 from milepost.storage.bucket.image import Extent
 from milepost.testing.bucket import MemoryBucket
@@ -46,14 +49,14 @@ def test_a_read_brings_it_whole_and_once(files: CacheFiles) -> None:
     with ThreadPoolExecutor(8) as threads:
         reads = threads.map(lambda n: files.read("ledgers/1", 64 + n, 20), range(40))
         assert list(reads) == [BODY[n : n + 20] for n in range(40)]
-    assert files.fetched_bytes == 64 + len(BODY)
+    assert files.use.fetched_bytes == 64 + len(BODY)
     assert files.names("ledgers") == ["1"]
 
 
 def test_its_header_alone_does_not_bring_it(files: CacheFiles, tmp_path: Path) -> None:
     files.bring_heads(["ledgers/1", "ledgers/2"])
     assert files.read("ledgers/1", 0, 64) == HEAD
-    assert files.fetched_bytes == 0
+    assert files.use.fetched_bytes == 64
     assert list((tmp_path / "ledgers").iterdir()) == []
 
 
@@ -80,3 +83,161 @@ def test_a_pack_that_cannot_be_read_is_an_error_and_the_next_read_tries_again(
         files.read("ledgers/1", 64, 10)
     bucket.objects["pack/b"] = pack
     assert files.read("ledgers/1", 64, 10) == BODY[:10]
+
+
+# -- the bound ---------------------------------------------------------------------------------------
+
+BLOCK = 100
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "BLOCK", BLOCK)
+
+
+def content(number: int, blocks: int = 4) -> bytes:
+    return bytes([number]) * (blocks * BLOCK)
+
+
+def several(tmp_path: Path, size_max: int, *, blocks: int = 4) -> tuple[CacheFiles, MemoryBucket]:
+    """Three ledgers, each in a pack of its own."""
+    bucket = MemoryBucket()
+    extents = {}
+    for number in range(3):
+        bucket.objects[f"pack/{number}"] = content(number, blocks)
+        extents[f"ledgers/{number}.ledger"] = [Extent(f"pack/{number}", 0, blocks * BLOCK)]
+    files = CacheFiles(tmp_path, bucket, extents, size_max)
+    files.make_folder("ledgers")
+    return files, bucket
+
+
+def here(tmp_path: Path) -> set[str]:
+    return {path.stem for path in (tmp_path / "ledgers").iterdir()}
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_read_brings_the_blocks_that_it_needs(tmp_path: Path) -> None:
+    files, bucket = several(tmp_path, 1 << 30, blocks=8)
+    bucket.objects["pack/0"] = bytes(range(200)) * 4
+    assert files.read("ledgers/0.ledger", 350, 100) == (bytes(range(200)) * 4)[350:450]
+    assert files.use.fetched_bytes == 2 * BLOCK
+    # One that goes on has the next ones follow.
+    assert files.read("ledgers/0.ledger", 500, 10) == (bytes(range(200)) * 4)[500:510]
+    assert files.read("ledgers/0.ledger", 600, 300) == (bytes(range(200)) * 4)[600:]
+    files.close()
+    assert files.use.fetched_bytes == 5 * BLOCK
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_reader_that_goes_on_finds_the_next_blocks_on_their_way(tmp_path: Path) -> None:
+    files, _ = several(tmp_path, 1 << 30, blocks=8)
+    for start in (0, BLOCK):
+        files.read("ledgers/0.ledger", start, BLOCK)
+    files._bringing.shutdown(wait=True)
+    assert files.use.fetched_bytes == (2 + cache.AHEAD) * BLOCK
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_what_was_read_longest_ago_is_dropped_when_the_cache_is_full(tmp_path: Path) -> None:
+    files, _ = several(tmp_path, 900)
+    for number in (0, 1, 0):
+        files.read(f"ledgers/{number}.ledger", 0, 4 * BLOCK)
+    assert (here(tmp_path), files.use.size) == ({"0", "1"}, 800)
+    files.read("ledgers/2.ledger", 0, 4 * BLOCK)
+    assert here(tmp_path) == {"0", "2"}
+    assert (files.use.size, files.use.dropped_bytes) == (800, 400)
+    # It is there all the same, and comes again.
+    assert files.size("ledgers/1.ledger") == 400
+    assert files.read("ledgers/1.ledger", 100, 100) == content(1)[:100]
+    files.close()
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_ledger_that_is_being_read_is_not_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, _ = several(tmp_path, 400)
+    begun, may_go_on = threading.Event(), threading.Event()
+    slow = str(tmp_path / "ledgers/0.ledger")
+    real = os.pread
+
+    def pread(fd: int, size: int, offset: int) -> bytes:
+        if os.readlink(f"/proc/self/fd/{fd}") == slow and not begun.is_set():
+            begun.set()
+            assert may_go_on.wait(10)
+        return real(fd, size, offset)
+
+    monkeypatch.setattr(os, "pread", pread)
+    with ThreadPoolExecutor(1) as thread:
+        reading = thread.submit(files.read, "ledgers/0.ledger", 0, 400)
+        assert begun.wait(10)
+        for number in (1, 2):
+            assert files.read(f"ledgers/{number}.ledger", 0, 400) == content(number)
+        assert here(tmp_path) == {"0", "2"}
+        may_go_on.set()
+        assert reading.result() == content(0)
+    files.close()
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_ledger_that_was_written_here_is_dropped_only_when_an_image_has_all_of_it(
+    tmp_path: Path,
+) -> None:
+    files, bucket = several(tmp_path, 400)
+    written = files.create("ledgers/9.ledger")
+    written.append([content(9)])
+    written.close()
+    files.read("ledgers/0.ledger", 0, 400)
+    files.read("ledgers/1.ledger", 0, 400)
+    assert here(tmp_path) == {"1", "9"}, "it is in no pack yet"
+    bucket.objects["pack/9"] = content(9)
+    files.recorded({"ledgers/9.ledger": [Extent("pack/9", 0, 400)]}, ["ledgers/9.ledger"])
+    assert here(tmp_path) == {"9"}
+    files.read("ledgers/0.ledger", 0, 400)
+    assert here(tmp_path) == {"0"}
+    assert files.read("ledgers/9.ledger", 0, 400) == content(9)
+    files.close()
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_ledger_that_grows_is_kept(tmp_path: Path) -> None:
+    files, _ = several(tmp_path, 400)
+    file = files.open_append("ledgers/0.ledger", 400)
+    file.append([b"more"])
+    file.close()
+    for number in (1, 2):
+        files.read(f"ledgers/{number}.ledger", 0, 400)
+    assert files.read("ledgers/0.ledger", 398, 10) == b"\0\0more"
+    assert files.use.size == 400
+    files.delete("ledgers/2.ledger")
+    assert files.use.size == 0
+    files.close()
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_readers_and_a_full_cache_side_by_side(tmp_path: Path) -> None:
+    files, _ = several(tmp_path, 400)
+    with ThreadPoolExecutor(8) as threads:
+        numbers = [n % 3 for n in range(600)]
+        found = threads.map(lambda n: (n, files.read(f"ledgers/{n}.ledger", 37 * n, 300)), numbers)
+        assert all(data == content(n)[:300] for n, data in found)
+    assert files.use.size <= 400
+    assert files.use.dropped_bytes > 0
+    files.close()
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_packs_that_are_merged_while_a_block_is_read(tmp_path: Path) -> None:
+    files, bucket = several(tmp_path, 400)
+    real = bucket.read
+
+    def read(key: str, start: int, size: int) -> bytes:
+        if key == "pack/0":
+            bucket.objects["pack/new"] = b"xx" + content(0)
+            files.relocate({"ledgers/0.ledger": [Extent("pack/new", 2, 400)]})
+            raise OSError("pack/0 is not in the bucket")
+        return real(key, start, size)
+
+    bucket.read = read  # type: ignore[method-assign]
+    assert files.read("ledgers/0.ledger", 150, 100) == content(0)[:100]
+    files.close()
