@@ -78,13 +78,14 @@ def joined(name: str, figures: Sequence[Figure]) -> Figure:
 class Load:
     """Runs workloads against one broker. Topics are named apart, so that runs do not meet."""
 
-    def __init__(self, target: Target, scale: float = 1.0) -> None:
+    def __init__(self, target: Target, scale: float = 1.0, run: str = "") -> None:
+        """`run`: that of an earlier broker, whose topics are meant."""
         self.target = target
         self._scale = scale
-        self._run = f"bench-{os.getpid()}-{time.time_ns() // 1_000_000:x}"
+        self.run = run or f"bench-{os.getpid()}-{time.time_ns() // 1_000_000:x}"
 
     def topic(self, name: str) -> str:
-        return f"{_NAMESPACE}/{self._run}-{name}"
+        return f"{_NAMESPACE}/{self.run}-{name}"
 
     def count(self, count: int) -> int:
         return max(int(count * self._scale), 100)
@@ -107,9 +108,16 @@ class Load:
     # -- publish -----------------------------------------------------------------------------------
 
     async def publish(
-        self, name: str, count: int, *, producers: int = 1, size: int = 100, subscriptions: int = 0
+        self,
+        name: str,
+        count: int,
+        *,
+        producers: int = 1,
+        size: int = 100,
+        subscriptions: int = 0,
+        window: int = WINDOW,
     ) -> Figure:
-        """Unbatched, `WINDOW` pending for each producer, receipts awaited; consumers only count."""
+        """Unbatched, `window` pending for each producer, receipts awaited; consumers only count."""
         topic = self.topic(name)
         links = [await self.link() for _ in range(min(producers, 2))]
         lanes: list[list[Lane]] = [[] for _ in links]
@@ -133,7 +141,7 @@ class Load:
             )
             deadline = time.perf_counter() + SECONDS_MAX
             publishers = [
-                Publisher(link, one, WINDOW, deadline)
+                Publisher(link, one, window, deadline)
                 for link, one in zip(links, lanes, strict=True)
             ]
             for link, publisher in zip(links, publishers, strict=True):
@@ -148,10 +156,15 @@ class Load:
             link.close()
         return figure._replace(bytes_each=size)
 
-    async def publish_batched(self, name: str, count: int, size: int, batch_size: int) -> Figure:
-        """One producer; a thousand messages pending, as clients count them."""
+    async def publish_batched(
+        self, name: str, count: int, size: int, batch_size: int, subscription: str = ""
+    ) -> Figure:
+        """One producer; a thousand messages pending, as clients count them. `subscription`: made before, so
+        that nothing is trimmed."""
         link = await self.link()
         await link.produce(self.topic(name), 0)
+        if subscription:
+            await link.subscribe(self.topic(name), subscription, 1)
         lane = Lane(frames.batched(self.count(count), size, batch_size))
         await self._warm_up(self.topic(f"{name}-warm"))
 
@@ -268,10 +281,13 @@ class Load:
 
     async def catch_up(self, name: str, count: int, batch_size: int) -> Figure:
         """Read a backlog from its beginning; nothing is acked."""
-        topic = self.topic(name)
-        count = await self._fill(topic, count, batch_size)
+        count = await self._fill(self.topic(name), count, batch_size)
+        return await self.drained(name, "s", count, batch_size)
+
+    async def drained(self, name: str, subscription: str, count: int, batch_size: int) -> Figure:
+        """Read what a subscription has; nothing is acked."""
         link = await self.link()
-        await link.subscribe(topic, "s", 0)
+        await link.subscribe(self.topic(name), subscription, 0)
 
         async def work() -> tuple[int, Sequence[Sample]]:
             drain = Drain(link, 1, count, messages=max(batch_size, 1))

@@ -68,6 +68,8 @@ class BrokerProcess:
         """How many the process may have."""
         self.patience_s = START_TIMEOUT_S
         """How long a start may take."""
+        self.stop_patience_s = STOP_TIMEOUT_S
+        """How long a stop may take."""
         self.port = 0
         self.http_port = 0
         self.tls_port = self.https_port = self.rocketmq_port = self.rocketmq_tls_port = -1
@@ -258,7 +260,7 @@ class BrokerProcess:
         workers = self._workers() if number == signal.SIGKILL and self.worker_ports else []
         if process.poll() is None:
             process.send_signal(number)
-        process.wait(STOP_TIMEOUT_S)
+        process.wait(self.stop_patience_s)
         for one in workers:  # they would drain, as no power cut lets them
             with suppress(OSError):
                 if str(self.data).encode() in Path(f"/proc/{one['pid']}/cmdline").read_bytes():

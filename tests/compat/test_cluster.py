@@ -55,6 +55,7 @@ class Cluster:
         ]
         for broker in self.brokers:
             broker.patience_s = WAIT_S  # one that comes late waits for others to give it a shard
+            broker.stop_patience_s = WAIT_S  # it gives its shards away
 
     def start(self) -> None:
         """Start those that do not run; return when all of them have shards."""
@@ -107,7 +108,9 @@ class Cluster:
 
     def kill(self, broker: BrokerProcess) -> None:
         """`kill -9` of all its processes at once: none of them drains."""
-        pids = self.pids(broker)
+        pids: list[int] = []
+        with suppress(FileNotFoundError):  # it is about to end
+            pids = self.pids(broker)
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for pid in pids:
                 with suppress(ProcessLookupError):

@@ -164,7 +164,7 @@ class _Forwarder:
 
     async def _follow(self) -> None:
         while not self._is_gone:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(LOOK_S)  # sleep: between two looks
             try:
                 _, writer = await asyncio.open_connection(*self._to)
                 writer.close()

@@ -150,6 +150,11 @@ class RealFiles:
             os.ftruncate(fd, size)
         return RealAppendFile(path, fd, size)
 
+    def open_part(self, path: str, offset: int) -> RealAppendFile:
+        """A file, made if there is none, to be written from an offset on. What lies before it stays."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        return RealAppendFile(path, SPARE.open(self._at(path), flags, 0o600), offset)
+
     def lay(self, path: str, first: int, end: int) -> None:
         flags = os.O_WRONLY | os.O_DSYNC | os.O_CLOEXEC | os.O_NOFOLLOW
         fd = SPARE.open(self._at(path), flags)

@@ -46,14 +46,24 @@ async def move(broker: Broker, shards: Iterable[int], destination: str) -> list[
         question = {"fetch": shard, "stays": True}
         place = workers.place
         await hail.ask(to.host, to.hail_port, place.secret, question, place.tls)
-        await _arrived(placement, shard, to)
+        await arrived(placement, shard, to)
     return away
 
 
-async def _arrived(placement: ClusterPlacement, shard: int, to: Notice) -> None:
+async def arrived(placement: ClusterPlacement, shard: int, to: Notice) -> None:
+    """Return when a broker serves a shard; `ServiceNotReady` when it has given up, or takes too long."""
+    is_begun = False
     try:
         async with asyncio.timeout(ARRIVE_S):
             while not placement.is_served_by(shard, to.broker):
+                named = any(
+                    one.broker == to.broker and shard in one.shards for one in placement.brokers
+                )
+                if is_begun and not named:
+                    raise ServiceNotReady(
+                        f"broker {to.broker} could not fetch shard {shard}; its log says why"
+                    )
+                is_begun = named
                 await asyncio.sleep(_LOOK_S)
     except TimeoutError:
         raise ServiceNotReady(

@@ -147,6 +147,7 @@ class Host:
         self._agent_pid = 0
         self._agent_due_s = 0.0
         self._agent: socket.socket | None = None
+        self._is_agent_silent = False
         self._heard = b""
         self._secret = b""
         self._tls = link_tls(settings)
@@ -220,7 +221,9 @@ class Host:
         elif not self._agent_pid:
             timeout = max(self._agent_due_s - time.monotonic(), 0.0)
         heard = [one.report for one in self._workers.values() if one.report >= 0]
-        agent = [] if self._agent is None else [self._agent.fileno()]
+        agent: list[int] = []
+        if self._agent is not None and not self._is_agent_silent:
+            agent.append(self._agent.fileno())
         ready, _, _ = select.select([self._woken, *agent, *heard], [], [], timeout)
         if self._woken in ready:
             os.read(self._woken, 4096)
@@ -325,6 +328,10 @@ class Host:
         except OSError as error:
             logger.debug("the agent is gone: %s", error)
             return False
+        if not said:
+            self._is_agent_silent = (
+                True  # it is about to end: a socket at its end would wake for ever
+            )
         self._heard += said
         *lines, self._heard = self._heard.split(b"\n")
         return any(self._carry_out(json.loads(line)) for line in lines)
@@ -412,7 +419,7 @@ class Host:
         if pid:
             theirs.close()
             ours.setblocking(False)
-            self._agent_pid, self._agent = pid, ours
+            self._agent_pid, self._agent, self._is_agent_silent = pid, ours, False
             return False
         ours.close()
         become(theirs)

@@ -13,7 +13,6 @@ not dropped. Nothing here outlives the process: a start begins with an empty dir
 from __future__ import annotations
 
 import errno
-import os
 import threading
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
@@ -170,8 +169,7 @@ class CacheFiles(RealFiles):
         with self._lock:
             if self._cached.get(path) is not cached:
                 return  # it was deleted meanwhile
-            flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            file = RealAppendFile(path, os.open(self._at(path), flags, 0o600), first)
+            file = self.open_part(path, first)
         try:
             file.append(data)
         finally:

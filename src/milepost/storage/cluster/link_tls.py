@@ -69,7 +69,7 @@ class LinkTls:
             ) from None
         try:
             context.load_verify_locations(trusted)
-            if b"BEGIN X509 CRL" in trusted.read_bytes():
+            if context.cert_store_stats()["crl"]:
                 context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
         except (OSError, ValueError) as error:
             raise InvalidSetting(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import pytest
 
-from milepost.broker.workers.moves import broker_named
-from milepost.errors import PreconditionFailed
-from milepost.storage.cluster.notice import Notice
+from milepost.broker.workers.moves import arrived, broker_named
+from milepost.broker.workers.placement import Address, ClusterPlacement
+from milepost.errors import PreconditionFailed, ServiceNotReady
+from milepost.storage.cluster import owners
+from milepost.storage.cluster.notice import Notice, Seat
 
 ONE = Notice("one-1", "h", "m", 1, 1, 9, "", "", "http://h:8080", False, {})
 TWO = ONE._replace(broker="two-2", http_url="https://i:8443")
@@ -28,3 +33,21 @@ def test_a_broker_that_is_not_there_is_told_with_those_that_are(name: str) -> No
 def test_a_broker_that_is_about_to_end_is_given_nothing() -> None:
     with pytest.raises(PreconditionFailed, match="broker 'h:8080' is about to end"):
         broker_named([ONE._replace(is_leaving=True), TWO], "h:8080")
+
+
+def test_a_shard_that_does_not_come_is_told_when_its_broker_gives_up(tmp_path: Path) -> None:
+    placement = ClusterPlacement(0, 2, ONE.broker, Address(1, -1, 2), tmp_path)
+
+    async def play() -> None:
+        owners.write(tmp_path, [ONE, TWO])  # the agent of this broker has not heard yet
+        waiting = asyncio.ensure_future(arrived(placement, 1, TWO))
+        assert not (await asyncio.wait([waiting], timeout=0.1))[0]
+        owners.write(tmp_path, [ONE, TWO._replace(shards={1: None})])  # on its way
+        assert not (await asyncio.wait([waiting], timeout=0.1))[0]
+        owners.write(tmp_path, [ONE, TWO])
+        with pytest.raises(ServiceNotReady, match="two-2 could not fetch shard 1; its log says"):
+            await asyncio.wait_for(waiting, 20)
+        owners.write(tmp_path, [ONE, TWO._replace(shards={1: Seat(3, "h", 1, -1, 2)})])
+        await arrived(placement, 1, TWO)
+
+    asyncio.run(play())
