@@ -48,7 +48,7 @@ _IDS = "broker.messages.ids_to_indexes:"
 _ACKS = "broker.subscription.ack_journal:AckJournal."
 _TOPIC = "broker.topic.topic:Topic."
 _TXN = "broker.transactions.topic_transactions:TopicTransactions."
-_PART = "broker.operations.transactions:_Part."
+_PART = "broker.topic.transaction_ends:Part."
 
 BUGS = (
     # What is answered, and when.
