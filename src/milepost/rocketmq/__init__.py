@@ -13,7 +13,6 @@ routes         which queues a topic has, and where
 message_check  what a message that a client sends must be like
 mapping        a RocketMQ message as an entry of Pulsar's, and a stored message as RocketMQ's
 sending        publishes messages, and answers when they are on disk
-recalls        delayed messages that their producers call back
 filters/       which messages a poll wants: tags, SQL92
 handles        receipt handles: what was delivered, signed
 leases         which messages clients hold, until when, and which wait behind them
@@ -21,5 +20,6 @@ queues         one queue of a group: its consumer, what has arrived, its leases
 groups         a group on a topic: parked polls, and which queue serves them
 transactions/  half messages: sent, ended, asked about
 remoting/      mqadmin's protocol: a name server and broker in one
+removals/      messages that consumers are not to get any more: dead letters, recalls
 receiving      receive, ack, change of invisible time, dead letters
 """

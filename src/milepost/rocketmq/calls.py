@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from milepost.broker.auth import tokens
@@ -146,6 +147,7 @@ def is_token(shown: str) -> bool:
     return shown.count(".") == 2
 
 
+@lru_cache(1024)  # a client makes many calls by one connection
 def _address(peer: str) -> str:
     """The host of a gRPC peer, without its port.
 

@@ -41,6 +41,8 @@ SHOWN_MAX, SHOWN_LENGTH_MAX = 16, 256
 
 # Room for properties, tag, keys and ids beside a body.
 HEAD_SIZE = 64 * 1024
+# Of what a client tells at once.
+SETTINGS_SIZE_MAX = 256 * 1024
 RECEIVE_BATCH_MAX = 32
 POLL_S_MAX = 20
 # The k-th failure of a message waits for the k-th of these.
@@ -165,6 +167,8 @@ class Clients:
             self.heard(stream.call)
             if not command.HasField("settings"):
                 continue
+            if command.ByteSize() > SETTINGS_SIZE_MAX:  # answers wait until they are read
+                raise Refused(Code.BAD_REQUEST, f"settings of more than {SETTINGS_SIZE_MAX} bytes")
             settings = settings_for(command.settings, body_size_max(self._broker))
             stream.language = settings.user_agent.language
             if settings.HasField("subscription"):

@@ -14,6 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from milepost.broker.dispatch.dispatchers import SHARED
+from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.subscription.broadcast import BroadcastGroup
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.topic import Topic
@@ -40,8 +41,6 @@ KEPT_S = 1.0
 IDLE_S = 30.0
 # Messages that a queue may be asked for at once, however many polls wait.
 WANTED_MAX = 1024
-# Messages that are passed over by one poll before others have a turn.
-SKIPPED_MAX = 1024
 
 # Who holds a message that no client may have any more: every client's name has a slash.
 NO_CLIENT = ""
@@ -92,11 +91,14 @@ class Group:
         self.topic = topic
         self.name = name
         self.queues: dict[int, Queue] = {}
-        self._polls: list[Poll] = []
+        # Those that wait, the first come first.
+        self._polls: dict[Poll, None] = {}
         self._turn = 0
         self.used = broker.clock.monotonic()
         self._loop = asyncio.get_running_loop()
         self._is_pumping = self._again = False
+        # A filter may be slow, and leave out thousands of messages: other clients have their turn.
+        self._slices = TimeSlices(broker.clock)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
 
@@ -109,7 +111,7 @@ class Group:
     async def receive(self, poll: Poll, wait_s: float) -> list[Held]:
         """Messages, as soon as there are any; none when the time is over."""
         self.used = self._broker.clock.monotonic()
-        self._polls.append(poll)
+        self._polls[poll] = None
         self._wake()
         try:
             await asyncio.wait({poll.taken}, timeout=wait_s)
@@ -120,7 +122,7 @@ class Group:
         finally:
             self.used = self._broker.clock.monotonic()
             if poll in self._polls:
-                self._polls.remove(poll)
+                del self._polls[poll]
                 self._wake()  # what was asked for it is not wanted any more
         return poll.taken.result() if poll.taken.done() else []
 
@@ -163,8 +165,11 @@ class Group:
 
     async def _pump(self) -> None:
         try:
+            self._slices = TimeSlices(self._broker.clock)
             while self._again:
                 self._again = False
+                if self._slices.is_over:
+                    await self._slices.rest()
                 try:
                     await self._step()
                 except MilepostError as error:
@@ -182,7 +187,7 @@ class Group:
 
     def _refuse_all(self, error: MilepostError) -> None:
         """The topic is gone, or the subscription is another client's: polls hear why."""
-        polls, self._polls = self._polls, []
+        polls, self._polls = self._polls, {}
         for poll in polls:
             if not poll.taken.done():
                 poll.taken.set_exception(error)
@@ -191,19 +196,32 @@ class Group:
                 queue.close()
 
     def _serve(self) -> None:
+        """Give what has arrived to the polls, in their order, until nothing is left."""
         for poll in list(self._polls):
-            try:
-                poll.check()
-            except MilepostError as error:
-                self._polls.remove(poll)
-                poll.taken.set_exception(error)
+            if not self._may_wait(poll):
                 continue
             taken = self._take(poll)
-            if taken:
-                self._polls.remove(poll)
-                poll.took(taken)
-                poll.taken.set_result(taken)
+            if not taken:
+                break  # nothing that could go has arrived: those behind get nothing either
+            del self._polls[poll]
+            poll.took(taken)
+            poll.taken.set_result(taken)
         self._set_timer()
+
+    def check_polls(self) -> None:
+        """End polls whose clients have lost their right."""
+        for poll in list(self._polls):
+            self._may_wait(poll)
+
+    def _may_wait(self, poll: Poll) -> bool:
+        try:
+            poll.check()
+        except MilepostError as error:
+            del self._polls[poll]
+            if not poll.taken.done():
+                poll.taken.set_exception(error)
+            return False
+        return True
 
     def _take(self, poll: Poll) -> list[Held]:
         taken: list[Held] = []
@@ -215,7 +233,10 @@ class Group:
         for step in range(len(numbers)):
             queue = self.queues[numbers[(self._turn + step) % len(numbers)]]
             mine: set[int] = set()
-            while len(taken) < poll.count and skipped < SKIPPED_MAX:
+            while len(taken) < poll.count:
+                if skipped and self._slices.is_over:
+                    self._again = True  # after a rest
+                    return taken
                 arrived = queue.next_arrived(mine)
                 if arrived is None:
                     break
@@ -229,13 +250,16 @@ class Group:
                     taken.append(queue.lease(arrived, poll.client, until, poll.renews_s))
                     if poll.keeps_order:
                         mine.add(arrived.view.index)
-        if skipped == SKIPPED_MAX:
-            self._wake()
         return taken
 
     def _ask(self) -> None:
         """Have as much arrive as polls wait for."""
-        wanted = min(sum(poll.count for poll in self._polls), WANTED_MAX)
+        wanted = 0
+        for poll in self._polls:
+            if wanted >= WANTED_MAX:
+                break
+            wanted += poll.count
+        wanted = min(wanted, WANTED_MAX)
         for queue in self.queues.values():
             # In order, what has arrived may have to wait for what clients hold.
             is_full = len(queue.arrived) >= WANTED_MAX or not queue.is_writable
@@ -385,6 +409,7 @@ class Groups:
                 group.close()
             else:
                 group.look_for_partitions()
+                group.check_polls()
 
     def close(self) -> None:
         for group in self._groups.values():

@@ -42,6 +42,7 @@ class Leases:
     def __init__(self, numbers: Iterator[int] | None = None) -> None:
         """`numbers`: those of new leases; no two leases of a process have the same."""
         self._by_index: dict[int, Lease] = {}
+        self._by_client: dict[str, dict[int, Lease]] = {}
         # (end, number, lease): entries of leases that were ended or moved stay until their time is over.
         # Invariant: every lease is in it with its end.
         self._ends: list[tuple[float, int, Lease]] = []
@@ -63,6 +64,7 @@ class Leases:
         assert index not in self._by_index, f"index {index} is leased twice"
         lease = Lease(next(self._numbers), index, ranges, client, until, renews_s, key)
         self._by_index[index] = lease
+        self._by_client.setdefault(client, {})[index] = lease
         heapq.heappush(self._ends, (until, lease.number, lease))
         return lease
 
@@ -83,13 +85,21 @@ class Leases:
 
     def end(self, lease: Lease) -> None:
         if self._by_index.get(lease.index) is lease:
-            del self._by_index[lease.index]
+            self._forget(lease)
+
+    def _forget(self, lease: Lease) -> None:
+        del self._by_index[lease.index]
+        own = self._by_client[lease.client]
+        del own[lease.index]
+        if not own:
+            del self._by_client[lease.client]
 
     def of_client(self, client: str) -> list[Lease]:
-        return [lease for lease in self._by_index.values() if lease.client == client]
+        return list(self._by_client.get(client, {}).values())
 
     def clear(self) -> None:
         self._by_index.clear()
+        self._by_client.clear()
         self._ends.clear()
 
     @property
@@ -110,7 +120,7 @@ class Leases:
                 lease.until = now + lease.renews_s
                 heapq.heappush(self._ends, (lease.until, lease.number, lease))
             else:
-                del self._by_index[lease.index]
+                self._forget(lease)
                 over.append(lease)
         return over
 

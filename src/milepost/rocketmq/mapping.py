@@ -7,6 +7,7 @@ a Pulsar consumer finds tag, keys and message id among the properties, by Rocket
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -25,7 +26,7 @@ from milepost.rocketmq.message_check import (
 )
 from milepost.wire import pulsar_pb2
 from milepost.wire.events import PLAIN, ChunkInfo, Send, Traits
-from milepost.wire.metadata import is_batch, message_count
+from milepost.wire.metadata import chunk_info, entry_metadata_and_end, is_batch, message_count
 from milepost.wire.scanners.encode import encode_entry_head
 
 # Says why a body is as it was stored: encrypted, for instance.
@@ -42,24 +43,11 @@ SEALED = (
 
 
 def sends_of(
-    message: pb.Message,
-    body: bytes,
-    size_max: int,
-    sealed: pulsar_pb2.MessageMetadata | None = None,
-    *,
-    producer: str,
-    sequence_id: int,
-    now_ms: int,
+    message: pb.Message, body: bytes, size_max: int, *, producer: str, sequence_id: int, now_ms: int
 ) -> list[Send]:
     """The entries that a message is stored as: chunks, as Pulsar's producers send them, if its body is
-    larger than `size_max`. No RocketMQ producer sends such a body, but one may go to the dead letters.
-    `sealed`: what a producer said of a body that cannot be unpacked, so that others can who have the key."""
+    larger than `size_max`. No RocketMQ producer sends such a body, but one may go to the dead letters."""
     metadata, traits = _head(message, producer, sequence_id, now_ms)
-    if sealed is not None and len(body) <= size_max:
-        _seal(metadata, sealed)
-        traits = traits._replace(is_batch=is_batch(sealed))
-        count = message_count(metadata)
-        return [_entry(metadata, body, traits, sequence_id, now_ms)._replace(count=count)]
     if len(body) <= size_max:
         return [_entry(metadata, body, traits, sequence_id, now_ms)]
     count = -(-len(body) // size_max)
@@ -71,6 +59,28 @@ def sends_of(
         chunk = ChunkInfo(metadata.uuid, number, count, len(body))
         part = body[number * size_max : (number + 1) * size_max]
         sends.append(_entry(metadata, part, traits._replace(chunk=chunk), sequence_id, now_ms))
+    return sends
+
+
+def sealed_sends_of(
+    message: pb.Message, entries: Sequence[bytes], *, producer: str, sequence_id: int, now_ms: int
+) -> list[Send]:
+    """The entries of a message whose body cannot be unpacked: its own, each with what its producer said of
+    it, and with the properties of `message`. Chunks stay the chunks that they are: each may be encrypted
+    by itself."""
+    sends = []
+    for entry in entries:
+        sealed, at = entry_metadata_and_end(entry)
+        metadata, traits = _head(message, producer, sequence_id, now_ms)
+        _seal(metadata, sealed)
+        traits = traits._replace(is_batch=is_batch(sealed))
+        if (chunk := chunk_info(sealed)) is not None:
+            metadata.uuid = f"{producer}-{sequence_id}"
+            metadata.chunk_id, metadata.num_chunks_from_msg = chunk.chunk_id, chunk.num_chunks
+            metadata.total_chunk_msg_size = chunk.total_size
+            traits = traits._replace(chunk=chunk._replace(uuid=metadata.uuid))
+        send = _entry(metadata, entry[at:], traits, sequence_id, now_ms)
+        sends.append(send._replace(count=message_count(metadata)))
     return sends
 
 

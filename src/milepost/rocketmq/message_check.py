@@ -60,6 +60,8 @@ def check(message: pb.Message, now_ms: int, body_size_max: int) -> tuple[pb.Mess
         raise Refused(Code.ILLEGAL_MESSAGE_ID, "the message id is empty")
     if system.HasField("tag"):
         _check_text(Code.ILLEGAL_MESSAGE_TAG, "tag", system.tag, forbidden="|")
+    if len(system.keys) > PROPERTIES_SIZE_MAX:  # millions of them would take seconds to look at
+        raise Refused(Code.MESSAGE_PROPERTIES_TOO_LARGE, f"{len(system.keys)} keys")
     for key in system.keys:
         _check_text(Code.ILLEGAL_MESSAGE_KEY, "key", key)
     _check_properties(message)

@@ -12,6 +12,7 @@ names than Pulsar: a topic with a dot or a slash in its name cannot be reached f
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from milepost.errors import InvalidTopicName
 from milepost.positions.names import NamespaceName, TopicName
@@ -20,6 +21,7 @@ from milepost.rocketmq.codes import Code, Refused
 
 NAME_LENGTH_MAX = 127
 GROUP_LENGTH_MAX = 255
+NAMESPACE_LENGTH_MAX = 512
 
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 
@@ -39,6 +41,8 @@ SYSTEM_TOPICS = frozenset(
         "OFFSET_MOVED_EVENT",
     )
 )
+# Names that are kept, so that they need not be read again.
+KNOWN_MAX = 4096
 DEAD_LETTERS = "%DLQ%"
 # Half messages lie there.
 SYSTEM_NAMESPACE = "pulsar/system"
@@ -63,7 +67,17 @@ def is_group_name(name: str) -> bool:
 
 def topic_of(resource: pb.Resource, default_namespace: str) -> TopicName:
     """The whole topic that a client names; `Refused` for what is no name."""
-    name = resource.name
+    asked = resource.resource_namespace
+    if len(asked) > NAMESPACE_LENGTH_MAX:
+        raise Refused(
+            Code.ILLEGAL_TOPIC,
+            f"namespace {asked[:40]!a}…: longer than {NAMESPACE_LENGTH_MAX} characters",
+        )
+    return _topic(resource.name, asked, default_namespace)
+
+
+@lru_cache(KNOWN_MAX)  # every call names a topic, and most the same
+def _topic(name: str, asked: str, default_namespace: str) -> TopicName:
     if not _NAME.fullmatch(name):
         raise Refused(
             Code.ILLEGAL_TOPIC,
@@ -75,7 +89,7 @@ def topic_of(resource: pb.Resource, default_namespace: str) -> TopicName:
         )
     if name in SYSTEM_TOPICS:
         raise Refused(Code.ILLEGAL_TOPIC, f"topic {name}: RocketMQ keeps this name for itself")
-    namespace = _namespace(resource.resource_namespace, default_namespace)
+    namespace = _namespace(asked, default_namespace)
     if str(namespace) == SYSTEM_NAMESPACE:
         raise Refused(Code.ILLEGAL_TOPIC, f"topic {name}: {namespace} is the broker's own")
     return TopicName.parse(f"persistent://{namespace}/{name}")
@@ -83,7 +97,11 @@ def topic_of(resource: pb.Resource, default_namespace: str) -> TopicName:
 
 def group_of(resource: pb.Resource) -> str:
     """The name of a consumer group, which is that of its subscriptions."""
-    name = resource.name
+    return _group(resource.name)
+
+
+@lru_cache(KNOWN_MAX)
+def _group(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise Refused(
             Code.ILLEGAL_CONSUMER_GROUP,

@@ -18,13 +18,11 @@ from google.protobuf.duration_pb2 import Duration
 
 from milepost.broker.auth.operations import Operation
 from milepost.broker.messages.browse import message_of as stored_message
-from milepost.broker.messages.browse import metadata_of
-from milepost.broker.messages.message_view import MessageView
 from milepost.broker.operations import leases as broker_leases
 from milepost.broker.operations.leases import Standing
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.topic import Topic
-from milepost.errors import AlreadyExists, MilepostError, NotFound
+from milepost.errors import MilepostError, NotFound
 from milepost.positions.names import TopicName
 from milepost.positions.ranges import Range
 from milepost.rocketmq import names
@@ -36,9 +34,10 @@ from milepost.rocketmq.filters.expressions import wanted_by
 from milepost.rocketmq.groups import Group, Groups, Poll
 from milepost.rocketmq.handles import KEY_SIZE, PROCESS_SIZE, Handle, Signer
 from milepost.rocketmq.leases import Lease
-from milepost.rocketmq.mapping import FAULT, message_of
+from milepost.rocketmq.mapping import message_of
 from milepost.rocketmq.queues import Held, Manner, Queue, manner_of
 from milepost.rocketmq.remoting.group_settings import properties_for
+from milepost.rocketmq.removals.burials import Burials, Corpse
 from milepost.rocketmq.routes import Routes
 from milepost.rocketmq.sending import Sending
 
@@ -51,12 +50,12 @@ PUSH_INVISIBLE_S, PUSH_RENEWS_S = 60.0, 30.0
 # The answer leaves this long before the client gives up.
 HEAD_START_S = 0.5
 ACKS_MAX = 1024
-# Longer than it takes to ack a message that was buried.
-BURIED_S = 30.0
 # Clients that go on with the next message of an answer while one before it waits to be tried again.
 FORGETS_ORDER = ("GO",)
 # Bytes of messages that clients have asked for and do not read. Polls are refused while there are more.
 UNREAD_SIZE_MAX = 64 * 1024 * 1024
+# Bytes of the request of a poll, which is kept while the poll waits.
+POLL_SIZE_MAX = 64 * 1024
 # Topics of a client's settings that are looked at.
 SETTINGS_TOPICS_MAX = 16
 
@@ -64,15 +63,6 @@ SETTINGS_TOPICS_MAX = 16
 FOLDER, KEY_NAME = "rocketmq", "handles"
 
 _GONE = "the receipt handle is no longer good: the lease is over, or the group was moved"
-
-
-class _Burial(NamedTuple):
-    """Which message goes to the dead letters of which group. A group that was moved buries anew."""
-
-    topic_id: int
-    group: str
-    epoch: int
-    index: int  # type: ignore[assignment]  # in place of tuple.index, which has no use here
 
 
 class Delivered(NamedTuple):
@@ -101,14 +91,12 @@ class Receiving:
         self._broker = broker
         self._callers = callers
         self._routes = routes
-        self._sending = sending
         self.groups = Groups(broker, clients, self._bury)
         # Those that wait, and those whose answers are written.
         self._polls = 0
         # Of messages that polls have taken, until their answers are written.
         self._unread_size = 0
-        # Messages on their way to the dead letters, and those that came there a short time ago.
-        self._burials: dict[_Burial, asyncio.Task[None]] = {}
+        self._burials = Burials(broker, sending, self._store_host)
         self._process = secrets.token_bytes(PROCESS_SIZE)
         self.signer = Signer(secrets.token_bytes(KEY_SIZE))
 
@@ -134,7 +122,7 @@ class Receiving:
             with suppress(MilepostError):  # a topic that is not there says nothing
                 name = self._routes.known(entry.topic)
                 self._callers.check(call, Operation.CONSUME, name, group)
-                queue = self._routes.partitions(name)[0]
+                queue = self._routes.queue(name, 0)
                 found = (await self._broker.topic(queue, create=False)).subscriptions.get(group)
                 if found is None:
                     properties = await properties_for(self._broker, name.namespace, group)
@@ -150,8 +138,10 @@ class Receiving:
 
     async def receive(
         self, call: Call, request: pb.ReceiveMessageRequest
-    ) -> tuple[Group, list[Held]]:
+    ) -> tuple[Group | None, list[Held]]:
         """The messages for a poll, and the group to give them back to if they cannot be sent."""
+        if request.ByteSize() > POLL_SIZE_MAX:
+            raise Refused(Code.BAD_REQUEST, f"a poll of more than {POLL_SIZE_MAX} bytes")
         asked = request.message_queue.topic
         name, group_name = self._routes.name_of(asked), names.group_of(request.group)
         self._callers.check(call, Operation.CONSUME, name, group_name)
@@ -159,13 +149,13 @@ class Receiving:
         wanted = wanted_by(request.filter_expression)
         invisible_s, renews_s = _invisible_s(request)
         wait_s = _wait_s(request, call.remaining_s)
-        group = self.groups.group(name, group_name)
         count = min(request.batch_size, RECEIVE_BATCH_MAX)
         if count <= 0:
-            return group, []
+            return None, []
         polls_max = self._broker.settings.rocketmq_calls_max // 2
         if self._polls >= polls_max:
             raise Refused(Code.TOO_MANY_REQUESTS, f"{polls_max} polls wait already")
+        group = self.groups.group(name, group_name)
         changes = self._callers.changes
 
         def check() -> None:
@@ -382,19 +372,28 @@ class Receiving:
         self._callers.check(call, Operation.CONSUME, name, group)
         found = await self._find(name, group, request.receipt_handle)
         if found.standing is Standing.OPEN:
-            engine = self._broker.engine
-            if found.lease is not None:
-                ranges = found.lease.ranges
-            else:
-                ranges = await broker_leases.ranges_of(found.topic, found.index, engine)
-            view = await stored_message(found.topic, found.index, engine)
-            if view is not None:
-                epoch = broker_leases.epoch_of(found.subscription)
-                await self._publish_dead_letter(name, group, found.topic, epoch, view)
-                # The group may have been moved meanwhile.
-                found = await self._find(name, group, request.receipt_handle)
-            await self._settle(found, ranges)
+            await self._forward(name, found)
         return pb.ForwardMessageToDeadLetterQueueResponse(status=OK)
+
+    async def _forward(self, name: TopicName, found: Delivered) -> None:
+        engine, epoch = self._broker.engine, broker_leases.epoch_of(found.subscription)
+        if found.lease is not None:
+            ranges = found.lease.ranges
+        else:
+            ranges = await broker_leases.ranges_of(found.topic, found.index, engine)
+        view = await stored_message(found.topic, found.index, engine)
+        if view is None:  # no client can have it any more
+            await self._settle(found, ranges)
+            return
+        try:
+            await self._burials.bury(Corpse(name, found.subscription, epoch, view, ranges))
+        except NotFound:
+            standing = broker_leases.standing(found.subscription, found.index, epoch)
+            if standing is not Standing.DONE:
+                raise Refused(Code.INVALID_RECEIPT_HANDLE, _GONE) from None
+        if found.queue is not None and found.lease is not None and found.group is not None:
+            found.queue.acked(found.lease)
+            found.group.lease_acked()
 
     async def _bury(self, held: Held, group: Group) -> None:
         """Move a message that was delivered too often to the dead letters of its group.
@@ -402,66 +401,17 @@ class Receiving:
         Where that fails, the message stays held, and comes again at the end of its lease.
         """
         queue, lease, arrived = held
+        corpse = Corpse(group.topic, queue.subscription, queue.epoch, arrived.view, arrived.ranges)
         try:
-            await self._publish_dead_letter(
-                group.topic, group.name, queue.topic, queue.epoch, arrived.view
-            )
+            await self._burials.bury(corpse)
+        except NotFound:  # the group was moved, or an operator has skipped it
+            group.give_back([held])
+            return
         except MilepostError as error:
             self._broker.unexpected("rocketmq", error)
             return
-        if queue.leases.find(lease.index, lease.number) is None:
-            return  # the group was moved, or the burial took too long: the message is ready again
         queue.acked(lease)
-        broker_leases.ack(queue.subscription, queue.consumer, arrived.ranges, lambda error: None)
         group.lease_acked()
-
-    async def _publish_dead_letter(
-        self, name: TopicName, group: str, topic: Topic, epoch: int, view: MessageView
-    ) -> None:
-        """Publish it, and return when it is on disk. A call for a message that is on its way, or has come
-        there and is not acked yet, publishes nothing: the message is among the dead letters once."""
-        key = _Burial(topic.row.topic_id, group, epoch, view.index)
-        task = self._burials.get(key)
-        if task is None:
-            # It goes on when the client hangs up.
-            coming = self._publish_dead_letter_now(name, group, topic, view)
-            task = self._burials[key] = asyncio.get_running_loop().create_task(coming)
-            task.add_done_callback(lambda task: self._buried(key, task))
-        await asyncio.shield(task)
-
-    def _buried(self, key: _Burial, task: asyncio.Task[None]) -> None:
-        if task.cancelled() or task.exception() is not None:
-            del self._burials[key]
-        else:
-            asyncio.get_running_loop().call_later(BURIED_S, self._burials.pop, key, None)
-
-    async def _publish_dead_letter_now(
-        self, name: TopicName, group: str, topic: Topic, view: MessageView
-    ) -> None:
-        there = names.dead_letter_topic(name, group)
-        broker = self._broker
-        if not broker.directory.exists(there):
-            with suppress(AlreadyExists):  # another message was first
-                await broker.directory.create_topic(there, broker.first_doc())
-        message = message_of(
-            view,
-            pb.Resource(name=there.local_name),
-            topic_id=topic.row.topic_id,
-            queue_id=0,
-            store_host=self._store_host(),
-        )
-        system = message.system_properties
-        system.ClearField("delivery_timestamp")
-        message.user_properties["DLQ_ORIGIN_TOPIC"] = name.local_name
-        message.user_properties["DLQ_ORIGIN_MESSAGE_ID"] = system.message_id
-        sealed = None
-        if view.fault and not view.chunks:
-            message.user_properties.pop(FAULT, None)
-            sealed = await metadata_of(topic, view.index, broker.engine)
-        sender = await self._sending.sender(there)
-        _, done = sender.publish(message, view.payload, sealed)
-        await done
-        broker.counters.rocketmq_dead_letters += 1
 
 
 def _size(taken: list[Held]) -> int:

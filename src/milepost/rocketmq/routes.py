@@ -16,7 +16,7 @@ from milepost.positions.names import TopicName
 from milepost.rocketmq import names
 from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call, Callers
-from milepost.rocketmq.codes import OK
+from milepost.rocketmq.codes import OK, Code, Refused
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
@@ -27,6 +27,8 @@ BROKER_NAME = "milepost"
 MESSAGE_TYPE = "message.type"
 ACCEPTED = (pb.NORMAL, pb.FIFO, pb.DELAY, pb.TRANSACTION)
 _BY_NAME = {pb.MessageType.Name(kind): (kind,) for kind in ACCEPTED}
+# Endpoints are answered once for each queue.
+ENDPOINTS_SIZE_MAX = 1024
 # Of an assignment: the server chooses the queue.
 ANY_QUEUE = -1
 
@@ -49,7 +51,7 @@ class Routes:
                 broker=broker,
                 accept_message_types=accepted,
             )
-            for number in range(len(self.partitions(name)))
+            for number in range(self.queue_count(name))
         ]
         return pb.QueryRouteResponse(status=OK, message_queues=queues)
 
@@ -85,12 +87,15 @@ class Routes:
         if name.partition >= 0 or not self._broker.directory.exists(name):
             raise TopicNotFound(f"topic {name} does not exist")
 
-    def partitions(self, name: TopicName) -> list[TopicName]:
-        """The queues of a topic, in order: its partitions, or the topic itself."""
-        count = self._broker.directory.partitions(name)
-        if count is None:
-            return [name]
-        return [name.partition_name(number) for number in range(count)]
+    def queue_count(self, name: TopicName) -> int:
+        """How many queues a topic has: its partitions, or the topic itself."""
+        return self._broker.directory.partitions(name) or 1
+
+    def queue(self, name: TopicName, number: int) -> TopicName:
+        """One of them."""
+        return (
+            name if self._broker.directory.partitions(name) is None else name.partition_name(number)
+        )
 
     def properties(self, name: TopicName) -> Mapping[str, str]:
         """Those that operators gave a topic that is there."""
@@ -108,6 +113,11 @@ class Routes:
         return _BY_NAME.get(self.properties(name).get(MESSAGE_TYPE, "").upper(), ACCEPTED)
 
     def _address(self, asked: pb.Endpoints) -> pb.Broker:
+        if asked.ByteSize() > ENDPOINTS_SIZE_MAX:
+            raise Refused(
+                Code.ILLEGAL_ACCESS_POINT,
+                f"endpoints of {asked.ByteSize()} bytes; {ENDPOINTS_SIZE_MAX} are allowed",
+            )
         if asked.addresses:
             return pb.Broker(name=BROKER_NAME, endpoints=asked)
         host, broker = self._broker.settings.advertised_host, self._broker

@@ -82,16 +82,10 @@ class Sender(EdgePeer):
         """Return when the topic's publish rate lets more in."""
         await self._released.wait()
 
-    def publish(
-        self,
-        message: pb.Message,
-        body: bytes,
-        sealed: pulsar_pb2.MessageMetadata | None = None,
-    ) -> tuple[int, asyncio.Future[None]]:
-        """Send a message on its way; its index, and what is done when it is on disk. `sealed`: what a
-        producer said of a body that cannot be unpacked."""
+    def publish(self, message: pb.Message, body: bytes) -> tuple[int, asyncio.Future[None]]:
+        """Send a message on its way; its index, and what is done when it is on disk."""
         size_max = self._broker.settings.max_message_size - HEAD_SIZE
-        return self.publish_entries(partial(sends_of, message, body, size_max, sealed))
+        return self.publish_entries(partial(sends_of, message, body, size_max))
 
     def publish_entries(self, make: Callable[..., list[Send]]) -> tuple[int, asyncio.Future[None]]:
         """The same for entries, made for the producer, the sequence id and the time that it is told; the
@@ -167,9 +161,11 @@ class Sending:
         messages = request.messages
         name, bodies = self.checked(call, request)
         with self.pending(sum(map(len, bodies))):
-            queues = self._routes.partitions(name)
-            places = [self._place(name, one, len(queues)) for one in messages]
-            senders = {place: await self.sender(queues[place]) for place in set(places)}
+            queues = self._routes.queue_count(name)
+            places = [self._place(name, one, queues) for one in messages]
+            senders = {
+                place: await self.sender(self._routes.queue(name, place)) for place in set(places)
+            }
             if any(one.producer.is_closed for one in senders.values()):
                 raise ServiceNotReady(f"{name} was closed meanwhile")
             # From here on nothing waits until all are on their way: they lie side by side.
@@ -227,8 +223,8 @@ class Sending:
 
     async def next_sender(self, name: TopicName) -> Sender:
         """The producer of the queue of a topic whose turn it is."""
-        queues = self._routes.partitions(name)
-        return await self.sender(queues[self._turn(name) % len(queues)])
+        turn = self._turn(name) % self._routes.queue_count(name)
+        return await self.sender(self._routes.queue(name, turn))
 
     def _place(self, name: TopicName, message: pb.Message, queues: int) -> int:
         """The queue of a message: that of its message group, or the next in turn."""

@@ -24,8 +24,8 @@ from milepost.rocketmq.calls import Call, Callers
 from milepost.rocketmq.clients import READ_S, Clients, Stream
 from milepost.rocketmq.codes import OK, Code, Refused, code_of, status
 from milepost.rocketmq.queues import Held
-from milepost.rocketmq.recalls import Recalls
 from milepost.rocketmq.receiving import Receiving
+from milepost.rocketmq.removals.recalls import Recalls
 from milepost.rocketmq.routes import Routes
 from milepost.rocketmq.sending import Sending
 from milepost.rocketmq.transactions.transactions import Transactions
@@ -88,6 +88,9 @@ class RocketMqServer:
                 ("grpc.so_reuseport", 0),
                 ("grpc.max_receive_message_length", settings.max_message_size + _ROOM),
                 ("grpc.max_send_message_length", -1),
+                # Of more calls that wait for the loop gRPC would cancel some: a thousand, unless told.
+                ("grpc.server.max_pending_requests", settings.rocketmq_calls_max),
+                ("grpc.server.max_pending_requests_hard_limit", 2 * settings.rocketmq_calls_max),
                 # Java clients ask every five minutes whether the connection lives, with or without calls.
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.http2.min_ping_interval_without_data_ms", 10_000),

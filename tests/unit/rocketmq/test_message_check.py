@@ -48,6 +48,7 @@ def check(made: pb.Message) -> tuple[int, bytes]:
         (message(tag="a|b"), Code.ILLEGAL_MESSAGE_TAG),
         (message(tag="a\x00b"), Code.ILLEGAL_MESSAGE_TAG),
         (message(keys=["good", ""]), Code.ILLEGAL_MESSAGE_KEY),
+        (message(keys=[""] * 20_000), Code.MESSAGE_PROPERTIES_TOO_LARGE),
         (message(message_group=" "), Code.ILLEGAL_MESSAGE_GROUP),
         (message(message_group="ä" * 32), Code.ILLEGAL_MESSAGE_GROUP),
         (message(own={"TAGS": "x"}), Code.ILLEGAL_MESSAGE_PROPERTY_KEY),

@@ -31,7 +31,7 @@ def test_a_text_that_is_no_topic(name: str) -> None:
     assert caught.value.code is Code.ILLEGAL_TOPIC
 
 
-@pytest.mark.parametrize("namespace", ["a/b/c", "a b", "/", "a/", "pulsar/system"])
+@pytest.mark.parametrize("namespace", ["a/b/c", "a b", "/", "a/", "pulsar/system", "x" * 513])
 def test_a_text_that_is_no_namespace(namespace: str) -> None:
     with pytest.raises(Refused) as caught:
         topic("orders", namespace)

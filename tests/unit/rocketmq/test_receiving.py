@@ -15,13 +15,13 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from stage.frames import batch, message
+from stage.frames import batch, chunk, message
 from stage.stage import Stage
 
-from milepost.broker.messages.browse import message_of, metadata_of
-from milepost.broker.operations import topic_lifecycle
+from milepost.broker.messages.browse import message_of, stored_bytes
+from milepost.broker.operations import moving, topic_lifecycle
 from milepost.broker.subscription.subscription import Subscription
-from milepost.errors import ServiceNotReady
+from milepost.errors import OutcomeUnknown, ServiceNotReady
 from milepost.rocketmq import groups, queues, receiving
 from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call, Callers
@@ -32,6 +32,7 @@ from milepost.rocketmq.queues import FIFO, RETRIES, Manner
 from milepost.rocketmq.receiving import Receiving
 from milepost.rocketmq.routes import Routes
 from milepost.rocketmq.sending import Sender, Sending
+from milepost.wire.metadata import entry_metadata_and_end
 
 TOPIC, GROUP = pb.Resource(name="t"), pb.Resource(name="g")
 OK, VOID = 20000, 40013
@@ -534,12 +535,93 @@ def test_an_encrypted_dead_letter_can_be_read_with_its_key(edge: Edge) -> None:
     edge.stage.run(edge.receiving.forward_to_dead_letters(caller(), request))
     there, engine = edge.stage.topic("persistent://public/default/%DLQ%g"), edge.stage.broker.engine
     assert there.log.end_index == 3  # it is the batch that it was
-    found, view = (edge.stage.run(ask(there, 0, engine)) for ask in (metadata_of, message_of))
+    (entry,) = edge.stage.run(stored_bytes(there, ((0, 3),), engine, size_max=1 << 20))
+    found, view = (
+        entry_metadata_and_end(entry)[0],
+        edge.stage.run(message_of(there, 0, engine)),
+    )
     assert [(one.key, one.value) for one in found.encryption_keys] == [("k", b"v")]
     assert (found.encryption_param, found.encryption_algo) == (b"p", "a")
     assert (found.num_messages_in_batch, view.payload) == (3, held.body)
     assert "milepost.fault" not in view.properties
     assert edge.subscription.cursor.counts().acked == 3
+
+
+def test_an_encrypted_dead_letter_in_chunks_keeps_what_each_chunk_says(edge: Edge) -> None:
+    """Producers encrypt each chunk by itself: with the nonce of another one it could not be read."""
+    for number in range(2):
+        keys = [{"key": "k", "value": b"v"}]
+        edge.publish(chunk(0, number, 2, encryption_keys=keys, encryption_param=b"%d" % number))
+    (held,) = edge.poll(9)
+    assert "milepost.fault" in held.user_properties
+    request = pb.ForwardMessageToDeadLetterQueueRequest(
+        topic=TOPIC, group=GROUP, receipt_handle=handle_of(held)
+    )
+    edge.stage.run(edge.receiving.forward_to_dead_letters(caller(), request))
+    there, engine = edge.stage.topic("persistent://public/default/%DLQ%g"), edge.stage.broker.engine
+    entries = edge.stage.run(
+        stored_bytes(there, ((0, there.log.end_index),), engine, size_max=1 << 20)
+    )
+    heads = [entry_metadata_and_end(entry) for entry in entries]
+    assert [(one.chunk_id, one.num_chunks_from_msg, one.encryption_param) for one, _ in heads] == [
+        (0, 2, b"0"),
+        (1, 2, b"1"),
+    ]
+    assert len({one.uuid for one, _ in heads}) == 1
+    assert [one[at:] for one, (_, at) in zip(entries, heads, strict=True)] == [
+        b"0/0",
+        b"0/1",
+    ]
+    assert edge.subscription.cursor.counts().acked == 2
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3])
+@pytest.mark.parametrize("how", ["worn out", "forwarded"])
+def test_a_crash_leaves_a_buried_message_in_one_place(edge: Edge, how: str, nth: int) -> None:
+    """Whichever write to the disk is the last: it is among the dead letters and acked, or neither."""
+    edge.publish(message(0))
+    stage, held = edge.stage, list[pb.Message]()
+    if how == "worn out":
+        edge.wear_out()
+    else:
+        held = edge.poll(1)
+    edge.held_dead_letters().release()  # the topic is there
+    stage.files.faults.fail("sync", nth, under="journal", forever=True)
+    if how == "worn out":
+        edge.poll(1)
+    else:
+        request = pb.ForwardMessageToDeadLetterQueueRequest(
+            topic=TOPIC, group=GROUP, receipt_handle=handle_of(held[0])
+        )
+        answer = stage.loop.begin(edge.receiving.forward_to_dead_letters(caller(), request))
+        stage.turn()
+        assert (answer.exception() is None) == (nth > 1)
+    edge.hang_up()
+    after = stage.restarted(power_lost="dropped")
+    buried = after.topic("persistent://public/default/%DLQ%g").log.end_index
+    acked = after.topic().subscriptions["g"].cursor.counts().acked
+    assert buried == acked == (0 if nth == 1 else 1)
+
+
+def test_a_burial_whose_outcome_is_unknown_is_not_tried_again(
+    edge: Edge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record may be on the disk: a second one would be a second dead letter after the next start."""
+    edge.publish(message(0))
+    (held,) = edge.poll(1)
+    request = pb.ForwardMessageToDeadLetterQueueRequest(
+        topic=TOPIC, group=GROUP, receipt_handle=handle_of(held)
+    )
+
+    def unknown(*arguments: Any, **options: Any) -> None:
+        arguments[4](OutcomeUnknown("the disk has not said"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(moving, "move", unknown)
+        with pytest.raises(OutcomeUnknown):
+            edge.stage.run(edge.receiving.forward_to_dead_letters(caller(), request))
+    with pytest.raises(Refused, match="unknown until the broker is started again"):
+        edge.stage.run(edge.receiving.forward_to_dead_letters(caller(), request))
 
 
 def test_two_forwards_at_once_bury_a_message_once(edge: Edge) -> None:
@@ -602,7 +684,7 @@ def test_a_reset_while_a_message_is_buried_brings_it_again(edge: Edge) -> None:
     edge.stage.seek(edge.subscription, 0)
     edge.stage.loop.do(sender.release)
     edge.stage.turn()
-    assert edge.stage.broker.counters.rocketmq_dead_letters == 1
+    assert edge.stage.broker.counters.rocketmq_dead_letters == 0  # the group wants it again
     assert attempts(edge.poll(1)) == [1]
 
 
@@ -819,3 +901,56 @@ def test_polls_that_wait_are_limited(make_stage: Callable[..., Stage]) -> None:
     edge.stage.turn()
     assert not edge.begin(1).done()
     edge.hang_up()
+
+
+def test_a_slow_filter_gives_others_their_turn(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A filter of some thousand characters takes milliseconds a message, and may fit none of them."""
+    seen: list[Any] = []
+
+    class Slow:
+        def wants(self, properties: Any) -> bool:
+            seen.append(properties)
+            edge.stage.clock.advance(0.002)
+            return False
+
+    monkeypatch.setattr(receiving, "wanted_by", lambda expression: Slow())
+    edge.publish(*(message(number) for number in range(200)))
+    waiting = edge.begin(1)
+    assert not waiting.done()
+    assert 0 < len(seen) < 10
+    edge.hang_up()
+
+
+def test_what_has_arrived_is_looked_at_once_however_many_polls_wait(
+    edge: Edge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = [edge.begin(1) for _ in range(50)]
+    looks: list[Any] = []
+    look = queues.Queue.next_arrived
+
+    def counted(queue: queues.Queue, mine: Any) -> Any:
+        looks.append(queue)
+        return look(queue, mine)
+
+    monkeypatch.setattr(queues.Queue, "next_arrived", counted)
+    edge.publish(message(0))
+    assert [task.done() for task in waiting] == [True] + [False] * 49
+    assert len(looks) < 10
+    edge.hang_up()
+
+
+def test_a_poll_that_is_too_large_to_be_kept_is_refused(edge: Edge) -> None:
+    request = pb.ReceiveMessageRequest(
+        group=GROUP,
+        message_queue=pb.MessageQueue(topic=TOPIC),
+        batch_size=1,
+        attempt_id="x" * 70_000,
+    )
+    request.invisible_duration.FromSeconds(INVISIBLE_S)
+    with pytest.raises(Refused, match="more than 65536 bytes"):
+        edge.stage.run(edge.receiving.receive(caller(), request))
+
+
+def test_a_poll_for_nothing_makes_no_group(edge: Edge) -> None:
+    assert edge.begin(0).result() == (None, [])
+    assert edge.receiving.groups.find(edge.topic.name, "g") is None

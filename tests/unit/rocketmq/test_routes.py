@@ -68,3 +68,22 @@ def test_a_topic_takes_the_types_that_its_route_names(
         with pytest.raises(Refused) as caught:
             sending.checked(CALLER, request)
         assert caught.value.code is Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE
+
+
+def test_endpoints_that_would_fill_the_answer_are_refused(stage: Stage) -> None:
+    """They are answered for every queue: what a client sends once would come back a thousand times."""
+    routes, _ = make(stage, "")
+    endpoints = pb.Endpoints(scheme=pb.DOMAIN_NAME)
+    endpoints.addresses.add(host="a" * 3000, port=1)
+    for ask, request in (
+        (routes.query_route, pb.QueryRouteRequest(topic=TOPIC, endpoints=endpoints)),
+        (
+            routes.query_assignment,
+            pb.QueryAssignmentRequest(
+                topic=TOPIC, group=pb.Resource(name="g"), endpoints=endpoints
+            ),
+        ),
+    ):
+        with pytest.raises(Refused) as caught:
+            stage.run(ask(CALLER, request))  # type: ignore[operator]
+        assert caught.value.code is Code.ILLEGAL_ACCESS_POINT

@@ -10,14 +10,15 @@ that fits little may find nothing in it: the caller goes on at `next_index`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from milepost.broker.limits.time_slices import TimeSlices
 from milepost.broker.messages.message_view import UNPACKED_SIZE_MAX, MessageView, views
-from milepost.errors import MilepostError
+from milepost.errors import MilepostError, NotAllowed
+from milepost.positions.ranges import Range
 from milepost.storage.ledgers.entry import CHUNK, LAST_CHUNK, MARKER, Entry
 from milepost.wire.metadata import entry_metadata_and_end
-from milepost.wire.pulsar_pb2 import MessageMetadata
 
 if TYPE_CHECKING:
     from milepost.broker.topic.topic import Topic
@@ -114,16 +115,31 @@ async def message_of(topic: Topic, index: int, disk: Engine) -> MessageView | No
     return None
 
 
-async def metadata_of(topic: Topic, index: int, disk: Engine) -> MessageMetadata | None:
-    """What the producer said of the entry with an index; None if consumers do not see one there."""
-    if not topic.log.first_index <= index < topic.visible_end or topic.is_hidden(index):
-        return None
-    plan = await disk.look(
-        lambda: topic.log.plan_read_from(index, index + 1, entries_max=1, size_max=STEP_SIZE)
-    )
-    for entry in await disk.read(plan):
-        return entry_metadata_and_end(entry.payload)[0]
-    return None
+async def stored_bytes(
+    topic: Topic, ranges: Sequence[Range], disk: Engine, size_max: int
+) -> list[bytes]:
+    """The entries of these indexes as producers sent them, each once, in order; `NotAllowed` for more than
+    `size_max` bytes."""
+    found: list[Entry] = []
+    size = 0
+    for first, end in ranges:
+        index = first
+        while index < end:
+            if found and index <= found[-1].last_index:
+                index = found[-1].last_index + 1
+                continue
+            at = index
+            plan = await disk.look(
+                lambda at=at: topic.log.plan_read_from(  # type: ignore[misc]
+                    at, at + 1, entries_max=1, size_max=STEP_SIZE
+                )
+            )
+            found += await disk.read(plan)
+            index = found[-1].last_index + 1
+            size += len(found[-1].payload)
+            if size > size_max:
+                raise NotAllowed(f"messages of more than {size_max} bytes cannot be read at once")
+    return [bytes(entry.payload) for entry in found]
 
 
 def _next(topic: Topic, index: int) -> int | None:

@@ -38,6 +38,7 @@ from milepost.rest.metrics.metric_table import (
     SUBSCRIPTION_ROWS,
     TOPIC_ROWS,
 )
+from milepost.rest.metrics.rocketmq_metrics import RocketMqReadings
 from milepost.rest.request import AskedBroker
 from milepost.rest.route_access import Router
 
@@ -371,7 +372,7 @@ class Readings:
         self.progress: list[Reading] = []
         self.consumers: list[Reading] = []
 
-    def take(self, topic: Topic, cluster: str, now_ms: int) -> None:
+    def take(self, topic: Topic, cluster: str, now_ms: int, rocketmq: RocketMqReadings) -> None:
         """A topic with all that belongs to it, at one moment: numbers that add up there add up here."""
         labels = _labels(cluster, topic)
         # First what may have to be read from the disk: until that is known, nothing is taken.
@@ -379,6 +380,7 @@ class Readings:
         subscriptions = topic.subscriptions
         lines = progress_of_all(subscriptions.values(), now_ms)
         self.topics.append((labels_text(labels), values))
+        rocketmq.take(topic, lines)
         for (name, one), progress in zip(subscriptions.items(), lines, strict=True):
             whose = [*labels, ("subscription", name)]
             text = labels_text(whose)
@@ -394,9 +396,10 @@ class Readings:
 async def add_topics(broker: Broker, text: Exposition) -> None:
     """What open topics, their subscriptions and consumers have, and what the topics have together."""
     cluster, readings = broker.settings.cluster_name, Readings()
+    rocketmq = RocketMqReadings(broker)
 
     def step(topic: Topic) -> None:
-        readings.take(topic, cluster, broker.clock.wall_ms())
+        readings.take(topic, cluster, broker.clock.wall_ms(), rocketmq)
 
     topics = listed(list(broker.topics.values()))
     async for _ in walk_topics(broker.engine, topics, step, text.slices):
@@ -416,6 +419,7 @@ async def add_topics(broker: Broker, text: Exposition) -> None:
         for place, (name, doc) in enumerate(heads):
             gauge = GaugeMetricFamily(name, doc, labels=labels)
             await text.family(gauge, _at(place, found))
+    text.add(rocketmq)
 
 
 def _at(place: int, found: list[Reading]) -> Iterator[tuple[str, float]]:

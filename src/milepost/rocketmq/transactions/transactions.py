@@ -163,7 +163,7 @@ class Transactions:
     async def _birth(self, name: TopicName, *, to_publish: bool = False) -> int:
         """Which topic of that name it is: the number of its first queue. `to_publish`: `TopicTerminated`
         for one that takes no more messages."""
-        topic = await self._broker.topic(self._routes.partitions(name)[0], create=False)
+        topic = await self._broker.topic(self._routes.queue(name, 0), create=False)
         if to_publish:
             topic.check_published_to()
         return topic.row.topic_id

@@ -16,7 +16,7 @@ from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call, Callers
 from milepost.rocketmq.codes import code_of
 from milepost.rocketmq.handles import KEY_SIZE, Signer
-from milepost.rocketmq.recalls import Recalls
+from milepost.rocketmq.removals.recalls import Recalls
 from milepost.rocketmq.routes import Routes
 from milepost.rocketmq.sending import Sending
 
