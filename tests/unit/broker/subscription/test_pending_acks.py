@@ -254,6 +254,28 @@ class TestLongAcks:
         assert counts(stage) == (0, 1, 0, 0)
 
 
+class TestASeekMeanwhile:
+    @pytest.mark.parametrize("action", [COMMIT, ABORT])
+    def test_an_end_leaves_what_another_transaction_has_acked_since(
+        self, stage: Stage, action: Any
+    ) -> None:
+        """What the first one has acked was forgotten by the seek, though it named the same message."""
+        client = started(stage, sub_type=SHARED)
+        assert say(stage, client, message(0)) == ["0"]
+        first = acking(stage, client)
+        assert not error_of(ack_in(stage, client, first, wire_id(1, 0)))
+        stage.seek(stage.topic().subscriptions["s"], 0)
+        subscribe(stage, client, sub_type=SHARED, permits=100)
+        assert bodies(client) == ["0"]
+        second = acking(stage, client)
+        assert not error_of(ack_in(stage, client, second, wire_id(1, 0)))
+        assert not error_of(end(stage, client, first, action))
+        assert counts(stage) == (0, 1, 0, 0)
+        assert bodies(client) == []
+        assert not error_of(end(stage, client, second))
+        assert counts(stage).acked == 1
+
+
 class TestADeletionMeanwhile:
     @pytest.mark.parametrize("action", [COMMIT, ABORT])
     @pytest.mark.parametrize("is_refused", [True, False])
