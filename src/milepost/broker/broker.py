@@ -100,7 +100,7 @@ class Broker:
         self.reads, self.rates, self.round = (
             SharedReads(engine),
             RateBoard(),
-            FlushRound(self.unexpected),
+            FlushRound(self.unexpected, clock.monotonic),
         )
         self.subscription_host = topic_loader.SubscriptionHost(self)
         engine.answer_within(self.round.during)

@@ -7,6 +7,9 @@ produces and consumes has its receipts written before that, ahead of the message
 A round comes at the end of a turn of the loop. Behind a commit it comes at once (`during`): everything that
 the commit changed is known by then, and one more turn would be a look at every socket in between.
 
+Read loops that woke together may have much to send. When they have worked for a millisecond, the others wait
+for the next round, so that receipts go out and sockets are looked at in between.
+
     commit ─▶ during: submitters are told ─▶ read loops run ─▶ flush ─▶ afterwards: receipts ─▶ flush
 """
 
@@ -15,7 +18,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
+
+# How long read loops work in one round; what lies between two looks at the clock comes on top of it.
+WORK_S: Final = 0.001
 
 
 class Flushable(Protocol):
@@ -25,9 +31,13 @@ class Flushable(Protocol):
 
 
 class FlushRound:
-    def __init__(self, on_error: Callable[[str, BaseException], None]) -> None:
-        """`on_error` is told of a read loop, session or work that broke down: the others go on."""
+    def __init__(
+        self, on_error: Callable[[str, BaseException], None], now: Callable[[], float]
+    ) -> None:
+        """`on_error` is told of a read loop, session or work that broke down: the others go on. `now`
+        never goes back."""
         self._on_error = on_error
+        self._now = now
         self._loop = asyncio.get_running_loop()
         # A round is on its way. Invariant: true if a read loop, a session or some work waits for one.
         self._is_due = False
@@ -81,14 +91,9 @@ class FlushRound:
                 self._schedule()
 
     def _go(self) -> None:
-        # A read loop that is not done asks again: others have their turn before that.
-        read_loops, self._read_loops = self._read_loops, deque()
         works, self._afterwards = self._afterwards, deque()
-        for run in read_loops:
-            try:
-                run()
-            except Exception as error:
-                self._on_error("feed", error)
+        if self._read_loops:
+            self._dispatch_some()
         self._flush_all()
         if works:
             for work in works:
@@ -97,6 +102,21 @@ class FlushRound:
                 except Exception as error:
                     self._on_error("receipts", error)
             self._flush_all()
+
+    def _dispatch_some(self) -> None:
+        # A read loop that is not done asks again: others have their turn before that.
+        waiting, self._read_loops = self._read_loops, deque()
+        until = self._now() + WORK_S
+        while waiting:
+            run = waiting.popleft()
+            try:
+                run()
+            except Exception as error:
+                self._on_error("feed", error)
+            if waiting and self._now() >= until:
+                waiting.extend(self._read_loops)
+                self._read_loops = waiting
+                return
 
     def _flush_all(self) -> None:
         sessions, self._sessions = self._sessions, []

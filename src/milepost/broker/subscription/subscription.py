@@ -50,8 +50,9 @@ if TYPE_CHECKING:
     from milepost.broker.topic.topic import Topic
     from milepost.storage.interface import Store
 
-# Entries that are dealt with one by one in one go: some ten microseconds each. Then others have a turn.
+# Entries that are dealt with one by one in one go, and for how long. Then others have a turn.
 SINGLES_MAX = 64
+SINGLES_S = 0.0005
 
 # Chunks that are met in one go and have to wait for others. Then the read loop rests.
 HELD_MAX = 16
@@ -303,8 +304,10 @@ class Subscription:
         if not at_once and self.dispatcher.keeps_order and self._comes_first(entries[at]):
             return False
         singles = held = 0
+        now_s = self.topic.now_s
+        until = now_s() + SINGLES_S
         while at < count and not self.is_blocked:
-            if singles == SINGLES_MAX or held == HELD_MAX:
+            if singles == SINGLES_MAX or held == HELD_MAX or (singles and now_s() >= until):
                 break
             entry = entries[at]
             singles += 1
@@ -345,10 +348,9 @@ class Subscription:
             else:
                 self._begin(consumer, message, entry)
                 at += 1
-        is_enough = singles == SINGLES_MAX
-        if held == HELD_MAX:
+        is_enough = singles == SINGLES_MAX or held == HELD_MAX or (singles > 0 and now_s() >= until)
+        if is_enough and held:
             self.read_loop.rest()
-            is_enough = True
         self._demand_max = SINGLES_MAX if is_enough else NO_LIMIT
         return is_enough
 

@@ -117,7 +117,7 @@ class Topic:
         self.counters = counters or Counters()
         """Of the whole broker."""
         self.now_ms = now_ms
-        self._now_s = now_s
+        self.now_s = now_s
         self.policies = DEFAULTS
         """What holds for it; `PolicyEnforcement` keeps it up to date."""
         self.subscribe_gate: SubscribeGate | None = None
@@ -241,7 +241,7 @@ class Topic:
             return publication
         publication.is_whole = len(items) == len(answers)
         publication.size_bytes += size_bytes
-        publication.began = self._now_s()
+        publication.began = self.now_s()
         try:
             publication.block = block = self.log.append(items, self.now_ms(), publication.durable)
         except MilepostError as error:  # damaged, deleted, or more than a ledger can number
@@ -471,7 +471,7 @@ class Topic:
         entries = len(block.sizes)
         self.entries_in += entries
         counters.entries_in += entries
-        times, took_ms = self.write_times, (self._now_s() - publication.began) * 1000
+        times, took_ms = self.write_times, (self.now_s() - publication.began) * 1000
         times.running[bisect_left(WRITE_TIMES_MS, took_ms)] += entries
         times.running_total += took_ms * entries
         if entries == 1:

@@ -59,8 +59,9 @@ STOP_SIGNALS = tuple(
 )
 
 # A message is many small values that live until the next commit, and no cycle. With the defaults the
-# collector looks through them all the time: publishing to a thousand topics costs a fifth more.
-COLLECTOR_THRESHOLDS = (20_000, 20, 50)
+# collector looks through them all the time: publishing to a thousand topics costs a fifth more. But while
+# it looks the loop stands still: 20,000 new values that stay, as those of unfinished chunks do, took 12 ms.
+COLLECTOR_THRESHOLDS = (5_000, 20, 50)
 
 # A thread that comes back from the disk while the loop is busy waits this long before it may ask for the
 # interpreter, and the journal's comes back twice for every commit. With the default of five milliseconds

@@ -7,11 +7,16 @@ from collections.abc import Callable
 
 import pytest
 
-from milepost.broker.subscription.flush_round import FlushRound
+from milepost.broker.subscription.flush_round import WORK_S, FlushRound
 
 
 def unheard(place: str, error: BaseException) -> None:
     raise AssertionError(f"{place} broke down") from error
+
+
+def still() -> float:
+    """A clock for rounds that take no time."""
+    return 0.0
 
 
 class Sink:
@@ -30,7 +35,7 @@ def test_what_was_added_in_a_turn_is_flushed_in_the_next_one_the_last_first() ->
     flushed: list[str] = []
 
     async def run() -> None:
-        this = FlushRound(unheard)
+        this = FlushRound(unheard, still)
         for name in "abc":
             this.flush(Sink(name, flushed))
         assert flushed == []
@@ -46,7 +51,7 @@ def test_what_feeds_write_goes_along() -> None:
     flushed: list[str] = []
 
     async def run() -> None:
-        this = FlushRound(unheard)
+        this = FlushRound(unheard, still)
         this.flush(Sink("producer", flushed))
         this.dispatch(lambda: this.flush(Sink("consumer", flushed)))
         await asyncio.sleep(0)
@@ -59,7 +64,7 @@ def test_one_that_is_added_while_others_are_flushed_has_its_turn() -> None:
     flushed: list[str] = []
 
     async def run() -> None:
-        this = FlushRound(unheard)
+        this = FlushRound(unheard, still)
         late = Sink("late", flushed)
         this.flush(Sink("early", flushed, then=lambda: this.flush(late)))
         await asyncio.sleep(0)
@@ -78,7 +83,7 @@ def test_one_that_breaks_down_keeps_nobody_waiting() -> None:
         raise RuntimeError("broken")
 
     async def run() -> None:
-        this = FlushRound(lambda place, error: failures.append(f"{place}: {error}"))
+        this = FlushRound(lambda place, error: failures.append(f"{place}: {error}"), still)
         this.flush(Sink("a", flushed))
         this.flush(Sink("b", flushed, then=fail))
         this.flush(Sink("c", flushed))
@@ -95,7 +100,7 @@ def test_what_comes_afterwards_is_done_when_the_messages_are_out_and_flushed_in_
     flushed: list[str] = []
 
     async def run() -> None:
-        this = FlushRound(unheard)
+        this = FlushRound(unheard, still)
         this.afterwards(lambda: this.flush(Sink("receipt", flushed)))
         this.dispatch(lambda: this.flush(Sink("message", flushed)))
         await asyncio.sleep(0)
@@ -108,7 +113,7 @@ def test_behind_a_piece_of_work_its_round_comes_at_once() -> None:
     flushed: list[str] = []
 
     async def run() -> None:
-        this = FlushRound(unheard)
+        this = FlushRound(unheard, still)
 
         def work() -> None:
             this.afterwards(lambda: this.flush(Sink("receipt", flushed)))
@@ -129,7 +134,7 @@ def test_a_round_that_comes_early_takes_nobody_s_turn_who_asks_after_it() -> Non
     flushed: list[str] = []
 
     async def run() -> None:
-        this = FlushRound(unheard)
+        this = FlushRound(unheard, still)
         this.flush(Sink("before", flushed))
         this.during(lambda: this.flush(Sink("work", flushed)))
         assert flushed == ["work", "before"]
@@ -144,7 +149,7 @@ def test_a_feed_that_asks_again_has_its_turn_in_the_next_round() -> None:
     runs: list[int] = []
 
     async def run() -> None:
-        this = FlushRound(unheard)
+        this = FlushRound(unheard, still)
 
         def feed() -> None:
             runs.append(len(runs))
@@ -169,7 +174,7 @@ def test_work_that_fails_is_followed_by_its_round_all_the_same() -> None:
         raise RuntimeError("broken")
 
     async def run() -> None:
-        this = FlushRound(unheard)
+        this = FlushRound(unheard, still)
         with pytest.raises(RuntimeError, match="broken"):
             this.during(lambda: work(this))
         assert flushed == ["told"]
@@ -184,7 +189,7 @@ def test_a_feed_that_breaks_down_keeps_nobody_waiting() -> None:
         raise RuntimeError("broken")
 
     async def run() -> None:
-        this = FlushRound(lambda place, error: done.append(f"{place}: {error}"))
+        this = FlushRound(lambda place, error: done.append(f"{place}: {error}"), still)
 
         def work() -> None:
             this.afterwards(lambda: done.append("receipt"))
@@ -202,7 +207,7 @@ def test_read_loops_that_wait_for_their_own_turn_do_not_hold_up_the_receipts_of_
     flushed: list[str] = []
 
     async def run() -> None:
-        this = FlushRound(unheard)
+        this = FlushRound(unheard, still)
         this.dispatch(lambda: this.flush(Sink("busy", flushed)))
 
         def work() -> None:
@@ -213,5 +218,39 @@ def test_read_loops_that_wait_for_their_own_turn_do_not_hold_up_the_receipts_of_
         assert flushed == ["message", "receipt"]
         await asyncio.sleep(0)
         assert flushed == ["message", "receipt", "busy"]
+
+    asyncio.run(run())
+
+
+def test_read_loops_that_take_long_leave_the_others_to_the_next_round() -> None:
+    now = 0.0
+    happened: list[str] = []
+
+    async def run() -> None:
+        this = FlushRound(unheard, lambda: now)
+
+        def reads(name: str) -> Callable[[], None]:
+            def work() -> None:
+                nonlocal now
+                now += 0.6 * WORK_S
+                happened.append(name)
+                if name == "first":
+                    this.dispatch(reads("first again"))
+
+            return work
+
+        def told() -> None:
+            for name in ("first", "second", "third", "fourth"):
+                this.dispatch(reads(name))
+            this.afterwards(lambda: happened.append("receipts"))
+
+        this.during(told)
+        assert happened == ["first", "second", "receipts"]
+        await asyncio.sleep(0)
+        assert happened[3:] == ["third", "fourth"]
+        await asyncio.sleep(0)
+        assert happened[5:] == ["first again"]
+        await asyncio.sleep(0)
+        assert len(happened) == 6
 
     asyncio.run(run())

@@ -10,11 +10,12 @@ from stage.frames import batch, marker, message
 from stage.heard import got
 from stage.stage import Stage
 
-from milepost.broker.dispatch.consumer import NO_EPOCH
+from milepost.broker.dispatch.consumer import NO_EPOCH, Consumer
 from milepost.broker.dispatch.dispatchers import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
 from milepost.broker.subscription.read_loop import ENTRIES_MAX, TURNS_MAX
-from milepost.broker.subscription.subscription import SINGLES_MAX, Subscription
+from milepost.broker.subscription.subscription import SINGLES_MAX, SINGLES_S, Subscription
 from milepost.storage.header import HEADER_SIZE
+from milepost.storage.ledgers.entry import Entry
 from milepost.storage.ledgers.ledger import ledger_path
 from milepost.wire.events import Ack, WireId
 
@@ -266,6 +267,30 @@ def test_entries_that_go_out_one_by_one_are_few_in_a_turn(stage: Stage) -> None:
         stage.loop.run_forever()
         turns.append(len(got(consumer)))
     assert max(turns) <= SINGLES_MAX
+
+
+def test_entries_that_go_out_one_by_one_take_little_time_in_a_turn(stage: Stage) -> None:
+    """However slow the machine is: a few of them are a turn if each takes long."""
+    topic = stage.topic()
+    subscription = stage.subscription(topic)
+    consumer = stage.consumer(subscription, KEY_SHARED, permits=0)
+    stage.publish(stage.producer(topic), *[message(number) for number in range(20)])
+    dispatcher: Any = subscription.dispatcher
+    choose = dispatcher.choose
+
+    def choose_slowly(entry: Entry) -> Consumer | None:
+        stage.clock.advance(0.4 * SINGLES_S)
+        chosen: Consumer | None = choose(entry)
+        return chosen
+
+    dispatcher.choose = choose_slowly
+    subscription.flow(consumer, 20)
+    turns = []
+    while sum(turns) < 20:
+        stage.loop.call_soon(stage.loop.stop)  # one pass over what is ready now
+        stage.loop.run_forever()
+        turns.append(len(got(consumer)))
+    assert max(turns) == 3
 
 
 def test_a_read_from_before_a_seek_was_not_offered_in_vain(disk: Stage) -> None:
