@@ -15,8 +15,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from milepost.broker.auth import tokens
-from milepost.broker.auth.authenticator import Presented
+from milepost.broker.auth.authenticator import TOKEN, Presented
 from milepost.broker.auth.authorizer import Target
 from milepost.broker.auth.operations import Operation
 from milepost.broker.auth.roles import Identity
@@ -127,7 +126,7 @@ def presented_by(headers: Mapping[str, Any], *, is_confidential: bool) -> Presen
     shown, key = str(headers.get(SESSION_TOKEN, "")), _ACCESS_KEY.search(authorization)
     if not is_token(shown):  # else it says more than the access key beside it
         if scheme.lower() == "bearer":
-            return Presented(tokens.METHOD, value.strip().encode(), None, is_confidential)
+            return Presented(TOKEN, value.strip().encode(), None, is_confidential)
         shown = "" if key is None else key[1]
     if not shown:
         return Presented("none")
@@ -135,7 +134,7 @@ def presented_by(headers: Mapping[str, Any], *, is_confidential: bool) -> Presen
         found = _SIGNATURE.search(authorization)
         signature = b"" if found is None else bytes.fromhex(found[1])
         return Signed(shown, str(headers.get(DATE_TIME, "")).encode(), signature)
-    return Presented(tokens.METHOD, shown.encode(), None, is_confidential)
+    return Presented(TOKEN, shown.encode(), None, is_confidential)
 
 
 def is_token(shown: str) -> bool:

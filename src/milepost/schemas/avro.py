@@ -16,8 +16,6 @@ import json
 from enum import Enum
 from typing import Any, ClassVar, cast
 
-import fastavro
-
 from milepost.errors import InvalidSchema, SchemaMismatch
 from milepost.schemas.record import Record
 from milepost.schemas.schema import Schema
@@ -76,7 +74,12 @@ def definition_of(info: SchemaInfo) -> Any:
         raise InvalidSchema(f"{info.type.name} schema that is not JSON: {failure}") from None
 
 
+# fastavro is loaded where it is used: most brokers never meet a schema, and it takes four megabytes.
+
+
 def parsed(definition: Any) -> Any:
+    import fastavro
+
     try:
         return fastavro.parse_schema(definition)
     except Exception as failure:  # of many kinds, for a definition that any client may have sent
@@ -84,6 +87,8 @@ def parsed(definition: Any) -> Any:
 
 
 def write(schema: Any, value: Any) -> bytes:
+    import fastavro
+
     buffer = io.BytesIO()
     try:
         fastavro.schemaless_writer(buffer, schema, value)
@@ -95,6 +100,8 @@ def write(schema: Any, value: Any) -> bytes:
 
 
 def read(data: bytes, writer: Any, reader: Any = None) -> Any:
+    import fastavro
+
     buffer = io.BytesIO(data)
     try:
         value = fastavro.schemaless_reader(buffer, writer, reader)

@@ -16,19 +16,22 @@ import binascii
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from milepost.broker.auth import access_keys, certificates, tokens
+from milepost.broker.auth import access_keys, certificates
 from milepost.broker.auth.access_keys import AccessKeyTable
 from milepost.broker.auth.certificates import Certificate
 from milepost.broker.auth.files import KeyFile, WatchedFile
 from milepost.broker.auth.passwords import PasswordTable
 from milepost.broker.auth.roles import Identity, check_role
-from milepost.broker.auth.tokens import TokenVerifier
 from milepost.errors import InvalidInput, MilepostError, NotAuthenticated
+
+if TYPE_CHECKING:
+    from milepost.broker.auth.tokens import TokenVerifier
 
 logger = logging.getLogger(__name__)
 
+TOKEN = "token"  # noqa: S105  # the name of a method
 BASIC = "basic"
 ANONYMOUS = "anonymous"
 
@@ -79,7 +82,7 @@ class Authenticator:
     def methods(self) -> list[str]:
         """What clients may show, by the names the protocol has for it."""
         offered = {
-            tokens.METHOD: self.tokens is not None,
+            TOKEN: self.tokens is not None,
             BASIC: self.passwords is not None,
             certificates.METHOD: self.takes_certificates,
         }
@@ -156,7 +159,7 @@ class Authenticator:
         changed = {BASIC} if self._reload_passwords() else set()
         if self._reload_access_keys():
             changed.add(access_keys.METHOD)
-        return changed | {tokens.METHOD} if self._reload_key() else changed
+        return changed | {TOKEN} if self._reload_key() else changed
 
     def _reload_passwords(self) -> bool:
         file = self.password_file
@@ -212,9 +215,9 @@ def presented_over_http(
     authorization = headers.get("authorization", "")
     named = headers.get("x-pulsar-auth-method-name", "")
     scheme, _, value = authorization.partition(" ")
-    if authorization and named in ("", tokens.METHOD, BASIC):
+    if authorization and named in ("", TOKEN, BASIC):
         if scheme.lower() == "bearer":
-            return Presented(tokens.METHOD, value.strip().encode(), None, is_confidential)
+            return Presented(TOKEN, value.strip().encode(), None, is_confidential)
         if scheme.lower() == "basic":
             try:
                 data = base64.b64decode(value.strip(), validate=True)

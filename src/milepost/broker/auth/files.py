@@ -15,10 +15,13 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from milepost.broker.auth.keys import Key
 from milepost.errors import InvalidSetting, MissingFile
+
+if TYPE_CHECKING:
+    from milepost.broker.auth.keys import Key
 
 FILE_SIZE_MAX = 16 * 1024 * 1024
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from milepost.broker.auth import certificates, tokens
+from milepost.broker.auth import certificates
 from milepost.broker.auth.access_keys import AccessKeyTable
-from milepost.broker.auth.authenticator import BASIC, Authenticator, Presented
+from milepost.broker.auth.authenticator import BASIC, TOKEN, Authenticator, Presented
 from milepost.broker.auth.authorizer import Authorizer
 from milepost.broker.auth.credentials import Credentials
 from milepost.broker.auth.files import (
@@ -25,18 +25,20 @@ from milepost.broker.auth.files import (
     read_reference,
 )
 from milepost.broker.auth.grant_book import GrantBook
-from milepost.broker.auth.keys import Key, public_key, secret_key
 from milepost.broker.auth.passwords import PasswordTable
 from milepost.broker.auth.roles import Identity, check_role
 from milepost.broker.auth.tls import ListenerContext, TlsFiles
-from milepost.broker.auth.tokens import TokenVerifier
 from milepost.broker.settings.security_settings import SecuritySettings
 from milepost.errors import InvalidInput, InvalidSetting, NotAuthenticated, NotAuthorized
+
+if TYPE_CHECKING:
+    from milepost.broker.auth.keys import Key
+    from milepost.broker.auth.tokens import TokenVerifier
 
 T = TypeVar("T")
 
 _PROVIDERS = {
-    "AuthenticationProviderToken": tokens.METHOD,
+    "AuthenticationProviderToken": TOKEN,
     "AuthenticationProviderBasic": BASIC,
     "AuthenticationProviderTls": certificates.METHOD,
 }
@@ -152,7 +154,7 @@ class Security:
         table, file = self._passwords()
         keys, keys_file = self._access_keys()
         ready = {
-            tokens.METHOD: key is not None,
+            TOKEN: key is not None,
             BASIC: table is not None,
             certificates.METHOD: self.tls is not None and bool(settings.tls_trust_certs_file),
         }
@@ -169,15 +171,7 @@ class Security:
         return Authenticator(
             now_ms,
             is_enabled=True,
-            tokens=None
-            if key is None or tokens.METHOD not in wanted
-            else TokenVerifier(
-                key,
-                settings.token_role_claim or "sub",
-                claim,
-                settings.token_audience,
-                settings.token_clock_skew_s * 1000,
-            ),
+            tokens=self._verifier(key, claim) if key is not None and TOKEN in wanted else None,
             key_file=key_file,
             passwords=table if BASIC in wanted else None,
             password_file=file if BASIC in wanted else None,
@@ -188,6 +182,18 @@ class Security:
             confidential_only=settings.require_tls_for_credentials,
         )
 
+    def _verifier(self, key: Key, audience_claim: str) -> TokenVerifier:
+        from milepost.broker.auth.tokens import TokenVerifier
+
+        settings = self._settings
+        return TokenVerifier(
+            key,
+            settings.token_role_claim or "sub",
+            audience_claim,
+            settings.token_audience,
+            settings.token_clock_skew_s * 1000,
+        )
+
     def _token_key(self) -> tuple[Key | None, KeyFile | None]:
         settings = self._settings
         # As upstream: with both, the secret counts.
@@ -195,6 +201,9 @@ class Security:
         reference = settings.token_secret_key or settings.token_public_key
         if not reference:
             return None, None
+        # Loaded here: the libraries behind it are megabytes that a broker without tokens does not need.
+        from milepost.broker.auth.keys import public_key, secret_key
+
         parse = secret_key if is_secret else public_key
         name = "token_secret_key" if is_secret else "token_public_key"
         key = _read(name, reference, parse)

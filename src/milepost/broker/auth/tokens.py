@@ -18,11 +18,10 @@ from typing import Any, NoReturn
 
 import jwt
 
+from milepost.broker.auth.authenticator import TOKEN
 from milepost.broker.auth.keys import Key
 from milepost.broker.auth.roles import Identity, check_role
 from milepost.errors import NotAuthenticated
-
-METHOD = "token"
 
 # Far above what any issuer makes; a header or a claim that is nested without end fits in little.
 TOKEN_SIZE_MAX = 16 * 1024
@@ -69,7 +68,7 @@ class TokenVerifier:
         roles = _texts(claims.get(self.role_claim))
         if not roles:
             _refuse("token_without_role", f"the token has no claim {self.role_claim}")
-        return Identity(check_role(roles[0]), METHOD, expires_at_ms)
+        return Identity(check_role(roles[0]), TOKEN, expires_at_ms)
 
     def _claims(self, token: str) -> dict[str, Any]:
         if not token:

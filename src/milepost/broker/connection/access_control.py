@@ -13,7 +13,8 @@ import ssl
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from milepost.broker.auth import certificates, tokens
+from milepost.broker.auth import certificates
+from milepost.broker.auth.authenticator import TOKEN
 from milepost.broker.auth.authorizer import BROKER, Target
 from milepost.broker.auth.grant_book import GrantBook
 from milepost.broker.auth.grants import Grants
@@ -72,11 +73,11 @@ class AccessControl:
         """Once a second: have the operator's files changed?"""
         if now >= self._next_reload:
             self._next_reload = now + self._broker.settings.security_files_check_s
-            if tokens.METHOD in self.security.reload():
+            if TOKEN in self.security.reload():
                 # An operator changes a key so that tokens of the old one are no longer believed.
                 now_ms = self._broker.clock.wall_ms()
                 for session in self._broker.sessions:
-                    session.credentials.doubt(tokens.METHOD, now_ms)
+                    session.credentials.doubt(TOKEN, now_ms)
 
     # -- may they? ---------------------------------------------------------------------------------
 

@@ -13,8 +13,7 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from milepost.broker.auth import tokens
-from milepost.broker.auth.authenticator import Presented
+from milepost.broker.auth.authenticator import TOKEN, Presented
 from milepost.broker.auth.authorizer import BROKER, Target
 from milepost.broker.auth.operations import Operation
 from milepost.broker.auth.roles import Identity
@@ -107,7 +106,7 @@ class Request:
             return await security.identify(Presented("none"))
         if is_token(shown):
             data = shown.encode()
-            return await security.identify(Presented(tokens.METHOD, data, None, is_confidential))
+            return await security.identify(Presented(TOKEN, data, None, is_confidential))
         key, signature = fields.get(ACCESS_KEY, ""), signature_of(self.command)
         for left_out in (SIGNATURE,), (SIGNATURE, UNIQUE_KEY):
             said = signed(self.command, left_out)
