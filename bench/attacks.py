@@ -2,11 +2,13 @@
 
     python -m bench attacks
     python -m bench --full attacks      # more rounds
+    python -m bench steps               # how long the broker's loop is held, in processor time
 
 An attack is something that a client can do with a few frames and that makes work. Each is prepared on a topic
 of its own, by a process of its own (`bench/load/attacker.py`). Then one connection publishes to another topic
 at a steady rate, with the attack going on and without it, in turns (`bench/load/beside.py`); what counts is
-how much the p99 of publishing grows.
+how much the p99 of publishing grows. On a disk that others use too that says little of the broker: `steps`
+shows the longest steps of its loop meanwhile (`bench/load/step_times.py`).
 
 A new attack is a function that prepares itself and returns how it goes on, and a line in `ATTACKS`.
 """

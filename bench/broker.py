@@ -24,7 +24,7 @@ import uvloop
 
 from bench.load import frames
 from bench.load.echo import measure_echo
-from bench.load.target import SyncTime, Target, measure_sync, started
+from bench.load.target import SyncTime, Target, measure_start, measure_sync, started
 from bench.load.workloads import Figure, Load, joined
 
 IDLE_CONNECTIONS = 10_000
@@ -35,6 +35,12 @@ BATCH_SIZE = 100
 LATENCY_SLICES = 5
 LATENCY_SYNCS = 150
 LATENCY_RATE = 1000
+LONE = 3_000
+LONE_ACKS = 1_000
+LONE_CPU_MAX_US = 100
+FAN_OUT_MAX = 3
+MEMORY_TOPICS = 10_000
+STARTS = 5
 ECHOES = 1500
 
 
@@ -115,7 +121,14 @@ def _cell(value: float | None, digits: int) -> str:
 
 async def idle(load: Load, report: Report) -> None:
     rss = load.target.rss_mib()
-    report.add(Figure("idle", rss_mib=rss), at_most(rss, 80, "MiB"))
+    report.add(Figure("idle", rss_mib=rss), at_most(rss, 64, "MiB"))
+
+
+async def start(load: Load, report: Report) -> None:
+    """From the start of the process until the first CONNECT is answered; the middle one of some."""
+    took = [await measure_start() for _ in range(STARTS)]
+    figure = Figure("start", STARTS, sum(took), samples=[(one, 1) for one in took])
+    report.add(figure, at_most(figure.quantile_ms(0.5), 500, "ms at p50"))
 
 
 async def publish_one(load: Load, report: Report) -> None:
@@ -133,7 +146,7 @@ async def batched(load: Load, report: Report) -> None:
     report.add(
         figure,
         at_least(figure.mb_per_s, 150, "MB/s"),
-        at_most(figure.cpu_s_per_million, 4, "CPU s"),
+        at_most(figure.cpu_s_per_million, 5, "CPU s"),
     )
     figure = await load.publish_batched("batched-100B", 1_000_000, 100, BATCH_SIZE)
     report.add(figure)
@@ -160,10 +173,35 @@ async def latency(load: Load, report: Report) -> None:
 
 
 async def fan_out(load: Load, report: Report) -> None:
-    """The same publishing with none, one and four consumers: what each of them adds."""
+    """The same publishing with none, one, four and ten subscriptions: what each of them adds."""
     for subscriptions in (0, 1, 4):
         report.add(
             await load.publish(f"fan-out-{subscriptions}", 100_000, subscriptions=subscriptions)
+        )
+    ten = await load.publish("fan-out-10", 50_000, subscriptions=10)
+    one = report.figures["fan-out-1"].cpu_s_per_million
+    most = None if one is None else FAN_OUT_MAX * one
+    report.add(
+        ten,
+        Bound(f"≤ {FAN_OUT_MAX} × one", None)
+        if most is None
+        else at_most(ten.cpu_s_per_million, most, "CPU s"),
+    )
+
+
+async def lone(load: Load, report: Report) -> None:
+    """One client that waits for each answer: what an operation costs that shares its commit with none."""
+    for name, measure, count in (
+        ("lone-publish", load.lone_publishes, LONE),
+        ("lone-ack", load.lone_acks, LONE_ACKS),
+        ("lone-seek", load.lone_seeks, LONE),
+    ):
+        sync = measure_sync(LATENCY_SYNCS, pause_s=0).p50_ms
+        figure = await measure(name, count)
+        report.add(
+            figure,
+            at_most(figure.cpu_s_per_million, LONE_CPU_MAX_US, "µs of CPU"),
+            at_most(figure.quantile_ms(0.5), 1.6 * sync, "ms at p50"),
         )
 
 
@@ -190,7 +228,7 @@ async def topics(load: Load, report: Report) -> None:
     opened, many = await load.publish_to_topics(
         f"topics-{TOPICS} paced", TOPICS, 5 * TOPICS_RATE, per_second=TOPICS_RATE
     )
-    report.add(opened, at_most(opened.seconds, 1.0, "s to open"))
+    report.add(opened, at_most(opened.seconds, 0.5, "s to open"))
     cost = one.cpu_s_per_million
     report.add(
         many,
@@ -205,12 +243,17 @@ async def topics(load: Load, report: Report) -> None:
 
 async def idle_connections(load: Load, report: Report) -> None:
     figure = await load.idle_connections("idle-connections", IDLE_CONNECTIONS)
-    report.add(figure, at_most(figure.rss_mib, 400, "MiB"))
+    report.add(figure, at_most(figure.rss_mib, 300, "MiB"))
 
 
 async def idle_topics(load: Load, report: Report) -> None:
     figure = await load.idle_topics("idle-topics", IDLE_TOPICS)
     report.add(figure, at_most(figure.rss_mib, 256, "MiB"))
+
+
+async def many_topics(load: Load, report: Report) -> None:
+    figure = await load.idle_topics("many-topics", MEMORY_TOPICS)
+    report.add(figure, at_most(figure.rss_mib, 400, "MiB"))
 
 
 Workload = Callable[[Load, Report], Awaitable[None]]
@@ -220,6 +263,7 @@ WORKLOADS: dict[str, Workload] = {
     "publish-16": publish_many,
     "batched": batched,
     "latency": latency,
+    "lone": lone,
     "fan-out": fan_out,
     "catch-up": catch_up,
     "acks": acks,
@@ -228,8 +272,10 @@ WORKLOADS: dict[str, Workload] = {
 # Their figure is the memory of the whole process: each on a broker that was just started.
 WORKLOADS_FRESH: dict[str, Workload] = {
     "idle": idle,
+    "start": start,
     "idle-connections": idle_connections,
     "idle-topics": idle_topics,
+    "many-topics": many_topics,
 }
 NAMES = (*WORKLOADS, *WORKLOADS_FRESH)
 

@@ -199,11 +199,13 @@ class Link(asyncio.Protocol):
         *,
         shared: bool = False,
         earliest: bool = True,
+        epoch: int | None = None,
     ) -> None:
         await self._look_up(topic)
         await self.request(
             pb.CommandSubscribe(
                 topic=topic,
+                consumer_epoch=epoch,
                 subscription=name,
                 subType=pb.CommandSubscribe.Shared if shared else pb.CommandSubscribe.Exclusive,
                 consumer_id=consumer_id,

@@ -10,18 +10,22 @@ import asyncio
 import json
 import os
 import shutil
+import socket
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-READY_TIMEOUT_S = 20.0
+from bench.load.link import Link
+
+READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0
+PROGRAM = ("milepost.cli.main",)
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 MIB = 1024 * 1024
 
@@ -56,13 +60,31 @@ class Target(NamedTuple):
 
 
 @asynccontextmanager
-async def started(*options: str, **settings: str) -> AsyncIterator[Target]:
-    """`milepost serve` on free ports and a directory that goes with it; settings by their names."""
+async def started(
+    *options: str, program: Sequence[str] = PROGRAM, **settings: str
+) -> AsyncIterator[Target]:
+    """`milepost serve` on free ports and a directory that goes with it; settings by their names.
+    `program` is the module that serves, with arguments of its own."""
+    async with _serving(program, "--port", "0", *options, **settings) as (process, ready):
+        async with asyncio.timeout(READY_TIMEOUT_S):
+            while not ready.exists():
+                if process.returncode is not None:
+                    raise RuntimeError(f"milepost serve ended with {process.returncode}")
+                await asyncio.sleep(0.01)
+        told = json.loads(ready.read_text())
+        yield Target(f"pulsar://127.0.0.1:{told['port']}", process.pid, told["http_url"])
+
+
+@asynccontextmanager
+async def _serving(
+    program: Sequence[str], *options: str, **settings: str
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, Path]]:
+    """The process, and the file that it writes when it is ready."""
     folder = Path(tempfile.mkdtemp(prefix="milepost-bench-"))
     ready = folder / "ready.json"
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "milepost.cli.main", "serve", "--host", "127.0.0.1", "--port", "0"),
+        *("-m", *program, "serve", "--host", "127.0.0.1"),
         *("--http-port", "0", "--data", str(folder / "data"), "--ready-file", str(ready)),
         *("--log-level", "warning"),
         *options,
@@ -73,13 +95,7 @@ async def started(*options: str, **settings: str) -> AsyncIterator[Target]:
         },
     )
     try:
-        async with asyncio.timeout(READY_TIMEOUT_S):
-            while not ready.exists():
-                if process.returncode is not None:
-                    raise RuntimeError(f"milepost serve ended with {process.returncode}")
-                await asyncio.sleep(0.01)
-        told = json.loads(ready.read_text())
-        yield Target(f"pulsar://127.0.0.1:{told['port']}", process.pid, told["http_url"])
+        yield process, ready
     finally:
         if process.returncode is None:
             process.terminate()
@@ -90,6 +106,25 @@ async def started(*options: str, **settings: str) -> AsyncIterator[Target]:
                 process.kill()
                 await process.wait()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+async def measure_start() -> float:
+    """Start `milepost serve` on an empty directory; seconds until it answers its first CONNECT."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    began = time.perf_counter()
+    async with _serving(PROGRAM, "--port", str(port)):
+        async with asyncio.timeout(READY_TIMEOUT_S):
+            while True:
+                try:
+                    link = await Link.open(("127.0.0.1", port))
+                except OSError:
+                    await asyncio.sleep(0.002)
+                else:
+                    break
+        took = time.perf_counter() - began
+        link.close()
+    return took
 
 
 class SyncTime(NamedTuple):

@@ -24,6 +24,8 @@ from milepost.wire.replies import reply
 SECONDS_MAX = 10.0
 WINDOW = 1000
 _NAMESPACE = "persistent://public/default"
+# Of a ledger and an entry: as -1 looks in an unsigned field.
+_EARLIEST = 2**64 - 1
 
 
 class Figure(NamedTuple):
@@ -309,6 +311,61 @@ class Load:
             acker = Acker(link, count, batch_size=batch_size)
             await link.finished(acker.done, 2 * SECONDS_MAX)
             return acker.count, acker.samples
+
+        figure = await self.measured(name, work)
+        link.close()
+        return figure
+
+    # -- one by one --------------------------------------------------------------------------------
+
+    async def lone_publishes(self, name: str, count: int) -> Figure:
+        """A producer that waits for each receipt before it sends the next message."""
+        link = await self.link()
+        await link.produce(self.topic(name), 0)
+        lane = Lane(frames.unbatched(self.count(count), 100))
+
+        async def work() -> tuple[int, Sequence[Sample]]:
+            publisher = Publisher(link, [lane], 1, time.perf_counter() + SECONDS_MAX)
+            await link.finished(publisher.done, 2 * SECONDS_MAX)
+            return publisher.count, publisher.samples
+
+        figure = await self.measured(name, work)
+        link.close()
+        return figure
+
+    async def lone_acks(self, name: str, count: int) -> Figure:
+        """A consumer that has its messages, and waits for the answer to each ack."""
+        topic = self.topic(name)
+        count = await self._fill(topic, min(count, WINDOW), 0)
+        link = await self.link()
+        await link.subscribe(topic, "s", 0, shared=True)
+        acker = Acker(link, count, parallel=1, queue=4 * count)
+
+        async def work() -> tuple[int, Sequence[Sample]]:
+            await link.finished(acker.done, 2 * SECONDS_MAX)
+            return acker.count, acker.samples
+
+        figure = await self.measured(name, work)
+        link.close()
+        return figure
+
+    async def lone_seeks(self, name: str, count: int) -> Figure:
+        """A consumer that follows in place (PIP-194), and waits for the answer to each seek."""
+        topic = self.topic(name)
+        count = self.count(count)
+        await self._fill(topic, WINDOW, 0)
+        link = await self.link()
+        await link.subscribe(topic, "s", 0, epoch=0)
+        samples: list[Sample] = []
+
+        async def work() -> tuple[int, Sequence[Sample]]:
+            for number in range(count):
+                seek = pb.CommandSeek(consumer_id=0, consumer_epoch=number + 1)
+                seek.message_id.ledgerId = seek.message_id.entryId = _EARLIEST
+                began = time.perf_counter()
+                await link.request(seek)
+                samples.append((time.perf_counter() - began, 1))
+            return count, samples
 
         figure = await self.measured(name, work)
         link.close()
