@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from milepost.broker.auth.authenticator import TOKEN, Presented
+from milepost.broker.auth.authenticator import Presented
 from milepost.broker.auth.authorizer import Target
 from milepost.broker.auth.operations import Operation
-from milepost.broker.auth.roles import Identity
+from milepost.broker.auth.roles import TOKEN, Identity
 from milepost.broker.connection.server import is_this_machine
 from milepost.errors import NotAuthenticated, NotAuthorized, ServiceNotReady
 from milepost.positions.names import TopicName

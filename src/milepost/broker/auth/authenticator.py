@@ -23,7 +23,7 @@ from milepost.broker.auth.access_keys import AccessKeyTable
 from milepost.broker.auth.certificates import Certificate
 from milepost.broker.auth.files import KeyFile, WatchedFile
 from milepost.broker.auth.passwords import PasswordTable
-from milepost.broker.auth.roles import Identity, check_role
+from milepost.broker.auth.roles import TOKEN, Identity, check_role
 from milepost.errors import InvalidInput, MilepostError, NotAuthenticated
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TOKEN = "token"  # noqa: S105  # the name of a method
 BASIC = "basic"
 ANONYMOUS = "anonymous"
 

@@ -16,6 +16,9 @@ from milepost.positions.labels import check_label
 # Written `*`: it matches when it ends a granted role, or begins one.
 WILDCARD = "*"
 
+# How the holder of a JSON Web Token proves its role, by the name that the protocol has for it.
+TOKEN = "token"  # noqa: S105
+
 
 class Identity(NamedTuple):
     """Who is at the other end of a connection, or behind a request."""

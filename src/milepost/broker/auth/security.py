@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from milepost.broker.auth import certificates
 from milepost.broker.auth.access_keys import AccessKeyTable
-from milepost.broker.auth.authenticator import BASIC, TOKEN, Authenticator, Presented
+from milepost.broker.auth.authenticator import BASIC, Authenticator, Presented
 from milepost.broker.auth.authorizer import Authorizer
 from milepost.broker.auth.credentials import Credentials
 from milepost.broker.auth.files import (
@@ -26,7 +26,7 @@ from milepost.broker.auth.files import (
 )
 from milepost.broker.auth.grant_book import GrantBook
 from milepost.broker.auth.passwords import PasswordTable
-from milepost.broker.auth.roles import Identity, check_role
+from milepost.broker.auth.roles import TOKEN, Identity, check_role
 from milepost.broker.auth.tls import ListenerContext, TlsFiles
 from milepost.broker.settings.security_settings import SecuritySettings
 from milepost.errors import InvalidInput, InvalidSetting, NotAuthenticated, NotAuthorized

@@ -18,9 +18,8 @@ from typing import Any, NoReturn
 
 import jwt
 
-from milepost.broker.auth.authenticator import TOKEN
 from milepost.broker.auth.keys import Key
-from milepost.broker.auth.roles import Identity, check_role
+from milepost.broker.auth.roles import TOKEN, Identity, check_role
 from milepost.errors import NotAuthenticated
 
 # Far above what any issuer makes; a header or a claim that is nested without end fits in little.

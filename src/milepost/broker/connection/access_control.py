@@ -14,12 +14,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from milepost.broker.auth import certificates
-from milepost.broker.auth.authenticator import TOKEN
 from milepost.broker.auth.authorizer import BROKER, Target
 from milepost.broker.auth.grant_book import GrantBook
 from milepost.broker.auth.grants import Grants
 from milepost.broker.auth.operations import Operation, Scope
-from milepost.broker.auth.roles import Identity
+from milepost.broker.auth.roles import TOKEN, Identity
 from milepost.broker.auth.security import Security
 from milepost.broker.transactions.coordinator import is_coordinator_topic
 from milepost.errors import MilepostError, NotAuthenticated, NotAuthorized

@@ -13,10 +13,10 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from milepost.broker.auth.authenticator import TOKEN, Presented
+from milepost.broker.auth.authenticator import Presented
 from milepost.broker.auth.authorizer import BROKER, Target
 from milepost.broker.auth.operations import Operation
-from milepost.broker.auth.roles import Identity
+from milepost.broker.auth.roles import TOKEN, Identity
 from milepost.errors import (
     InvalidInput,
     NotAuthenticated,
