@@ -245,6 +245,21 @@ def test_a_request_to_take_part_that_comes_late_is_refused(tmp_path: Path) -> No
     run(tmp_path, play)
 
 
+def test_a_request_that_comes_behind_the_end_itself_is_refused(tmp_path: Path) -> None:
+    """The end overtook the request: worker 1 had no guest to end, and takes none in any more."""
+
+    async def play(scene: Scene) -> None:
+        txn_id = await opened(scene.group)
+        txn = scene.group.brokers[0].transactions.coordinator.find(txn_id)
+        ends = {"coordinator": 0, "ends": [[txn_id.least, int(ABORT)]]}
+        said, _ = await scene.shared(1)._answer_end(ends, b"")
+        assert said == {"carried": [txn_id.least], "refused": ""}
+        with pytest.raises(InvalidTransactionStatus):
+            await scene.shared(0).join(txn, [TopicName.parse(scene.topics[1])], [])
+
+    run(tmp_path, play)
+
+
 @pytest.mark.parametrize("outcome", [COMMIT, ABORT])
 def test_a_guest_that_was_not_told_is_asked_after(tmp_path: Path, outcome: Outcome) -> None:
     """The coordinator was killed before it had noted that worker 1 takes part."""
