@@ -37,7 +37,6 @@ TO_PULSAR = (
     "TO is an Apache Pulsar: it numbers messages itself, if at all, and a batch of which single messages are "
     "acked comes again as a whole"
 )
-AGAIN = "run the same command again: it goes on where it stopped"
 
 
 @click.command()
@@ -137,7 +136,7 @@ def _show_plan(plan: Plan) -> None:
         if namespace.is_new:
             note(f"would create namespace {namespace.name}")
         if namespace.policies:
-            note(f"would set of {namespace.name}: {', '.join(sorted(namespace.policies))}")
+            note(f"would set {', '.join(sorted(namespace.policies))} of namespace {namespace.name}")
     rows = [
         (
             short_topic(one.name),
@@ -161,8 +160,8 @@ async def _carry_out(source: Side, target: Side, plan: Plan) -> int:
     await _create_namespaces(target, plan)
     total = 2 * sum(one.entries for one in plan.topics)
     note(
-        f"{_count(len(plan.topics), 'topic', 'topics')} with {_count(total // 2, 'entry', 'entries')}; "
-        f"interrupt it whenever you like: {AGAIN}"
+        f"{_count(len(plan.topics), 'topic', 'topics')} with {_count(total // 2, 'entry', 'entries')}. "
+        "You may interrupt this: the same command goes on where it stopped."
     )
     lines: list[_Line] = []
     with bar("copying and comparing") as show:
