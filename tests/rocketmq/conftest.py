@@ -135,11 +135,15 @@ class Raw:
         self.headers = {"x-mq-client-id": "raw"}
 
     def call(self, name: str, request: Any, timeout: float = 30) -> Any:
+        return self.begin(name, request, timeout).result()
+
+    def begin(self, name: str, request: Any, timeout: float = 90) -> Any:
+        """A call that is not waited for."""
         answer = getattr(pb, f"{name}Response")
         method = self._channel.unary_unary(
             f"/{SERVICE}/{name}", type(request).SerializeToString, answer.FromString
         )
-        return method(request, timeout=timeout, metadata=tuple(self.headers.items()))
+        return method.future(request, timeout=timeout, metadata=tuple(self.headers.items()))
 
     def code(self, name: str, request: Any) -> int:
         return int(self.call(name, request).status.code)

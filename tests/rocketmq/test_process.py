@@ -136,3 +136,14 @@ def test_clients_that_read_none_of_their_answers_leave_calls_for_others(
         for stream in unread:
             stream.cancel()
         assert not broker.complaints()
+
+
+def test_a_burst_of_calls_is_answered(tmp_path: Path, make_raw: Callable[..., Any]) -> None:
+    """Two thousand come while the broker has no time: gRPC would cancel some of them by itself."""
+    with BrokerProcess(tmp_path, rocketmq_port=0) as process:
+        raw = make_raw(f"127.0.0.1:{process.rocketmq_port}")
+        assert raw.code("Heartbeat", pb.HeartbeatRequest()) == 20000
+        process.pause()
+        calls = [raw.begin("Heartbeat", pb.HeartbeatRequest()) for _ in range(2500)]
+        process.resume()
+        assert {call.result().status.code for call in calls} == {20000}

@@ -287,6 +287,7 @@ def test_settings(raw: Any) -> None:
         told(client_type=pb.PRODUCER),
         told(client_type=pb.LITE_PUSH_CONSUMER, subscription=pb.Subscription(group=GROUP)),
         told(client_type=pb.SIMPLE_CONSUMER, subscription=pb.Subscription()),
+        told(client_type=pb.PRODUCER, publishing=pb.Publishing(topics=[GROUP] * 100_000)),
     ):
         with pytest.raises(grpc.RpcError) as caught:
             raw.talk(bad)
