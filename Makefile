@@ -15,14 +15,14 @@ SECONDS ?= 60
 LINES ?= 27000
 # What `make check` runs; `make test` runs everything else too, whatever there is.
 QUICK := tests/unit tests/property tests/scenarios tests/simulation tests/pips tests/test_tidy.py tests/test_docs.py \
-	tests/test_examples.py tests/test_judge.py
+	tests/test_examples.py tests/test_judge.py tests/test_campaign.py
 # What `make test` also runs on a bucket and on workers; `make everywhere` runs all of it there.
 ELSEWHERE := $(wildcard tests/pips/test_*_client.py) tests/rip/test_rip_reset.py tests/rip/test_rip_progress.py \
 	tests/compat/test_progress.py
 # As pytest, but what fails beside other work is judged alone.
 JUDGE := $(BIN)/python tests/judge.py -q --durations=15
 
-.PHONY: help setup run demo check test everywhere fuzz words screenshots bench cluster campaign mutations clients suites pipelines docs format lock clean
+.PHONY: help setup run demo check test everywhere fuzz words screenshots bench cluster campaign audit mutations clients suites pipelines docs format lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -85,15 +85,15 @@ pipelines: $(READY) ## the Spark pipelines end to end: needs Java 17
 	$(BIN)/python -m pytest -q tests/spark/test_pipelines.py tests/spark/test_commands.py tests/spark/test_progress.py
 
 cluster: $(READY) ## three brokers behind a proxy that makes trouble, judged: ROUNDS=8 of SECONDS=60
-	MILEPOST_CLUSTER=1 MILEPOST_CLUSTER_ROUNDS=$(or $(ROUNDS),8) MILEPOST_CLUSTER_SECONDS=$(SECONDS) \
+	MILEPOST_CLUSTER_ROUNDS=$(or $(ROUNDS),8) MILEPOST_CLUSTER_SECONDS=$(SECONDS) \
 	  $(BIN)/python -m pytest -q -s tests/compat/test_cluster_faults.py
 
-campaign: $(READY) ## the crash and kill campaigns at length (an hour or more)
-	MILEPOST_CAMPAIGN=long MILEPOST_SEEDS=50000 $(BIN)/python -m pytest -q -n $(JOBS) tests/crash tests/simulation/test_simulation.py \
-	  tests/rip/test_reset_races.py tests/client/test_races.py \
-	  tests/compat/test_kill_under_load.py tests/compat/test_shared_transactions.py tests/rocketmq/test_kills.py --timeout 7200
-	MILEPOST_CAMPAIGN=long $(BIN)/python -m pytest -q tests/spark/test_campaign.py tests/spark/test_transactional_kills.py tests/spark/test_cluster.py --timeout 7200
-	MILEPOST_CAMPAIGN=long $(BIN)/python -m pytest -q -s tests/compat/test_cluster_faults.py
+campaign: $(READY) ## every campaign at length (hours): PARTS="seeds kills" some, SCALE=0.01 a hundredth of each
+	SCALE=$(SCALE) $(BIN)/python tests/campaign.py $(PARTS)
+
+audit: $(READY) ## known vulnerabilities of the locked packages: needs a network
+	$(BIN)/python -m pip install --quiet pip-audit
+	$(BIN)/pip-audit --disable-pip --require-hashes -r requirements/dev.lock
 
 mutations: $(READY) ## plant bugs one at a time and see which ones the tests notice (half an hour)
 	$(BIN)/python tests/mutations/run.py

@@ -6,8 +6,11 @@ import os
 import signal
 
 from hypothesis import HealthCheck, settings
+from stage.summaries import pytest_terminal_summary, summary
 
 from milepost.storage.ledgers.paging import LoopFiles
+
+__all__ = ["pytest_terminal_summary", "summary"]  # for every test
 
 # Machines are shared: an example that took long once says nothing. Time limits are pytest-timeout's.
 # CI judges a change by the same examples every time; everybody else's runs look for new ones.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
 
 import pytest
+from stage.counts import campaign_count
 
 import milepost.testing
 from client.race import Course, Race, settle_errors
 from milepost.aio import Client
 
-SEEDS = 10_000 if os.environ.get("MILEPOST_CAMPAIGN") == "long" else 300
+SEEDS = campaign_count("MILEPOST_RACES", 300, 10_000)
 GROUPS = 20
 
 

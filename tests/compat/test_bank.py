@@ -2,8 +2,7 @@
 
 Accounts are topics, a coin is a message in one of them that is not acked. A transfer acks it here, sends it
 there and writes a line to the book. Three clients transfer at random, each in a process of its own; a
-nemesis kills the broker, or a client, every second or so. `MILEPOST_CAMPAIGN=long` does it for
-ten minutes.
+nemesis kills the broker, or a client, every second or so. `make campaign` does it for ten minutes.
 
 An auditor reads all topics all the time. Everything that clients and auditor did, were told and saw becomes
 one history, which `milepost.testing.checker` judges: no transfer is half there, seen too early or seen though
@@ -13,7 +12,6 @@ account.
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 import sys
@@ -37,20 +35,20 @@ from compat.bank_client import (
     purse_of,
 )
 from compat.broker_process import BrokerProcess
-from crash.conftest import KEY as SUMMARY
+from stage.counts import campaign_count
+from stage.summaries import KEY as SUMMARY
 from stage.tests_on import TESTS_ON, WORKERS
 
 import milepost
 from milepost.errors import MilepostError, Timeout
 from milepost.testing.checker import History, judge_file, merged
 
-LONG = os.environ.get("MILEPOST_CAMPAIGN") == "long"
-BANK_S = 600.0 if LONG else 60.0
+BANK_S = campaign_count("MILEPOST_BANK_SECONDS", 60, 600)
 COINS = 24
 CLIENTS = 3
 PAUSE_S = (0.4, 2.0)
 # Fewer would mean that the bank was closed most of the time.
-TRANSFERS_MIN = 10 if TESTS_ON == WORKERS else 30
+TRANSFERS_MIN = (10 if TESTS_ON == WORKERS else 30) * min(BANK_S, 60) // 60
 SETTLE_S = 60.0
 
 # A producer resends what it has no receipt for when the broker is killed: in the same transaction, which

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from uuid import uuid4
@@ -28,6 +28,7 @@ from compat.cluster_nemesis import Nemesis
 from compat.java import class_path
 from compat.test_cluster import SHARDS, Cluster
 from stage.broker_cuts import BrokerCuts
+from stage.counts import campaign_count
 from stage.s3 import S3Server
 from stage.store_proxy import StoreProxy
 
@@ -38,14 +39,11 @@ from milepost.testing.checker import History, judge_file, merged
 
 __all__ = ["class_path"]  # the fixture
 
-IS_LONG = os.environ.get("MILEPOST_CAMPAIGN") == "long"
-ROUNDS = int(os.environ.get("MILEPOST_CLUSTER_ROUNDS", "60" if IS_LONG else "8"))
+ROUNDS = campaign_count("MILEPOST_CLUSTER_ROUNDS", 0, 60)
 SECONDS = float(os.environ.get("MILEPOST_CLUSTER_SECONDS", "60"))
 
 pytestmark = [
-    pytest.mark.skipif(
-        not os.environ.get("MILEPOST_CLUSTER") and not IS_LONG, reason="a target: make cluster"
-    ),
+    pytest.mark.skipif(not ROUNDS, reason="a target: make cluster"),
     pytest.mark.timeout(900 + 3 * SECONDS),
 ]
 
@@ -169,7 +167,7 @@ class Round:
 
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_nothing_is_lost_whatever_happens_to_brokers_and_store(
-    number: int, store: str, java: str | None, tmp_path: Path
+    number: int, store: str, java: str | None, tmp_path: Path, summary: Callable[[str], None]
 ) -> None:
     seed = int(os.environ.get("MILEPOST_CLUSTER_SEED", "0")) + number
     round_ = Round(tmp_path, store, seed, java)
@@ -178,7 +176,10 @@ def test_nothing_is_lost_whatever_happens_to_brokers_and_store(
     wanted = ("publish ok", "ack ok", "receive", "seek ok", "reset ok", "seek unknown")
     counts = {name: round_.counts[name] for name in wanted}
     with_java = "with Java" if java is not None else "without Java"
-    print(f"seed {seed}: {dict(nemesis.done)}, faults {dict(round_.faults)}, {counts}, {with_java}")
+    summary(
+        f"seed {seed}: {dict(nemesis.done)}, faults {dict(round_.faults)}, {counts}, {with_java}: "
+        f"{len(anomalies)} anomalies"
+    )
     assert anomalies == []
     assert round_.report.all_problems == []
     assert counts["publish ok"] > 100

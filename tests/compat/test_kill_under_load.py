@@ -8,7 +8,7 @@ waits until everybody has worked with the present broker, lets the load go on fo
 kills it with SIGKILL; a new one starts on the same directory and port, and the clients come back by
 themselves. The same is done to one of two workers, without the transactions. At the end everything is
 drained, the broker stopped, its directory read, and the history judged by `milepost.testing.checker`.
-`MILEPOST_CAMPAIGN=long` kills 750 times.
+`make campaign` kills 510 times.
 
 That the test can fail was tried with a `sitecustomize.py` on PYTHONPATH that patches the broker process.
 SIGKILL leaves what was written but not synced, so a plant has to answer before the write; a commit that
@@ -38,25 +38,25 @@ from compat.raw_consumer import RawConsumer
 from compat.transactor import TOPICS as OF_TRANSACTIONS
 from compat.transactor import Transactor
 from crash.checker import check_lookups, read_log
-from crash.conftest import KEY as SUMMARY
 from stage.acksets import is_clean
 from stage.bucket import BucketStore, copied
+from stage.counts import campaign_count
+from stage.summaries import KEY as SUMMARY
 
 from milepost.broker.settings.settings import Settings
 from milepost.clock import SystemClock
 from milepost.storage.engine import open_store
 from milepost.storage.ledgers.log import Log
 from milepost.storage.store import Store
-from milepost.testing.checker import judge
+from milepost.testing.checker import Verdict, judge
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.batches import split_batch
 from milepost.wire.chunks import ChunkAssembler, Whole
 from milepost.wire.metadata import chunk_info, is_batch, split_entry
 
-LONG = os.environ.get("MILEPOST_CAMPAIGN") == "long"
-KILLS = {True: 250, False: 250} if LONG else {True: 8, False: 8}
+KILLS = campaign_count("MILEPOST_KILLS", 8, 250)
+KILLS_OF_A_WORKER = campaign_count("MILEPOST_KILLS", 4, 250)
 UNTOLD = "milepost_transactions_untold"
-KILLS_OF_A_WORKER = 250 if LONG else 4
 
 TOPIC = "persistent://public/default/load"
 MESSAGE_SIZE_MAX = 16 * 1024
@@ -362,10 +362,23 @@ def opened(broker: BrokerProcess) -> Iterator[Store]:
         lock.release()
 
 
-@pytest.mark.timeout(7200 if LONG else 400)
+def judged(campaign: Campaign) -> Verdict:
+    """What the checker says of a campaign whose broker has stopped."""
+    history = campaign.history
+    with opened(campaign.broker) as store:
+        assert is_clean(store.report), store.report
+        (row,) = [topic for topic in store.catalog.topics() if topic.name == TOPIC]
+        scan(store.log(row), history)
+    for subscription in (*SUBSCRIPTIONS, READER):
+        history.note("drained", **history.group(subscription))
+    history.close()
+    return judge(history.lines())
+
+
+@pytest.mark.timeout(7200 if KILLS > 8 else 400)
 @pytest.mark.parametrize(
     ("deduplication", "workers", "kills"),
-    [(True, 1, KILLS[True]), (False, 1, KILLS[False]), (True, 2, KILLS_OF_A_WORKER)],
+    [(True, 1, KILLS), (False, 1, KILLS), (True, 2, KILLS_OF_A_WORKER)],
     ids=["deduplicated", "plain", "a worker"],
 )
 def test_nothing_answered_is_lost_when_the_broker_is_killed_under_load(
@@ -390,16 +403,7 @@ def test_nothing_answered_is_lost_when_the_broker_is_killed_under_load(
     seconds = time.monotonic() - began
     assert not campaign.broker.complaints()
 
-    history = campaign.history
-    with opened(campaign.broker) as store:
-        assert is_clean(store.report), store.report
-        (row,) = [topic for topic in store.catalog.topics() if topic.name == TOPIC]
-        scan(store.log(row), history)
-    for subscription in (*SUBSCRIPTIONS, READER):
-        history.note("drained", **history.group(subscription))
-    history.close()
-
-    verdict = judge(history.lines())
+    verdict = judged(campaign)
     did = verdict.events
     record_property(
         SUMMARY,

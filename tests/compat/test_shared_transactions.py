@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 from compat.broker_process import BrokerProcess
+from stage.counts import campaign_count
 
 import milepost
 from milepost.errors import InvalidTransactionStatus, MilepostError, Timeout
 from milepost.positions import TxnId
 
 WORKERS = 3
-ROUNDS = 40 if os.environ.get("MILEPOST_CAMPAIGN") == "long" else 2
+ROUNDS = campaign_count("MILEPOST_SHARED_ROUNDS", 2, 40)
 PATIENCE_MS = 20_000
 
 

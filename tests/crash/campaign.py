@@ -2,26 +2,26 @@
 
 One image is judged in full: recovered, compared with the history, recovered a second time (which must
 change nothing), used again (indexes stay dense, nobody who had an answer moves), and recovered a third
-time. `MILEPOST_CAMPAIGN=long` in the environment multiplies how much of it is done.
+time. `MILEPOST_IMAGES_FACTOR` in the environment multiplies how much of it is done.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+from stage.counts import campaign_count
 
 from crash.checker import Problem
 from crash.machine import Machine
 from milepost.testing import Image
 
-LONG = os.environ.get("MILEPOST_CAMPAIGN") == "long"
-LONG_FACTOR = 20
+FACTOR = campaign_count("MILEPOST_IMAGES_FACTOR", 1, 20)
 
 
 def scaled(number: int) -> int:
-    return number * LONG_FACTOR if LONG else number
+    return number * FACTOR
 
 
 def judge(image: Image, *, checkpoint: bool = False) -> list[Problem]:

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import google_crc32c
 import pytest
 
-from crash.campaign import LONG, scaled
+from crash.campaign import FACTOR, scaled
 from crash.checker import Fate, History, Publish
 from crash.machine import Machine
 from milepost.errors import CorruptData, LedgerNotFound, UnknownFormat
@@ -351,7 +351,7 @@ def every_byte(path: str) -> Iterator[int]:
     first and last kilobyte, and every eleventh between."""
     size = len(disk().contents[path])
     for n in range(size):
-        if LONG or n < 1024 or n >= size - 1024 or n % 11 == 0:
+        if FACTOR > 1 or n < 1024 or n >= size - 1024 or n % 11 == 0:
             yield n
 
 

@@ -5,7 +5,7 @@ and judged by everything that was answered since the directory was made, and it 
 same directory. Entries, trims and deletions are judged by `checker.py`; cursors by a twin that replays
 the facts that were answered, and perhaps some that were not.
 
-`MILEPOST_CAMPAIGN=long` kills 500 times.
+`make campaign` kills 507 times.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pathlib import Path
 
 import pytest
 from stage.acksets import is_clean
+from stage.counts import campaign_count
 
 from crash.checker import History, LogState, State, check, check_lookups, read_log
 from crash.kill_worker import CURSOR, FRAME, OPAQUE, OPAQUE_FACT, OPTIONS, decode_cursor
@@ -37,7 +38,7 @@ from milepost.storage.lock import DirectoryLock
 from milepost.storage.store import Store
 
 KILLS_PER_DIRECTORY = 13
-DIRECTORIES = 39 if os.environ.get("MILEPOST_CAMPAIGN") == "long" else 2
+DIRECTORIES = campaign_count("MILEPOST_KILL_DIRECTORIES", 2, 39)
 START_SECONDS_MAX = 60.0
 
 TOPICS = tuple(f"persistent://public/default/{name}" for name in "abc")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
+from stage.counts import campaign_count
 from stage.tests_on import BUCKET, TESTS_ON
 
 from milepost.broker import topic_loader
@@ -16,7 +16,7 @@ from milepost.cursor.facts import SeekFact
 from milepost.positions.ranges import IndexRanges
 from rip.race import first_caught, run_seed
 
-SEEDS = 20_000 if os.environ.get("MILEPOST_CAMPAIGN") == "long" else 700
+SEEDS = campaign_count("MILEPOST_RACES", 700, 20_000)
 BLOCKS = 8
 
 

@@ -3,14 +3,13 @@
 Official producers of both kinds and bare calls send to one topic, half messages among them; RocketMQ
 consumers and a Pulsar consumer share one group. At the end everything is drained and read once more by its
 offsets, and the history judged by `milepost.testing.checker`: no receipt is lost, no answered ack comes
-again, no offset is given twice or left out, no half message is there without its commit. With
-`MILEPOST_CAMPAIGN=long` it is killed 25 times.
+again, no offset is given twice or left out, no half message is there without its commit. In
+`make campaign` it is killed 25 times.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 import random
 import threading
 import time
@@ -22,6 +21,7 @@ import grpc
 import pulsar
 import pytest
 from compat.broker_process import BrokerProcess, not_on_workers
+from stage.counts import campaign_count
 from stage.official_rocketmq import rocketmq, started
 
 from milepost.rocketmq import rocketmq_pb2 as pb
@@ -29,7 +29,7 @@ from milepost.testing.checker import History, judge
 
 QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 NUMBERS = itertools.count()
-KILLS = 25 if os.environ.get("MILEPOST_CAMPAIGN") == "long" else 3
+KILLS = campaign_count("MILEPOST_ROCKETMQ_KILLS", 3, 25)
 TOPIC, OTHER, GROUP = "orders", "others", "g"
 OK = 20000
 # A machine that is busy with something else must not fail the test; a client that never comes back must.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from crash.conftest import KEY as SUMMARY
+from stage.summaries import KEY as SUMMARY
 
 from milepost.testing import MemoryFiles
 from simulation.plants import BUGS, Bug

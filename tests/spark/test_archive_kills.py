@@ -1,6 +1,6 @@
 """An archive that is killed with everything it started, at random moments, and started again: equal.
 
-`MILEPOST_CAMPAIGN=long` makes it ten times as many runs. The seed of a run is in its name.
+`make campaign` makes ten times as many runs. The seed of a run is in its name.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from stage.counts import campaign_count
 
 from milepost.client.connection.endpoint import Endpoint
 from milepost.spark.options import ReadOptions
@@ -23,7 +24,7 @@ from milepost.spark.pipelines.archive import archive
 from milepost.spark.pipelines.lake.lakes import open_lake
 from milepost.spark.pipelines.verify import verify
 
-RUNS = 10 if os.environ.get("MILEPOST_CAMPAIGN") == "long" else 1
+RUNS = (campaign_count("MILEPOST_SPARK_RUNS", 1, 20) + 1) // 2
 KILLS = 3
 
 

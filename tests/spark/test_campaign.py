@@ -14,7 +14,6 @@ several of the others do. `make campaign` makes many times as many of both kinds
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import Counter
@@ -28,15 +27,16 @@ import pytest
 from compat.broker_process import BrokerProcess
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from stage.counts import campaign_count
 
 import milepost.spark
 from spark.cluster import Driver, wait_until
 from spark.conftest import JAVA_VERSION_MIN, MESSAGE_SIZE_MAX, Publisher, java_version, values_of
 from spark.faults import FAULTS, Faults, FaultySource
 
-IS_LONG = os.environ.get("MILEPOST_CAMPAIGN") == "long"
-RUNS = 400 if IS_LONG else 8
-DRIVER_RUNS = 20 if IS_LONG else 1
+DRIVER_RUNS = campaign_count("MILEPOST_SPARK_RUNS", 1, 20)
+IS_LONG = DRIVER_RUNS > 1
+RUNS = 20 * DRIVER_RUNS if IS_LONG else 8
 PATIENCE_S = 250
 WORKER_PATIENCE_S = 150
 

@@ -20,9 +20,9 @@ from compat.broker_process import BrokerProcess
 
 from spark.cluster import Driver, children, command, wait_until
 from spark.conftest import JAVA_VERSION_MIN, MESSAGE_SIZE_MAX, java_version, values_of
-from spark.test_campaign import IS_LONG, published
+from spark.test_campaign import DRIVER_RUNS, IS_LONG, published
 
-RUNS = 20 if IS_LONG else 1
+RUNS = DRIVER_RUNS
 # Of the two topics.
 PARTITIONS = (1, 2)
 

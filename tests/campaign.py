@@ -1,0 +1,201 @@
+"""The campaigns at length: every part in its turn, and a table of what each did.
+
+    make campaign                          # all of them
+    make campaign PARTS="seeds kills"      # some
+    make campaign SCALE=0.01               # a hundredth of each: do they still run?
+
+A part is a run of pytest with counts in its environment. The table has those counts and what the tests tell
+of themselves, with the date and the commit, ready for docs/reliability.md. One part that fails, or in which
+no test ran, fails the whole.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+SECTION = re.compile(r"^=+ campaigns =+$\n((?:(?!=|\d+ \w+ed).*\n)*)", re.MULTILINE)
+OUTCOME = re.compile(r"^=* ?(\d+ (?:passed|failed|skipped|error).*?) ?=*$", re.MULTILINE)
+SHOWN_MAX = 300
+
+
+class Part(NamedTuple):
+    name: str
+    what: str
+    tests: tuple[str, ...]
+    counts: dict[str, int]
+    """What the environment says, at full length; SCALE makes it less."""
+    jobs: int = 2
+
+
+_CRASH, _COMPAT, _SPARK = "tests/crash/test_", "tests/compat/test_", "tests/spark/test_"
+
+PARTS = (
+    Part(
+        "seeds",
+        "simulated worlds: faults, kills, lost power, clock jumps",
+        ("tests/simulation/test_simulation.py",),
+        {"MILEPOST_SEEDS": 50_000},
+    ),
+    Part(
+        "images",
+        "crash images: the power fails at any point",
+        (_CRASH + "images.py", _CRASH + "transaction_images.py", _CRASH + "folded_facts.py"),
+        {"MILEPOST_IMAGES_FACTOR": 20},
+    ),
+    Part(
+        "disks",
+        "failing, full and damaged disks",
+        (
+            _CRASH + "faults.py",
+            _CRASH + "damage.py",
+            _CRASH + "unexpected.py",
+            _CRASH + "containment.py",
+        ),
+        {"MILEPOST_IMAGES_FACTOR": 20},
+    ),
+    Part(
+        "kills",
+        "a process that writes is killed, and its directory read",
+        (_CRASH + "kill.py",),
+        {"MILEPOST_KILL_DIRECTORIES": 39},
+    ),
+    Part(
+        "load",
+        "the broker is killed under official clients",
+        (
+            _COMPAT + "kill_under_load.py",
+            _COMPAT + "bank.py",
+            _COMPAT + "shared_transactions.py",
+            "tests/rocketmq/test_kills.py",
+        ),
+        {
+            "MILEPOST_KILLS": 170,
+            "MILEPOST_BANK_SECONDS": 600,
+            "MILEPOST_SHARED_ROUNDS": 40,
+            "MILEPOST_ROCKETMQ_KILLS": 25,
+        },
+    ),
+    Part(
+        "storms",
+        "seeks, resets and reconnections without end",
+        (
+            _COMPAT + "seek_storm.py",
+            "tests/rip/test_reset_races.py",
+            "tests/rip/test_broadcast_races.py",
+            "tests/client/test_races.py",
+        ),
+        {"MILEPOST_RACES": 20_000},
+    ),
+    Part(
+        "endurance",
+        "connections that come and go, and a long load with pauses",
+        (_COMPAT + "endurance.py", _COMPAT + "silent_connections.py"),
+        {"MILEPOST_CONNECTIONS": 10_000, "MILEPOST_SOAK_SECONDS": 3600},
+    ),
+    Part(
+        "cluster",
+        "three brokers and their store are killed, paused, cut off and moved",
+        (_COMPAT + "cluster_faults.py",),
+        {"MILEPOST_CLUSTER_ROUNDS": 60},
+        jobs=0,
+    ),
+    Part(
+        "spark",
+        "drivers and executors are killed",
+        (
+            _SPARK + "campaign.py",
+            _SPARK + "transactional_kills.py",
+            _SPARK + "archive_kills.py",
+            _SPARK + "cluster.py",
+        ),
+        {"MILEPOST_SPARK_RUNS": 20},
+        jobs=0,
+    ),
+)
+
+
+class Result(NamedTuple):
+    part: Part
+    counts: dict[str, str]
+    has_passed: bool
+    seconds: float
+    outcome: str
+    told: list[str]
+
+
+def counts_of(part: Part, scale: float) -> dict[str, str]:
+    """At least one of everything."""
+    return {name: str(max(1, round(count * scale))) for name, count in part.counts.items()}
+
+
+def read(output: str) -> tuple[str, list[str]]:
+    """What pytest said at its end, and what the campaigns told of themselves."""
+    outcomes = OUTCOME.findall(output)
+    section = SECTION.search(output)
+    told = section.group(1).splitlines() if section is not None else []
+    return (outcomes[-1] if outcomes else "no outcome"), [one for one in told if one.strip()]
+
+
+def run(part: Part, scale: float) -> Result:
+    """One part, its output shown as it comes."""
+    workers = ["-n", str(part.jobs)] if part.jobs else []
+    command = [sys.executable, "-m", "pytest", "-q", *workers, "--timeout", "7200", *part.tests]
+    counts = counts_of(part, scale)
+    print(f"== {part.name}: {part.what} ({counts})", flush=True)
+    began = time.monotonic()
+    lines: list[str] = []
+    with subprocess.Popen(
+        command, env={**os.environ, **counts}, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line)
+            print(line, end="", flush=True)
+    outcome, told = read("".join(lines))
+    # A part whose tests were all skipped has shown nothing.
+    has_passed = not process.returncode and " passed" in outcome
+    return Result(part, counts, has_passed, time.monotonic() - began, outcome, told)
+
+
+def table(results: list[Result], commit: str) -> str:
+    """Rows of Markdown, for docs/reliability.md."""
+    rows = [
+        f"{datetime.now(UTC):%Y-%m-%d}, commit {commit}:",
+        "",
+        "| part | time | outcome | what was done |",
+        "| --- | --- | --- | --- |",
+    ]
+    for part, counts, has_passed, seconds, outcome, told in results:
+        sizes = [
+            f"{name.removeprefix('MILEPOST_').lower().replace('_', ' ')} {count}"
+            for name, count in counts.items()
+        ]
+        did = "; ".join([part.what, *sizes, *(one[:SHOWN_MAX] for one in told)])
+        verdict = "passed" if has_passed else "FAILED"
+        rows.append(f"| {part.name} | {seconds:.0f} s | {verdict}: {outcome} | {did} |")
+    return "\n".join(rows)
+
+
+def main(names: list[str], parts: tuple[Part, ...] = PARTS) -> int:
+    known = {part.name: part for part in parts}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        print(f"no part {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr)
+        return 2
+    scale = float(os.environ.get("SCALE") or 1)
+    results = [run(known[name], scale) for name in names or known]
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], check=False, capture_output=True, text=True
+    ).stdout.strip()
+    print(f"\n{table(results, commit or 'unknown')}")
+    return 0 if all(result.has_passed for result in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

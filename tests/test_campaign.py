@@ -1,0 +1,79 @@
+"""The runner of the campaigns tells what its parts did, and fails when one of them does: campaign.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from campaign import PARTS, Part, counts_of, main
+
+TESTS = """
+import os
+import pytest
+
+def test_it(summary):
+    assert os.environ["MILEPOST_NUMBER"] == "3"
+    summary("3 of 3: 0 anomalies")
+    {}
+"""
+
+
+@pytest.fixture
+def part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Part:
+    """A part of one test, at a hundredth of its 300."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # each start is quicker
+    monkeypatch.setenv("PYTEST_PLUGINS", "pytest_timeout")
+    monkeypatch.setenv("SCALE", "0.01")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "conftest.py").write_text(
+        "from stage.summaries import pytest_terminal_summary, summary\n"
+    )
+    return Part("it", "a try", (str(tmp_path / "test_it.py"),), {"MILEPOST_NUMBER": 300}, jobs=0)
+
+
+@pytest.mark.parametrize(
+    ("last", "code", "told"),
+    [("pytest.skip()", 1, "FAILED: 1 skipped"), ("pass", 0, "passed: 1 passed")],
+    ids=["a part that does nothing", "a part that holds"],
+)
+def test_a_run(
+    part: Part, last: str, code: int, told: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    Path(part.tests[0]).write_text(TESTS.format(last))
+    assert main(["it"], (part, part._replace(name="another"))) == code
+    row = capfd.readouterr().out.splitlines()[-1]
+    assert row.startswith("| it | ")
+    assert told in row
+    assert row.endswith("| a try; number 3; test_it: 3 of 3: 0 anomalies |")
+
+
+def test_one_part_that_fails_fails_the_whole(
+    part: Part, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    bad = tmp_path / "test_bad.py"
+    bad.write_text(TESTS.format("assert False"))
+    Path(part.tests[0]).write_text(TESTS.format("pass"))
+    assert main([], (part._replace(name="bad", tests=(str(bad),)), part)) == 1
+    *_, first, second = capfd.readouterr().out.splitlines()
+    assert first.startswith("| bad | ")
+    assert "FAILED: 1 failed" in first
+    assert second.startswith("| it | ")
+    assert "passed: 1 passed" in second
+
+
+def test_a_part_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["seeds", "sedes"]) == 2
+    assert "no part sedes; there are seeds, " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
+def test_every_part_is_there(part: Part) -> None:
+    """Its files exist, each of its counts is read by one of the tests, and no scale makes it nothing."""
+    root = Path(__file__).parent.parent
+    files = [root / name for name in part.tests]
+    assert all(file.is_file() for file in files)
+    helpers = [helper for file in files for helper in file.parent.glob("*.py")]
+    for name in part.counts:
+        assert any(f'"{name}"' in helper.read_text() for helper in helpers), name
+    assert set(counts_of(part, 0.0).values()) == {"1"}
