@@ -93,7 +93,7 @@ campaign: $(READY) ## every campaign at length (hours): PARTS="seeds kills" some
 
 audit: $(READY) ## known vulnerabilities of the locked packages: needs a network
 	$(BIN)/python -m pip install --quiet pip-audit
-	$(BIN)/pip-audit --disable-pip --require-hashes -r requirements/dev.lock
+	$(BIN)/pip-audit --strict --disable-pip --require-hashes -r requirements/dev.lock
 
 mutations: $(READY) ## plant bugs one at a time and see which ones the tests notice (half an hour)
 	$(BIN)/python tests/mutations/run.py
