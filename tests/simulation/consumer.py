@@ -104,9 +104,12 @@ class Consumer:
         self._take(came)
 
     def _take(self, came: list[Any]) -> None:
-        for heard in came:
+        moves = [at for at, one in enumerate(came) if isinstance(one, pb.CommandSeek)]
+        for at, heard in enumerate(came):
             if isinstance(heard, Delivery):
-                self._delivered(heard)
+                # What lies unread between two words that the cursor was moved is dropped by the second one.
+                if not moves or not moves[0] < at < moves[-1]:
+                    self._delivered(heard)
             elif isinstance(heard, pb.CommandAckResponse):
                 self._settle(self._asked.pop(heard.request_id), heard)
             elif isinstance(heard, pb.CommandSeek):

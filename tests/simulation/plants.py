@@ -126,8 +126,6 @@ BUGS = (
         "return min(ranges.first, end_index)", "return end_index"),
     Bug("an aborted transaction shows its messages", _TXN + "ended",
         "if messages is not None and outcome is Outcome.ABORT:", "if False:"),
-    Bug("an aborted ack counts", _PART + "submit",
-        "if outcome is Outcome.COMMIT and pending.epoch == epoch", "if pending.epoch == epoch"),
     Bug("the acks of a commit are not on disk", _PART + "submit",
         "if ranges and part.journal is not None:", "if False:"),
     Bug("a commit is an abort", _PART + "make_true",

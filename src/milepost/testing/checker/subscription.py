@@ -365,9 +365,10 @@ class Subscription:
             first = index + 1
         return None
 
-    def is_acked(self, number: int) -> bool:
-        """It was acked, or perhaps was, since it was last made ready."""
-        since = self._ready_since(self.messages.index_of(number))
+    def is_acked(self, number: int, since: int | None = None) -> bool:
+        """It was acked, or perhaps was, since it was last made ready, or behind the line `since`."""
+        if since is None:
+            since = self._ready_since(self.messages.index_of(number))
         if self._asked[number] > since:
             return True
         place, asked = self._up_to_asked
@@ -471,7 +472,7 @@ class Subscription:
             elif undone := self._acked_late(number, index):
                 text = f"{self.name} never got index {index} again: an ack from before took it away"
                 self.verdict.add("reset-undone", text, *undone, line)
-            elif delivered <= max(self._moved(index), since) and not self.is_acked(number):
+            elif delivered <= max(self._moved(index), since) and not self._may_be_acked(number):
                 missing += 1
                 if missing == 1:
                     evidence = messages.answered[number], messages.stored[number]
@@ -486,6 +487,12 @@ class Subscription:
         """The line where the last answered seek was asked for that made the index ready; 0: none did."""
         at = bisect_right(self._targets, index) if index >= 0 else 0
         return self._target_invoked[at - 1] if at else 0
+
+    def _may_be_acked(self, number: int) -> bool:
+        """It was acked, or perhaps was. An ack that a consumer sent behind its own request to seek counts if
+        the broker had delivered the message anew by then: an ack does not say of which delivery it is."""
+        moved = self._moved(self.messages.index_of(number))
+        return self.is_acked(number, moved if self._delivered[number] > moved else None)
 
     def _acked_late(self, number: int, index: int) -> tuple[int, ...]:
         """The lines that show that the message was kept away by an ack of a delivery before a seek."""

@@ -132,6 +132,20 @@ def test_what_was_received_before_a_kill_and_not_acked_comes_again() -> None:
 
 
 @pytest.mark.parametrize("cumulative", [False, True])
+def test_an_ack_behind_the_request_to_seek_may_count(cumulative: bool) -> None:
+    """The broker may have delivered the message anew before it read the ack, or not."""
+    seek = {"op": "seek", "n": 3, "topic": "t", "sub": "s", "by": "c", "index": 0}
+    ack = {"op": "ack", "t": 1.0, "topic": "t", "sub": "s", "by": "c", "messages": ["a"]}
+    moved = {"is": "invoke", **seek}, ack | {"cumulative": cumulative}, {"is": "ok", "n": 3}
+    events = [one for one in small(*moved) if one.get("n") != 2]
+    drained = {"op": "drained", "topic": "t", "sub": "s", "again": True}
+    killed = [{"op": "kill"}, {"op": "start"}]
+    assert not verdict_on([*events, AGAIN, *killed, drained]).anomalies
+    assert not verdict_on([*events, AGAIN, *killed, AGAIN, drained]).anomalies
+    assert verdict_on([*events, *killed, drained]).anomalies  # it never came behind the seek
+
+
+@pytest.mark.parametrize("cumulative", [False, True])
 def test_an_ack_outside_outlives_the_abort_of_a_transaction(cumulative: bool) -> None:
     """Of a message that an open transaction has acked too."""
     events = small()
