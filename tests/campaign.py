@@ -39,7 +39,7 @@ PARTS = (
     Part(
         "seeds",
         "simulated worlds: faults, kills, lost power, clock jumps",
-        ("tests/simulation/test_simulation.py",),
+        ("tests/simulation",),
         {"MILEPOST_SEEDS": 50_000},
     ),
     Part(
