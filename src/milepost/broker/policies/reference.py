@@ -41,7 +41,8 @@ broker's [settings](configuration.md). A value replaces the whole value of the l
   is refused and nothing is lost; a second's worth may come at once.
 - **Dispatch rates** are counted in messages and bytes that go out, redeliveries included.
 - **Delayed delivery** (`deliver_at`, `deliver_after`) holds on Shared and Key_Shared subscriptions; others
-  deliver at once, as upstream does. A delayed message is in the backlog and counted as delayed. It leaves
+  deliver at once, as upstream does. A delayed message is in the backlog, and counted as
+  delayed once delivery has met it. It leaves
   within 100 ms of its time, never before, and knows its time after a restart.
 - **Encryption**: where it is required, producers that do not encrypt are closed and kept out, and a message
   that is not encrypted is refused; the client hears `MetadataError`, as from upstream.
