@@ -71,9 +71,10 @@ def test_a_part_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
 def test_every_part_is_there(part: Part) -> None:
     """Its files exist, each of its counts is read by one of the tests, and no scale makes it nothing."""
     root = Path(__file__).parent.parent
-    files = [root / name for name in part.tests]
-    assert all(file.is_file() for file in files)
-    helpers = [helper for file in files for helper in file.parent.glob("*.py")]
+    tests = [root / name for name in part.tests]
+    assert all(test.exists() for test in tests)
+    folders = [test if test.is_dir() else test.parent for test in tests]
+    helpers = [helper for folder in folders for helper in folder.glob("*.py")]
     for name in part.counts:
         assert any(f'"{name}"' in helper.read_text() for helper in helpers), name
     assert set(counts_of(part, 0.0).values()) == {"1"}
