@@ -6,7 +6,8 @@ are on disk already needs its own bytes stored and nothing else. So a thread lay
 small pieces; recovery takes them for what they are, the end (docs/format.md, torn tail).
 
 One runway belongs to one file. It costs a second write of what is journalled at a moderate rate, and
-next to nothing above that: a writer that is faster than it is laid runs past its end and appends as usual.
+next to nothing above that: a writer that is faster than it is laid runs past its end, appends as usual, and
+is given the next one later each time.
 
 Two threads meet here, the one that lays and the one that commits. Below `end` they have nothing to do with
 each other. Beyond it, while something is being laid, they take turns: `turn` is the lock.
@@ -31,8 +32,10 @@ AHEAD_DEFAULT = 1024 * 1024
 PIECE_SIZE = 64 * 1024
 # Pieces begin where blocks do.
 BLOCK_SIZE = 4096
-# No more often than this. A load that uses up a whole runway in less does not wait for single syncs.
+# No more often than this. A load that uses up a whole runway in less does not wait for single syncs: each
+# time it does, the interval doubles.
 INTERVAL_S = 1.0
+INTERVAL_MAX_S = 8.0
 
 # There is no room for it, which is no reason to distrust what is there.
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -53,6 +56,7 @@ class Runway:
         """Whether a thread lays, or is about to."""
         self._is_over = ahead <= 0
         self._began: float | None = None
+        self._interval_s = INTERVAL_S
 
     def wants_more(self, size: int, now: float) -> bool:
         """Should more be laid, the file's end being at `size`?"""
@@ -60,12 +64,17 @@ class Runway:
             self.end - size < self._ahead // 2
             and not self.is_laying
             and not self._is_over
-            and (self._began is None or now - self._began >= INTERVAL_S)
+            and (self._began is None or now - self._began >= self._interval_s)
         )
 
     def begin(self, size: int, now: float) -> None:
         """Announce a call of `lay`. Only while no other thread can be writing to the file."""
         assert not self.is_laying, "a runway is laid by one at a time"
+        if self._began is not None:
+            is_overrun = size > self.end
+            self._interval_s = (
+                min(2 * self._interval_s, INTERVAL_MAX_S) if is_overrun else INTERVAL_S
+            )
         self._began = now
         if self.end < size + self._piece:
             # Records that come while the first piece is on its way need room before it.

@@ -7,7 +7,13 @@ import threading
 
 import pytest
 
-from milepost.storage.journal.runway import BLOCK_SIZE, INTERVAL_S, PIECE_SIZE, Runway
+from milepost.storage.journal.runway import (
+    BLOCK_SIZE,
+    INTERVAL_MAX_S,
+    INTERVAL_S,
+    PIECE_SIZE,
+    Runway,
+)
 
 AHEAD = 4 * PIECE_SIZE
 
@@ -62,6 +68,25 @@ def test_whoever_is_faster_than_it_is_laid_does_without() -> None:
     track.size = track.runway.end + 1
     assert not track.runway.wants_more(track.size, INTERVAL_S / 2)
     assert track.runway.wants_more(track.size, INTERVAL_S)
+
+
+def test_whoever_overruns_it_again_and_again_is_given_the_next_one_later() -> None:
+    track = Track()
+    track.lay()
+    now, intervals = 0.0, [INTERVAL_S]
+    for _ in range(6):
+        track.size = track.runway.end + 1
+        interval = intervals[-1]
+        assert not track.runway.wants_more(track.size, now + interval - 0.01)
+        now += interval
+        track.lay(now)
+        intervals.append(min(2 * interval, INTERVAL_MAX_S))
+    assert intervals[-1] == INTERVAL_MAX_S
+    track.size = track.runway.end - 1  # not overrun: as before
+    now += INTERVAL_MAX_S
+    track.lay(now)
+    track.size = track.runway.end - 1
+    assert track.runway.wants_more(track.size, now + INTERVAL_S)
 
 
 def test_records_that_overran_it_are_not_laid_over() -> None:
