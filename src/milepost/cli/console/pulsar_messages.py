@@ -121,11 +121,13 @@ def entry_at(admin: Admin, topic: str, places: Places, number: int) -> list[Stor
 
 
 def payload_of(admin: Admin, topic: str, places: Places, number: int, batch: int) -> bytes:
-    """The whole payload of a message, its chunks joined."""
+    """The whole payload of a message, which is found at its last chunk."""
     entry = entry_at(admin, topic, places, number) if number < places.end else []
     if not entry:
         raise IndexNotFound(f"{topic}: there is no entry {number}")
-    message = entry[min(max(batch, 0), len(entry) - 1)]
+    if not 0 <= batch < len(entry):
+        raise IndexNotFound(f"{topic}: entry {number} has {len(entry)} messages, none is {batch}")
+    message = entry[batch]
     if message.chunk_count <= 1:
         return message.data
     parts = {message.chunk_id: message.data}
@@ -135,6 +137,11 @@ def payload_of(admin: Admin, topic: str, places: Places, number: int, batch: int
         for one in entry_at(admin, topic, places, before):
             if one.chunk_uuid == message.chunk_uuid:
                 parts.setdefault(one.chunk_id, one.data)
+    if len(parts) < message.chunk_count:
+        raise IndexNotFound(
+            f"{topic}: of the message at entry {number} {len(parts)} of {message.chunk_count} chunks are "
+            f"found in the {ENTRIES_MAX} entries up to it"
+        )
     return b"".join(parts[one] for one in sorted(parts))
 
 

@@ -116,6 +116,26 @@ def test_messages_by_entry_id_and_time_with_filters(stage: Stage) -> None:
     assert (status, body) == (200, b'{"n":7}')
     assert headers["content-type"] == "application/octet-stream"
     assert stage.get(f"{PATH}/messages/{COUNT}/payload", 404)["reason"].startswith(TOPIC)
+    refusal = stage.get(f"{PATH}/messages/7/payload?batch=1", 404)["reason"]
+    assert "entry 7 has 1 messages, none is 1" in refusal
+
+
+def test_the_payload_of_a_chunked_message_is_whole_or_refused(stage: Stage) -> None:
+    payload = bytes(range(256)) * 40
+    producer = stage.client.create_producer(
+        "chunked", batching_enabled=False, chunking_enabled=True, chunk_max_size=4096
+    )
+    producer.send(payload)
+    path = "/milepost/v1/topics/public/default/chunked"
+    (shown,) = stage.get(f"{path}/messages")["messages"]
+    last = shown["index"]
+    assert last == shown["chunks"] - 1 > 0
+    status, _, body = ask(stage.port, "GET", f"{path}/messages/{last}/payload")
+    assert (status, body) == (200, payload)
+    refusal = stage.get(f"{path}/messages/{last - 1}/payload", 404)["reason"]
+    assert f"at entry {last - 1} {last} of {last + 1} chunks are found" in refusal
+    producer.close()
+    stage.admin.delete_topic("persistent://public/default/chunked")
 
 
 def test_a_batch_is_split_and_a_chunked_message_is_one(stage: Stage) -> None:
