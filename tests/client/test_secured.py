@@ -112,6 +112,23 @@ async def test_a_broker_that_nobody_vouches_for(world: World, topic: str) -> Non
             await client.create_producer(topic)
 
 
+async def test_a_certificate_of_another_host(world: World, tmp_path: Path, topic: str) -> None:
+    elsewhere = world.authority.issue("elsewhere.example").write(tmp_path, "elsewhere")
+    settings = {
+        "tls_port": 0,
+        "tls_certificate_file": str(elsewhere.certificate),
+        "tls_key_file": str(elsewhere.key),
+    }
+    with milepost.testing.broker(**settings) as broker:
+        url = f"pulsar+ssl://localhost:{broker.running.broker.tls_port}"
+        trusting = Client(url, tls_trust_certs_file_path=world.trusted, operation_timeout_seconds=1)
+        async with trusting:
+            with pytest.raises(errors.ConnectError, match="certificate"):
+                await trusting.create_producer(topic)
+        told = Client(url, tls_trust_certs_file_path=world.trusted, tls_validate_hostname=False)
+        await round_trip(told, topic)
+
+
 async def test_files_that_are_not_there(world: World, topic: str) -> None:
     client = Client(world.tls_url, tls_trust_certs_file_path="none.pem")
     async with client:

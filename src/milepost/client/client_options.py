@@ -30,7 +30,8 @@ class ClientOptions:
     use_tls: bool = False
     tls_trust_certs_file_path: str | None = None
     tls_allow_insecure_connection: bool = False
-    tls_validate_hostname: bool = False
+    # The official package's default is False.
+    tls_validate_hostname: bool = True
     # The client logs to `logging`, under `milepost.client`; this says how much, or to whom.
     logger: ConsoleLogger | FileLogger | logging.Logger | None = None
     connection_timeout_ms: int = 10_000

@@ -15,9 +15,9 @@ class TlsOptions:
     trust_certs_path: str | None = None
     # Take any certificate: for trials only.
     allow_insecure: bool = False
-    # Whether the certificate must be for the host that is asked. Off by default, as in the official
-    # client.
-    validate_hostname: bool = False
+    # Whether the certificate must be for the host that is asked. The official client asks for that only when
+    # told to; without it a stranger with any certificate of the authority can stand in between.
+    validate_hostname: bool = True
     certificate_path: str | None = None
     private_key_path: str | None = None
 
