@@ -8,6 +8,7 @@ nothing.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from milepost.broker.messages.chunked import ChunkedMessages, Tie
@@ -83,8 +84,15 @@ async def _heads(log: Log, position: Position, disk: Disk) -> dict[int, Entry]:
     return {entry.last_index: entry for entry in await disk.perform(plan.perform)}
 
 
-async def recall(log: Log, end_index: int, chunked: ChunkedMessages, disk: Disk) -> None:
-    """Remember the newest chunk of each uuid that is near the end that a log had once."""
+async def recall(
+    log: Log,
+    end_index: int,
+    chunked: ChunkedMessages,
+    has_ended: Callable[[TxnId], bool],
+    disk: Disk,
+) -> None:
+    """Remember the newest chunk of each uuid that is near the end that a log had once. What a transaction
+    that has ended left unfinished can never be finished, and is not remembered."""
     index = max(log.first_index, end_index - RECALL_ENTRIES_MAX)
     found: dict[str, _Found] = {}
     while index < end_index:
@@ -102,7 +110,10 @@ async def recall(log: Log, end_index: int, chunked: ChunkedMessages, disk: Disk)
                     found[one.chunk.uuid] = one
         index = stretch.end_index
     for one in found.values():
-        if not chunked.knows(one.chunk):
+        is_given_up = (
+            not one.chunk.is_last and one.transaction is not None and has_ended(one.transaction)
+        )
+        if not is_given_up and not chunked.knows(one.chunk):
             chunked.recalled(*one)
     chunked.is_recalled = True
 

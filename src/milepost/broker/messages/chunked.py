@@ -372,7 +372,13 @@ class ChunkSearch(Protocol):
     """Finds in the log what is not remembered here, and remembers it. `chunk_search.py` does it."""
 
     def recall(
-        self, log: Log, end_index: int, chunked: ChunkedMessages, disk: Disk, /
+        self,
+        log: Log,
+        end_index: int,
+        chunked: ChunkedMessages,
+        has_ended: Callable[[TxnId], bool],
+        disk: Disk,
+        /,
     ) -> Coroutine[Any, Any, None]: ...
 
     def find_whole(

@@ -195,8 +195,10 @@ class Topic:
     def publish(self, producer: Producer, sends: Sequence[Send]) -> Publication:
         """Judge and number the sends, and send them to the journal as one block."""
         if not self.chunked.is_recalled and self._needs_recall(sends):
-            recall = partial(self._chunk_search.recall, self.log, self.recovered_end, self.chunked)
-            self.log.bring(recall)
+            recall = self._chunk_search.recall
+            self.log.bring(
+                partial(recall, self.log, self.recovered_end, self.chunked, self._has_ended)
+            )
         if not self.chunked.is_empty:
             self._look_up_duplicates(sends)
         publication = Publication(producer)
@@ -581,6 +583,10 @@ class Topic:
         for send in sends:
             if send.traits is not PLAIN and send.traits.chunk is not None:
                 self._place_of(send.traits.chunk)
+
+    def _has_ended(self, txn_id: TxnId) -> bool:
+        """Is a transaction, of which a message is stored here, open no more?"""
+        return self.transactions is None or self.transactions.messages_of(txn_id) is None
 
     def _needs_recall(self, sends: Sequence[Send]) -> bool:
         """Does one of the sends go on with a message that is not remembered?"""

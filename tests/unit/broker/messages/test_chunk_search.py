@@ -14,6 +14,7 @@ from milepost.broker.messages import chunk_search
 from milepost.broker.messages.chunked import ChunkedMessages
 from milepost.broker.topic.topic import Topic
 from milepost.positions.ids import Position
+from milepost.positions.transactions import TxnId
 from milepost.storage.ledgers.entry import LAST_CHUNK
 from milepost.storage.ledgers.heads import HEAD_SIZE
 from milepost.storage.ledgers.log import Log
@@ -23,6 +24,10 @@ from milepost.wire.events import ChunkInfo
 
 MakeStage = Callable[..., Stage]
 Search = Callable[[Log, Position, Disk], Coroutine[Any, Any, Any]]
+
+
+def none_ended(txn_id: TxnId) -> bool:
+    return False
 
 
 def found(search: Search, topic: Topic, position: Position) -> Any:
@@ -116,7 +121,7 @@ def test_only_so_much_is_read(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> 
         for name, limit in limits.items():
             monkeypatch.setattr(chunk_search, name, limit)
         chunked, log = ChunkedMessages(), topic.log
-        at_once(chunk_search.recall(log, log.end_index, chunked, log.here))
+        at_once(chunk_search.recall(log, log.end_index, chunked, none_ended, log.here))
         monkeypatch.undo()
         return [n for n in range(5) if chunked.knows(ChunkInfo(f"p-{n}", 1, 2, 20))]
 
@@ -131,7 +136,7 @@ def test_only_what_was_there_before_is_recalled(stage: Stage) -> None:
     end_index = topic.log.end_index
     stage.publish(producer, chunk(2, 0, 2))
     chunked = ChunkedMessages()
-    at_once(chunk_search.recall(topic.log, end_index, chunked, topic.log.here))
+    at_once(chunk_search.recall(topic.log, end_index, chunked, none_ended, topic.log.here))
     assert chunked.knows(ChunkInfo("p-1", 1, 2, 20))
     assert not chunked.knows(ChunkInfo("p-2", 1, 2, 20))
 

@@ -155,3 +155,21 @@ def test_what_an_ended_transaction_left_unfinished_counts_no_more(action: Any) -
             assert sent(stage, client, chunk(sequence_id, 0, 2, **within(txn))) == ["Receipt"]
             assert not error_of(end(stage, client, txn, action))
         assert stage.topic().chunked.unfinished_count == 0
+
+
+@pytest.mark.parametrize("action", [COMMIT, ABORT])
+def test_nor_does_it_after_a_restart(action: Any) -> None:
+    with Stage(max_pending_chunked_messages_per_producer=1) as stage:
+        client = started(stage)
+        ended, still_open = writing(stage, client), writing(stage, client)
+        assert sent(stage, client, chunk(0, 0, 2, **within(ended))) == ["Receipt"]
+        assert not error_of(end(stage, client, ended, action))
+        assert sent(stage, client, chunk(1, 0, 2, **within(still_open))) == ["Receipt"]
+        stage = stage.restarted()
+        client = started(stage)
+        # The chunk lets the broker look for what was stored before the restart.
+        assert sent(stage, client, chunk(1, 1, 2, **within(still_open))) == ["Receipt"]
+        assert stage.topic().chunked.unfinished_count == 0
+        assert not error_of(end(stage, client, still_open))
+        stage.turn()
+        assert bodies(client)[-2:] == ["1/0", "1/1"]
