@@ -7,12 +7,12 @@ before. It closes the group's consumers, which come back at the new position.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from milepost.admin.errors import Missing
 from milepost.admin.pulsar_entries import Places, acked_entries
 from milepost.cli.console.pulsar_messages import start_of
-from milepost.errors import InvalidInput, NotFound, PreconditionFailed
+from milepost.errors import InvalidInput, MilepostError, NotFound, PreconditionFailed
 from milepost.positions.ids import MessageId
 from milepost.positions.names import TopicName
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+TARGETS: Final = ("index", "id", "time", "position")
 NOTE = (
     "Counted in entries from what Apache Pulsar tells, which has no preview of its own; "
     "it closes the group's consumers, and they come back there"
@@ -34,8 +35,16 @@ def reset(admin: Admin, topic: str, subscription: str, asked: Json) -> Json:
     names = [str(base.partition_name(one)) for one in range(parts)] if parts else [topic]
     moves = [_planned(admin, one, subscription, asked) for one in names]
     if not asked.get("dry_run"):
-        for name, move in zip(names, moves, strict=True):
-            _perform(admin, name, subscription, asked, move)
+        for number, (name, move) in enumerate(zip(names, moves, strict=True)):
+            try:
+                _perform(admin, name, subscription, move)
+            except MilepostError as error:
+                if not number:
+                    raise
+                # It has no reset of several partitions at once: the person has to know where it stands.
+                raise PreconditionFailed(
+                    f"{number} of {len(names)} partitions of {topic} are reset; {name} is not: {error}"
+                ) from error
     return {
         "dry_run": bool(asked.get("dry_run")),
         "redelivered": sum(one["redelivered"] for one in moves),
@@ -69,21 +78,28 @@ def _planned(admin: Admin, topic: str, subscription: str, asked: Json) -> Json:
 
 
 def _target(admin: Admin, topic: str, places: Places, asked: Json) -> int:
-    if asked.get("position") == "earliest":
-        return 0
-    if asked.get("position") == "latest":
-        return places.end
-    index, id, time_ms = (asked.get(name) for name in ("index", "id", "time"))
-    if not any(one is not None for one in (index, id, time_ms)):
+    said = [name for name in TARGETS if asked.get(name) is not None]
+    if not said:
         raise InvalidInput("say where to: an index, an id, a time or a position")
-    for name, value in (("index", index), ("time", time_ms)):
-        if value is not None and (not isinstance(value, int) or value < 0):
-            raise InvalidInput(f"{name}: {value!r} is not a whole number from 0 on")
-    found = start_of(admin, topic, places, index, str(id or ""), time_ms)
+    if len(said) > 1:
+        raise InvalidInput(f"say one place, and not {' and '.join(said)}")
+    value = asked[said[0]]
+    match said[0]:
+        case "position":
+            if value not in ("earliest", "latest"):
+                raise InvalidInput(f"position: {value!r} is neither earliest nor latest")
+            return 0 if value == "earliest" else places.end
+        case "id":
+            found = max(places.number_of(MessageId.parse(str(value)).position), 0)
+        case name:
+            if type(value) is not int or value < 0:  # true is no number, though Python's is one
+                raise InvalidInput(f"{name}: {value!r} is not a whole number from 0 on")
+            index, time_ms = (value, None) if name == "index" else (None, value)
+            found = start_of(admin, topic, places, index, "", time_ms)
     return min(found, places.end)
 
 
-def _perform(admin: Admin, topic: str, subscription: str, asked: Json, move: Json) -> None:
+def _perform(admin: Admin, topic: str, subscription: str, move: Json) -> None:
     if move["position"] is None:
         admin.skip_all_messages(topic, subscription)
         return

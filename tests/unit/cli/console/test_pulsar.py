@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import pytest
@@ -17,6 +17,13 @@ from unit.cli.console.test_console import ask, served
 import milepost as pulsar
 from milepost import testing
 from milepost.admin import Admin
+from milepost.admin.calls import Calls
+from milepost.admin.errors import ServerFault
+from milepost.admin.face import SyncFace
+from milepost.admin.request import Answer, Request
+from milepost.admin.transport import HttpTransport
+from milepost.cli.console import pulsar_reset
+from milepost.errors import PreconditionFailed
 
 TOPIC = "persistent://public/default/orders"
 PATH = "/milepost/v1/topics/public/default/orders"
@@ -24,8 +31,9 @@ COUNT = 120
 
 
 class Stage:
-    def __init__(self, port: int, client: pulsar.Client, admin: Admin) -> None:
+    def __init__(self, port: int, client: pulsar.Client, admin: Admin, url: str) -> None:
         self.port = port
+        self.url = url
         self.client = client
         self.admin = admin
 
@@ -64,7 +72,7 @@ def stage() -> Iterator[Stage]:
         taken = [consumer.receive(timeout_millis=60_000) for _ in range(COUNT)]
         chance = random.Random(19)
         consumer.acknowledge([one for one in taken if chance.random() < 0.6])
-        yield Stage(port, client, admin)
+        yield Stage(port, client, admin, broker.http_url)
 
 
 def test_the_strip_has_the_entries_that_are_acked(stage: Stage) -> None:
@@ -185,13 +193,55 @@ def test_a_reset_is_counted_before_and_then_done(stage: Stage) -> None:
         ({}, 400),
         ({"index": -1}, 400),
         ({"index": "x"}, 400),
+        ({"index": True}, 400),
+        ({"index": 1.5}, 400),
+        ({"time": -1}, 400),
         ({"id": "no id"}, 400),
+        ({"id": ""}, 400),
+        ({"id": 7}, 400),
+        ({"position": "middle"}, 400),
+        ({"position": ["earliest"]}, 400),
+        ({"position": "latest", "index": 3}, 400),
+        ({"index": 3, "id": "1:1"}, 400),
     ],
 )
 def test_a_bad_reset_is_refused_by_name(stage: Stage, asked: Any, status: int) -> None:
     path = f"{PATH}/subscriptions/archive/reset"
     body = asked if isinstance(asked, bytes) else {**asked, "dry_run": True}
     assert stage.post(path, body, status)["reason"]
+
+
+class Unloading(HttpTransport):
+    """The way to a broker that refuses to reset one partition, which is being unloaded."""
+
+    def exchange(self, request: Request) -> Answer:
+        if "-partition-1/" in request.path and request.path.endswith("/resetcursor"):
+            raise ServerFault(request.path, "http://pulsar", 503, "it is being unloaded")
+        return super().exchange(request)
+
+
+class Reached(Calls, SyncFace):
+    """An admin client by a way of its own."""
+
+
+def test_a_reset_that_stops_half_way_says_how_far_it_came(stage: Stage) -> None:
+    topic = "persistent://public/default/split"
+    stage.admin.create_partitioned_topic(topic, 3)
+    for partition in range(3):
+        name = f"{topic}-partition-{partition}"
+        producer = stage.client.create_producer(name)
+        producer.send(b"one")
+        producer.close()
+        stage.admin.create_subscription(name, "g")
+    try:
+        admin = cast("Admin", Reached(Unloading(stage.url)))
+        with pytest.raises(PreconditionFailed, match=r"1 of 3 partitions .*-1 is not: .*unloaded"):
+            pulsar_reset.reset(admin, topic, "g", {"position": "earliest"})
+        admin.close()
+        backlogs = [one["backlog"] for one in stage.admin.get_progress(topic, subscription="g")]
+        assert sorted(backlogs) == [0, 0, 1]
+    finally:
+        stage.admin.delete_partitioned_topic(topic, force=True)
 
 
 def test_what_is_not_there_is_a_404_and_bad_numbers_a_400(stage: Stage) -> None:
