@@ -15,11 +15,8 @@ mapping        a RocketMQ message as an entry of Pulsar's, and a stored message 
 sending        publishes messages, and answers when they are on disk
 filters/       which messages a poll wants: tags, SQL92
 handles        receipt handles: what was delivered, signed
-leases         which messages clients hold, until when, and which wait behind them
-queues         one queue of a group: its consumer, what has arrived, its leases
-groups         a group on a topic: parked polls, and which queue serves them
+consuming/     polls, acks, and which messages clients hold
 transactions/  half messages: sent, ended, asked about
 remoting/      mqadmin's protocol: a name server and broker in one
 removals/      messages that consumers are not to get any more: dead letters, recalls
-receiving      receive, ack, change of invisible time, dead letters
 """

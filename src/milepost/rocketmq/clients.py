@@ -22,8 +22,8 @@ from milepost.rocketmq import names
 from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call
 from milepost.rocketmq.codes import OK, Code, Refused
+from milepost.rocketmq.consuming.queues import Manner
 from milepost.rocketmq.message_check import BODY_SIZE_MAX
-from milepost.rocketmq.queues import Manner
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker

@@ -23,8 +23,8 @@ from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call, Callers
 from milepost.rocketmq.clients import READ_S, Clients, Stream
 from milepost.rocketmq.codes import OK, Code, Refused, code_of, status
-from milepost.rocketmq.queues import Held
-from milepost.rocketmq.receiving import Receiving
+from milepost.rocketmq.consuming.queues import Held
+from milepost.rocketmq.consuming.receiving import Receiving
 from milepost.rocketmq.removals.recalls import Recalls
 from milepost.rocketmq.routes import Routes
 from milepost.rocketmq.sending import Sending

@@ -16,7 +16,7 @@ from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call
 from milepost.rocketmq.clients import ALIVE_S, NODE, Clients, settings_for
 from milepost.rocketmq.codes import Code, Refused
-from milepost.rocketmq.queues import Manner
+from milepost.rocketmq.consuming.queues import Manner
 
 GROUP = pb.Resource(name="g")
 

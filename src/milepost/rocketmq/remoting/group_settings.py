@@ -21,7 +21,7 @@ from milepost.broker.operations import topic_lifecycle
 from milepost.broker.subscription.subscription import Subscription
 from milepost.errors import InvalidInput
 from milepost.positions.names import NamespaceName
-from milepost.rocketmq.queues import FIFO, RETRIES, RETRIES_DEFAULT, RETRIES_MAX
+from milepost.rocketmq.consuming.queues import FIFO, RETRIES, RETRIES_DEFAULT, RETRIES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -24,8 +24,8 @@ from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call, Callers
 from milepost.rocketmq.clients import Clients, Stream
 from milepost.rocketmq.codes import Code, Refused, code_of
+from milepost.rocketmq.consuming.receiving import Receiving
 from milepost.rocketmq.message_check import TRANSACTION
-from milepost.rocketmq.receiving import Receiving
 from milepost.rocketmq.routes import Routes
 from milepost.rocketmq.sending import Sending
 from milepost.rocketmq.transactions import transactions

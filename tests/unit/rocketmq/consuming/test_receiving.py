@@ -22,14 +22,14 @@ from milepost.broker.messages.browse import message_of, stored_bytes
 from milepost.broker.operations import moving, topic_lifecycle
 from milepost.broker.subscription.subscription import Subscription
 from milepost.errors import OutcomeUnknown, ServiceNotReady
-from milepost.rocketmq import groups, queues, receiving
 from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call, Callers
 from milepost.rocketmq.clients import ALIVE_S, Clients
 from milepost.rocketmq.codes import Code, Refused
-from milepost.rocketmq.groups import BURIAL_S, IDLE_S, Group
-from milepost.rocketmq.queues import FIFO, RETRIES, Manner
-from milepost.rocketmq.receiving import Receiving
+from milepost.rocketmq.consuming import groups, queues, receiving
+from milepost.rocketmq.consuming.groups import BURIAL_S, IDLE_S, Group
+from milepost.rocketmq.consuming.queues import FIFO, RETRIES, Manner
+from milepost.rocketmq.consuming.receiving import Receiving
 from milepost.rocketmq.routes import Routes
 from milepost.rocketmq.sending import Sender, Sending
 from milepost.wire.metadata import entry_metadata_and_end

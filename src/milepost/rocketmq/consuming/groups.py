@@ -28,8 +28,8 @@ from milepost.errors import (
 )
 from milepost.positions.names import TopicName
 from milepost.rocketmq.clients import Clients
+from milepost.rocketmq.consuming.queues import Held, Queue
 from milepost.rocketmq.filters.expressions import Filter
-from milepost.rocketmq.queues import Held, Queue
 from milepost.rocketmq.remoting.group_settings import properties_for
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from milepost.broker.subscription.subscription import Subscription
 from milepost.errors import MilepostError
 from milepost.positions.ackset import AckSet
 from milepost.positions.ranges import Range
-from milepost.rocketmq.leases import Lease, Leases, MessageGroups
+from milepost.rocketmq.consuming.leases import Lease, Leases, MessageGroups
 from milepost.rocketmq.peer import EdgePeer
 from milepost.wire.events import Delivery
 from milepost.wire.metadata import (

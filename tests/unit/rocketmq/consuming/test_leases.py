@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from milepost.rocketmq.leases import Lease, Leases
+from milepost.rocketmq.consuming.leases import Lease, Leases
 
 INDEXES = st.integers(0, 5)
 CLIENTS = st.sampled_from(["a", "b"])

@@ -30,12 +30,12 @@ from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call, Callers
 from milepost.rocketmq.clients import POLL_S_MAX, RECEIVE_BATCH_MAX, Clients
 from milepost.rocketmq.codes import OK, Code, Refused, code_of, status
+from milepost.rocketmq.consuming.groups import Group, Groups, Poll
+from milepost.rocketmq.consuming.leases import Lease
+from milepost.rocketmq.consuming.queues import Held, Manner, Queue, manner_of
 from milepost.rocketmq.filters.expressions import wanted_by
-from milepost.rocketmq.groups import Group, Groups, Poll
 from milepost.rocketmq.handles import KEY_SIZE, PROCESS_SIZE, Handle, Signer
-from milepost.rocketmq.leases import Lease
 from milepost.rocketmq.mapping import message_of
-from milepost.rocketmq.queues import Held, Manner, Queue, manner_of
 from milepost.rocketmq.remoting.group_settings import properties_for
 from milepost.rocketmq.removals.burials import Burials, Corpse
 from milepost.rocketmq.routes import Routes

@@ -1,0 +1,7 @@
+"""What consumers ask: polls, acks, leases.
+
+leases           which messages clients hold, until when, and which wait behind them
+queues           one queue of a group: its consumer, what has arrived, its leases
+groups           a group on a topic: parked polls, and which queue serves them
+receiving        receive, ack, change of invisible time, dead letters
+"""
