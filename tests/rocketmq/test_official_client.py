@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +13,8 @@ import pulsar
 import pytest
 from compat.broker_process import BrokerProcess
 from stage.official_rocketmq import rocketmq
+
+from milepost.rocketmq import rocketmq_pb2 as pb
 
 INVISIBLE_S = 300
 
@@ -109,6 +113,29 @@ def test_a_large_message_in_chunks_is_one_message(
     ready, inflight, acked = counts(broker, topic, "g")
     assert (ready, inflight) == (0, 0)
     assert acked > 2  # every chunk is
+
+
+def test_a_client_that_reads_four_mib_gets_what_is_larger_packed_or_not_at_all(
+    broker: BrokerProcess, clients: Any, make_topic: Callable[..., str], name: str, raw: Any
+) -> None:
+    """gRPC's own limit is that of Go's and Node's clients; a larger answer ends the poll with an error."""
+    topic = make_topic(broker, name)
+    packs, random = b"0123456789" * 600_000, os.urandom(4 * 1024 * 1024)
+    producer = clients.pulsar(broker).create_producer(
+        topic, chunking_enabled=True, batching_enabled=False
+    )
+    for body in (b"before", random, packs, b"behind"):
+        producer.send(body)
+    raw.headers["x-mq-language"], raw.headers["x-mq-client-version"] = "GO", "5.0.1-rc1"
+    found: list[pb.Message] = []
+    while len(found) < 3:
+        found += raw.receive(topic, "g")
+    before, packed, behind = found
+    assert [before.body, gzip.decompress(packed.body), behind.body] == [b"before", packs, b"behind"]
+    assert packed.system_properties.body_encoding == pb.GZIP
+    # Another client of the group can have the other one.
+    (rest,) = received(clients.consumer(broker, "g", topic), 1)
+    assert (rest.body, rest.delivery_attempt) == (random, 2)
 
 
 def test_messages_that_a_tag_does_not_fit_are_done_with(

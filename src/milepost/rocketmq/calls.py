@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 CLIENT_ID = "x-mq-client-id"
 LANGUAGE = "x-mq-language"
+VERSION = "x-mq-client-version"
 SESSION_TOKEN = "x-mq-session-token"  # noqa: S105  # the name of a header
 AUTHORIZATION = "authorization"
 CLIENT_ID_LENGTH_MAX = 256
@@ -48,7 +49,8 @@ class Call(NamedTuple):
     remaining_s: float | None
     """How long the client waits for the answer; None: for ever."""
     language: str = ""
-    """As the client says it."""
+    version: str = ""
+    """Both as the client says them."""
 
     @property
     def role(self) -> str:
@@ -74,8 +76,9 @@ class Callers:
         address = _address(context.peer())
         identity = await self._identify(headers, address, context)
         role = "" if identity is None else str(identity)
-        language = str(headers.get(LANGUAGE, ""))
-        return Call(f"{role}/{client_id}", identity, address, context.time_remaining(), language)
+        language, version = str(headers.get(LANGUAGE, "")), str(headers.get(VERSION, ""))
+        client, remaining_s = f"{role}/{client_id}", context.time_remaining()
+        return Call(client, identity, address, remaining_s, language, version)
 
     def check_served(self) -> None:
         """`ServiceNotReady` while another broker may serve these clients."""

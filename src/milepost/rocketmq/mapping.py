@@ -140,7 +140,7 @@ def message_of(
         keys=properties.get(KEYS, "").split(),
         message_id=properties.get(MESSAGE_ID) or stable_id(topic_id, view.index),
         body_encoding=pb.IDENTITY,
-        body_digest=pb.Digest(type=pb.MD5, checksum=_md5(view.payload)),
+        body_digest=pb.Digest(type=pb.MD5, checksum=digest_of(view.payload)),
         message_type=pb.NORMAL,
         born_timestamp=_time(view.event_ms or view.publish_ms),
         born_host=properties.get(BORN_HOST) or view.producer,
@@ -176,7 +176,8 @@ def stable_id(topic_id: int, index: int) -> str:
     return f"{topic_id:016X}{index:016X}"
 
 
-def _md5(body: bytes) -> str:
+def digest_of(body: bytes) -> str:
+    """The digest of a body as it is sent: MD5."""
     return hashlib.md5(body, usedforsecurity=False).hexdigest().upper()
 
 

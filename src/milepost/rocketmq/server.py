@@ -225,20 +225,24 @@ class RocketMqServer:
 
     async def _receive(self, asked: pb.ReceiveMessageRequest, context: Any) -> None:
         """A status, the messages, the time: clients need the first and the last whatever happens."""
-        group, taken = None, list[Held]()
+        group, taken, none = None, list[Held](), status(Code.MESSAGE_NOT_FOUND)
         try:
             call = await self._enter(context, "ReceiveMessage")
             group, taken = await self._receiving.receive(call, asked)
-            found = OK if taken else status(Code.MESSAGE_NOT_FOUND)
         except Exception as error:
-            found = self._refusal(error)
+            none = self._refusal(error)
         with self._receiving.answering(taken):
             try:
-                await _write(context, pb.ReceiveMessageResponse(status=found))
-                for held in taken:
-                    assert group is not None
-                    message = self._receiving.message(group, asked.message_queue.topic, held)
-                    await _write(context, pb.ReceiveMessageResponse(message=message))
+                is_empty = True
+                if group is not None:
+                    topic = asked.message_queue.topic
+                    async for message in self._receiving.messages(call, group, topic, taken):
+                        if is_empty:
+                            await _write(context, pb.ReceiveMessageResponse(status=OK))
+                        is_empty = False
+                        await _write(context, pb.ReceiveMessageResponse(message=message))
+                if is_empty:
+                    await _write(context, pb.ReceiveMessageResponse(status=none))
                 now = Timestamp()
                 now.FromMilliseconds(self._broker.clock.wall_ms())
                 await _write(context, pb.ReceiveMessageResponse(delivery_timestamp=now))

@@ -132,6 +132,13 @@ class Group:
             if queue.leases.find(lease.index, lease.number) is lease:
                 queue.end(lease, count=False)
 
+    def withhold(self, held: Held, seconds: float) -> None:
+        """The client cannot have it: it is ready again after a while, as one that has failed."""
+        queue, lease, _ = held
+        if queue.leases.find(lease.index, lease.number) is lease:
+            queue.leases.move(lease, self._broker.clock.monotonic() + seconds)
+            self.lease_moved()
+
     def close(self) -> None:
         """Answer waiting polls with nothing, and leave the subscriptions."""
         for poll in self._polls:

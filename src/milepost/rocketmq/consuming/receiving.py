@@ -9,8 +9,9 @@ other code clients repeat an ack for ever.
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,8 +29,9 @@ from milepost.positions.ranges import Range
 from milepost.rocketmq import names
 from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call, Callers
-from milepost.rocketmq.clients import POLL_S_MAX, RECEIVE_BATCH_MAX, Clients
+from milepost.rocketmq.clients import BACKOFF_S, POLL_S_MAX, RECEIVE_BATCH_MAX, Clients
 from milepost.rocketmq.codes import OK, Code, Refused, code_of, status
+from milepost.rocketmq.consuming.answer_size import answer_limit, fitted
 from milepost.rocketmq.consuming.groups import Group, Groups, Poll
 from milepost.rocketmq.consuming.leases import Lease
 from milepost.rocketmq.consuming.queues import Held, Manner, Queue, manner_of
@@ -62,6 +64,7 @@ SETTINGS_TOPICS_MAX = 16
 # In the catalog.
 FOLDER, KEY_NAME = "rocketmq", "handles"
 
+logger = logging.getLogger(__name__)
 _GONE = "the receipt handle is no longer good: the lease is over, or the group was moved"
 
 
@@ -192,6 +195,42 @@ class Receiving:
         finally:
             self._polls -= 1
             self._unread_size -= size
+
+    async def messages(
+        self, call: Call, group: Group, topic: pb.Resource, taken: list[Held]
+    ) -> AsyncIterator[pb.Message]:
+        """The messages of an answer, as the client can read them.
+
+        One that is too large for it is withheld: it counts as a delivery that has failed, so that another
+        client of the group may get it, and at last it is among the dead letters. What the client gets in
+        the same answer is not lost with it.
+        """
+        limit = answer_limit(call.language, call.version)
+        # Of a FIFO group: the queues and message groups that are stopped by what was withheld.
+        stopped: set[tuple[Queue, str]] = set()
+        for held in taken:
+            place = held.queue, held.lease.key
+            if place in stopped:
+                group.give_back([held])
+                continue
+            message = await fitted(self.message(group, topic, held), limit)
+            if message is not None:
+                yield message
+                continue
+            self._withheld(call, group, held)
+            if held.queue.is_fifo:
+                stopped.add(place)
+
+    def _withheld(self, call: Call, group: Group, held: Held) -> None:
+        attempt, size = held.arrived.attempt, len(held.arrived.view.payload)
+        self._broker.counters.rocketmq_refused["too_large_for_client"] += 1
+        if attempt == 1:
+            logger.warning(
+                "index %d of %s, %d bytes, is larger than a client of group %s reads (%s %s)",
+                *(held.lease.index, held.queue.topic.name, size, group.name),
+                *(call.language, call.version[:40]),
+            )
+        group.withhold(held, BACKOFF_S[min(attempt, len(BACKOFF_S)) - 1])
 
     def message(self, group: Group, topic: pb.Resource, held: Held) -> pb.Message:
         """A message as the client gets it."""

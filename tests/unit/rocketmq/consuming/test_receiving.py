@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,7 +25,7 @@ from milepost.broker.subscription.subscription import Subscription
 from milepost.errors import OutcomeUnknown, ServiceNotReady
 from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call, Callers
-from milepost.rocketmq.clients import ALIVE_S, Clients
+from milepost.rocketmq.clients import ALIVE_S, BACKOFF_S, Clients
 from milepost.rocketmq.codes import Code, Refused
 from milepost.rocketmq.consuming import groups, queues, receiving
 from milepost.rocketmq.consuming.groups import BURIAL_S, IDLE_S, Group
@@ -523,6 +524,53 @@ def test_a_large_message_goes_to_the_dead_letters_in_chunks(
     assert last is not None
     assert (last.payload, last.properties["UNIQ_KEY"]) == (body, "large")
     edge.hang_up()
+
+
+def read_by_rust(edge: Edge, task: asyncio.Task[Any]) -> list[pb.Message]:
+    """The messages of an answer to a client that reads 4 MiB at once, and unpacks nothing."""
+
+    async def read() -> list[pb.Message]:
+        group, taken = task.result()
+        call = caller("rust")._replace(language="RUST")
+        with edge.receiving.answering(taken):
+            return [one async for one in edge.receiving.messages(call, group, TOPIC, taken)]
+
+    return edge.stage.run(read())
+
+
+def test_a_message_that_a_client_cannot_read_takes_no_other_with_it(edge: Edge) -> None:
+    edge.publish(message(0), message(1, os.urandom(4 * 1024 * 1024)), message(2))
+    assert bodies(read_by_rust(edge, edge.begin(9))) == [b"0", b"2"]
+    assert edge.poll(9) == []
+    edge.time_passes(1)
+    (again,) = edge.poll(9)  # by a client that can read it
+    assert (len(again.body), attempts([again])) == (4 * 1024 * 1024, [2])
+    assert edge.ack(handle_of(again)) == OK
+
+
+def test_a_message_that_no_client_of_the_group_can_read_is_among_the_dead_letters(
+    edge: Edge,
+) -> None:
+    edge.publish(message(0, os.urandom(4 * 1024 * 1024)))
+    for step in BACKOFF_S[: Manner().attempts_max]:
+        assert read_by_rust(edge, edge.begin(9)) == []
+        edge.time_passes(step)
+    assert edge.poll(9) == []
+    there = edge.stage.topic("persistent://public/default/%DLQ%g")
+    assert there.log.end_index > 0
+    assert edge.subscription.cursor.counts().acked == 1
+
+
+def test_in_order_what_follows_a_message_that_a_client_cannot_read_waits(edge: Edge) -> None:
+    make_fifo(edge)
+    large = os.urandom(4 * 1024 * 1024)
+    edge.publish(keyed(0, "a"), message(1, large, partition_key="a"), keyed(2, "b"), keyed(3, "a"))
+    (first, second) = read_by_rust(edge, edge.begin(9))
+    assert bodies([first, second]) == [b"0", b"2"]
+    assert [edge.ack(handle_of(first)), edge.ack(handle_of(second))] == [OK, OK]
+    assert edge.poll(9) == []
+    edge.time_passes(1)
+    assert bodies(edge.poll(9)) == [large, b"3"]
 
 
 def test_an_encrypted_dead_letter_can_be_read_with_its_key(edge: Edge) -> None:
