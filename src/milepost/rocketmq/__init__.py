@@ -13,6 +13,7 @@ routes         which queues a topic has, and where
 message_check  what a message that a client sends must be like
 mapping        a RocketMQ message as an entry of Pulsar's, and a stored message as RocketMQ's
 sending        publishes messages, and answers when they are on disk
+durable        awaits what the journal answers
 filters/       which messages a poll wants: tags, SQL92
 handles        receipt handles: what was delivered, signed
 consuming/     polls, acks, and which messages clients hold

@@ -7,7 +7,6 @@ codes: its proxy tells every fault of a handle as an internal error.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 from typing import TYPE_CHECKING
@@ -15,11 +14,12 @@ from typing import TYPE_CHECKING
 from milepost.broker.auth.operations import Operation
 from milepost.broker.operations import recalling
 from milepost.broker.topic.topic import Topic
-from milepost.errors import MilepostError, NotAllowed, NotFound
+from milepost.errors import NotAllowed, NotFound
 from milepost.positions.names import TopicName
 from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call, Callers
 from milepost.rocketmq.codes import OK, Code, Refused
+from milepost.rocketmq.durable import durable
 from milepost.rocketmq.handles import PROCESS_SIZE, Handle, Signer
 from milepost.rocketmq.routes import Routes
 
@@ -61,27 +61,13 @@ class Recalls:
             if topic.row.topic_id != handle.topic_id:
                 raise NotFound(f"{partition} was deleted since the message was sent")
             await recalling.prepare(topic, self._broker.engine)
-            await self._hidden(topic, handle)
+            topic.check_open()
+            at, due_ms, engine = handle.index, handle.until_ms, self._broker.engine
+            await durable(lambda done: recalling.recall(topic, at, due_ms, engine, done))
         except (NotFound, NotAllowed) as error:
             raise Refused(Code.INTERNAL_SERVER_ERROR, str(error)) from None
         self._broker.counters.rocketmq_recalls += 1
         return pb.RecallMessageResponse(status=OK, message_id=message_id)
-
-    async def _hidden(self, topic: Topic, handle: Handle) -> None:
-        durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def done(error: MilepostError | None) -> None:
-            if durable.done():
-                return  # the client is gone
-            if error is not None:
-                durable.set_exception(error)
-            else:
-                durable.set_result(None)
-
-        topic.check_open()
-        engine = self._broker.engine
-        recalling.recall(topic, handle.index, handle.until_ms, engine, done)
-        await durable
 
     def _read(self, text: str, name: TopicName) -> tuple[Handle, str]:
         """The handle, and the message id; `Refused` for a text that was not made here for that topic."""

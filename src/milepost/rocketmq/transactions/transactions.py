@@ -21,16 +21,17 @@ from typing import TYPE_CHECKING
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from milepost.broker.auth.operations import Operation
-from milepost.broker.operations import leases, moving
+from milepost.broker.operations import leases
 from milepost.broker.operations.leases import Standing
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.topic import Topic
-from milepost.errors import MilepostError, NotFound, OutcomeUnknown, ServiceNotReady
+from milepost.errors import MilepostError, NotFound, ServiceNotReady
 from milepost.positions.names import TopicName
 from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call, Callers
 from milepost.rocketmq.clients import Clients
 from milepost.rocketmq.codes import OK, Code, Refused
+from milepost.rocketmq.durable import durable, moved
 from milepost.rocketmq.handles import PROCESS_SIZE, Handle, Signer
 from milepost.rocketmq.message_check import millis
 from milepost.rocketmq.routes import Routes
@@ -273,43 +274,18 @@ class Transactions:
         topic, subscription = await self._open(index)
         if sender.producer.is_closed:
             raise ServiceNotReady(f"{name} was closed meanwhile")
-        moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        published: list[asyncio.Future[None]] = []
-
-        def publish() -> bool:
-            at, done = sender.publish(stored.message, stored.message.body)
-            published.append(done)
-            return at >= 0
-
-        def done(error: MilepostError | None) -> None:
-            if isinstance(error, OutcomeUnknown):
-                self._in_doubt.add(index)
-            if error is None:
-                moved.set_result(None)
-            else:
-                moved.set_exception(error)
-
         # From here on nothing waits until both are on their way.
-        moving.move(subscription, ((index, index + 1),), publish, self._broker.store, done)
-        try:
-            await moved
-        except MilepostError:
-            if published and published[0].done():
-                published[0].result()  # what the topic says is nearer to the reason
-            raise
+        await moved(
+            subscription,
+            ((index, index + 1),),
+            lambda: sender.publish(stored.message, stored.message.body),
+            self._broker.store,
+            in_doubt=lambda: self._in_doubt.add(index),
+        )
 
     async def _roll_back(self, index: int) -> None:
         _, subscription = await self._open(index)
-        durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def done(error: MilepostError | None) -> None:
-            if error is None:
-                durable.set_result(None)
-            else:
-                durable.set_exception(error)
-
-        leases.ack(subscription, None, ((index, index + 1),), done)
-        await durable
+        await durable(lambda done: leases.ack(subscription, None, ((index, index + 1),), done))
 
     async def _open(self, index: int) -> tuple[Topic, Subscription]:
         """The half topic, if this half message is open there."""
