@@ -138,6 +138,33 @@ def test_a_client_that_reads_four_mib_gets_what_is_larger_packed_or_not_at_all(
     assert (rest.body, rest.delivery_attempt) == (random, 2)
 
 
+def test_members_of_a_broadcast_group_get_every_message_and_resume(
+    broker: BrokerProcess, clients: Any, make_topic: Callable[..., str], name: str
+) -> None:
+    """Pulsar's consumers are members by properties, RocketMQ's by the name of their group."""
+    topic = make_topic(broker, name)
+    beside = clients.pulsar(broker).subscribe(
+        topic,
+        "caches",
+        pulsar.ConsumerType.Shared,
+        properties={"milepost.mode": "broadcast", "milepost.member": "beside"},
+    )
+    one = clients.consumer(broker, "%BROADCAST%caches%one", topic)
+    assert one.receive(1, INVISIBLE_S) == []
+    producer = clients.producer(broker, topic)
+    for number in range(4):
+        producer.send(message(topic, b"%d" % number))
+    assert [one.body for one in received(one, 4)] == [b"%d" % number for number in range(4)]
+    for number in range(4):
+        found = beside.receive(30_000)
+        beside.acknowledge(found)
+        assert found.data() == b"%d" % number
+    clients.close(one)
+    producer.send(message(topic, b"4"))
+    again = clients.consumer(broker, "%BROADCAST%caches%one", topic)
+    assert [one.body for one in received(again, 1)] == [b"4"]
+
+
 def test_messages_that_a_tag_does_not_fit_are_done_with(
     broker: BrokerProcess, clients: Any, make_topic: Callable[..., str], name: str
 ) -> None:

@@ -24,9 +24,10 @@ INVISIBLE_S = 30
 class Edge:
     """The calls of the edge, without gRPC."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, group: str = "g") -> None:
         self.stage = stage
         self.topic = stage.topic()
+        self.name = group
 
         def make() -> Receiving:
             broker = stage.broker
@@ -41,11 +42,11 @@ class Edge:
 
     @property
     def subscription(self) -> Subscription:
-        return self.topic.subscriptions["g"]
+        return self.topic.subscriptions[self.name]
 
     @property
     def group(self) -> Group:
-        found = self.receiving.groups.find(self.topic.name, "g")
+        found = self.receiving.groups.find(self.topic.name, self.name)
         assert found is not None
         return found
 
@@ -58,7 +59,7 @@ class Edge:
     ) -> asyncio.Task[Any]:
         """A poll; it may wait."""
         request = pb.ReceiveMessageRequest(
-            group=GROUP,
+            group=pb.Resource(name=self.name),
             message_queue=pb.MessageQueue(topic=TOPIC),
             filter_expression=pb.FilterExpression(type=pb.TAG, expression=tags),
             batch_size=count,
@@ -91,14 +92,21 @@ class Edge:
 
     def ack(self, handle: str) -> int:
         entry = pb.AckMessageEntry(receipt_handle=handle)
-        request = pb.AckMessageRequest(topic=TOPIC, group=GROUP, entries=[entry])
+        request = pb.AckMessageRequest(
+            topic=TOPIC, group=pb.Resource(name=self.name), entries=[entry]
+        )
         return int(self.stage.run(self.receiving.ack_message(caller(), request)).status.code)
 
     def change(self, handle: str, seconds: int) -> tuple[int, str]:
-        request = pb.ChangeInvisibleDurationRequest(topic=TOPIC, group=GROUP, receipt_handle=handle)
+        request = pb.ChangeInvisibleDurationRequest(
+            topic=TOPIC, group=pb.Resource(name=self.name), receipt_handle=handle
+        )
         request.invisible_duration.FromSeconds(seconds)
         answer = self.stage.run(self.receiving.change_invisible_duration(caller(), request))
         return answer.status.code, answer.receipt_handle
+
+    def forward(self, request: pb.ForwardMessageToDeadLetterQueueRequest) -> None:
+        self.stage.run(self.receiving.forward_to_dead_letters(caller(), request))
 
     def wear_out(self) -> None:
         """The one message of the topic is delivered as often as may be, and fails each time."""
@@ -117,7 +125,7 @@ class Edge:
     def time_passes(self, seconds: float) -> None:
         """The timer of the leases fires."""
         self.stage.clock.advance(seconds)
-        found = self.receiving.groups.find(self.topic.name, "g")
+        found = self.receiving.groups.find(self.topic.name, self.name)
         if found is not None:
             self.stage.loop.do(found.end_leases)
         self.stage.turn()

@@ -23,6 +23,7 @@ from milepost.broker.connection.server import is_this_machine
 from milepost.errors import NotAuthenticated, NotAuthorized, ServiceNotReady
 from milepost.positions.names import TopicName
 from milepost.rocketmq.codes import Code, Refused
+from milepost.rocketmq.names import split_group
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
@@ -89,7 +90,8 @@ class Callers:
         """`NotAuthorized` if the client has not the right to do this."""
         access = self._broker.access_control
         if access.security.authorizer.is_enabled:
-            access.check(call.identity, operation, Target.of_topic(topic, group))
+            target = Target.of_topic(topic, split_group(group)[0])
+            access.check(call.identity, operation, target)
 
     @property
     def changes(self) -> int:

@@ -222,7 +222,8 @@ def _told(settings: pb.Settings) -> Told:
     said = subscription.group.resource_namespace or next(
         (one.topic.resource_namespace for one in subscription.subscriptions[:1]), ""
     )
-    return Told(subscription.group.name, said, settings.client_type == pb.PUSH_CONSUMER, shown)
+    group, _ = names.split_group(subscription.group.name)
+    return Told(group, said, settings.client_type == pb.PUSH_CONSUMER, shown)
 
 
 def body_size_max(broker: Broker) -> int:

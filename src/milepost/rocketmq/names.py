@@ -44,6 +44,8 @@ SYSTEM_TOPICS = frozenset(
 # Names that are kept, so that they need not be read again.
 KNOWN_MAX = 4096
 DEAD_LETTERS = "%DLQ%"
+# %BROADCAST%GROUP%MEMBER is a member of a broadcast group.
+BROADCAST = "%BROADCAST%"
 # Half messages lie there.
 SYSTEM_NAMESPACE = "pulsar/system"
 
@@ -117,7 +119,27 @@ def _group(name: str) -> str:
             Code.ILLEGAL_CONSUMER_GROUP,
             f"consumer group {name[:40]}…: longer than {GROUP_LENGTH_MAX} characters",
         )
+    if name.startswith(BROADCAST):
+        group, member = split_group(name)
+        if not group or not member:
+            raise Refused(
+                Code.ILLEGAL_CONSUMER_GROUP,
+                f"consumer group {name[:80]}: expected {BROADCAST}GROUP%MEMBER",
+            )
+        _group(group)
     return name
+
+
+def split_group(group: str) -> tuple[str, str]:
+    """The subscription that a consumer group names, and the member of a broadcast group, or none.
+
+    >>> split_group("%BROADCAST%caches%cache-7"), split_group("a|b")
+    (('caches', 'cache-7'), ('a|b', ''))
+    """
+    if not group.startswith(BROADCAST):
+        return group, ""
+    name, _, member = group.removeprefix(BROADCAST).partition("%")
+    return name, member
 
 
 def dead_letter_topic(topic: TopicName, group: str) -> TopicName:

@@ -15,22 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 from milepost.broker.dispatch.dispatchers import SHARED
 from milepost.broker.limits.time_slices import TimeSlices
-from milepost.broker.subscription.broadcast import BroadcastGroup
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.topic import Topic
 from milepost.errors import (
-    AlreadyExists,
     ConsumerBusy,
     MilepostError,
     NotAllowed,
     ServiceNotReady,
-    SubscriptionNotFound,
 )
 from milepost.positions.names import TopicName
 from milepost.rocketmq.clients import Clients
+from milepost.rocketmq.consuming import subscriptions
 from milepost.rocketmq.consuming.queues import Held, Queue
 from milepost.rocketmq.filters.expressions import Filter
-from milepost.rocketmq.remoting.group_settings import properties_for
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
@@ -335,41 +332,17 @@ class Group:
     async def _open(self, number: int, name: TopicName) -> None:
         broker = self._broker
         topic = await broker.topic(name, create=False)
-        subscription = await self._subscription(topic)
+        subscription = await subscriptions.find_or_make(broker, topic, self.name)
         settled = asyncio.Event()
         subscription.after_seeks(settled.set)
         await settled.wait()
         topic.check_open()
-        if topic.subscriptions.get(self.name) is not subscription:
+        if subscriptions.find(topic, self.name) is not subscription:
             raise ServiceNotReady(f"subscription {self.name} of {name} was deleted meanwhile")
         _check_limits(topic, subscription)
         queue = Queue(broker, number, subscription, self._numbers, self._wake)
         subscription.add_consumer(queue.consumer, SHARED)
         self.queues[number] = queue
-
-    async def _subscription(self, topic: Topic) -> Subscription:
-        """The group's subscription, made at the first message if it is not there."""
-        found = topic.subscriptions.get(self.name)
-        if found is None:
-            if not topic.policies.auto_subscriptions:
-                raise SubscriptionNotFound(
-                    f"consumer group {self.name} of {topic.name} does not exist"
-                )
-            properties = await properties_for(self._broker, topic.name.namespace, self.name)
-            try:
-                found = await self._broker.create_subscription(
-                    topic, self.name, topic.log.first_index, properties
-                )
-            except AlreadyExists:  # another client was first
-                found = topic.subscriptions.get(self.name)
-        if found is None:
-            raise ServiceNotReady(f"subscription {self.name} of {topic.name} is being deleted")
-        if isinstance(found, BroadcastGroup) or not found.is_durable:
-            raise NotAllowed(
-                f"subscription {self.name} of {topic.name} is a broadcast group or a reader: "
-                "RocketMQ clients cannot join it"
-            )
-        return found
 
 
 def _check_limits(topic: Topic, subscription: Subscription) -> None:

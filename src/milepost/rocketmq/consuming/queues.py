@@ -118,7 +118,7 @@ class Queue(EdgePeer):
         self.arrived: deque[Arrived] = deque()
         self._size = 0
         self.leases = Leases(numbers)
-        self.is_fifo = manner_of(subscription.properties).is_fifo
+        self.is_fifo = manner_of(subscription.owner.properties).is_fifo
         self._order = MessageGroups()
 
     @property
@@ -258,7 +258,7 @@ class Queue(EdgePeer):
         """Was it delivered as often as the group wants it?"""
         if arrived.attempt == 1:
             return False
-        return arrived.attempt > manner_of(self.subscription.properties).attempts_max
+        return arrived.attempt > manner_of(self.subscription.owner.properties).attempts_max
 
     def lease(self, arrived: Arrived, client: str, until: float, renews_s: float) -> Held:
         index, key = arrived.view.index, arrived.view.key or ""

@@ -31,10 +31,12 @@ from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call, Callers
 from milepost.rocketmq.clients import BACKOFF_S, POLL_S_MAX, RECEIVE_BATCH_MAX, Clients
 from milepost.rocketmq.codes import OK, Code, Refused, code_of, status
+from milepost.rocketmq.consuming import subscriptions
 from milepost.rocketmq.consuming.answer_size import answer_limit, fitted
 from milepost.rocketmq.consuming.groups import Group, Groups, Poll
 from milepost.rocketmq.consuming.leases import Lease
 from milepost.rocketmq.consuming.queues import Held, Manner, Queue, manner_of
+from milepost.rocketmq.durable import Done, durable
 from milepost.rocketmq.filters.expressions import wanted_by
 from milepost.rocketmq.handles import KEY_SIZE, PROCESS_SIZE, Handle, Signer
 from milepost.rocketmq.mapping import message_of
@@ -126,9 +128,11 @@ class Receiving:
                 name = self._routes.known(entry.topic)
                 self._callers.check(call, Operation.CONSUME, name, group)
                 queue = self._routes.queue(name, 0)
-                found = (await self._broker.topic(queue, create=False)).subscriptions.get(group)
+                topic = await self._broker.topic(queue, create=False)
+                subscription, _ = names.split_group(group)
+                found = topic.subscriptions.get(subscription)
                 if found is None:
-                    properties = await properties_for(self._broker, name.namespace, group)
+                    properties = await properties_for(self._broker, name.namespace, subscription)
                 else:
                     properties = found.properties
                 manners.append(manner_of(properties))
@@ -306,23 +310,16 @@ class Receiving:
 
     async def _settle(self, found: Delivered, ranges: Sequence[Range]) -> None:
         """Ack, and return when that is on disk."""
-        durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def done(error: MilepostError | None) -> None:
-            if durable.done():
-                return  # the client is gone
-            if error is not None:
-                durable.set_exception(error)
-            else:
-                durable.set_result(None)
+        def begin(done: Done) -> None:
+            consumer = None if found.queue is None else found.queue.consumer
+            if found.queue is not None and found.lease is not None:
+                found.queue.acked(found.lease)
+            broker_leases.ack(found.subscription, consumer, ranges, done)
+            if found.group is not None:
+                found.group.lease_acked()
 
-        consumer = None if found.queue is None else found.queue.consumer
-        if found.queue is not None and found.lease is not None:
-            found.queue.acked(found.lease)
-        broker_leases.ack(found.subscription, consumer, ranges, done)
-        if found.group is not None:
-            found.group.lease_acked()
-        await durable
+        await durable(begin)
 
     async def _find(self, name: TopicName, group_name: str, text: str) -> Delivered:
         """What a handle means; `Refused` if it is not good, or no longer."""
@@ -337,7 +334,7 @@ class Receiving:
             topic = await self._broker.topic(partition, create=False)
         except NotFound as error:
             raise Refused(Code.INVALID_RECEIPT_HANDLE, str(error)) from None
-        subscription = topic.subscriptions.get(group_name)
+        subscription = subscriptions.find(topic, group_name)
         if topic.row.topic_id != handle.topic_id or subscription is None:
             raise Refused(
                 Code.INVALID_RECEIPT_HANDLE,

@@ -18,18 +18,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from milepost.broker.messages.browse import stored_bytes
 from milepost.broker.messages.message_view import MessageView
-from milepost.broker.operations import leases, moving
+from milepost.broker.operations import leases
 from milepost.broker.operations.leases import Standing
 from milepost.broker.subscription.subscription import Subscription
-from milepost.errors import AlreadyExists, MilepostError, NotFound, OutcomeUnknown, ServiceNotReady
+from milepost.errors import AlreadyExists, NotFound, ServiceNotReady
 from milepost.positions.names import TopicName
 from milepost.positions.ranges import Range
 from milepost.rocketmq import names
 from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.clients import HEAD_SIZE
 from milepost.rocketmq.codes import Code, Refused
+from milepost.rocketmq.durable import moved
 from milepost.rocketmq.mapping import FAULT, message_of, sealed_sends_of, sends_of
-from milepost.rocketmq.sending import Sender, Sending
+from milepost.rocketmq.sending import Sending
 from milepost.wire.events import Send
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ class Corpse(NamedTuple):
 
 
 class _Key(NamedTuple):
-    topic_id: int
-    group: str
+    state_id: int
+    """Of the subscription: each member of a broadcast group has its own."""
     epoch: int
     index: int  # type: ignore[assignment]  # in place of tuple.index, which has no use here
 
@@ -73,8 +74,8 @@ class Burials:
         """Return when the message is among the dead letters and acked, on disk. `NotFound` if the group was
         moved, or the message acked, in the meantime: nothing is among the dead letters then."""
         subscription = corpse.subscription
-        topic_id = subscription.topic.row.topic_id
-        key = _Key(topic_id, subscription.name, corpse.epoch, corpse.view.index)
+        assert subscription.state_id is not None, f"{subscription.name} is not durable"
+        key = _Key(subscription.state_id, corpse.epoch, corpse.view.index)
         if key in self._in_doubt:
             raise Refused(
                 Code.MASTER_PERSISTENCE_TIMEOUT,
@@ -106,36 +107,15 @@ class Burials:
             raise NotFound(f"message {corpse.view.index} was moved or acked meanwhile")
         if sender.producer.is_closed:
             raise ServiceNotReady(f"{there} was closed meanwhile")
-        await self._move(corpse, key, sender, make)
+        await moved(
+            subscription,
+            corpse.ranges,
+            lambda: sender.publish_entries(make),
+            broker.store,
+            in_doubt=lambda: self._in_doubt.add(key),
+            epoch=corpse.epoch,
+        )
         broker.counters.rocketmq_dead_letters += 1
-
-    async def _move(
-        self, corpse: Corpse, key: _Key, sender: Sender, make: Callable[..., list[Send]]
-    ) -> None:
-        moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        published: list[asyncio.Future[None]] = []
-
-        def publish() -> bool:
-            at, done = sender.publish_entries(make)
-            published.append(done)
-            return at >= 0
-
-        def done(error: MilepostError | None) -> None:
-            if isinstance(error, OutcomeUnknown):
-                self._in_doubt.add(key)
-            if error is None:
-                moved.set_result(None)
-            else:
-                moved.set_exception(error)
-
-        store, epoch = self._broker.store, corpse.epoch
-        moving.move(corpse.subscription, corpse.ranges, publish, store, done, epoch=epoch)
-        try:
-            await moved
-        except MilepostError:
-            if published and published[0].done():
-                published[0].result()  # what the topic says is nearer to the reason
-            raise
 
     async def _entries(self, corpse: Corpse, there: TopicName) -> Callable[..., list[Send]]:
         """What makes the entries that the message becomes."""
