@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from milepost.positions.ranges import Range
+from milepost.positions.ranges import IndexRanges, Range
 from milepost.positions.spans import Span
 from milepost.storage.ledgers.not_in_memory import taken_together
 
@@ -25,19 +25,28 @@ if TYPE_CHECKING:
 
 def unmet_chunks(subscription: Subscription, end: int) -> list[Range]:
     """The chunks of messages that end below an index, and whose end was not met yet: those that were met
-    wait for it."""
-    gate, topic = subscription.gate, subscription.topic
+    wait for it. Of messages that end later, the gate knows the chunks behind this, though none was met."""
+    gate, topic, cursor = subscription.gate, subscription.topic, subscription.cursor
     first = gate.unsure_from
     if first is None or first >= end:
         return []
+    chunks = topic.chunks_within(first, min(end, cursor.end))
+    if not chunks:
+        return []
     found = taken_together(
-        partial(topic.chunk_ranges, ledger_id, entry_id)
-        for index, ledger_id, entry_id in topic.ends_of_chunked(
-            first, min(end, subscription.cursor.end)
-        )
-        if gate.message_of(index) is None
+        partial(topic.chunk_ranges, chunk.ledger_id, chunk.entry_id)
+        for chunk in chunks
+        if chunk.is_last and gate.message_of(chunk.index) is None
     )
-    return [one for ranges in found for one in ranges]
+    ending = [one for ranges in found for one in ranges]
+    later = IndexRanges(
+        (chunk.index, chunk.index + 1)
+        for chunk in chunks
+        if not chunk.is_last and cursor.is_ready(chunk.index)
+    )
+    later.discard_all(IndexRanges(ending))
+    gate.note_parts(later)
+    return ending
 
 
 def call_off(subscription: Subscription) -> list[Acked]:

@@ -178,8 +178,9 @@ class ChunkGate:
             self._by_uuid[uuid] = first_index
         self._unfinished.move_to_end(first_index)
         message.newest_ms = max(message.newest_ms, entry.timestamp_ms)
-        message.indexes.append(index)
-        self._messages[index] = message
+        if known is not message:  # else a transaction had acked it, and was aborted
+            message.indexes.append(index)
+            self._messages[index] = message
         if len(message.indexes) > 1 and message.indexes[-2] > index:
             message.indexes.sort()  # a delayed chunk comes out of order
         if not message.is_whole:
@@ -199,7 +200,9 @@ class ChunkGate:
 
     def _meet_whole(self, message: ChunkedMessage, index: int) -> Met:
         """A chunk of a message that was met whole before: now it waits, or it was given back."""
-        if message.is_begun:
+        # While a message waits, its last chunk alone is ready. A transaction that has acked it, and is
+        # aborted, gives all of it back.
+        if message.is_begun or index != message.last_index:
             others = [one for one in message.indexes if not self._cursor.is_ready(one)]
             if others and any(self._cursor.is_acked(Span(one, 1)) for one in others):
                 return Met(given_up=self.end(message))
@@ -302,10 +305,18 @@ class ChunkGate:
 
     @property
     def unsure_from(self) -> int | None:
-        """From here on a message that is unfinished may end, of which only its beginning was met; what
-        cumulative acks covered was looked at. None if no message is unfinished."""
-        first = self._firsts.first
+        """From here on there may be chunks that were not met: the end of a message that is unfinished, or
+        of any message where something is ready. What cumulative acks covered was looked at. None if there
+        are none."""
+        ready = self._cursor.next_ready(0, 1)
+        firsts = [self._firsts.first, None if ready is None else ready[0]]
+        first = min((one for one in firsts if one is not None), default=None)
         return None if first is None else max(first, self._acked_end)
+
+    def note_parts(self, ranges: Iterable[Range]) -> None:
+        """Chunks that were not met, of messages that end later: a cumulative ack passes them."""
+        for first, end in ranges:
+            self._parts.add(first, end)
 
     def expired(self, now_ms: int) -> list[int]:
         """Give up messages that got nothing new for so long, some at a time; their chunks. To be asked

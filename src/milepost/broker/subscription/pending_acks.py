@@ -200,11 +200,12 @@ def _ranges_up_to(
     if end_index <= cursor.mark_delete_index + 1:
         raise TransactionConflict(f"{subscription.name}: everything below {end_index} is acked")
     backlog = cursor.backlog_ranges()
+    unmet = chunk_acks.unmet_chunks(subscription, end_index)
     known = subscription.gate.ranges_up_to(end_index)
     if known is None:
         return list(backlog.within(0, end_index))
     covered = IndexRanges()
-    for piece in known + chunk_acks.unmet_chunks(subscription, end_index):
+    for piece in known + unmet:
         covered.add(*piece)
     return list(backlog & covered)
 

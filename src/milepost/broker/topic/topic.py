@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from milepost.broker.messages.chunked import ChunkedMessages, ChunkLimits, ChunkSearch
 from milepost.broker.messages.compacted import Compacted, CompactionRuns
@@ -71,9 +71,18 @@ CREATED_MS = "created_ms"
 
 _DUPLICATE = (-1, -1)
 
-# How far the ends of chunked messages are looked for that a cumulative ack covers, in entries, and at a time.
-ENDS_ENTRIES_MAX = 10_000
+# How far chunks are looked for that a cumulative ack covers, in entries, and at a time.
+CHUNKS_ENTRIES_MAX = 10_000
 STRETCH_ENTRIES = 128
+
+
+class StoredChunk(NamedTuple):
+    """Where a chunk lies."""
+
+    index: int
+    ledger_id: int
+    entry_id: int
+    is_last: bool
 
 
 class Topic:
@@ -553,18 +562,19 @@ class Topic:
         """The same as ranges."""
         return joined(self.chunk_indexes(ledger_id, entry_id))
 
-    def ends_of_chunked(self, first: int, end: int) -> list[tuple[int, int, int]]:
-        """Index, ledger and entry of the last chunks in `[first, end)`; of so many entries at most."""
-        found: list[tuple[int, int, int]] = []
-        index, left = max(first, self.log.first_index), ENDS_ENTRIES_MAX
+    def chunks_within(self, first: int, end: int) -> list[StoredChunk]:
+        """The chunks in `[first, end)`; of so many entries at most."""
+        found: list[StoredChunk] = []
+        index, left = max(first, self.log.first_index), CHUNKS_ENTRIES_MAX
         while index < end and left > 0:
             stretch = self.log.stretch(index, min(left, STRETCH_ENTRIES))
             if stretch is None:
                 break
             for at, flags in enumerate(stretch.flags):
                 last_index = stretch.base_index + stretch.last_indexes[at]
-                if flags & LAST_CHUNK and last_index < end:
-                    found.append((last_index, stretch.ledger_id, stretch.first_entry_id + at))
+                if flags & (CHUNK | LAST_CHUNK) and last_index < end:
+                    is_last, entry_id = bool(flags & LAST_CHUNK), stretch.first_entry_id + at
+                    found.append(StoredChunk(last_index, stretch.ledger_id, entry_id, is_last))
             left -= stretch.entries
             index = stretch.end_index
         return found

@@ -155,7 +155,61 @@ class TestOrderBehindAnAbort:
         assert bodies(client) == ["0/0", "0/1", "1", "2"]
 
 
+class TestChunkedMessagesBehindAnAbort:
+    """What a transaction has acked, and is aborted, comes again whole, wherever the message was before."""
+
+    @pytest.mark.parametrize("sub_type", [EXCLUSIVE, FAILOVER, SHARED, KEY_SHARED])
+    def test_one_that_was_met_in_part(self, stage: Stage, sub_type: Any) -> None:
+        """The client has it from before a restart; since then its beginning alone was met."""
+        client = started(stage, sub_type=sub_type)
+        say(stage, client, chunk(0, 0, 2), message(1), chunk(0, 1, 2))
+        stage = stage.restarted()
+        client = stage.client()
+        subscribe(stage, client, sub_type=sub_type, permits=1)
+        assert bodies(client) == ["1"]
+        txn = acking(stage, client)
+        assert not error_of(ack_in(stage, client, txn, wire_id(1, 2)))
+        assert not error_of(end(stage, client, txn, ABORT))
+        client.say(pb.CommandFlow(consumer_id=0, messagePermits=10))
+        stage.turn()
+        assert [one for one in bodies(client) if one != "1"] == ["0/0", "0/1"]
+        assert counts(stage) == (0, 3, 0, 0)
+
+    def test_one_that_waits_for_its_consumer(self, stage: Stage) -> None:
+        """Key_Shared: it was given back to a consumer without room, beside one with room."""
+        client, other = stage.client(), stage.client()
+        produce(stage, client)
+        subscribe(stage, client, "s", KEY_SHARED, permits=2, consumer_name="a")
+        frames = [chunk(0, number, 2, partition_key="a") for number in range(2)]
+        assert say(stage, client, *frames) == ["0/0", "0/1"]
+        subscribe(stage, other, "s", KEY_SHARED, permits=100, consumer_name="b")
+        client.say(pb.CommandRedeliverUnacknowledgedMessages(consumer_id=0))
+        stage.turn()
+        assert bodies(other) == []
+        txn = acking(stage, client)
+        assert not error_of(ack_in(stage, client, txn, wire_id(1, 1)))
+        assert not error_of(end(stage, client, txn, ABORT))
+        client.say(pb.CommandFlow(consumer_id=0, messagePermits=10))
+        stage.turn()
+        assert bodies(client) == ["0/0", "0/1"]
+        assert counts(stage) == (0, 2, 0, 0)
+
+
 class TestCumulative:
+    def test_it_leaves_what_ends_later_though_nothing_was_met(self, stage: Stage) -> None:
+        """The client has the message between two chunks from before a restart."""
+        client = started(stage)
+        say(stage, client, chunk(0, 0, 2), message(1), chunk(0, 1, 2))
+        stage = stage.restarted()
+        client = stage.client()
+        subscribe(stage, client)
+        txn = acking(stage, client)
+        assert not error_of(ack_in(stage, client, txn, wire_id(1, 1), cumulative=True))
+        assert not error_of(end(stage, client, txn, COMMIT))
+        client.say(pb.CommandFlow(consumer_id=0, messagePermits=10))
+        stage.turn()
+        assert bodies(client) == ["0/0", "0/1"]
+
     def test_it_leaves_chunked_messages_that_end_later(self, stage: Stage) -> None:
         client, other = started(stage), stage.client()
         produce(stage, other, 0, "q")

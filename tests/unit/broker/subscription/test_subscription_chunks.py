@@ -469,6 +469,38 @@ def test_a_cumulative_ack_behind_an_end_that_was_not_met_acks_the_whole_message(
     assert subscription.cursor.backlog == 0
 
 
+@pytest.mark.parametrize("cold", [False, True])
+def test_a_cumulative_ack_leaves_what_ends_later_though_nothing_was_met(
+    make_stage: MakeStage, cold: bool
+) -> None:
+    """The consumer has what it acks from before a restart, and nothing has come again since."""
+    stage = make_stage(tail_size=0)
+    topic = stage.topic()
+    stage.subscription(topic)
+    producer = stage.producer(topic)
+    frames = [
+        chunk(0, 0, 2),
+        chunk(1, 0, 2),
+        message(2),
+        chunk(0, 1, 2),
+        chunk(1, 1, 2),
+        message(3),
+    ]
+    for frame in frames:
+        stage.publish(producer, frame)
+    stage = stage.restarted(checkpoint=cold)
+    topic = stage.topic()
+    consumer = stage.consumer(topic.subscriptions["s"])
+    stage.ack(consumer, WireId(1, 2), cumulative=True)
+    assert list(consumer.subscription.cursor.backlog_ranges()) == [(0, 2), (3, 6)]
+    stage.ack(consumer, WireId(1, 3), cumulative=True)
+    assert list(consumer.subscription.cursor.backlog_ranges()) == [(1, 2), (4, 6)]
+    stage.flow(consumer, 100)
+    assert got(consumer) == ["1/0", "1/1", "3"]
+    stage.ack(consumer, WireId(1, 5), cumulative=True)
+    assert consumer.subscription.cursor.backlog == 0
+
+
 # -- how many may be unfinished ------------------------------------------------------------------------
 
 
