@@ -8,7 +8,8 @@ client that waits for the other half gives up after a minute. A batch is treated
 
     begin       permits and limits are looked at; all chunks inflight with the owner
     each chunk  one permit, which the client gives back for every chunk but the last; may go below zero
-    cut short   the consumer left, sought, gave everything back: the message is ready again, whole
+    cut short   the consumer left, sought, gave everything back, or a transaction that acked the message
+                meanwhile is aborted: the message is ready again, whole
     called off  it was acked, skipped or expired before the first chunk went out: it is not sent
 
 A consumer gets nothing else while a handover to it goes on, so it has one at most.
@@ -20,7 +21,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from milepost.broker.dispatch.chunk_gate import ChunkedMessage
-from milepost.positions.ranges import Range
+from milepost.positions.ranges import IndexRanges, Range
 
 if TYPE_CHECKING:
     from milepost.broker.dispatch.consumer import Consumer
@@ -119,6 +120,10 @@ class Handovers:
     def not_begun(self) -> list[Handover]:
         """Those of which no chunk was sent yet."""
         return [one for one in self._by_index.values() if one.is_first]
+
+    def within(self, ranges: IndexRanges) -> list[Handover]:
+        """Those of messages that have their last chunk in a set."""
+        return [one for one in self._by_index.values() if one.indexes[-1] in ranges]
 
     def drop(self, handover: Handover) -> None:
         """It is cut short."""

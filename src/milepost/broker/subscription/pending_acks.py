@@ -151,6 +151,10 @@ def _make_ready(subscription: Subscription, ranges: Sequence[Range]) -> None:
         return
     dispatcher = subscription.dispatcher
     by_id = dispatcher is not None and dispatcher.releases_by_id
+    if subscription.handovers:
+        # A consumer that is still being sent such a message does not hold it; the next one gets all of it.
+        for handover in subscription.handovers.within(IndexRanges(ranges)):
+            subscription.handovers.drop(handover)
     subscription.cursor.release(ranges, TRANSACTIONS, count=by_id)
     if dispatcher is not None and not by_id:
         _give_in_order(subscription, ranges[0][0])

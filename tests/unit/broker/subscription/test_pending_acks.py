@@ -30,6 +30,7 @@ from stage.transactions import (
     ack_in,
     add_subscription,
     bodies,
+    bodies_of,
     counts,
     end,
     new,
@@ -40,7 +41,7 @@ from stage.transactions import (
 from milepost.broker.subscription.pending_acks import RANGES_MAX
 from milepost.errors import PersistenceError
 from milepost.positions import TxnId
-from milepost.testing.peer import Loopback
+from milepost.testing.peer import Loopback, RecordingPeer
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.scanners.long_command import IDS_MAX, TRANSACTION_PARTS_MAX
 
@@ -193,6 +194,37 @@ class TestChunkedMessagesBehindAnAbort:
         stage.turn()
         assert bodies(client) == ["0/0", "0/1"]
         assert counts(stage) == (0, 2, 0, 0)
+
+    @pytest.mark.parametrize("sent", [1, 2])
+    @pytest.mark.parametrize("action", [ABORT, COMMIT])
+    def test_one_that_a_slow_consumer_is_being_sent(
+        self, stage: Stage, action: Any, sent: int
+    ) -> None:
+        """Another consumer acks it, which had it before. Behind an abort it comes to that one, whole; the
+        slow one is free for other messages."""
+        client, peer = stage.client(), RecordingPeer(writes_max=sent)
+        produce(stage, client)
+        subscribe(stage, client, "s", SHARED)
+        subscription = stage.topic().subscriptions["s"]
+        slow = stage.consumer(subscription, pb.CommandSubscribe.Shared, peer=peer, permits=100)
+        say(stage, client, *(chunk(0, number, 3) for number in range(3)))
+        assert len(peer.take()) == sent
+        txn = acking(stage, client)
+        assert not error_of(ack_in(stage, client, txn, wire_id(1, 2)))
+        assert not error_of(end(stage, client, txn, action))
+        client.say(pb.CommandFlow(consumer_id=0, messagePermits=3))
+        stage.turn()
+        assert bodies(client) == ([] if action == COMMIT else ["0/0", "0/1", "0/2"])
+        peer.is_writable, peer.writes_left = True, None
+        subscription.rescan()
+        stage.turn()
+        rest = [f"0/{number}" for number in range(sent, 3)]
+        assert bodies_of(peer.take()) == (rest if action == COMMIT else [])
+        client.say(ack_command(wire_id(1, 2)))
+        say(stage, client, message(1), message(2))
+        assert slow.handover is None
+        assert not subscription.handovers
+        assert counts(stage) == (0, 2, 0, 3)
 
 
 class TestCumulative:
