@@ -194,7 +194,7 @@ async def get_slow_transactions(
     opened_before = broker.clock.wall_ms() - timeout_ms
     for place, txn in enumerate(list(broker.transactions.coordinator.open.values()), 1):
         if txn.opened_ms < opened_before:
-            found[str(txn.txn_id)] = _metadata(broker, txn)
+            found[str(txn.txn_id)] = await _metadata(broker, txn)
         if not place % STEP:
             await asyncio.sleep(0)
     return found
@@ -218,7 +218,7 @@ async def get_transaction_metadata(
         for name in txn.all_topics():
             access.check(identity, Operation.LOOK_UP, Target.of_topic(TopicName.parse(name)))
     await _open_all(broker, txn.all_topics())
-    found = _metadata(broker, txn)
+    found = await _metadata(broker, txn)
     if not is_own and not access.security.authorizer.may(identity, Operation.SUPERUSER, BROKER):
         found.owner = None
     return found
@@ -263,7 +263,11 @@ async def _open_all(broker: Broker, names: Iterable[str]) -> None:
             continue
 
 
-def _metadata(broker: Broker, txn: Transaction) -> TransactionMetadata:
+async def _metadata(broker: Broker, txn: Transaction) -> TransactionMetadata:
+    written = {
+        txn.spelling_of(name): await _written(broker, broker.topics.get(name), txn.txn_id)
+        for name in sorted(txn.topics)
+    }
     ending = broker.transactions.ending_as(txn.txn_id)
     acked: dict[str, dict[str, InPendingAckStats]] = {}
     for name, subscription in sorted(txn.subscriptions):
@@ -277,10 +281,7 @@ def _metadata(broker: Broker, txn: Transaction) -> TransactionMetadata:
         openTimestamp=txn.opened_ms,
         timeoutAt=txn.timeout_ms,
         owner=txn.owner,
-        producedPartitions={
-            txn.spelling_of(name): _written(broker, broker.topics.get(name), txn.txn_id)
-            for name in sorted(txn.topics)
-        },
+        producedPartitions=written,
         ackedPartitions=acked,
     )
 
@@ -295,35 +296,40 @@ async def get_transaction_in_buffer_stats(
     broker: AskedBroker, topic: AskedTopic, txn_id: AskedTxn
 ) -> InBufferStats:
     """What a transaction has written to a topic; nothing for one that is not known, as upstream."""
-    return _written(broker, topic, txn_id)
+    return await _written(broker, topic, txn_id)
 
 
 @router.get(f"/transactionBufferStats/{TOPIC}", *_OPERATORS, response_model_exclude_none=True)
 async def get_transaction_buffer_stats(
+    broker: AskedBroker,
     topic: AskedTopic,
     low_water_marks: LowWaterMarks = False,
     with_snapshots: Annotated[bool, Query(alias="segmentStats")] = False,
 ) -> BufferStats:
     """How many transactions have messages in a topic, and up to where consumers get them."""
     transactions = topic.transactions
+    last = await broker.engine.look(lambda: topic.acked_position(topic.visible_end - 1))
     return BufferStats(
         state="NoSnapshot" if transactions is None else "Ready",
-        maxReadPosition=str(topic.acked_position(topic.visible_end - 1)),
+        maxReadPosition=str(last),
         lowWaterMarks={} if low_water_marks else None,
         ongoingTxnSize=0 if transactions is None else len(list(transactions.open_messages())),
         totalAbortedTransactions=0 if transactions is None else transactions.aborted,
     )
 
 
-def _written(broker: Broker, topic: Topic | None, txn_id: TxnId) -> InBufferStats:
-    is_aborted = broker.transactions.coordinator.outcome_of(txn_id) is Outcome.ABORT
-    if topic is None or topic.transactions is None:
-        return InBufferStats(aborted=is_aborted)
-    messages = topic.transactions.messages_of(txn_id)
-    if messages is None or messages.first is None:
-        return InBufferStats(aborted=is_aborted)
-    start = topic.log.locate(max(messages.first, topic.log.first_index)).position
-    return InBufferStats(startPosition=str(start), aborted=is_aborted, messages=messages.count)
+async def _written(broker: Broker, topic: Topic | None, txn_id: TxnId) -> InBufferStats:
+    def look() -> InBufferStats:
+        is_aborted = broker.transactions.coordinator.outcome_of(txn_id) is Outcome.ABORT
+        if topic is None or topic.transactions is None:
+            return InBufferStats(aborted=is_aborted)
+        messages = topic.transactions.messages_of(txn_id)
+        if messages is None or messages.first is None:
+            return InBufferStats(aborted=is_aborted)
+        start = topic.log.locate(max(messages.first, topic.log.first_index)).position
+        return InBufferStats(startPosition=str(start), aborted=is_aborted, messages=messages.count)
+
+    return await broker.engine.look(look)
 
 
 # -- subscriptions -----------------------------------------------------------------------------------
@@ -359,6 +365,7 @@ async def get_pending_ack_stats(
 
 @router.get(f"/positionStatsInPendingAck/{SUBSCRIPTION}/{{ledgerId}}/{{entryId}}", *_OPERATORS)
 async def get_position_stats_in_pending_ack(
+    broker: AskedBroker,
     subscription: AskedSubscription,
     ledger_id: Annotated[int, Path(alias="ledgerId", ge=-LONG_MAX, le=LONG_MAX)],
     entry_id: Annotated[int, Path(alias="entryId", ge=-LONG_MAX, le=LONG_MAX)],
@@ -367,7 +374,9 @@ async def get_position_stats_in_pending_ack(
     """Whether a message is acked, or pending in a transaction."""
     topic, cursor = subscription.topic, subscription.cursor
     try:
-        first, end, _ = topic.lookup(*Position(ledger_id, entry_id))
+        first, end, _ = await broker.engine.look(
+            lambda: topic.lookup(*Position(ledger_id, entry_id))
+        )
     except NotFound:
         return PositionState(state="InvalidPosition")
     if batch_index is not None and batch_index >= 0:

@@ -337,3 +337,27 @@ def test_a_pending_ack_is_held_by_its_transaction_and_by_no_consumer(opened: Ope
 def test_progress_over_http_has_it(opened: Open) -> None:
     answer = resources_progress._json(progress(opened))
     assert json.loads(answer)["held_back_by"]["transaction"] == str(opened.txn)
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("transactionMetadata/0/{least}", "OPEN"),
+        ("slowTransactions/0", "OPEN"),
+        (f"transactionInBufferStats/{HERE}/0/{{least}}", "1:2"),
+        (f"transactionBufferStats/{HERE}", "1:1"),
+        (f"positionStatsInPendingAck/{HERE}/s/1/0", "PendingAck"),
+    ],
+)
+def test_nothing_is_read_by_the_loop(
+    make_stage: Callable[..., Stage], target: str, status: str
+) -> None:
+    """Where entries lie may be on the disk alone, behind a restart."""
+    stage = make_stage(tail_size=0, ledger_entries_max=3)
+    opened = Open(stage)
+    opened.stage = stage.restarted(checkpoint=True)
+    opened.web = Web(opened.stage)
+    opened.stage.tick()
+    answer = opened.get(target.format(least=opened.txn.least))
+    assert answer.status == 200
+    assert status in json.dumps(answer.json)
