@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.broker.subscription.broadcast import BroadcastGroup
+from milepost.broker.subscription.broadcast import BroadcastGroup, start_rule
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.topic import Topic
-from milepost.cursor.group import Start
 from milepost.errors import AlreadyExists, NotAllowed, ServiceNotReady, SubscriptionNotFound
 from milepost.rocketmq import names
 from milepost.rocketmq.remoting.group_settings import properties_for
@@ -38,7 +37,7 @@ async def find_or_make(broker: Broker, topic: Topic, group: str) -> Subscription
     name, member = names.split_group(group)
     found = topic.subscriptions.get(name)
     if found is None:
-        found = await _make(broker, topic, name, Start.MINIMUM if member else None)
+        found = await _make(broker, topic, name, is_broadcast=bool(member))
     if found is None:
         raise ServiceNotReady(f"subscription {name} of {topic.name} is being deleted")
     if not found.is_durable:
@@ -58,13 +57,13 @@ async def find_or_make(broker: Broker, topic: Topic, group: str) -> Subscription
 
 
 async def _make(
-    broker: Broker, topic: Topic, name: str, broadcast: Start | None
+    broker: Broker, topic: Topic, name: str, *, is_broadcast: bool
 ) -> Subscription | None:
     if not topic.policies.auto_subscriptions:
         raise SubscriptionNotFound(f"consumer group {name} of {topic.name} does not exist")
     properties = await properties_for(broker, topic.name.namespace, name)
-    first = topic.log.first_index
+    first, start = topic.log.first_index, start_rule({}) if is_broadcast else None
     try:
-        return await broker.create_subscription(topic, name, first, properties, broadcast=broadcast)
+        return await broker.create_subscription(topic, name, first, properties, broadcast=start)
     except AlreadyExists:  # another client was first
         return topic.subscriptions.get(name)
