@@ -11,8 +11,8 @@ from milepost.errors import MilepostError, OutcomeUnknown
 from milepost.positions.ranges import Range
 
 if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
     from milepost.broker.subscription.subscription import Subscription
-    from milepost.storage.interface import Store
 
 Done = Callable[[MilepostError | None], None]
 
@@ -34,10 +34,10 @@ async def durable(begin: Callable[[Done], None]) -> None:
 
 
 async def moved(
+    broker: Broker,
     subscription: Subscription,
     ranges: Sequence[Range],
     publish: Callable[[], tuple[int, asyncio.Future[None]]],
-    store: Store,
     in_doubt: Callable[[], None],
     epoch: int | None = None,
 ) -> None:
@@ -59,7 +59,7 @@ async def moved(
                 in_doubt()
             done(error)
 
-        moving.move(subscription, ranges, submit, store, heard, epoch=epoch)
+        moving.move(subscription, ranges, submit, broker.store, heard, epoch=epoch)
 
     try:
         await durable(begin)

@@ -108,10 +108,10 @@ class Burials:
         if sender.producer.is_closed:
             raise ServiceNotReady(f"{there} was closed meanwhile")
         await moved(
+            broker,
             subscription,
             corpse.ranges,
             lambda: sender.publish_entries(make),
-            broker.store,
             in_doubt=lambda: self._in_doubt.add(key),
             epoch=corpse.epoch,
         )

@@ -276,10 +276,10 @@ class Transactions:
             raise ServiceNotReady(f"{name} was closed meanwhile")
         # From here on nothing waits until both are on their way.
         await moved(
+            self._broker,
             subscription,
             ((index, index + 1),),
             lambda: sender.publish(stored.message, stored.message.body),
-            self._broker.store,
             in_doubt=lambda: self._in_doubt.add(index),
         )
 
