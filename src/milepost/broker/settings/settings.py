@@ -416,6 +416,12 @@ class Settings(SecuritySettings, PolicySettings):
         "for each worker with `tls_port`; 0 takes free ones.",
         high=65535,
     )
+    worker_hang_s: int = count(
+        30,
+        "A worker, a process of a shard or the agent of a broker that has stood still for this many seconds "
+        "is killed and started again; 0: none is.",
+        high=86_400,
+    )
     bucket: str = text(
         "",
         "Keep everything durable in a bucket: `s3://name/prefix`, `gs://…`, `az://…`, or `file:///folder`; "

@@ -85,6 +85,8 @@ class Place:
     https: tuple[socket.socket, ...]
     restarts: int
     """How often this worker was started again."""
+    hangs: int = 0
+    """How often of these because it had stood still."""
     seat: ClusterSeat | None = None
     """Of a worker of one of several brokers on a bucket."""
     tls: LinkTls | None = None

@@ -4,6 +4,7 @@ bucket            `milepost bucket`: tries out a bucket
 cluster           starts one broker of several on a bucket: its agent, and a process for each shard
 conf_text         reads the text of configuration files
 config            `milepost config`: shows the settings and where each comes from
+hangs             notices that a process hangs, and ends it
 logs              the format of log lines: text or JSON
 process           runs the broker and its HTTP server in one process until it is stopped
 reference         makes docs/configuration.md from the table of settings

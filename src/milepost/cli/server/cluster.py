@@ -3,6 +3,7 @@
     data directory locked ─▶ ports bound ─▶ the agent joins the cluster ─▶ a process for each shard it claims
     the agent says "open" or "close"  ─▶ a process is forked, or drains and gives its shard back
     a process dies                    ─▶ the agent is told, and claims the shard again if it still can
+    a process stands still            ─▶ killed; the agent too, which is started again
     SIGTERM, SIGINT or SIGHUP         ─▶ the agent leaves: all shards are given back ─▶ exit 0
 
 This process serves nothing and asks nothing of the bucket. It has one thread and forks: processes begin with
@@ -13,6 +14,7 @@ process talk in lines of JSON over a pair of sockets.
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import json
 import logging
 import os
@@ -21,6 +23,7 @@ import signal
 import socket
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -39,6 +42,7 @@ from milepost.broker.workers.placement import Address, ClusterPlacement
 from milepost.broker.workers.workers import ClusterSeat, Place
 from milepost.cli.exits import Exit, explain
 from milepost.cli.server import logs
+from milepost.cli.server.hangs import BEAT_S, HangWatch, Pulse, SharedBeats, end_if_it_hangs
 from milepost.cli.server.process import (
     STOP_SIGNALS,
     Post,
@@ -83,6 +87,8 @@ FOLDER: Final = "served"
 PAUSE_S: Final = 0.1
 # A new cluster has at least so many shards.
 FIRST_SHARDS: Final = 4
+# The agent's place among the beats, behind those of the shards.
+AGENT: Final = SHARDS_MAX
 
 
 def serve_cluster(settings: Settings, *, ready_file: Path | None = None) -> int:
@@ -110,6 +116,7 @@ class Worker:
     pid: int
     report: int
     """Where it tells that it is up, and that its shard goes to another broker; −1 when it is dead."""
+    watch: HangWatch
     seat: Seat | None = None
     is_handing: bool = False
     """It hands its shard over, and ends by itself."""
@@ -138,6 +145,11 @@ class Host:
         self._broker = f"{settings.advertised_host}-{port_of(self._hail)}-{uuid4().hex[:8]}"
         self._right = SharedRight()
         self._loads = SharedLoads(SHARDS_MAX)
+        self._beats = SharedBeats(SHARDS_MAX + 1)
+        self._agent_watch = HangWatch(0)
+        # Of each shard's processes: how many have died here, and how many of them hung.
+        self._deaths: Counter[int] = Counter()
+        self._hangs: Counter[int] = Counter()
         # Closed in the other processes: it ends with this one.
         self._lifeline, self._life = os.pipe()
         self._woken, self._wake = os.pipe()
@@ -220,6 +232,8 @@ class Host:
             timeout = max(self._stopping_until - time.monotonic(), 0.0)
         elif not self._agent_pid:
             timeout = max(self._agent_due_s - time.monotonic(), 0.0)
+        elif self._settings.worker_hang_s:
+            timeout = BEAT_S
         heard = [one.report for one in self._workers.values() if one.report >= 0]
         agent: list[int] = []
         if self._agent is not None and not self._is_agent_silent:
@@ -240,6 +254,8 @@ class Host:
             found, status = os.waitpid(self._agent_pid, os.WNOHANG)
             if found:
                 self._agent_died(os.waitstatus_to_exitcode(status))
+        if self._stopping_until is None:
+            self._watch()
         while self._signals:
             self._stop(self._signals.pop(0))
         if self._stopping_until is not None and time.monotonic() >= self._stopping_until:
@@ -250,6 +266,15 @@ class Host:
                     os.kill(pid, signal.SIGKILL)
             self._has_left = True
         return self._obey()
+
+    def _watch(self) -> None:
+        """End processes that stand still."""
+        for shard, one in self._workers.items():
+            beat, name = self._beats.seen(shard), f"shard {shard}"
+            self._hangs[shard] += end_if_it_hangs(one.watch, beat, name, one.pid)
+        if self._agent_pid:
+            beat = self._beats.seen(AGENT)
+            end_if_it_hangs(self._agent_watch, beat, "the agent", self._agent_pid)
 
     def _hear(self, worker: Worker) -> None:
         if not select.select([worker.report], [], [], 0)[0]:
@@ -277,6 +302,7 @@ class Host:
         if not self._workers:
             refuse((*self._clients, *self._tls_clients, *self._http, *self._https))
         if code and self._stopping_until is None:
+            self._deaths[worker.shard] += 1
             how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
             logger.warning("shard %d (process %d) %s", worker.shard, worker.pid, how)
         self._tell({"ended": worker.shard})
@@ -339,6 +365,8 @@ class Host:
     def _carry_out(self, order: dict[str, Any]) -> bool:
         if "joined" in order:
             self._count, self._secret = order["joined"], bytes.fromhex(order["secret"])
+            if self._is_announced:
+                self._write_ready_file()  # it names the agent's process, which is another one now
         elif "stands_by" in order:
             self._announce()
         elif "open" in order:
@@ -415,11 +443,13 @@ class Host:
     def _fork(self, become: Callable[[socket.socket], None]) -> bool:
         """Make the agent's process. True in it, when it has ended."""
         ours, theirs = socket.socketpair()
+        self._beats.forget(AGENT)
         pid = self._forked()
         if pid:
             theirs.close()
             ours.setblocking(False)
             self._agent_pid, self._agent, self._is_agent_silent = pid, ours, False
+            self._agent_watch = HangWatch(self._settings.worker_hang_s)
             return False
         ours.close()
         become(theirs)
@@ -453,10 +483,12 @@ class Host:
         """Make the process of a shard; without an epoch its owner hands the shard over. True in it, when it
         has ended."""
         heard, report = os.pipe()
+        self._beats.forget(shard)
         pid = self._forked()
         if pid:
             os.close(report)
-            self._workers[shard] = Worker(shard, pid, heard)
+            watch = HangWatch(self._settings.worker_hang_s)
+            self._workers[shard] = Worker(shard, pid, heard, watch)
             return False
         os.close(heard)
         for sock in self._hail:  # connections are to be refused when the first process is gone
@@ -481,13 +513,14 @@ class Host:
             tls_clients=(*self._tls_clients, *own_tls),
             http=self._http,
             https=self._https,
-            restarts=0,
+            restarts=self._deaths[shard],
+            hangs=self._hangs[shard],
             seat=ClusterSeat(self._broker, epoch, self._right, self._loads),
             tls=self._tls,
         )
         settings = replace(settings, data=settings.data / FOLDER / str(shard))
         try:
-            run(settings, post=Post(place, self._lifeline, report))
+            run(settings, post=Post(place, self._lifeline, report, Pulse(self._beats, shard)))
         except Exception as error:  # the agent is told, and decides again
             message, code = explain(error)
             logger.warning("shard %d: %s", shard, message)
@@ -523,6 +556,7 @@ class Host:
                     parent,
                     self._lifeline,
                     self._tls,
+                    Pulse(self._beats, AGENT),
                 )
             )
         except Exception as error:
@@ -573,6 +607,7 @@ async def be_agent(
     parent: socket.socket,
     lifeline: int,
     tls: LinkTls | None,
+    pulse: Pulse,
 ) -> None:
     """Join the cluster, and be its broker's agent until the broker has left."""
     from milepost.storage.bucket.check import probe
@@ -628,13 +663,16 @@ async def be_agent(
 
     loop.add_reader(lifeline, parent_is_gone)
     loop.add_signal_handler(signal.SIGTERM, agent.leave)  # of a service manager that tells all
+    faulthandler.register(signal.SIGQUIT)
     hearing = loop.create_task(_hear_parent(reader, agent))
+    beating = loop.create_task(pulse.run())
     try:
         await agent.run(hail, on_standby=lambda: say({"stands_by": True}))
         await writer.drain()
     finally:
         hearing.cancel()
-        await asyncio.wait([hearing])
+        beating.cancel()
+        await asyncio.wait([hearing, beating])
 
 
 async def _hear_parent(reader: asyncio.StreamReader, agent: Agent) -> None:

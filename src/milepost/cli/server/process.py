@@ -37,6 +37,7 @@ from milepost.broker.settings.settings import Settings
 from milepost.broker.workers import hand_over
 from milepost.broker.workers.hand_over import LINGER_S, Fetched, HandOver
 from milepost.cli.exits import CommandFailed, Exit
+from milepost.cli.server.hangs import Pulse
 from milepost.cli.server.settings_options import FLAGS
 from milepost.storage import descriptors
 from milepost.storage.cluster.load import LOOK_S, LoadMeter, SharedLoads
@@ -81,6 +82,8 @@ class Post(NamedTuple):
     """A pipe that ends when that process is gone."""
     report: int
     """A pipe that is told that the worker is up, and that its shard is about to go to another broker."""
+    pulse: Pulse
+    """Tells that process that this one does not hang."""
 
 
 def run(settings: Settings, *, ready_file: Path | None = None, post: Post | None = None) -> None:
@@ -142,6 +145,7 @@ async def _run(settings: Settings, ready_file: Path | None, post: Post | None) -
     threading.excepthook = _thread_ended
     asyncio.get_running_loop().set_exception_handler(partial(_contained, broker.broker))
     handing: HandOver | None = None
+    beating: asyncio.Future[None] | None = None
     try:
         async with contextlib.AsyncExitStack() as edges:
             if found is not None:
@@ -163,7 +167,9 @@ async def _run(settings: Settings, ready_file: Path | None, post: Post | None) -
                 assert broker.broker.workers is not None, "a post without workers"
                 handing = _offer(broker, post)
                 await broker.broker.workers.listen()
+                post.pulse.beat()  # a worker that is up is judged from now on
                 _report(broker, post)
+                beating = asyncio.ensure_future(post.pulse.run())  # to the end of the drain
                 if post.place.seat is not None:
                     broker.broker.spawn(_measured(post.place.seat.loads, post.place.placement.own))
             await _until_stopped(stop, handing)
@@ -173,6 +179,8 @@ async def _run(settings: Settings, ready_file: Path | None, post: Post | None) -
                 await _fold_ahead(broker.broker.engine, stop, settings.shutdown_timeout_s / 2)
     finally:
         await _drain(settings.shutdown_timeout_s, broker.close(), stop.hurried)
+        if beating is not None:
+            beating.cancel()
         if ready_file is not None:
             ready_file.unlink(missing_ok=True)
 

@@ -2,6 +2,7 @@
 
     data directory checked and locked ─▶ ports bound ─▶ a process for each shard ─▶ all up: "ready"
     a worker dies                     ─▶ started again, on the same ports and shard, after a pause that grows
+    a worker stands still             ─▶ killed, and started again
     SIGTERM, SIGINT or SIGHUP         ─▶ SIGTERM to each worker ─▶ all drained ─▶ exit 0
 
 This process serves nothing. It holds the listening sockets, so that a client that connects while a worker is
@@ -20,7 +21,7 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -36,6 +37,7 @@ from milepost.broker.workers.placement import LINK_HOST, Address, Placement
 from milepost.broker.workers.workers import Place
 from milepost.cli.exits import Exit
 from milepost.cli.server import logs
+from milepost.cli.server.hangs import BEAT_S, HangWatch, Pulse, SharedBeats, end_if_it_hangs
 from milepost.cli.server.process import (
     STOP_SIGNALS,
     Post,
@@ -212,6 +214,10 @@ class Worker:
     """How often it died without being well in between."""
     due_s: float | None = None
     """When it is to be started again."""
+    watch: HangWatch = field(default_factory=lambda: HangWatch(0))
+    """Of its process."""
+    hangs: int = 0
+    """How often it was killed because it stood still."""
 
 
 class Supervisor:
@@ -221,6 +227,7 @@ class Supervisor:
         self._ready_file = ready_file
         self._secret = os.urandom(SECRET_SIZE)
         self._workers = [Worker(number) for number in range(len(ports.addresses))]
+        self._beats = SharedBeats(len(self._workers))
         # Closed in the workers: it ends with this process.
         self._lifeline, self._life = os.pipe()
         self._woken, self._wake = os.pipe()
@@ -284,8 +291,10 @@ class Supervisor:
         return worker.due_s is None or time.monotonic() >= worker.due_s
 
     def _wait(self) -> None:
-        """Until a signal comes, a worker dies or is up, or one is to be started."""
+        """Until a signal comes, a worker dies or is up, one is to be started, or they are to be looked at."""
         times = [one.due_s for one in self._workers if one.due_s is not None and not one.pid]
+        if self._settings.worker_hang_s:
+            times.append(time.monotonic() + BEAT_S)
         if self._stopping_until is not None:
             times = [self._stopping_until]
         timeout = max(min(times) - time.monotonic(), 0.0) if times else None
@@ -302,6 +311,8 @@ class Supervisor:
                 found, status = os.waitpid(worker.pid, os.WNOHANG)
                 if found:
                     self._died(worker, os.waitstatus_to_exitcode(status))
+                elif self._stopping_until is None:
+                    self._watch(worker)
         while self._signals:
             self._stop(self._signals.pop(0))
         if self._stopping_until is not None and time.monotonic() >= self._stopping_until:
@@ -322,6 +333,11 @@ class Supervisor:
         worker.is_up, worker.entries = True, json.loads(said)["entries"]
         if all(one.is_up for one in self._workers):
             self._announce()
+
+    def _watch(self, worker: Worker) -> None:
+        """End a worker that stands still. It is started again as any that dies."""
+        beat, name = self._beats.seen(worker.number), f"worker {worker.number}"
+        worker.hangs += end_if_it_hangs(worker.watch, beat, name, worker.pid)
 
     def _died(self, worker: Worker, code: int) -> None:
         pid, was_up = worker.pid, worker.is_up
@@ -415,6 +431,7 @@ class Supervisor:
         """Make a process. True in the worker, when it has ended."""
         heard, report = os.pipe()
         worker.starts += 1
+        self._beats.forget(worker.number)
         sys.stdout.flush()
         # Signals wait until the worker has handlers of its own.
         kept = signal.pthread_sigmask(signal.SIG_BLOCK, (*STOP_SIGNALS, signal.SIGCHLD))
@@ -424,6 +441,7 @@ class Supervisor:
             os.close(report)
             worker.pid, worker.report, worker.started_s = pid, heard, time.monotonic()
             worker.due_s = None
+            worker.watch = HangWatch(self._settings.worker_hang_s)
             return False
         os.close(heard)
         self._become(worker, report, kept)
@@ -454,6 +472,7 @@ class Supervisor:
             http=ports.http,
             https=ports.https,
             restarts=worker.starts - 1,
+            hangs=worker.hangs,
         )
         settings = replace(self._settings, data=shards.shard_path(self._settings.data, number))
-        run(settings, post=Post(place, self._lifeline, report))
+        run(settings, post=Post(place, self._lifeline, report, Pulse(self._beats, number)))

@@ -119,6 +119,11 @@ class BrokerCollector(Collector):
                 "How often the worker was started again.",
                 self._broker.workers.place.restarts,
             )
+            yield CounterMetricFamily(
+                "milepost_worker_hangs",
+                "How often the worker was killed because it had stood still.",
+                self._broker.workers.place.hangs,
+            )
         yield from self._broker_gauges()
 
     def _counters(self) -> Iterator[Metric]:
