@@ -39,6 +39,8 @@
     │   ├── QuotaHold           a backlog is too large: wait
     │   ├── QuotaExceeded       … or give up
     │   ├── ServiceNotReady
+    │   │   ├── ShardAway       nothing was done
+    │   │   ├── CallCut         … or it may have been
     │   │   └── UnknownListener
     │   └── TooManyRequests
     ├── NotAllowed              understood, and refused
@@ -280,6 +282,14 @@ class ServiceNotReady(Busy):
 
     wire_code = 6
     http_status = 503
+
+
+class ShardAway(ServiceNotReady):
+    """The process of a shard is not there, or about to end. What was asked of it was not begun."""
+
+
+class CallCut(ServiceNotReady):
+    """The process of a shard ended over a call, which may have been carried out or not."""
 
 
 class UnknownListener(ServiceNotReady):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
@@ -419,6 +420,67 @@ def test_a_namespace_goes_to_a_broker_and_a_wrong_one_is_named(
         "PUT", f"/admin/v2/persistent/public/wandering/absent/unload?destinationBroker={where}"
     )
     assert (status, "absent does not exist" in str(said)) == (404, True), said
+
+
+def test_calls_over_http_are_answered_while_the_shard_of_their_topic_moves(
+    cluster: Cluster, client: pulsar.Client
+) -> None:
+    """Asked of both brokers, the one that has the topic and the one that gets it: nothing is cut, and what
+    changes something is done once."""
+    cluster.await_balance()
+    # One of two shards: a broker without any refuses connections.
+    rich, other = sorted(cluster.brokers, key=lambda one: -len(cluster.shards(one)))[:2]
+    topic = next(
+        name
+        for name in (f"persistent://public/default/asked-{number}" for number in range(1000))
+        if cluster.process_of(rich, name) is not None
+    )
+    path = f"/admin/v2/{topic.replace('://', '/')}"
+    client.create_producer(topic).send(b"0")
+    over, said = threading.Event(), list[tuple[str, str, object]]()
+    made: list[str] = []
+
+    def ask(broker: BrokerProcess, number: int) -> None:
+        turn = 0
+        while not over.is_set():
+            turn += 1
+            name = f"s-{number}-{turn}"
+            for method, target, good in (
+                ("GET", f"{path}/stats", 200),
+                ("PUT", f"{path}/subscription/{name}", 204),
+                ("GET", "/admin/v2/persistent/public/default", 200),
+            ):
+                try:
+                    status, answer = broker.rest(method, target)
+                except (OSError, http.client.HTTPException) as error:
+                    status, answer = 0, repr(error)
+                if status != good:
+                    said.append((method, target, (status, answer)))
+                elif method == "PUT":
+                    made.append(name)
+
+    threads = [
+        threading.Thread(target=ask, args=(broker, number))
+        for number, broker in enumerate((rich, other))
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        for turn in range(6):
+            where = f"127.0.0.1:{(other, rich)[turn % 2].http_port}"
+            status, answer = (rich, other)[turn % 2].rest(
+                "PUT", f"{path}/unload?destinationBroker={where}"
+            )
+            assert status == 204, answer
+            time.sleep(1)  # sleep: calls between two moves
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join(WAIT_S)
+    assert said == []
+    found = rich.rest("GET", f"{path}/subscriptions")[1]
+    assert set(made) <= set(found)
+    assert len(made) >= 12
 
 
 def test_a_reset_of_all_partitions_is_whole_after_the_owner_is_killed(

@@ -21,6 +21,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from milepost import __version__
 from milepost.broker.auth.certificates import Certificate
+from milepost.broker.connection.listener import stop_listening
 from milepost.rest.app import create_app
 from milepost.rest.express import Express
 from milepost.rest.resources.lookup import http_url, https_url
@@ -35,6 +36,8 @@ PRODUCT_HEADER = "X-Milepost-Version"
 IDLE_TIMEOUT_S = 30
 # Requests under way get this long when the server closes.
 CLOSE_TIMEOUT_S = 2
+# A connection that was accepted before gets this long for its first request.
+FIRST_REQUEST_S = 0.5
 # Of a request line and its headers.
 HEAD_SIZE_MAX = 64 * 1024
 _OK = b"HTTP/1.1 200 OK\r\n%bcontent-length: %d\r\ncontent-type: application/json\r\n\r\n%b"
@@ -205,6 +208,18 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.up.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept nothing more, and hear the requests of connections that were accepted a moment ago: they
+        are on their way, and a client whose connection ends cannot know that its request was not heard."""
+        await stop_listening(*self.servers)
+        try:
+            async with asyncio.timeout(FIRST_REQUEST_S):
+                while any(one.cycle is None for one in self.server_state.connections):  # type: ignore[union-attr]
+                    await asyncio.sleep(0.01)
+        except TimeoutError:
+            pass
+        await super().shutdown(sockets)
 
 
 class HttpServer:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from milepost.broker.directory.schema_registry import schema_name
+from milepost.broker.workers import transaction_parts
 from milepost.broker.workers.link import Answer, Doc
 from milepost.errors import SchemaNotFound
 from milepost.positions.names import NamespaceName, TopicName
@@ -98,7 +99,11 @@ def answer(broker: Broker) -> None:
     async def tell_use(said: Doc, body: bytes) -> Answer:
         return {"used": broker.uses(NamespaceName.parse(said["namespace"]))}, b""
 
+    async def tell_parts(said: Doc, body: bytes) -> Answer:
+        return await transaction_parts.answer(broker, said)
+
     workers.link.answers |= {
+        "txn_parts": tell_parts,
         "follow": follow,
         "partitions": tell_partitions,
         "topics": tell_topics,

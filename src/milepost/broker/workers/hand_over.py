@@ -1,7 +1,8 @@
 """Hands a shard over from the broker that serves it to one that is ready to.
 
     the new process is ready, its ports are bound ─▶ "hand_over" to the owner's process
-    the owner: checkpoint while it serves ─▶ hears no more, what it heard is durable and answered ─▶ its epoch
+    the owner: checkpoint while it serves ─▶ HTTP calls end, later ones wait for the next owner
+               ─▶ hears no more, what it heard is durable and answered ─▶ its epoch
     the new process claims that epoch, recovers, listens ─▶ "handed_over"
     the owner: CLOSE_PRODUCER and CLOSE_CONSUMER with the new address ─▶ ends
 
@@ -96,6 +97,8 @@ class HandOver:
                 await broker.engine.checkpoint()
         except (PersistenceError, OSError, TimeoutError) as error:
             logger.warning("no checkpoint before shard %d goes: %s", shard, error)
+        assert broker.workers is not None, "there is no other broker"
+        await broker.workers.gate.close()
         began = broker.clock.monotonic()
         await self._stop_listening()
         await broker.rest()

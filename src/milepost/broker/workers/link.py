@@ -12,7 +12,8 @@ Of each call only so many are under way to one worker, and the others wait for t
 very much, beside a worker that hangs, must not use up the descriptors of this one.
 
 A worker that was killed is started again on the same port, and connections wait for it there. One that does
-not answer in time, or dies over a call, is `ServiceNotReady`, which names it.
+not answer in time is `ServiceNotReady`, which names it. One that is not there is `ShardAway`: nothing was
+asked of it. One that dies over a call is `CallCut`.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ import hmac
 import json
 import logging
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from struct import Struct
 from typing import Any, Final
 
 from milepost import errors
-from milepost.errors import MilepostError, NotAuthenticated, ServiceNotReady
+from milepost.errors import CallCut, MilepostError, NotAuthenticated, ServiceNotReady, ShardAway
 from milepost.storage.cluster.link_tls import LinkTls
 
 logger = logging.getLogger(__name__)
@@ -48,8 +50,13 @@ STRANGERS_MAX: Final = 256
 
 _SIZES: Final = Struct("<II")
 
+
+class NotReached(Exception):
+    """There is no connection, so nothing was asked."""
+
+
 # What a call that is not answered ends with.
-UNANSWERED: Final = (OSError, EOFError, TimeoutError)
+UNANSWERED: Final = (OSError, EOFError, TimeoutError, NotReached)
 
 Doc = dict[str, Any]
 Answer = tuple[Doc, bytes]
@@ -109,6 +116,9 @@ class Link:
             while not (await asyncio.wait((asking,), timeout=PATIENCE_S))[0]:
                 try:
                     await self.ask(number, "alive", {}, timeout_s=ALIVE_TIMEOUT_S)
+                except ShardAway as error:  # it is gone since it was asked
+                    if not asking.done():
+                        raise CallCut(str(error)) from None
                 except ServiceNotReady:
                     if not asking.done():
                         raise
@@ -198,7 +208,10 @@ async def exchanged(
 ) -> Answer:
     """One call and its answer, over a connection of its own."""
     context = None if tls is None else tls.client()
-    reader, writer = await asyncio.open_connection(*where, ssl=context)
+    try:
+        reader, writer = await asyncio.open_connection(*where, ssl=context)
+    except OSError as error:
+        raise NotReached(error) from error
     try:
         writer.write(secret)
         _write(writer, values, body)
@@ -209,8 +222,13 @@ async def exchanged(
 
 
 def unanswered(number: int, error: BaseException) -> ServiceNotReady:
+    kind: type[ServiceNotReady] = CallCut
+    if isinstance(error, NotReached):
+        kind, error = ShardAway, error.args[0]
+    if isinstance(error, (TimeoutError, ssl.SSLError)):  # waiting does not mend it
+        kind = ServiceNotReady
     why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return ServiceNotReady(f"worker {number} does not answer ({why}); try again")
+    return kind(f"worker {number} does not answer ({why}); try again")
 
 
 def _write(writer: asyncio.StreamWriter, values: Doc, body: bytes) -> None:

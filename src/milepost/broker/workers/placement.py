@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from milepost.broker.directory.bundles import hash_of
 from milepost.broker.transactions.coordinator import is_coordinator_topic
-from milepost.errors import ServiceNotReady
+from milepost.errors import ServiceNotReady, ShardAway
 from milepost.positions.names import TopicName
 from milepost.storage.cluster.notice import Notice
 from milepost.storage.cluster.owners import OwnersFile, Served
@@ -159,8 +159,15 @@ class ClusterPlacement(Shards):
         """The broker that serves a shard, as the agent knows; `ServiceNotReady` if there is none."""
         served = self._owners.served.get(shard)
         if served is None:
-            raise ServiceNotReady(f"shard {shard} has no broker just now: try again")
+            raise ShardAway(f"shard {shard} has no broker just now: try again")
         return served
+
+    def link_of(self, shard: int) -> tuple[str, int]:
+        """As of any; for the own shard, where its next owner listens."""
+        if shard == self.own and self.is_served_by(shard, self._broker):
+            raise ShardAway(f"shard {shard} is on its way to another broker: try again")
+        seat = self.owner(shard).seat
+        return seat.host or LINK_HOST, seat.link_port
 
     def is_served_by(self, shard: int, broker: str) -> bool:
         """Does the agent know that a broker serves a shard?"""

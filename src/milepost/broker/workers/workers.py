@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+from milepost.broker.workers.gate import Gate
 from milepost.broker.workers.link import TIMEOUT_S, Answer, Link
 from milepost.broker.workers.link import Doc as Values
 from milepost.broker.workers.placement import Shards
@@ -98,6 +99,7 @@ class Workers:
         """Without `open_registry` the registry is in the directory of all shards."""
         self.place = place
         self.placement = place.placement
+        self.gate = Gate(place.placement.own)
         self.link = Link(place.placement.link_of, place.secret, self._unexpected, place.tls)
         self.registry: SharedRegistry = (
             Registry(place.data, self._tell) if open_registry is None else open_registry(self._tell)

@@ -70,6 +70,7 @@ from milepost.storage.cluster.right import SharedRight
 
 if TYPE_CHECKING:
     from milepost.storage.cluster.agent import Agent
+    from milepost.storage.cluster.member import Order
 
 logger = logging.getLogger(__name__)
 
@@ -617,7 +618,7 @@ async def be_agent(
     from milepost.storage.bucket.watched import WatchedObjects
     from milepost.storage.cluster.agent import Agent
     from milepost.storage.cluster.document import joined
-    from milepost.storage.cluster.member import Close, Fetch, Member, Open, Order
+    from milepost.storage.cluster.member import Member
 
     objects = WatchedObjects(
         open_objects(
@@ -637,14 +638,6 @@ async def be_agent(
     def say(order: dict[str, Any]) -> None:
         writer.write(json.dumps(order).encode() + b"\n")
 
-    def send(order: Order) -> None:
-        if isinstance(order, Open):
-            say({"open": order.shard, "epoch": order.epoch})
-        elif isinstance(order, Fetch):
-            say({"fetch": order.shard})
-        else:
-            say({"close" if isinstance(order, Close) else "drop": order.shard})
-
     say({"joined": document.shards, "secret": document.secret})
     agent = Agent(
         objects,
@@ -652,7 +645,7 @@ async def be_agent(
         right,
         settings.data,
         bytes.fromhex(document.secret),
-        send,
+        lambda order: say(said_to_parent(order)),
         tls=tls,
     )
     loop = asyncio.get_running_loop()
@@ -673,6 +666,17 @@ async def be_agent(
         hearing.cancel()
         beating.cancel()
         await asyncio.wait([hearing, beating])
+
+
+def said_to_parent(order: Order) -> dict[str, Any]:
+    """An order of the agent, as the first process hears it (`Host._carry_out`)."""
+    from milepost.storage.cluster.member import Close, Fetch, Open
+
+    if isinstance(order, Open):
+        return {"open": order.shard, "epoch": order.epoch}
+    if isinstance(order, Fetch):
+        return {"fetch": order.shard}
+    return {"close" if isinstance(order, Close) else "drop": order.shard}
 
 
 async def _hear_parent(reader: asyncio.StreamReader, agent: Agent) -> None:

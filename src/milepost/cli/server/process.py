@@ -176,6 +176,8 @@ async def _run(settings: Settings, ready_file: Path | None, post: Post | None) -
             if post is None:
                 tell_manager("STOPPING=1")
             elif handing is not None and not handing.is_under_way:
+                assert broker.broker.workers is not None, "a post without workers"
+                await broker.broker.workers.gate.close()
                 await _fold_ahead(broker.broker.engine, stop, settings.shutdown_timeout_s / 2)
     finally:
         await _drain(settings.shutdown_timeout_s, broker.close(), stop.hurried)

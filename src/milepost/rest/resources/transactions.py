@@ -9,7 +9,6 @@ Names and statuses are upstream's. Where transactions are switched off everythin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from typing import Annotated
 
 from fastapi import Depends, Path, Query, Request
@@ -21,7 +20,8 @@ from milepost.broker.broker import Broker
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.topic import Topic
 from milepost.broker.transactions.coordinator import COORDINATOR_TOPIC, Outcome, Transaction
-from milepost.errors import Absent, MilepostError, NotFound, TopicNotFound
+from milepost.broker.workers.transaction_parts import Parts, Written, acked, parts_of, written
+from milepost.errors import Absent, MilepostError, NotFound
 from milepost.positions.ids import Position
 from milepost.positions.names import TopicName
 from milepost.positions.spans import INDEX_MAX, Span
@@ -190,11 +190,16 @@ async def get_slow_transactions(
 ) -> dict[str, TransactionMetadata]:
     """Those that have been open for longer than so many milliseconds, oldest first."""
     _check_coordinator(broker, number)
-    found: dict[str, TransactionMetadata] = {}
     opened_before = broker.clock.wall_ms() - timeout_ms
-    for place, txn in enumerate(list(broker.transactions.coordinator.open.values()), 1):
-        if txn.opened_ms < opened_before:
-            found[str(txn.txn_id)] = await _metadata(broker, txn)
+    txns = [
+        txn
+        for txn in broker.transactions.coordinator.open.values()
+        if txn.opened_ms < opened_before
+    ]
+    parts = await parts_of(broker, txns)
+    found: dict[str, TransactionMetadata] = {}
+    for place, txn in enumerate(txns, 1):
+        found[str(txn.txn_id)] = _metadata(broker, txn, parts[txn.txn_id])
         if not place % STEP:
             await asyncio.sleep(0)
     return found
@@ -205,8 +210,7 @@ async def get_transaction_metadata(
     request: Request, broker: AskedBroker, txn_id: AskedTxn
 ) -> TransactionMetadata:
     """One that is open; any other is 404, and so is another coordinator's. The role that opened it may ask,
-    and so may a role that may look up every topic of it. Only superusers are told another role's name. What
-    it has done to topics of other workers is not told with it."""
+    and so may a role that may look up every topic of it. Only superusers are told another role's name."""
     coordinator = broker.transactions.coordinator
     _check_coordinator(broker, txn_id.most)
     txn = coordinator.open.get(txn_id.least)
@@ -217,8 +221,8 @@ async def get_transaction_metadata(
     if not is_own:
         for name in txn.all_topics():
             access.check(identity, Operation.LOOK_UP, Target.of_topic(TopicName.parse(name)))
-    await _open_all(broker, txn.all_topics())
-    found = await _metadata(broker, txn)
+    parts = await parts_of(broker, [txn], opens=True)
+    found = _metadata(broker, txn, parts[txn_id])
     if not is_own and not access.security.authorizer.may(identity, Operation.SUPERUSER, BROKER):
         found.owner = None
     return found
@@ -251,37 +255,21 @@ def _check_coordinator(broker: Broker, number: int | None) -> None:
         raise coordinator.unknown(number)
 
 
-async def _open_all(broker: Broker, names: Iterable[str]) -> None:
-    """What a transaction has done to a topic, the topic says when it is open."""
-    shared = broker.transactions.shared
-    for name in map(TopicName.parse, names):
-        if shared is not None and shared.is_elsewhere(name):
-            continue
-        try:
-            await broker.topic(name, create=False)
-        except TopicNotFound:  # deleted since it was added
-            continue
-
-
-async def _metadata(broker: Broker, txn: Transaction) -> TransactionMetadata:
-    written = {
-        txn.spelling_of(name): await _written(broker, broker.topics.get(name), txn.txn_id)
-        for name in sorted(txn.topics)
-    }
-    ending = broker.transactions.ending_as(txn.txn_id)
+def _metadata(broker: Broker, txn: Transaction, parts: Parts) -> TransactionMetadata:
     acked: dict[str, dict[str, InPendingAckStats]] = {}
-    for name, subscription in sorted(txn.subscriptions):
-        topic = broker.topics.get(name)
-        found = None if topic is None else topic.subscriptions.get(subscription)
-        one = InPendingAckStats() if found is None else _pending(found, txn.txn_id)
-        acked.setdefault(txn.spelling_of(name), {})[subscription] = one
+    for (name, subscription), count in sorted(parts.acked.items()):
+        acked.setdefault(txn.spelling_of(name), {})[subscription] = InPendingAckStats(
+            messages=count
+        )
     return TransactionMetadata(
         txnId=str(txn.txn_id),
-        status=_STATUSES[ending],
+        status=_STATUSES[broker.transactions.ending_as(txn.txn_id)],
         openTimestamp=txn.opened_ms,
         timeoutAt=txn.timeout_ms,
         owner=txn.owner,
-        producedPartitions=written,
+        producedPartitions={
+            txn.spelling_of(name): _in_buffer(one) for name, one in sorted(parts.written.items())
+        },
         ackedPartitions=acked,
     )
 
@@ -296,7 +284,7 @@ async def get_transaction_in_buffer_stats(
     broker: AskedBroker, topic: AskedTopic, txn_id: AskedTxn
 ) -> InBufferStats:
     """What a transaction has written to a topic; nothing for one that is not known, as upstream."""
-    return await _written(broker, topic, txn_id)
+    return _in_buffer(await written(broker, topic, txn_id))
 
 
 @router.get(f"/transactionBufferStats/{TOPIC}", *_OPERATORS, response_model_exclude_none=True)
@@ -318,18 +306,10 @@ async def get_transaction_buffer_stats(
     )
 
 
-async def _written(broker: Broker, topic: Topic | None, txn_id: TxnId) -> InBufferStats:
-    def look() -> InBufferStats:
-        is_aborted = broker.transactions.coordinator.outcome_of(txn_id) is Outcome.ABORT
-        if topic is None or topic.transactions is None:
-            return InBufferStats(aborted=is_aborted)
-        messages = topic.transactions.messages_of(txn_id)
-        if messages is None or messages.first is None:
-            return InBufferStats(aborted=is_aborted)
-        start = topic.log.locate(max(messages.first, topic.log.first_index)).position
-        return InBufferStats(startPosition=str(start), aborted=is_aborted, messages=messages.count)
-
-    return await broker.engine.look(look)
+def _in_buffer(found: Written) -> InBufferStats:
+    return InBufferStats(
+        startPosition=found.start, aborted=found.is_aborted, messages=found.messages
+    )
 
 
 # -- subscriptions -----------------------------------------------------------------------------------
@@ -344,7 +324,7 @@ async def get_transaction_in_pending_ack_stats(
     subscription: AskedSubscription, txn_id: AskedTxn
 ) -> InPendingAckStats:
     """What a transaction has acked on a subscription; nothing for one that is not known."""
-    return _pending(subscription, txn_id)
+    return InPendingAckStats(messages=acked(subscription, txn_id))
 
 
 @router.get(f"/pendingAckStats/{SUBSCRIPTION}", *_OPERATORS, response_model_exclude_none=True)
@@ -387,13 +367,3 @@ async def get_position_stats_in_pending_ack(
         return PositionState(state="MarkDelete")
     is_pending = bool(cursor.pended_within([(first, end)]))
     return PositionState(state="PendingAck" if is_pending else "NotInPendingAck")
-
-
-def _pending(subscription: Subscription, txn_id: TxnId) -> InPendingAckStats:
-    transactions, state_id = subscription.topic.transactions, subscription.state_id
-    if transactions is None or state_id is None:
-        return InPendingAckStats()
-    acks = transactions.pending_of(txn_id, state_id)
-    if acks is None or acks.epoch != subscription.cursor.epoch:
-        return InPendingAckStats()
-    return InPendingAckStats(messages=acks.ranges.count)

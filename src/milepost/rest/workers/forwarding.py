@@ -5,8 +5,10 @@
     what several workers cannot do     ─▶ 405, and why
     tenants, namespaces, policies …    ─▶ here: the registry has them, and every worker knows it
 
-A worker that does not answer makes the whole answer a 503 that names it: half a list would look like a
-whole one. Only metrics are told without it.
+A worker that is being started again, or whose shard moves to another broker, is waited for. What was asked of
+one that died over it is asked again if it changes nothing (GET); else the client is told that it may have
+been carried out. A worker that does not answer makes the whole answer a 503 that names it: half a list would
+look like a whole one. Only metrics are told without it.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from milepost.broker.workers.link import Answer as LinkAnswer
-from milepost.errors import MilepostError, ServiceNotReady
+from milepost.errors import CallCut, MilepostError, ServiceNotReady, ShardAway
 from milepost.positions.names import PERSISTENT, TopicName
 from milepost.rest.request import ADMIN
 from milepost.rest.workers import metrics
@@ -55,6 +57,10 @@ TIMEOUT_S: Final = 60.0
 QUESTION_TIMEOUT_S: Final = 15.0
 # Who watches them gives up after ten seconds, and would see nothing of the others either.
 WATCH_TIMEOUT_S: Final = 5.0
+# How long a call waits for the next owner of a shard, or for a worker that is started again.
+AWAY_S: Final = 15.0
+# Between two attempts.
+GLANCE_S: Final = 0.05
 # The largest page of an overview.
 PAGE_MAX: Final = 200
 
@@ -66,6 +72,10 @@ HEALTH: Final = f"{ADMIN}/brokers/health"
 COORDINATOR: Final = "coordinatorId"
 # They name a topic, and every worker can answer them.
 LOOKUPS: Final = "/lookup/"
+# Methods that change nothing: what they ask for may be asked twice.
+ASKING: Final = ("GET", "HEAD")
+# In place of an answer: the request is about the shard of this worker.
+HERE: Final = Answer(0, [], b"")
 
 
 class Forwarding:
@@ -77,12 +87,18 @@ class Forwarding:
         self._app = app
         self._whole = whole
         self._workers: Workers = broker.workers
+        self._clock = broker.clock
         self._routes = routes
         self._workers.link.answers["http"] = self._answer
 
     async def _answer(self, document: Doc, body: bytes) -> LinkAnswer:
         """A request that another worker has taken."""
-        answer = await answer_of(self._whole, scope_of(document), body)
+        if (
+            document["shard"] != self._workers.number
+        ):  # it looked up a port that is another's by now
+            raise ShardAway(f"shard {document['shard']} is served elsewhere: try again")
+        with self._workers.gate:
+            answer = await answer_of(self._whole, scope_of(document), body)
         return answer.document(), answer.body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -95,11 +111,15 @@ class Forwarding:
             answer = json_answer(error.http_status, {"reason": str(error)})
         if answer is None:
             await self._app(scope, receive, send)
+        elif answer is HERE:
+            with self._workers.gate:
+                await self._app(scope, receive, send)
         else:
             await answer.send(send)
 
     async def _elsewhere(self, scope: Scope, receive: Receive) -> Answer | None:
-        """The answer, if this worker cannot give it by itself."""
+        """The answer, if this worker cannot give it by itself; `HERE` if only it can, while it has its
+        shard."""
         method, path = scope["method"], scope["path"]
         if method == "GET" and path in METRICS:
             return await self._metrics(scope)
@@ -122,8 +142,10 @@ class Forwarding:
         if "topic" not in values or path.startswith(LOOKUPS):
             return None
         owner = self._owner(values)
-        if owner is None or owner == self._workers.number:
+        if owner is None:
             return None
+        if owner == self._workers.number and self._workers.gate.is_open:
+            return HERE
         return await self._at(owner, scope, await body_of(receive))
 
     def _found(self, method: str, path: str) -> tuple[str, dict[str, str]] | None:
@@ -153,10 +175,27 @@ class Forwarding:
     async def _at(
         self, number: int, scope: Scope, body: bytes, timeout_s: float | None = None
     ) -> Answer:
-        """What a worker answers."""
-        if number == self._workers.number:
-            return await answer_of(self._whole, scope_of(document_of(scope)), body)
-        link, document = self._workers.link, document_of(scope)
+        """What a worker answers, which may be another by then."""
+        until = self._clock.monotonic() + (AWAY_S if timeout_s is None else timeout_s)
+        while True:
+            left_s = None if timeout_s is None else max(until - self._clock.monotonic(), GLANCE_S)
+            try:
+                return await self._once(number, scope, body, left_s)
+            except (ShardAway, CallCut) as error:
+                if isinstance(error, CallCut) and scope["method"] not in ASKING:
+                    raise CallCut(f"{error}: it may have been carried out") from None
+                if self._clock.monotonic() >= until:
+                    raise
+            await asyncio.sleep(GLANCE_S)
+
+    async def _once(
+        self, number: int, scope: Scope, body: bytes, timeout_s: float | None
+    ) -> Answer:
+        gate = self._workers.gate
+        if number == self._workers.number and gate.is_open:
+            with gate:
+                return await answer_of(self._whole, scope_of(document_of(scope)), body)
+        link, document = self._workers.link, {"shard": number, **document_of(scope)}
         if timeout_s is None:
             said = await link.ask_while_alive(number, "http", document, body, TIMEOUT_S)
         else:

@@ -14,7 +14,7 @@ from stage.worker_group import WorkerGroup, worker_group
 from milepost.broker.topic.producer import Producer
 from milepost.broker.topic.topic import Topic
 from milepost.broker.transactions.coordinator import Outcome
-from milepost.broker.workers import shared_transactions
+from milepost.broker.workers import shared_transactions, workers
 from milepost.broker.workers.link import Answer, Doc
 from milepost.broker.workers.shared_transactions import LOOK_S, SharedTransactions
 from milepost.errors import (
@@ -139,6 +139,48 @@ def test_it_is_answered_when_all_workers_have_carried_it_out(
         coordinator = scene.group.brokers[0].transactions.coordinator
         assert not coordinator.untold
         assert not scene.group.brokers[1].transactions.coordinator.guests[0].open
+
+    run(tmp_path, play)
+
+
+def test_operators_are_told_what_it_has_done_to_topics_of_all_workers(tmp_path: Path) -> None:
+    async def play(scene: Scene) -> None:
+        group, base = scene.group, "/admin/v3/transactions"
+        service, there = group.brokers[0].transactions, TopicName.parse(scene.topics[1])
+        await service.make_ready_for(scene.txn_id, [there])
+        answer: asyncio.Future[MilepostError | None] = asyncio.get_running_loop().create_future()
+        service.add_subscriptions(scene.txn_id, [(there, "s")], answer.set_result)
+        assert await answer is None
+        most, least = scene.txn_id
+        for number in range(2):  # whichever is asked
+            path = f"{base}/transactionMetadata/{most}/{least}"
+            found = (await group.call(number, "GET", path)).json
+            slow = (await group.call(number, "GET", f"{base}/slowTransactions/0")).json
+            assert slow[str(scene.txn_id)]["producedPartitions"] == found["producedPartitions"]
+            starts = {}
+            for shard, name in enumerate(scene.topics):
+                topic = await group.brokers[shard].topic(TopicName.parse(name), create=False)
+                starts[name] = {
+                    "startPosition": str(topic.log.locate(0).position),
+                    "aborted": False,
+                    "messages": 1,
+                }
+            assert found["producedPartitions"] == starts
+            assert found["ackedPartitions"] == {scene.topics[1]: {"s": {}}}
+
+    run(tmp_path, play)
+
+
+def test_a_worker_that_does_not_say_what_it_has_done_there_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "TIMEOUT_S", 0.3)
+
+    async def play(scene: Scene) -> None:
+        scene.refuse(1, "txn_parts", ServiceNotReady("worker 1 is busy"))
+        path = f"/admin/v3/transactions/transactionMetadata/0/{scene.txn_id.least}"
+        answer = await scene.group.call(0, "GET", path)
+        assert (answer.status, answer.json["reason"]) == (503, "worker 1 is busy")
 
     run(tmp_path, play)
 

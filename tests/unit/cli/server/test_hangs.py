@@ -86,7 +86,7 @@ def test_a_process_whose_loop_is_blocked_tells_its_stacks_and_is_killed(
 
 async def _beating(beats: SharedBeats, stuck: bool) -> None:
     beating = asyncio.ensure_future(Pulse(beats, 1).run())
-    await asyncio.sleep(BEAT_S * 1.5)
+    await asyncio.sleep(BEAT_S * 1.5)  # sleep: it beats for a while
     if stuck:
         _blocked()
     await beating

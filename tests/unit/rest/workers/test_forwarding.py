@@ -385,6 +385,67 @@ def test_a_worker_that_does_not_answer_is_named_and_costs_its_own_topics(
     run(tmp_path, play)
 
 
+def cut_once(group: WorkerGroup, number: int) -> None:
+    """Let a worker end the connection of the next call that it is asked, as one that dies over it."""
+    workers = group.brokers[number].workers
+    assert workers is not None
+    answers, real = workers.link.answers, workers.link.answers["http"]
+
+    async def cut(said: link.Doc, body: bytes) -> link.Answer:
+        answers["http"] = real
+        raise asyncio.CancelledError
+
+    answers["http"] = cut
+
+
+def test_a_question_to_a_worker_that_died_over_it_is_asked_again(tmp_path: Path) -> None:
+    async def play(group: WorkerGroup) -> None:
+        names = await fill(group)
+        for path in (path_of(group.names(1)[0]) + "/stats", "/admin/v2/persistent/public/default"):
+            cut_once(group, 1)
+            answer = await group.call(0, "GET", path)
+            assert answer.status == 200, answer.json
+        assert answer.json == names
+
+    run(tmp_path, play)
+
+
+def test_a_change_that_a_worker_died_over_is_not_made_again_and_the_client_is_told(
+    tmp_path: Path,
+) -> None:
+    async def play(group: WorkerGroup) -> None:
+        await fill(group)
+        path = path_of(group.names(1)[0])
+        cut_once(group, 1)
+        answer = await group.call(0, "PUT", f"{path}/subscription/late", {})
+        assert answer.status == 503
+        assert "worker 1 does not answer" in answer.json["reason"]
+        assert "it may have been carried out" in answer.json["reason"]
+        assert "late" not in (await group.call(0, "GET", f"{path}/subscriptions")).json
+
+    run(tmp_path, play)
+
+
+def test_a_request_for_another_shard_is_refused_and_not_answered_for_the_wrong_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A port may be another process's by now: "not found" would be a lie."""
+    monkeypatch.setattr(forwarding, "AWAY_S", 0.1)
+
+    async def play(group: WorkerGroup) -> None:
+        await fill(group)
+        workers = group.brokers[0].workers
+        assert workers is not None
+        monkeypatch.setattr(workers.link, "_where", lambda number: workers.placement.link_of(0))
+        answer = await group.call(0, "GET", path_of(group.names(1)[0]) + "/stats")
+        assert (answer.status, answer.json["reason"]) == (
+            503,
+            "shard 1 is served elsewhere: try again",
+        )
+
+    run(tmp_path, play)
+
+
 @pytest.mark.parametrize(
     ("path", "named", "patience"),
     [
