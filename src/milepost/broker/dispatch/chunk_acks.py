@@ -36,13 +36,13 @@ def unmet_chunks(subscription: Subscription, end: int) -> list[Range]:
     found = taken_together(
         partial(topic.chunk_ranges, chunk.ledger_id, chunk.entry_id)
         for chunk in chunks
-        if chunk.is_last and gate.message_of(chunk.index) is None
+        if chunk.is_last and gate.message_of(chunk.log_index) is None
     )
     ending = [one for ranges in found for one in ranges]
     later = IndexRanges(
-        (chunk.index, chunk.index + 1)
+        (chunk.log_index, chunk.log_index + 1)
         for chunk in chunks
-        if not chunk.is_last and cursor.is_ready(chunk.index)
+        if not chunk.is_last and cursor.is_ready(chunk.log_index)
     )
     later.discard_all(IndexRanges(ending))
     gate.note_parts(later)

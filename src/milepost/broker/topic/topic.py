@@ -79,7 +79,7 @@ STRETCH_ENTRIES = 128
 class StoredChunk(NamedTuple):
     """Where a chunk lies."""
 
-    index: int
+    log_index: int
     ledger_id: int
     entry_id: int
     is_last: bool
@@ -204,10 +204,7 @@ class Topic:
     def publish(self, producer: Producer, sends: Sequence[Send]) -> Publication:
         """Judge and number the sends, and send them to the journal as one block."""
         if not self.chunked.is_recalled and self._needs_recall(sends):
-            recall = self._chunk_search.recall
-            self.log.bring(
-                partial(recall, self.log, self.recovered_end, self.chunked, self._has_ended)
-            )
+            self._recall_chunks()
         if not self.chunked.is_empty:
             self._look_up_duplicates(sends)
         publication = Publication(producer)
@@ -597,6 +594,11 @@ class Topic:
     def _has_ended(self, txn_id: TxnId) -> bool:
         """Is a transaction, of which a message is stored here, open no more?"""
         return self.transactions is None or self.transactions.messages_of(txn_id) is None
+
+    def _recall_chunks(self) -> None:
+        """Remember what an earlier process has stored of messages that are unfinished."""
+        recall = self._chunk_search.recall
+        self.log.bring(partial(recall, self.log, self.recovered_end, self.chunked, self._has_ended))
 
     def _needs_recall(self, sends: Sequence[Send]) -> bool:
         """Does one of the sends go on with a message that is not remembered?"""
