@@ -15,14 +15,16 @@ Every index of a column below `end` is counted once: trimmed, acked, inflight, r
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from milepost.errors import InvalidRange
 from milepost.positions.ranges import IndexRanges
 
-# Columns that are dealt with in one go.
+# Columns that are dealt with in one go, and indexes of them that are looked at as one number.
 STEP = 64
+BITS_MAX = 1 << 14
 
 
 class Columns(NamedTuple):
@@ -73,16 +75,18 @@ class Strip(NamedTuple):
 
     def fill(self, columns: Columns) -> Iterator[None]:
         """Count, in steps of a few columns."""
-        yield from _count(columns, self.ready, columns.ready)
-        yield from _count(columns, self.inflight, columns.inflight)
-        yield from _count(columns, [self.delayed], columns.delayed)
-        for column in range(len(columns.acked)):
-            begin, end = columns.border(column), columns.border(column + 1)
-            there = max(min(end, self.end) - begin, 0)
-            trimmed = max(min(end, self.first) - begin, 0)
-            backlog = columns.ready[column] + columns.inflight[column] + columns.delayed[column]
-            columns.trimmed[column] = trimmed
-            columns.acked[column] = there - trimmed - backlog
+        borders = [columns.border(column) for column in range(len(columns.acked) + 1)]
+        yield from _count(columns, borders, self.ready, columns.ready)
+        yield from _count(columns, borders, self.inflight, columns.inflight)
+        yield from _count(columns, borders, [self.delayed], columns.delayed)
+        backlogs = zip(columns.ready, columns.inflight, columns.delayed, strict=True)
+        for column, backlog in enumerate(map(sum, backlogs)):
+            begin, end = borders[column], borders[column + 1]
+            there = end - begin
+            if begin < self.first or end > self.end:  # in few of them
+                there = max(min(end, self.end) - begin, 0)
+                columns.trimmed[column] = max(min(end, self.first) - begin, 0)
+            columns.acked[column] = there - columns.trimmed[column] - backlog
             if not column % STEP:
                 yield
 
@@ -99,16 +103,31 @@ class Strip(NamedTuple):
         return "inflight" if any(index in one for one in self.inflight) else "acked"
 
 
-def _count(columns: Columns, sets: Sequence[IndexRanges], counts: list[int]) -> Iterator[None]:
-    """Add what of the sets is in each column. Columns with nothing in them are passed over."""
+def _count(
+    columns: Columns, borders: Sequence[int], sets: Sequence[IndexRanges], counts: list[int]
+) -> Iterator[None]:
+    """Add what of the sets is in each column. Where there is nothing, columns are passed over; narrow ones
+    are counted from the bits of many of them at once."""
     work = 0
     for indexes in sets:
-        found = indexes.next_index(columns.first)
-        while found is not None and found < columns.end:
+        column = 0
+        while column < len(counts):
+            found = indexes.next_index(borders[column])
+            if found is None or found >= columns.end:
+                break
             column = columns.column_of(found)
-            border = columns.border(column + 1)
-            counts[column] += indexes.count_within(found, border)
-            found = indexes.next_index(border)
-            work += 1
-            if not work % STEP:
+            base = borders[column]
+            behind = min(bisect_right(borders, base + BITS_MAX) - 1, column + STEP)
+            if behind <= column:
+                behind = column + 1
+                counts[column] += indexes.count_within(base, borders[behind])
+            else:
+                bits = indexes.bits(base, borders[behind])
+                for one in range(column, behind):
+                    width = borders[one + 1] - borders[one]
+                    counts[one] += (bits >> borders[one] - base & (1 << width) - 1).bit_count()
+            work += behind - column
+            column = behind
+            if work >= STEP:
+                work = 0
                 yield
