@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,10 +24,12 @@ from milepost.broker.dispatch.consumer import Consumer
 from milepost.broker.dynamic_settings import DynamicSettings
 from milepost.broker.limits.connection_limits import ConnectionLimits
 from milepost.broker.limits.memory import MemoryLimit
+from milepost.broker.limits.sliced_steps import SlicedSteps, Step
 from milepost.broker.limits.subscription_limits import SubscriptionLimits
 from milepost.broker.messages import chunk_search
 from milepost.broker.metrics.counters import Counters
 from milepost.broker.metrics.rates import RateBoard
+from milepost.broker.metrics.samples import SAMPLE_INTERVAL_MS
 from milepost.broker.monitoring.progress import sample
 from milepost.broker.operations import broadcast_members
 from milepost.broker.operations.housekeeping import Housekeeping
@@ -130,7 +132,10 @@ class Broker:
         self._next_name = 0
         self._loop = asyncio.get_running_loop()
         self._last_keep_alive = clock.monotonic()
+        self._sampled = float("-inf")
         self._ticker: asyncio.TimerHandle | None = None
+        # What each tick does for every connection and topic.
+        self._steps = SlicedSteps(clock, self.unexpected)
         self.is_closing = False
         self.memory = MemoryLimit(settings, self.store, self.sessions, self.counters)
         engine.watch(on_checkpoint=self.memory.resume_reading)
@@ -183,6 +188,7 @@ class Broker:
         self.housekeeping.stop()
         if self._ticker is not None:
             self._ticker.cancel()
+        self._steps.stop()
 
     async def _flush_out(self) -> None:
         for session in list(self.sessions):
@@ -251,25 +257,40 @@ class Broker:
     def _tick(self) -> None:
         self._ticker = self._loop.call_later(TICK_S, self._tick)
         now = self.clock.monotonic()
-        keep_alive = now - self._last_keep_alive >= self.settings.keep_alive_interval_s
-        if keep_alive:
-            self._last_keep_alive = now
-        for session in list(self.sessions):
-            self.attempt("session", partial(session.tick, keep_alive=keep_alive))
         for place, work in (
             ("guard", partial(self.access_control.tick, now)),
             ("pressure", self.memory.resume_reading),
             ("pressure", self.memory.end_stalled),
-            ("steward", partial(self.policies.tick, self.clock.wall_ms())),
-            ("rates", lambda: self.rates.tick(now, self.topics.values())),
             ("transactions", partial(self.transactions.tick, now)),
             ("producers", partial(self.admissions.tick, now)),
             ("tick", partial(self._drop_idle, now)),
         ):
             self.attempt(place, work)
+        if not self._steps.is_under_way:  # else there are very many, and it takes longer
+            self._steps.begin(self._tick_all(now))
+
+    def _tick_all(self, now: float) -> Iterator[Step]:
+        """What is done for every connection, topic and subscription."""
+        keep_alive = now - self._last_keep_alive >= self.settings.keep_alive_interval_s
+        if keep_alive:
+            self._last_keep_alive = now
+        for session in list(self.sessions):
+            if session in self.sessions:
+                yield "session", partial(session.tick, keep_alive=keep_alive)
+        now_ms = self.clock.wall_ms()
+        self.rates.begin(now)
+        takes_samples = now - self._sampled >= SAMPLE_INTERVAL_MS / 1000
+        if takes_samples:
+            self._sampled = now
         for topic in list(self.topics.values()):
+            if topic.is_closed:
+                continue
+            yield "steward", partial(self.policies.tick, now_ms, topic)
+            if self.rates.is_sampling:
+                yield "rates", partial(self.rates.tick, now, topic)
             for subscription in list(topic.subscriptions.values()):
-                self.attempt("progress", partial(self._tick_subscription, subscription, now))
+                if takes_samples or isinstance(subscription, BroadcastGroup):
+                    yield "progress", partial(self._tick_subscription, subscription, now)
 
     def _tick_subscription(self, subscription: Subscription, now: float) -> None:
         for part in subscription.parts():

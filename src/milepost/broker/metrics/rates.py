@@ -12,7 +12,6 @@ a rate is exact over the last whole interval, and costs nothing where a message 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -53,46 +52,54 @@ class RateBoard:
     def __init__(self) -> None:
         self._due = 0.0
         self._roll_due = 0.0
+        self.is_sampling = False
+        """Is it time to look at the topics?"""
+        self._rolls = False
 
-    def tick(self, now: float, topics: Iterable[Topic]) -> None:
-        if now < self._due:
-            return
-        self._due = now + INTERVAL_S
-        rolls = now >= self._roll_due
-        if rolls:
+    def begin(self, now: float) -> None:
+        """All topics are about to be looked at."""
+        self.is_sampling = now >= self._due
+        self._rolls = self.is_sampling and now >= self._roll_due
+        if self.is_sampling:
+            self._due = now + INTERVAL_S
+        if self._rolls:
             self._roll_due = now + PERIOD_S
-        for topic in topics:
-            if rolls:
-                topic.write_times.roll()
-                topic.entry_sizes.roll()
-            topic.rates.sample(
+
+    def tick(self, now: float, topic: Topic) -> None:
+        """Look at one, if it is time; `now` is when that began for all."""
+        if not self.is_sampling:
+            return
+        if self._rolls:
+            topic.write_times.roll()
+            topic.entry_sizes.roll()
+        topic.rates.sample(
+            now,
+            topic.messages_in,
+            topic.bytes_in,
+            topic.messages_out,
+            topic.bytes_out,
+            topic.messages_dropped,
+            topic.entries_in,
+            topic.entries_out,
+        )
+        for producer in topic.producers.values():
+            producer.rates.sample(now, producer.messages_in, producer.bytes_in)
+        for subscription in topic.subscriptions.values():
+            counts = subscription.counts
+            subscription.rates.sample(
                 now,
-                topic.messages_in,
-                topic.bytes_in,
-                topic.messages_out,
-                topic.bytes_out,
-                topic.messages_dropped,
-                topic.entries_in,
-                topic.entries_out,
+                counts.messages_out,
+                counts.bytes_out,
+                counts.messages_redelivered,
+                counts.messages_acked,
+                counts.expired,
+                counts.dropped,
             )
-            for producer in topic.producers.values():
-                producer.rates.sample(now, producer.messages_in, producer.bytes_in)
-            for subscription in topic.subscriptions.values():
-                counts = subscription.counts
-                subscription.rates.sample(
+            for consumer in subscription.consumers:
+                consumer.rates.sample(
                     now,
-                    counts.messages_out,
-                    counts.bytes_out,
-                    counts.messages_redelivered,
-                    counts.messages_acked,
-                    counts.expired,
-                    counts.dropped,
+                    consumer.messages_out,
+                    consumer.bytes_out,
+                    consumer.messages_redelivered,
+                    consumer.messages_acked,
                 )
-                for consumer in subscription.consumers:
-                    consumer.rates.sample(
-                        now,
-                        consumer.messages_out,
-                        consumer.bytes_out,
-                        consumer.messages_redelivered,
-                        consumer.messages_acked,
-                    )

@@ -78,16 +78,15 @@ class PolicyEnforcement:
         if (switching := self._switching.get(topic)) is not None:
             await asyncio.wait([switching])
 
-    def tick(self, now_ms: int) -> None:
+    def tick(self, now_ms: int, topic: Topic) -> None:
         """Once a second, for what waits: clocks jump, and timers do not jump with them."""
-        for topic in self._broker.topics.values():
-            for subscription in topic.subscriptions.values():
-                for part in subscription.parts():
-                    if part.cursor.next_due_ms is not None:
-                        delayed.release_due(part, now_ms)
-                    # While the topic was closed no producer could go on with its message.
-                    if part.gate.unfinished_count and now_ms - topic.opened_ms >= PATIENCE_MS:
-                        part.pass_over(joined(part.gate.expired(now_ms)))
+        for subscription in topic.subscriptions.values():
+            for part in subscription.parts():
+                if part.cursor.next_due_ms is not None:
+                    delayed.release_due(part, now_ms)
+                # While the topic was closed no producer could go on with its message.
+                if part.gate.unfinished_count and now_ms - topic.opened_ms >= PATIENCE_MS:
+                    part.pass_over(joined(part.gate.expired(now_ms)))
 
     # -- handing them out --------------------------------------------------------------------------
 

@@ -129,7 +129,8 @@ def test_how_long_writing_takes_and_how_large_entries_are(web: Web) -> None:
     stage = web.stage
     topic = stage.topic()
     producer = stage.producer(topic)
-    stage.loop.do(lambda: stage.broker.rates.tick(0.0, [topic]))
+    stage.broker.rates.begin(0.0)
+    stage.broker.rates.tick(0.0, topic)
     stage.publish(producer, message(0, b"x" * 20))
     stage.publish(producer, message(1, b"x" * 300), message(2, b"x" * 5000))
     stage.engine.holds_journal = True
@@ -138,7 +139,8 @@ def test_how_long_writing_takes_and_how_large_entries_are(web: Web) -> None:
     stage.engine.holds_journal = False
     stage.turn()
     assert samples(web("GET /metrics"))["pulsar_entry_size_count"][0][1] == 0
-    stage.loop.do(lambda: stage.broker.rates.tick(60.0, [topic]))
+    stage.broker.rates.begin(60.0)
+    stage.broker.rates.tick(60.0, topic)
     found = {name: rows[0][1] for name, rows in samples(web("GET /metrics")).items()}
     times = {
         name.removeprefix("pulsar_storage_write_latency_"): value
