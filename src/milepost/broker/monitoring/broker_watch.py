@@ -3,8 +3,8 @@
     watch = BrokerWatch(broker)
     found = await watch.look()              # of all topics; look("public/default"): of a namespace
 
-One survey serves all who look: it is made when the newest is older than two seconds, or ten times as long as
-it took, in slices, and only while a person looks. With very many topics it takes longer than a person waits.
+One survey serves all who look: it is made when the newest is older than two seconds, or twenty times as long
+as it took, in slices, and only while a person looks. With very many topics it takes longer than people wait.
 Then the answer is the survey before, or, if there is none, what the running one has found so far:
 `is_complete` says so. A survey keeps the most troubled subscriptions and counts all of them, so its size does
 not grow with the number of topics.
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from milepost.broker.topic.topic import Topic
 
 # A younger survey is good enough; and so is one that is younger than so many times what it took: surveys
-# are a tenth of what the broker does at most.
+# are a twentieth of what the broker does at most.
 FRESH_S: Final = 2.0
-FRESH_TIMES: Final = 10
+FRESH_TIMES: Final = 20
 # How long a person waits for a new one, and how many times as old as a fresh one the one may be that is shown
 # in its place.
 PATIENCE_S: Final = 0.4

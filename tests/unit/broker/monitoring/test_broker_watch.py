@@ -12,7 +12,7 @@ def test_a_survey_that_took_long_is_good_for_longer() -> None:
     survey = Survey(10_000, began_s=0.0, at_ms=0)
     assert survey.fresh_s == broker_watch.FRESH_S
     survey.took_s = 3.0
-    assert survey.fresh_s == 30.0
+    assert survey.fresh_s == 60.0
 
 
 def test_all_who_look_at_once_get_one_survey(stage: Stage) -> None:
