@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from stage.frames import batch, message
+from stage.frames import batch, chunk, message
 from stage.heard import answers, shown
 from stage.stage import Stage
 from stage.talk import (
@@ -25,6 +25,7 @@ from stage.talk import (
 
 from milepost.broker.topic import non_persistent
 from milepost.broker.topic.non_persistent import NonPersistentTopic
+from milepost.testing.peer import RecordingPeer
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import Delivery
 
@@ -55,6 +56,37 @@ def test_who_is_there_gets_it(stage: Stage, sub_type: int) -> None:
     assert got(reader) == ["0", "1.0", "1.1", "1.2"]
     assert answers(client) == ["0 at 1:0", "1 at 1:1"]
     assert stage.broker.counters.messages_out == 4
+
+
+@pytest.mark.parametrize("sub_type", [EXCLUSIVE, SHARED, FAILOVER, KEY_SHARED])
+def test_a_chunked_message_comes_whole(stage: Stage, sub_type: int) -> None:
+    client, reader = stage.client(), stage.client()
+    produce(stage, client, topic=TOPIC)
+    subscribe(stage, reader, sub_type=sub_type, topic=TOPIC, permits=10)
+    send(stage, client, chunk(0, 0, 3), chunk(0, 1, 3), message(1), chunk(0, 2, 3), message(2))
+    assert got(reader) == ["1", "0/0", "0/1", "0/2", "2"]
+    assert topic_of(stage).subscriptions["s"].cursor.backlog == 0
+
+
+def test_a_chunked_message_that_was_dropped_stops_no_consumer(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was to go to a consumer that does not read, and did not stay in memory as long."""
+    client, peer = stage.client(), RecordingPeer(writes_max=2)
+    produce(stage, client, topic=TOPIC)
+    subscribe(stage, stage.client(), sub_type=SHARED, topic=TOPIC)
+    subscription = topic_of(stage).subscriptions["s"]
+    slow = stage.consumer(subscription, SHARED, peer=peer, permits=1000)
+    send(stage, client, message(0), *(chunk(1, number, 3) for number in range(3)))
+    assert slow.handover is not None
+    monkeypatch.setattr(non_persistent, "BACKLOG_SIZE_MAX", 0)
+    send(stage, client, *map(message, range(2, 500)))
+    peer.is_writable, peer.writes_left = True, None
+    subscription.rescan()
+    stage.turn()
+    assert slow.handover is None
+    send(stage, client, message(500))
+    assert got(peer)[-1] == "500"
 
 
 def test_nothing_of_it_is_written_down(stage: Stage) -> None:
