@@ -8,11 +8,15 @@ counts on it; once the image names all of a ledger that grows no more, its copy 
 The cache is bounded: when the ledgers in it are larger than they may be, those that were read longest ago
 are dropped, never one that is being read. Files that still grow, and mileposts, which the loop looks up, are
 not dropped. Nothing here outlives the process: a start begins with an empty directory.
+
+A cache may lose what it has: the disk is full, or a file was deleted or cut short by another program. The
+bucket has the bytes, so a read finds out and asks for them again; what cannot be kept is read past the cache.
 """
 
 from __future__ import annotations
 
 import errno
+import logging
 import threading
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
@@ -28,8 +32,12 @@ from milepost.storage.files import RealAppendFile, RealFiles
 from milepost.storage.header import HEADER_SIZE
 from milepost.storage.ledgers.ledger import LEDGER_SUFFIX
 
+logger = logging.getLogger(__name__)
+
 # What is brought at a time.
 BLOCK: Final = 4 * 1024 * 1024
+# A read of a file that other programs delete or cut tries so often to have it here.
+ATTEMPTS: Final = 3
 # So many blocks behind those that are read are brought too.
 AHEAD: Final = 4
 # Blocks, and extents of one block, that are on their way at a time.
@@ -45,6 +53,10 @@ class CacheAppendFile(RealAppendFile):
 
     def sync(self) -> None:
         """The bucket has what is to last."""
+
+
+class NotKept(OSError):
+    """A block came, and the local disk does not take it."""
 
 
 class Cached:
@@ -122,6 +134,8 @@ class CacheFiles(RealFiles):
         # Two, so that a thread that waits for extents does not take the place of one that reads them.
         self._bringing = ThreadPoolExecutor(FETCHES, thread_name_prefix="bring")
         self._reading = ThreadPoolExecutor(FETCHES, thread_name_prefix="extent")
+        # Said once, until a block is kept again.
+        self._is_refused = False
 
     # -- bringing ------------------------------------------------------------------------------------
 
@@ -151,29 +165,60 @@ class CacheFiles(RealFiles):
         return [cached.coming[block] for block in blocks if block in cached.coming]
 
     def _fetch(self, path: str, cached: Cached, block: int) -> None:
-        """Bring one block."""
-        data: Sequence[bytes] = ()
+        """Bring one block; `NotKept` if the disk does not take it."""
+        is_written = False
         try:
             first = block * BLOCK
             data = self._read_now(cached, first, first + cached.block_size(block))
             self._write_block(path, cached, first, data)
+            is_written = True
         finally:
             with self._lock:
                 del cached.coming[block]
-                if data and self._cached.get(path) is cached:
+                if is_written and self._cached.get(path) is cached:
                     cached.here.add(block)
                     self._count(path, cached.block_size(block))
                     self._drop_oldest(path)
 
     def _write_block(self, path: str, cached: Cached, first: int, data: Sequence[bytes]) -> None:
-        with self._lock:
-            if self._cached.get(path) is not cached:
-                return  # it was deleted meanwhile
-            file = self.open_part(path, first)
         try:
-            file.append(data)
-        finally:
-            file.close()
+            with self._lock:
+                if self._cached.get(path) is not cached:
+                    return  # it was deleted meanwhile
+                if cached.here and not RealFiles.exists(self, path):
+                    self._lost(
+                        path, cached
+                    )  # else the file would have holes in place of its blocks
+                file = self.open_part(path, first)
+            try:
+                file.append(data)
+            finally:
+                file.close()
+        except OSError as error:
+            self._refused(path, error)
+            raise NotKept(error.errno, error.strerror, path) from error
+        self._is_refused = False
+
+    def _refused(self, path: str, error: OSError) -> None:
+        """The disk does not take a block. Growing ledgers need its room more than the cache does."""
+        with self._lock:
+            for other, cached in list(self._cached.items()):
+                is_ledger = other.endswith(LEDGER_SUFFIX)
+                if is_ledger and other != path and cached.here and cached.is_idle:
+                    self._drop(other, cached)
+        if not self._is_refused:
+            self._is_refused = True
+            logger.warning(
+                "the cache cannot keep %s: %s; what it cannot keep is read from the bucket again and again",
+                path,
+                error.strerror or error,
+            )
+
+    def _lost(self, path: str, cached: Cached) -> None:
+        """Another program has deleted or cut a file. Under the lock."""
+        logger.warning("%s in the cache was deleted or cut short: it is brought again", path)
+        self._count(path, -cached.size_here)
+        cached.here.clear()
 
     def _read_now(self, cached: Cached, first: int, end: int) -> Sequence[bytes]:
         """Bytes of a file, also if its packs are merged meanwhile."""
@@ -258,6 +303,8 @@ class CacheFiles(RealFiles):
             cached = self._cached.get(path)
             if cached is not None:
                 cached.readers += 1  # it is not dropped meanwhile
+                if cached.here and not self._is_whole(path, cached):
+                    self._lost(path, cached)
         if cached is not None:
             try:
                 self.bring([path])
@@ -302,7 +349,20 @@ class CacheFiles(RealFiles):
             if cached.head is None:
                 cached.head = b"".join(self._read_now(cached, 0, min(cached.size, HEADER_SIZE)))
             return cached.head[offset:end]
-        first, last = offset // BLOCK, (end - 1) // BLOCK
+        for _ in range(ATTEMPTS):
+            try:
+                self._bring_blocks(path, cached, offset // BLOCK, (end - 1) // BLOCK)
+            except NotKept:
+                break
+            data = self._read_here(path, offset, end - offset)
+            if data is not None:
+                return data
+            with self._lock:
+                if cached.here:
+                    self._lost(path, cached)
+        return b"".join(self._read_now(cached, offset, end))
+
+    def _bring_blocks(self, path: str, cached: Cached, first: int, last: int) -> None:
         with self._lock:
             coming = self._begin(path, cached, range(first, last + 1))
             if first and first - 1 in cached.here:
@@ -311,7 +371,22 @@ class CacheFiles(RealFiles):
                 self._begin(path, cached, ahead)
         for future in coming:
             future.result()
-        return super().read(path, offset, end - offset)
+
+    def _read_here(self, path: str, offset: int, size: int) -> bytes | None:
+        """Bytes that should be here; None if they are not."""
+        try:
+            data = super().read(path, offset, size)
+        except FileNotFoundError:
+            return None
+        return data if len(data) == size else None
+
+    def _is_whole(self, path: str, cached: Cached) -> bool:
+        """Is the file there, and long enough for its blocks?"""
+        last = max(cached.here)
+        try:
+            return RealFiles.size(self, path) >= last * BLOCK + cached.block_size(last)
+        except FileNotFoundError:
+            return False
 
     def size(self, path: str) -> int:
         cached = self._cached.get(path)

@@ -6,8 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from stage import transactions
 from stage.frames import message
 from stage.stage import TOPIC, Stage
+from stage.talk import error_of, produce
+from stage.transactions import ABORT, COMMIT
 
 from milepost.broker.dispatch.dispatchers import SHARED
 from milepost.broker.operations import topic_lifecycle
@@ -15,6 +18,7 @@ from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
 from milepost.storage.ledgers.ledger import ledger_path
 from milepost.testing.peer import RecordingPeer
+from milepost.wire import pulsar_pb2 as pb
 
 MakeStage = Callable[..., Stage]
 
@@ -324,6 +328,39 @@ def test_subscriptions_keep_a_topic_or_their_backlog_does(stage: Stage) -> None:
         unused_topics(stage)
         stage.clock.advance(2)
     unused_topics(stage)
+    assert TOPIC not in stage.broker.topics
+
+
+@pytest.mark.parametrize(
+    "mode", ["delete_when_no_subscriptions", "delete_when_subscriptions_caught_up"]
+)
+@pytest.mark.parametrize("action", [COMMIT, ABORT])
+def test_an_open_transaction_keeps_a_topic(stage: Stage, mode: str, action: Any) -> None:
+    """Its producer may be gone before it is committed: by the driver of a Spark query, say."""
+    client = stage.client()
+    produce(stage, client)
+    txn = transactions.new(stage, client)
+    assert not error_of(transactions.add_topics(stage, client, txn))
+    client.say(message(0, **transactions.within(txn)))
+    client.say(pb.CommandCloseProducer(producer_id=0, request_id=9))
+    stage.turn()
+    set_policy(
+        stage,
+        "inactive_topics",
+        {
+            "deleteWhileInactive": True,
+            "maxInactiveDurationSeconds": 1,
+            "inactiveTopicDeleteMode": mode,
+        },
+    )
+    for _ in range(3):
+        unused_topics(stage)
+        stage.clock.advance(2)
+    assert TOPIC in stage.broker.topics
+    assert not error_of(transactions.end(stage, client, txn, action))
+    for _ in range(3):
+        unused_topics(stage)
+        stage.clock.advance(2)
     assert TOPIC not in stage.broker.topics
 
 
