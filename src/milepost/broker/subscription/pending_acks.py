@@ -74,8 +74,7 @@ def pend(consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], No
         # What the consumer holds itself is with no transaction, and not acked.
         elsewhere = [one for one in ranges if not cursor.holds(consumer.holder, *one)]
         if elsewhere:
-            before = transactions.pending_of(txn_id, subscription.state_id)
-            own = None if before is None else before.ranges
+            own = transactions.pending_of(txn_id, subscription.state_id, cursor.epoch)
             _check_conflict(subscription, txn_id, elsewhere, own)
     except NotInMemory:
         raise
@@ -88,10 +87,10 @@ def pend(consumer: Consumer, ack: Ack, done: Callable[[MilepostError | None], No
         journal.when_durable(done)
         return
     epoch, fresh = cursor.epoch, pended.ranges
-    before = transactions.pending_of(txn_id, subscription.state_id)
-    if before is not None and before.epoch == epoch:
+    before = transactions.pending_of(txn_id, subscription.state_id, epoch)
+    if before is not None:
         left = IndexRanges(fresh)
-        left.discard_all(before.ranges)
+        left.discard_all(before)
         fresh = list(left)
     fact = transactions.pend(txn_id, subscription.state_id, epoch, pended.ranges)
 

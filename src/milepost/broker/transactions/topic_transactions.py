@@ -99,8 +99,10 @@ class TopicTransactions:
         """What transactions have acked on a cursor."""
         return self._pending.get(state_id, {})
 
-    def pending_of(self, txn_id: TxnId, state_id: int) -> PendingAcks | None:
-        return self._pending.get(state_id, {}).get(txn_id)
+    def pending_of(self, txn_id: TxnId, state_id: int, epoch: int) -> IndexRanges | None:
+        """What a transaction has acked on a cursor in an epoch; what it has before a seek is forgotten."""
+        acks = self._pending.get(state_id, {}).get(txn_id)
+        return acks.ranges if acks is not None and acks.epoch == epoch else None
 
     # -- messages ----------------------------------------------------------------------------------
 

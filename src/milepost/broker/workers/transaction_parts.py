@@ -73,10 +73,8 @@ def acked(subscription: Subscription | None, txn_id: TxnId) -> int | None:
     transactions, state_id = subscription.topic.transactions, subscription.state_id
     if transactions is None or state_id is None:
         return None
-    acks = transactions.pending_of(txn_id, state_id)
-    if acks is None or acks.epoch != subscription.cursor.epoch:
-        return None
-    return acks.ranges.count
+    ranges = transactions.pending_of(txn_id, state_id, subscription.cursor.epoch)
+    return None if ranges is None else ranges.count
 
 
 async def parts_of(

@@ -361,6 +361,23 @@ class TestASeekMeanwhile:
         assert not error_of(end(stage, client, second))
         assert counts(stage).acked == 1
 
+    def test_what_another_transaction_has_acked_since_is_a_conflict(self, stage: Stage) -> None:
+        """The first one acks it again. That it had, before the seek, gives it no right to the message."""
+        client = started(stage, sub_type=SHARED)
+        assert say(stage, client, message(0)) == ["0"]
+        first, second = acking(stage, client), acking(stage, client)
+        assert not error_of(ack_in(stage, client, first, wire_id(1, 0)))
+        stage.seek(stage.topic().subscriptions["s"], 0)
+        subscribe(stage, client, sub_type=SHARED, permits=100)
+        assert bodies(client) == ["0"]
+        assert not error_of(ack_in(stage, client, second, wire_id(1, 0)))
+        again = ack_in(stage, client, first, wire_id(1, 0))
+        assert error_of(again) == "TransactionConflict"
+        assert not error_of(end(stage, client, second, ABORT))
+        assert bodies(client) == ["0"]
+        assert not error_of(end(stage, client, first))
+        assert counts(stage) == (0, 1, 0, 0)
+
 
 class TestADeletionMeanwhile:
     @pytest.mark.parametrize("action", [COMMIT, ABORT])
