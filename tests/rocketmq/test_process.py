@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import pytest
 from compat.broker_process import BrokerProcess
+from compat.hostile import peak_size
 
 from milepost.rocketmq import rocketmq_pb2 as pb
 
@@ -135,6 +137,69 @@ def test_clients_that_read_none_of_their_answers_leave_calls_for_others(
         assert healthy.code("SendMessage", send) == 20000
         for stream in unread:
             stream.cancel()
+        assert not broker.complaints()
+
+
+def greeted(connection: socket.socket) -> bool:
+    """Is it a connection that the server takes?"""
+    connection.settimeout(30)
+    try:
+        return connection.recv(1) != b""
+    except ConnectionResetError:
+        return False
+
+
+def test_connections_are_limited(tmp_path: Path, make_raw: Callable[..., Any]) -> None:
+    with BrokerProcess(tmp_path, rocketmq_port=0, max_connections=3) as broker:
+        address = ("127.0.0.1", broker.rocketmq_port)
+        taken = [socket.create_connection(address) for _ in range(3)]
+        assert [greeted(one) for one in taken] == [True, True, True]
+        with socket.create_connection(address) as more:
+            assert not greeted(more)
+        assert broker.rest("GET", "/admin/v2/brokers/health")[0] == 200  # others have their own
+        taken.pop().close()
+        for _ in range(100):
+            with socket.create_connection(address) as more:
+                if greeted(more):
+                    break
+            time.sleep(0.05)
+        raw = make_raw(f"127.0.0.1:{broker.rocketmq_port}")
+        for _ in range(100):
+            with suppress(grpc.RpcError):  # until the one before it is gone
+                assert raw.code("Heartbeat", pb.HeartbeatRequest()) == 20000
+                break
+            time.sleep(0.05)
+        else:
+            pytest.fail("no client is let in")
+        for one in taken:
+            one.close()
+        assert not broker.complaints()
+
+
+def test_clients_that_do_not_read_what_they_are_told_take_no_memory(
+    tmp_path: Path, make_raw: Callable[..., Any]
+) -> None:
+    """Settings are answered with settings of the same size; sixteen of them may wait for each client."""
+    with BrokerProcess(tmp_path, rocketmq_port=0) as broker:
+        address = f"127.0.0.1:{broker.rocketmq_port}"
+        before = peak_size(broker)
+        topics = [pb.Resource(name="x" * 100) for _ in range(2000)]
+        told = pb.TelemetryCommand(
+            settings=pb.Settings(client_type=pb.PRODUCER, publishing=pb.Publishing(topics=topics))
+        )
+        stuck = []
+        for number in range(100):
+            raw = make_raw(address)
+            raw.headers["x-mq-client-id"] = f"stuck-{number}"
+            stuck.append(raw.begin_talk(iter([told] * 32)))
+        healthy = make_raw(address)
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            assert healthy.code("Heartbeat", pb.HeartbeatRequest()) == 20000
+            time.sleep(0.1)
+        assert peak_size(broker) - before < 400 * 2**20
+        for one in stuck:
+            one.cancel()
         assert not broker.complaints()
 
 

@@ -34,6 +34,8 @@ CLIENTS_MAX = 20_000
 # What a client is told and has not read: so many commands, for so long.
 TOLD_MAX = 16
 READ_S = 30.0
+# Bytes of that, of all clients together. A client that would be told more loses its stream.
+UNREAD_SIZE_MAX = 64 * 1024 * 1024
 # Topics of a producer that are remembered, to ask it about transactions.
 TOPICS_MAX = 256
 # Of the topics and filters of a consumer, those that are shown to operators.
@@ -68,36 +70,64 @@ class Told(NamedTuple):
     """A topic → the filter."""
 
 
+class Unread:
+    """Bytes of what clients were told and have not read, of all of them together."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def has_room(self, size: int) -> bool:
+        return self.size + size <= UNREAD_SIZE_MAX
+
+
 class Stream:
     """What a client is told, and on which topics it sends."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, unread: Unread) -> None:
         self.call = call
+        self._unread = unread
         self.topics: set[str] = set()
         self.language = 0
         """By its number in the protocol."""
         self.consumer: Told | None = None
         """None: it is a producer, or has said nothing yet."""
-        # None: nothing follows.
-        self._told: asyncio.Queue[pb.TelemetryCommand | None] = asyncio.Queue(TOLD_MAX)
+        # As bytes: commands with long lists take several times as much. None: nothing follows.
+        self._told: asyncio.Queue[bytes | None] = asyncio.Queue(TOLD_MAX)
+        self._size = 0  # what of the unread bytes is its own
 
     def tell(self, command: pb.TelemetryCommand) -> bool:
-        """Tell the client something that it has not asked for; False if it does not read."""
-        try:
-            self._told.put_nowait(command)
-        except asyncio.QueueFull:
+        """Tell the client something that it has not asked for; False if it does not read, or if others do
+        not and too much waits for them."""
+        if self._told.full() or not self._unread.has_room(command.ByteSize()):
             return False
+        said = command.SerializeToString()
+        self._count(len(said))
+        self._told.put_nowait(said)
         return True
 
-    async def answer(self, command: pb.TelemetryCommand | None) -> None:
-        """Tell it when it has read what was told before; None: the last was told."""
-        await self._told.put(command)
+    def answer(self, command: pb.TelemetryCommand) -> None:
+        """Tell it what it has asked for; `Refused` if it does not read, or if others do not."""
+        if not self.tell(command):
+            raise Refused(Code.TOO_MANY_REQUESTS, "too much of what clients were told is not read")
 
-    async def write(self, write: Callable[[pb.TelemetryCommand], Awaitable[None]]) -> None:
+    async def last(self) -> None:
+        """Nothing more is told."""
+        await self._told.put(None)
+
+    def end(self) -> None:
+        """It is told nothing more, whether it has read all or not."""
+        self._count(-self._size)
+
+    def _count(self, size: int) -> None:
+        self._size += size
+        self._unread.size += size
+
+    async def write(self, write: Callable[[bytes], Awaitable[None]]) -> None:
         """Write what the client is told, to the end; `TimeoutError` if it does not read it."""
-        while (command := await self._told.get()) is not None:
+        while (said := await self._told.get()) is not None:
             async with asyncio.timeout(READ_S):
-                await write(command)
+                await write(said)
+            self._count(-len(said))
 
 
 class Clients:
@@ -110,6 +140,7 @@ class Clients:
         self._heard: OrderedDict[str, float] = OrderedDict()
         self._strangers: OrderedDict[str, float] = OrderedDict()
         self.streams = 0
+        self._unread = Unread()
 
     def heard(self, call: Call) -> None:
         """A client has made a call."""
@@ -147,11 +178,12 @@ class Clients:
         if self.streams >= streams_max:
             raise Refused(Code.TOO_MANY_REQUESTS, f"{streams_max} streams are open already")
         self.streams += 1
-        stream = self._streams[call.client] = Stream(call)
+        stream = self._streams[call.client] = Stream(call, self._unread)
         try:
             yield stream
         finally:
             self.streams -= 1
+            stream.end()
             if self._streams.get(call.client) is stream:
                 del self._streams[call.client]
 
@@ -179,8 +211,8 @@ class Clients:
             for topic in settings.publishing.topics[:TOPICS_MAX]:
                 with suppress(MilepostError):  # no topic of that name can be there
                     self.sends_to(stream.call.client, name_of(topic).text)
-            await stream.answer(pb.TelemetryCommand(status=OK, settings=settings))
-        await stream.answer(None)
+            stream.answer(pb.TelemetryCommand(status=OK, settings=settings))
+        await stream.last()
 
     def sends_to(self, client: str, topic: str) -> None:
         """A client sends to a topic: it can be asked about transactions there."""

@@ -52,6 +52,8 @@ CALLS = (
 TICK_S = 5.0
 # Calls that are under way get this long when the server closes.
 CLOSE_TIMEOUT_S = 1.0
+# Bytes of a call that come before they are asked for.
+READ_AHEAD_SIZE = 256 * 1024
 # Of a request: a body, its properties, and what is around them.
 _ROOM = 1024 * 1024
 _INTERNAL = "an internal error; the broker's log has it"
@@ -80,14 +82,23 @@ class RocketMqServer:
 
     async def listen(self) -> None:
         """Listen on the ports that the settings name; return when calls are answered."""
-        settings = self._broker.settings
+        broker, settings = self._broker, self._broker.settings
         await self._receiving.load()
+        ports = [settings.rocketmq_port, settings.rocketmq_tls_port]
+        # gRPC accepts connections by itself: what it may take is taken from the others.
+        connections_max = broker.connections.set_aside(parts=sum(port >= 0 for port in ports))
         self._transactions.signer = self._recalls.signer = self._receiving.signer
         self._grpc = grpc.aio.server(
             options=[
                 ("grpc.so_reuseport", 0),
                 ("grpc.max_receive_message_length", settings.max_message_size + _ROOM),
                 ("grpc.max_send_message_length", -1),
+                ("grpc.max_allowed_incoming_connections", connections_max),
+                # gRPC would let clients send some 5 MiB ahead of what is read, on each connection.
+                ("grpc.http2.bdp_probe", 0),
+                ("grpc.http2.lookahead_bytes", READ_AHEAD_SIZE),
+                # Clients say something every ten seconds.
+                ("grpc.max_connection_idle_ms", 120_000),
                 # Of more calls that wait for the loop gRPC would cancel some: a thousand, unless told.
                 ("grpc.server.max_pending_requests", settings.rocketmq_calls_max),
                 ("grpc.server.max_pending_requests_hard_limit", 2 * settings.rocketmq_calls_max),
@@ -173,7 +184,7 @@ class RocketMqServer:
             "Telemetry": grpc.stream_stream_rpc_method_handler(
                 self._telemetry,
                 request_deserializer=pb.TelemetryCommand.FromString,
-                response_serializer=pb.TelemetryCommand.SerializeToString,
+                response_serializer=None,  # they are bytes
             ),
         }
         assert table.keys() == set(CALLS)

@@ -69,7 +69,7 @@ def test_a_group_of_another_namespace_is_another_group(stage: Stage) -> None:
         settings = pb.Settings(client_type=pb.PUSH_CONSUMER)
         settings.subscription.group.name = "g"
         settings.subscription.group.resource_namespace = namespace
-        stream = known._streams[client] = clients.Stream(caller(client))
+        stream = known._streams[client] = clients.Stream(caller(client), clients.Unread())
         stream.consumer = clients._told(settings)
     assert [one.call.client for one in known.consumers_of("g")] == ["a", "b"]
 
@@ -94,6 +94,34 @@ def test_streams_are_limited_and_count_until_they_end(make_stage: Callable[..., 
     stage.run(play())
 
 
+def test_what_clients_do_not_read_is_bounded_for_all_of_them_together(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "UNREAD_SIZE_MAX", 1000)
+    known = Clients(stage.broker)
+    large = pb.TelemetryCommand(status=pb.Status(message="x" * 480))
+
+    async def read(said: bytes) -> None:
+        assert said == large.SerializeToString()
+
+    async def play() -> None:
+        with known.stream(caller("a")) as one, known.stream(caller("b")) as two:
+            one.answer(large)
+            assert two.tell(large)
+            assert not two.tell(large)
+            with pytest.raises(Refused) as caught:
+                one.answer(large)
+            assert caught.value.code is Code.TOO_MANY_REQUESTS
+            await one.last()
+            await one.write(read)
+            assert two.tell(large)  # the other has read
+        with known.stream(caller("c")) as three:  # those are gone
+            assert three.tell(large)
+            assert three.tell(large)
+
+    stage.run(play())
+
+
 def name_of(resource: pb.Resource) -> TopicName:
     return TopicName.parse(f"persistent://public/default/{resource.name}")
 
@@ -109,8 +137,8 @@ def test_a_client_is_answered_and_told_until_it_is_done(stage: Stage) -> None:
         yield pb.TelemetryCommand(settings=settings)
         yield pb.TelemetryCommand()  # one that this broker does not know
 
-    async def write(command: pb.TelemetryCommand) -> None:
-        read.append(command)
+    async def write(said: bytes) -> None:
+        read.append(pb.TelemetryCommand.FromString(said))
 
     async def play() -> None:
         with known.stream(caller("c")) as stream:

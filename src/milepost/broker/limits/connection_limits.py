@@ -39,6 +39,14 @@ class ConnectionLimits:
         self.hosts[host] += 1
         return None
 
+    def set_aside(self, parts: int) -> int:
+        """Leave `max_connections`, and at most half of the room, to connections that are accepted elsewhere
+        and not counted here; how many each of their `parts` ports may have."""
+        most = self._settings().max_connections or self.room
+        there = max(min(self.room // 2, most), parts)
+        self.room = max(self.room - there, 1)
+        return there // parts
+
     def leave(self, host: str) -> None:
         """A connection that was counted is gone."""
         self.count -= 1

@@ -16,6 +16,15 @@ def test_connections_leave_the_storage_its_descriptors() -> None:
     assert limits.enter("c") is None
 
 
+def test_connections_that_are_accepted_elsewhere_have_room_of_their_own() -> None:
+    limits = ConnectionLimits(Settings, descriptors=RESERVED + 9)
+    assert (limits.set_aside(parts=2), limits.room) == (2, 5)
+    limited = ConnectionLimits(lambda: Settings(max_connections=2), descriptors=RESERVED + 9)
+    assert (limited.set_aside(parts=1), limited.room) == (2, 7)
+    full = ConnectionLimits(Settings, descriptors=RESERVED)
+    assert (full.set_aside(parts=1), full.room) == (1, 1)
+
+
 def test_settings_count_in_all_and_by_address() -> None:
     settings = Settings(max_connections=3, max_connections_per_ip=2)
     limits = ConnectionLimits(lambda: settings, descriptors=1000)

@@ -125,7 +125,8 @@ def questions(stream: Stream) -> list[str]:
     while not stream._told.empty():
         told = stream._told.get_nowait()
         assert told is not None
-        found.append(told.recover_orphaned_transaction_command.transaction_id)
+        asked = pb.TelemetryCommand.FromString(told).recover_orphaned_transaction_command
+        found.append(asked.transaction_id)
     return found
 
 
@@ -307,7 +308,8 @@ def test_questions_show_the_message_and_go_to_producers_in_turn(edge: Edge) -> N
     edge.ask(1)
     (told,) = [edge.stage.loop.do(one._told.get_nowait) for one in streams if one._told.qsize()]
     assert told is not None
-    shown = told.recover_orphaned_transaction_command.message
+    asked = pb.TelemetryCommand.FromString(told).recover_orphaned_transaction_command
+    shown = asked.message
     assert (shown.body, shown.topic.name) == (b"one", "t")
     assert shown.system_properties.message_id == "id-one"
     assert shown.system_properties.body_encoding == pb.IDENTITY
