@@ -227,6 +227,33 @@ def test_the_compose_file_starts_three_brokers_of_one_cluster() -> None:
     }
 
 
+def test_the_compose_file_for_rocketmq_starts_a_broker_with_its_ports() -> None:
+    loaded = yaml.safe_load((DEPLOY / "rocketmq.compose.yml").read_text("utf-8"))
+    (broker,) = loaded["services"].values()
+    text = broker["build"]["dockerfile_inline"]
+    (entry,) = re.findall(r"^ENTRYPOINT (\[.*\])$", text, re.MULTILINE)
+    program, *flags = json.loads(entry)
+    assert program == "milepost"
+    command = [*MILEPOST, *flags, *broker["command"], "--check-config"]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    for sources in re.findall(r"^COPY (.*) /src\S*$", text, re.MULTILINE):
+        assert all((DEPLOY.parent / one).exists() for one in sources.split())
+    inside = [int(one.rpartition(":")[2]) for one in broker["ports"]]
+    own = re.findall(r"-port=(\d+)", " ".join(broker["command"]))
+    assert inside == [Settings().port, Settings().http_port, *map(int, own)]
+    assert all(one.startswith("127.0.0.1:") for one in broker["ports"]), (
+        "it asks for no credentials"
+    )
+    _, *words = broker["healthcheck"]["test"][1:]
+    helped = subprocess.run(
+        [*MILEPOST, *words, "--help"], env=ENVIRONMENT, capture_output=True, check=False
+    )
+    assert helped.returncode == 0
+    assert seconds(broker["stop_grace_period"]) > Settings().shutdown_timeout_s
+    assert [one.partition(":")[0] for one in broker["volumes"]] == list(loaded["volumes"])
+
+
 def test_the_stateful_set_starts_brokers_of_one_cluster() -> None:
     text = (DEPLOY / "kubernetes.yml").read_text("utf-8")
     loaded = list(yaml.safe_load_all(text))

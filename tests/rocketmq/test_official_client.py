@@ -115,6 +115,47 @@ def test_a_large_message_in_chunks_is_one_message(
     assert acked > 2  # every chunk is
 
 
+def test_twelve_mib_in_chunks_are_received_failed_and_moved_to_the_dead_letters_whole(
+    broker: BrokerProcess, clients: Any, make_topic: Callable[..., str], name: str, raw: Any
+) -> None:
+    """Chunks of two messages lie between one another; each message comes whole, once its last chunk did."""
+    topic, large = make_topic(broker, name), os.urandom(12 * 1024 * 1024)
+    other = large[: 6 * 1024 * 1024]
+    client, group = clients.pulsar(broker), f"g-{name}"[:60]
+    one, two = (
+        client.create_producer(topic, chunking_enabled=True, batching_enabled=False)
+        for _ in range(2)
+    )
+    done = threading.Event()
+    one.send_async(large, lambda *_: done.set())
+    two.send(other)
+    assert done.wait(30)
+    consumer = clients.consumer(broker, group, topic)
+    found: list[rocketmq.Message] = []
+    while len(found) < 2:
+        found += consumer.receive(32, INVISIBLE_S)
+    first, second = sorted(found, key=lambda one: -len(one.body))
+    assert (first.body, second.body) == (large, other)
+    consumer.change_invisible_duration(first, 0)
+    (again,) = consumer.receive(32, INVISIBLE_S)
+    assert (again.body == large, again.delivery_attempt) == (True, 2)
+    consumer.ack(second)
+    forward = pb.ForwardMessageToDeadLetterQueueRequest(
+        topic=pb.Resource(name=topic),
+        group=pb.Resource(name=group),
+        receipt_handle=again.receipt_handle,
+    )
+    assert raw.code("ForwardMessageToDeadLetterQueue", forward) == 20000
+    assert counts(broker, topic, group)[:2] == (0, 0)
+    (dead,) = received(clients.consumer(broker, group, f"%DLQ%{group}"), 1)
+    assert dead.body == large
+    reader = client.create_reader(
+        f"persistent://public/default/%DLQ%{group}",
+        pulsar.MessageId.earliest,
+    )
+    assert reader.read_next(30_000).data() == large
+
+
 def test_a_client_that_reads_four_mib_gets_what_is_larger_packed_or_not_at_all(
     broker: BrokerProcess, clients: Any, make_topic: Callable[..., str], name: str, raw: Any
 ) -> None:
