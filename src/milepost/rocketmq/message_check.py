@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import zlib
+from collections.abc import Iterable
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -23,6 +24,8 @@ PROPERTIES_MAX = 128
 PROPERTIES_SIZE_MAX = 16 * 1024
 MESSAGE_GROUP_SIZE_MAX = 63
 MESSAGES_MAX = 1024
+# Of all bodies of a call, unpacked: a few kilobytes of GZIP may be megabytes.
+BODIES_SIZE_MAX = 2 * BODY_SIZE_MAX
 # After so long a producer may want to be asked about a half message at the latest.
 RECOVERY_S_MAX = 3600
 
@@ -69,6 +72,22 @@ def check(message: pb.Message, now_ms: int, body_size_max: int) -> tuple[pb.Mess
     body = _body_of(message, body_size_max)
     _check_digest(system.body_digest, message.body)
     return kind, body
+
+
+def check_all(
+    messages: Iterable[pb.Message], now_ms: int, body_size_max: int
+) -> list[tuple[pb.MessageType, bytes]]:
+    """The same of all messages of a call. No more is unpacked than they may have together."""
+    checked, size = [], 0
+    for one in messages:
+        checked.append(check(one, now_ms, body_size_max))
+        size += len(checked[-1][1])
+        if size > BODIES_SIZE_MAX:
+            raise Refused(
+                Code.MESSAGE_BODY_TOO_LARGE,
+                f"bodies of more than {BODIES_SIZE_MAX} bytes in one call are not allowed",
+            )
+    return checked
 
 
 def check_together(topics: list[TopicName]) -> TopicName:

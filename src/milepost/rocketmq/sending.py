@@ -199,7 +199,7 @@ class Sending:
         self._callers.check(call, Operation.PRODUCE, name)
         self._routes.known(messages[0].topic)
         now_ms, size_max = self._broker.clock.wall_ms(), body_size_max(self._broker)
-        checked = [message_check.check(one, now_ms, size_max) for one in messages]
+        checked = message_check.check_all(messages, now_ms, size_max)
         accepted = self._routes.accepted(name)
         for kind, _ in checked:
             if kind not in accepted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import tracemalloc
 import zlib
 from typing import Any
 
@@ -131,3 +132,18 @@ def test_times_that_are_none_are_refused_or_the_nearest() -> None:
     made.system_properties.delivery_timestamp.nanos = -(2**31)
     assert check(made)[0] == pb.DELAY
     assert message_check.millis(made.system_properties.delivery_timestamp) == 0
+
+
+def test_a_thousand_small_messages_that_unpack_to_gigabytes_are_refused_in_time() -> None:
+    bomb = message(gzip.compress(bytes(message_check.BODY_SIZE_MAX)), body_encoding=pb.GZIP)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Refused) as caught:
+            message_check.check_all(
+                [bomb] * message_check.MESSAGES_MAX, 0, message_check.BODY_SIZE_MAX
+            )
+        assert tracemalloc.get_traced_memory()[1] < 32 * 2**20
+    finally:
+        tracemalloc.stop()
+    assert caught.value.code is Code.MESSAGE_BODY_TOO_LARGE
+    assert len(message_check.check_all([bomb] * 2, 0, message_check.BODY_SIZE_MAX)) == 2
