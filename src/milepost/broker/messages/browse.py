@@ -161,10 +161,21 @@ async def _messages(topic: Topic, entry: Entry, disk: Engine) -> list[MessageVie
         fault = f"its {len(indexes)} chunks are {size} bytes; this is the last one"
         return views(entry, partition, chunks=len(indexes), fault=fault)
     try:
-        joined = b"".join([await _chunk(topic, one, disk) for one in indexes])
+        joined = await _joined(topic, indexes, disk)
     except MilepostError as error:
         return views(entry, partition, chunks=len(indexes), fault=str(error))
     return views(entry, partition, chunks=len(indexes), joined=joined)
+
+
+async def _joined(topic: Topic, indexes: Sequence[int], disk: Engine) -> bytes:
+    """The body of a chunked message; `NotAllowed` if it is larger than its producer said and than may be."""
+    parts, size = [], 0
+    for index in indexes:
+        parts.append(await _chunk(topic, index, disk))
+        size += len(parts[-1])
+        if size > UNPACKED_SIZE_MAX:
+            raise NotAllowed(f"its {len(indexes)} chunks are more than {UNPACKED_SIZE_MAX} bytes")
+    return b"".join(parts)
 
 
 async def _chunk(topic: Topic, index: int, disk: Engine) -> bytes:

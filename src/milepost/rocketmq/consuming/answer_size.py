@@ -21,7 +21,7 @@ from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.mapping import digest_of
 
 SIZE_MAX = 4 * 1024 * 1024
-# More is not packed: what is 16 times as large as an answer does not fit, unless it says nothing.
+# More is not packed: what is 16 times as large as an answer hardly fits.
 PACKED_SIZE_MAX = 16 * SIZE_MAX
 # Bytes of an answer around its message.
 _AROUND = 8

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from stage.frames import batch, chunk, message
+from stage.frames import batch, chunk, frame_of, message, metadata
 from stage.rocketmq_edge import (
     GROUP,
     INVISIBLE_S,
@@ -31,6 +31,7 @@ from stage.rocketmq_edge import (
 )
 from stage.stage import Stage
 
+from milepost.broker.messages import browse
 from milepost.broker.messages.browse import message_of, stored_bytes
 from milepost.broker.operations import moving, topic_lifecycle
 from milepost.errors import OutcomeUnknown, ServiceNotReady
@@ -409,6 +410,21 @@ def test_a_large_message_goes_to_the_dead_letters_in_chunks(
     assert last is not None
     assert (last.payload, last.properties["UNIQ_KEY"]) == (body, "large")
     edge.hang_up()
+
+
+def test_chunks_that_are_larger_than_their_producer_says_are_not_joined(
+    edge: Edge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browse, "UNPACKED_SIZE_MAX", 100)
+    claim = {"uuid": "u", "num_chunks_from_msg": 3, "total_chunk_msg_size": 60}
+    for number in range(3):
+        said = metadata(0, chunk_id=number, **claim)
+        edge.publish(frame_of(said, b"%d" % number * 50, is_chunk=True))
+    (held,) = edge.poll(9)
+    assert held.body == b"2" * 50  # as it lies
+    assert "its 3 chunks are more than 100 bytes" in held.user_properties["milepost.fault"]
+    assert edge.ack(handle_of(held)) == OK
+    assert edge.subscription.cursor.counts().acked == 3
 
 
 def read_by_rust(edge: Edge, task: asyncio.Task[Any]) -> list[pb.Message]:
