@@ -94,11 +94,14 @@ class Stream:
         # As bytes: commands with long lists take several times as much. None: nothing follows.
         self._told: asyncio.Queue[bytes | None] = asyncio.Queue(TOLD_MAX)
         self._size = 0  # what of the unread bytes is its own
+        self._is_over = False
 
     def tell(self, command: pb.TelemetryCommand) -> bool:
         """Tell the client something that it has not asked for; False if it does not read, or if others do
         not and too much waits for them."""
-        if self._told.full() or not self._unread.has_room(command.ByteSize()):
+        if self._is_over or self._told.full():
+            return False
+        if not self._unread.has_room(command.ByteSize()):
             return False
         said = command.SerializeToString()
         self._count(len(said))
@@ -116,6 +119,7 @@ class Stream:
 
     def end(self) -> None:
         """It is told nothing more, whether it has read all or not."""
+        self._is_over = True
         self._count(-self._size)
 
     def _count(self, size: int) -> None:

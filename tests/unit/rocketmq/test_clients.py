@@ -115,6 +115,7 @@ def test_what_clients_do_not_read_is_bounded_for_all_of_them_together(
             await one.last()
             await one.write(read)
             assert two.tell(large)  # the other has read
+        assert not two.tell(large)
         with known.stream(caller("c")) as three:  # those are gone
             assert three.tell(large)
             assert three.tell(large)

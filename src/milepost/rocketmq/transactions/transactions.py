@@ -31,6 +31,7 @@ from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.calls import Call, Callers
 from milepost.rocketmq.clients import Clients
 from milepost.rocketmq.codes import OK, Code, Refused
+from milepost.rocketmq.consuming.answer_size import answer_limit, fitted
 from milepost.rocketmq.durable import durable, moved
 from milepost.rocketmq.handles import PROCESS_SIZE, Handle, Signer
 from milepost.rocketmq.message_check import millis
@@ -49,6 +50,8 @@ FIRST_S, EVERY_S = 6.0, 30.0
 # A half message that is older is given up, whether a producer was there to be asked or not.
 AGE_S_MAX = 72 * 3600.0
 OPEN_MAX = 100_000
+# Bytes of a question around its message.
+AROUND_QUESTION = 1024
 # Ends that are remembered, so that one that is asked for again is answered the same way.
 ENDED_MAX = 10_000
 # A property of a topic: after how many seconds a producer is asked, first and again.
@@ -382,8 +385,20 @@ class Transactions:
             return
         topic, _ = await self._open(half.index)
         stored = await self._there.read(topic, half.index)
+        limit = answer_limit(stream.call.language, stream.call.version)
+        if limit is not None:
+            limit = limit._replace(size_max=limit.size_max - AROUND_QUESTION)
+        message = await fitted(self._asked(stored), limit)
+        if message is None:  # it would end the producer's stream, and others may read more
+            logger.warning(
+                "half message %d of %s is too large to ask this producer about it",
+                half.index,
+                half.topic,
+            )
+            self.halves.put_off(half, now)
+            return
         command = pb.RecoverOrphanedTransactionCommand(
-            message=self._asked(stored),
+            message=message,
             transaction_id=self._transaction_id(topic.row.topic_id, half.index, half.topic),
         )
         told = pb.TelemetryCommand(status=OK, recover_orphaned_transaction_command=command)

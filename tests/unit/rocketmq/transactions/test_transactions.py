@@ -63,7 +63,9 @@ class Edge:
 
     def send(self, body: bytes = b"half", first_s: int | None = None) -> str:
         """The id of the transaction of a half message."""
-        system = pb.SystemProperties(message_id=f"id-{body.decode()}", message_type=pb.TRANSACTION)
+        system = pb.SystemProperties(
+            message_id=f"id-{body[:9].decode()}", message_type=pb.TRANSACTION
+        )
         if first_s is not None:
             system.orphaned_transaction_recovery_duration.FromSeconds(first_s)
         asked = pb.Message(topic=TOPIC, system_properties=system, body=body)
@@ -104,9 +106,9 @@ class Edge:
         self.stage.clock.advance(seconds)
         self.stage.run(self.transactions.ask(self.stage.clock.monotonic()))
 
-    def stream(self, client: str = "/c", topic: str = NAME) -> Stream:
+    def stream(self, client: str = "/c", topic: str = NAME, language: str = "") -> Stream:
         """A producer of the topic has its stream open."""
-        call = Call(client, None, "127.0.0.1", None)
+        call = Call(client, None, "127.0.0.1", None, language)
         stream = self.stage.loop.do(lambda: self._streams.enter_context(self.clients.stream(call)))
         self.clients.sends_to(client, topic)
         return stream
@@ -355,6 +357,18 @@ def test_a_producer_that_does_not_read_is_not_asked_without_end(edge: Edge) -> N
     edge.ask(0)
     assert stream._told.full()
     assert edge.stage.broker.counters.rocketmq_questions == stream._told.maxsize
+
+
+def test_a_producer_that_cannot_read_the_question_is_not_asked(edge: Edge) -> None:
+    """Its stream would end with an error each time."""
+    stream = edge.stream("/rust", language="RUST")
+    edge.send(b"x" * 4 * 1024 * 1024, first_s=1)
+    edge.ask(1)
+    assert questions(stream) == []
+    able = edge.stream("/java", language="JAVA")
+    edge.ask(EVERY_S)
+    edge.ask(EVERY_S)
+    assert (questions(stream), len(questions(able))) == ([], 1)
 
 
 def test_the_topic_says_when_to_ask(make_stage: Callable[..., Stage]) -> None:
