@@ -257,14 +257,16 @@ class BrokerProcess:
         process = self._process
         if process is None:
             return
-        workers = self._workers() if number == signal.SIGKILL and self.worker_ports else []
+        if number == signal.SIGKILL and self.worker_ports and process.poll() is None:
+            # All at once, as a power cut: else workers would be started again, or drain.
+            process.send_signal(signal.SIGSTOP)
+            for one in self._workers():
+                with suppress(OSError):
+                    if str(self.data).encode() in Path(f"/proc/{one['pid']}/cmdline").read_bytes():
+                        os.kill(one["pid"], signal.SIGKILL)
         if process.poll() is None:
             process.send_signal(number)
         process.wait(self.stop_patience_s)
-        for one in workers:  # they would drain, as no power cut lets them
-            with suppress(OSError):
-                if str(self.data).encode() in Path(f"/proc/{one['pid']}/cmdline").read_bytes():
-                    os.kill(one["pid"], signal.SIGKILL)
         if process.stdout is not None:
             process.stdout.close()
         self._process = None

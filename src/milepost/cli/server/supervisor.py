@@ -12,6 +12,7 @@ and sockets that are here. A worker whose supervisor is gone drains and ends.
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -25,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -66,6 +67,8 @@ WELL_S: Final = 30.0
 GRACE_S: Final = 5.0
 # Between two looks at the lock of workers that drain.
 LOCK_PAUSE_S: Final = 0.05
+# How long a port may still be held by processes that are about to be gone.
+PORT_PATIENCE_S: Final = 1.0
 
 
 def count_of(settings: Settings) -> int:
@@ -189,9 +192,24 @@ def bound(host: str, port: int) -> tuple[socket.socket, ...]:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         if sockets[0] is not sock and port == 0:
             address = (address[0], port_of(sockets), *address[2:])
-        sock.bind(address)
+        _bind(sock, address)
         sock.setblocking(False)
     return tuple(sockets)
+
+
+def _bind(sock: socket.socket, address: tuple[Any, ...]) -> None:
+    """Bind; a port in use is waited for a moment. Of a worker that was killed the system frees the lock of
+    the directory before the port, so a start that follows at once finds the one free and the other not."""
+    until = time.monotonic() + PORT_PATIENCE_S
+    while True:
+        try:
+            sock.bind(address)
+            return
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or time.monotonic() >= until:
+                sock.close()
+                raise
+        time.sleep(LOCK_PAUSE_S)
 
 
 # -- workers -----------------------------------------------------------------------------------------
