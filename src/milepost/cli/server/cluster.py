@@ -74,14 +74,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Loaded before the first fork.
-PROCESSES_NEED: Final = (
+# Loaded before the agent is forked.
+AGENT_NEEDS: Final = (
     "obstore",
-    "milepost.broker.run",
-    "milepost.rest.serve",
     "milepost.storage.bucket.start",
     "milepost.storage.bucket.stores",
+    "milepost.storage.cluster.agent",
 )
+# Loaded when the agent has joined: a broker that is refused says so seconds earlier.
+SHARDS_NEED: Final = ("milepost.broker.run", "milepost.rest.serve")
 # Where the caches of shards lie, in the data directory.
 FOLDER: Final = "served"
 # An agent that died is started again after so long.
@@ -174,7 +175,7 @@ class Host:
         self._began_s = time.monotonic()
 
     def run(self) -> int:
-        for module in PROCESSES_NEED:
+        for module in AGENT_NEEDS:
             import_module(module)
         before = self._listen()
         try:
@@ -366,6 +367,8 @@ class Host:
     def _carry_out(self, order: dict[str, Any]) -> bool:
         if "joined" in order:
             self._count, self._secret = order["joined"], bytes.fromhex(order["secret"])
+            for module in SHARDS_NEED:
+                import_module(module)
             if self._is_announced:
                 self._write_ready_file()  # it names the agent's process, which is another one now
         elif "stands_by" in order:

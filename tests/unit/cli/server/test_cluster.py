@@ -18,11 +18,18 @@ DOCUMENT = ClusterDocument("standalone", 8, "00" * 32).encode()
 
 
 def serve(tmp_path: Path, *options: str) -> tuple[int, str]:
+    """The exit code of a start, and the last line that it wrote."""
+    code, line, _ = ended(tmp_path, *options)
+    return code, line
+
+
+def ended(tmp_path: Path, *options: str) -> tuple[int, str, str]:
+    """The exit code of a start, the last line that it wrote, and all of them."""
     command = [sys.executable, "-m", "milepost.cli.main", "serve", "--port", "0"]
     command += ["--http-port", "0", "--bucket", (tmp_path / "bucket").as_uri()]
     command += ["--data", str(tmp_path / "data"), *options]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    return ended.returncode, ended.stderr.splitlines()[-1]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stderr.splitlines()[-1], done.stderr
 
 
 @pytest.mark.parametrize(
@@ -48,6 +55,20 @@ def test_a_bucket_of_another_kind_is_refused(
     assert code == Exit.STORAGE
     assert says in line
     assert line.startswith("milepost: ")
+
+
+def test_a_start_that_is_refused_has_not_loaded_what_serves_clients(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is most of the time of a start: seconds on a small machine."""
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+    bucket = tmp_path / "bucket"
+    bucket.mkdir()
+    (bucket / "cluster").write_bytes(DOCUMENT)
+    code, _, said = ended(tmp_path, "--shards", "4")
+    assert code == Exit.STORAGE
+    assert "milepost.storage.cluster.hail" in said
+    assert "milepost.rest.app" not in said
 
 
 def test_a_directory_with_data_is_refused(tmp_path: Path) -> None:
