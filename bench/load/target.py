@@ -23,7 +23,8 @@ from urllib.parse import urlsplit
 
 from bench.load.link import Link
 
-READY_TIMEOUT_S = 60.0
+# Beside other work a start may wait for its turn: that is no figure, and no reason to give up.
+READY_TIMEOUT_S = 300.0
 STOP_TIMEOUT_S = 15.0
 PROGRAM = ("milepost.cli.main",)
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")

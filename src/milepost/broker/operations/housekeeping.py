@@ -311,6 +311,8 @@ def _is_unused(topic: Topic) -> bool:
     """Is it one of those that its policy deletes?"""
     if not topic.policies.inactive_after_s or topic.producers or topic.name.partition >= 0:
         return False
+    if topic.transactions is not None and topic.transactions.has_open:
+        return False  # its part would be missing from what is committed
     subscriptions = topic.subscriptions.values()
     if topic.policies.inactive_needs == NO_SUBSCRIPTIONS:
         return not subscriptions

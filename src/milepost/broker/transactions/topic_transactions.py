@@ -91,6 +91,11 @@ class TopicTransactions:
         return set(self._messages).union(*self._pending.values())
 
     @property
+    def has_open(self) -> bool:
+        """Has a transaction that is open written anything here, or acked?"""
+        return bool(self._writers or self._messages or self._pending)
+
+    @property
     def has_pending(self) -> bool:
         """Have transactions that are open acked anything?"""
         return bool(self._pending)

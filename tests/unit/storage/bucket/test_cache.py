@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -240,4 +242,101 @@ def test_packs_that_are_merged_while_a_block_is_read(tmp_path: Path) -> None:
 
     bucket.read = read  # type: ignore[method-assign]
     assert files.read("ledgers/0.ledger", 150, 100) == content(0)[:100]
+    files.close()
+
+
+# -- what a cache loses ------------------------------------------------------------------------------
+
+
+def cut(file: Path, size: int) -> None:
+    with file.open("r+b") as one:
+        one.truncate(size)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda file: file.unlink(),
+        lambda file: cut(file, 0),
+        lambda file: cut(file, BLOCK + 7),
+    ],
+    ids=["deleted", "emptied", "cut"],
+)
+def test_a_file_that_another_program_harmed_is_brought_again(
+    tmp_path: Path, harm: Callable[[Path], object], caplog: pytest.LogCaptureFixture
+) -> None:
+    files, _ = several(tmp_path, 10_000)
+    path = "ledgers/1.ledger"
+    assert files.read(path, 0, 4 * BLOCK) == content(1)
+    harm(tmp_path / path)
+    assert files.read(path, BLOCK + 50, BLOCK) == content(1)[:BLOCK]
+    assert files.read(path, 0, 4 * BLOCK) == content(1)
+    assert files.use.size == 4 * BLOCK
+    assert f"{path} in the cache was deleted or cut short" in caplog.text
+    files.close()
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_blocks_of_a_deleted_file_are_not_taken_for_those_of_the_next(tmp_path: Path) -> None:
+    """A block that comes makes the file anew, with holes where others were."""
+    files, _ = several(tmp_path, 10_000)
+    path = "ledgers/1.ledger"
+    assert files.read(path, 64, 10) == content(1)[:10]
+    (tmp_path / path).unlink()
+    assert files.read(path, 3 * BLOCK, 10) == content(1)[:10]
+    assert files.read(path, 64, 10) == content(1)[:10]
+    files.close()
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_harmed_file_grows_on_behind_all_that_the_bucket_has(tmp_path: Path) -> None:
+    files, _ = several(tmp_path, 10_000)
+    path = "ledgers/1.ledger"
+    assert files.read(path, 0, 4 * BLOCK) == content(1)
+    cut(tmp_path / path, 10)
+    file = files.open_append(path, 4 * BLOCK)
+    file.append([b"more"])
+    file.close()
+    assert files.read(path, 0, 5 * BLOCK) == content(1) + b"more"
+    files.close()
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_folder_that_is_gone_costs_reads_of_the_bucket_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files, _ = several(tmp_path, 10_000)
+    (tmp_path / "ledgers").rmdir()
+    for _ in range(3):
+        assert files.read("ledgers/1.ledger", 0, 4 * BLOCK) == content(1)
+    assert caplog.text.count("the cache cannot keep ledgers/1.ledger: No such file") == 1
+    assert files.use.size == 0
+    files.make_folder("ledgers")
+    assert files.read("ledgers/1.ledger", 0, 4 * BLOCK) == content(1)
+    assert files.use.size == 4 * BLOCK
+    files.close()
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_full_disk_costs_reads_of_the_bucket_and_gives_room_to_ledgers_that_grow(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A limit of the process on the size of files refuses writes as a full disk does."""
+    files, _ = several(tmp_path, 10_000)
+    assert files.read("ledgers/0.ledger", 0, 4 * BLOCK) == content(0)
+    kept = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (BLOCK + 30, kept[1]))
+    try:
+        for _ in range(2):
+            assert files.read("ledgers/1.ledger", 0, 4 * BLOCK) == content(1)
+            assert files.read("ledgers/1.ledger", 2 * BLOCK + 7, 10) == content(1)[:10]
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, kept)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert "the cache cannot keep ledgers/1.ledger: File too large" in caplog.text
+    assert not (tmp_path / "ledgers/0.ledger").exists()
+    for number in range(3):
+        assert files.read(f"ledgers/{number}.ledger", 0, 4 * BLOCK) == content(number)
     files.close()
