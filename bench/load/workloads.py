@@ -22,6 +22,8 @@ from milepost.wire.commands import Kind
 from milepost.wire.replies import reply
 
 SECONDS_MAX = 10.0
+# What was stored is read to its end, however slow.
+DRAIN_SECONDS_MAX = 120.0
 WINDOW = 1000
 _NAMESPACE = "persistent://public/default"
 # Of a ledger and an entry: as -1 looks in an unsigned field.
@@ -121,16 +123,16 @@ class Load:
     ) -> Figure:
         """Unbatched, `window` pending for each producer, receipts awaited; consumers only count."""
         topic = self.topic(name)
-        links = [await self.link() for _ in range(min(producers, 2))]
-        lanes: list[list[Lane]] = [[] for _ in links]
         each = self.count(count) // producers
+        # Before there are connections: it takes seconds, and meanwhile they would not answer the broker.
+        lanes: list[list[Lane]] = [[] for _ in range(min(producers, 2))]
         for number in range(producers):
-            link = links[number % len(links)]
-            lane_id = len(lanes[number % len(links)])
-            await link.produce(topic, lane_id)
-            lanes[number % len(links)].append(
-                Lane(frames.unbatched(each, size, first_producer=lane_id))
-            )
+            some = lanes[number % len(lanes)]
+            some.append(Lane(frames.unbatched(each, size, first_producer=len(some))))
+        links = [await self.link() for _ in lanes]
+        for link, some in zip(links, lanes, strict=True):
+            for lane_id in range(len(some)):
+                await link.produce(topic, lane_id)
         reader = await self.link() if subscriptions else None
         for number in range(subscriptions):
             assert reader is not None
@@ -163,11 +165,11 @@ class Load:
     ) -> Figure:
         """One producer; a thousand messages pending, as clients count them. `subscription`: made before, so
         that nothing is trimmed."""
+        lane = Lane(frames.batched(self.count(count), size, batch_size))
         link = await self.link()
         await link.produce(self.topic(name), 0)
         if subscription:
             await link.subscribe(self.topic(name), subscription, 1)
-        lane = Lane(frames.batched(self.count(count), size, batch_size))
         await self._warm_up(self.topic(f"{name}-warm"))
 
         async def work() -> tuple[int, Sequence[Sample]]:
@@ -293,7 +295,7 @@ class Load:
 
         async def work() -> tuple[int, Sequence[Sample]]:
             drain = Drain(link, 1, count, messages=max(batch_size, 1))
-            await link.finished(drain.done, 2 * SECONDS_MAX)
+            await link.finished(drain.done, DRAIN_SECONDS_MAX)
             return drain.count, ()
 
         figure = await self.measured(name, work)
