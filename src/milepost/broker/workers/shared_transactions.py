@@ -11,7 +11,8 @@
 A worker that is killed anywhere finds in its journal what it has to tell, or what it has been told. A worker
 that has guests also asks their coordinator about them now and then ("txn_ask"), for a request to take part
 may have come late. A transaction that its coordinator does not know was aborted: it forgets a commit only
-when all have carried it out.
+when all have carried it out. A process that had the coordinator before does not say so: it has never given
+the ids of transactions that its successor opened.
 """
 
 from __future__ import annotations
@@ -289,6 +290,12 @@ class SharedTransactions:
 
     async def _answer_ask(self, said: Doc, body: bytes) -> Answer:
         coordinator, ended = self._service.coordinator, []
+        if max(said["leasts"], default=0) > coordinator.last_given:
+            # Given by another process: the shard is another broker's by now, and who asked does not know it
+            # yet. To call such a transaction aborted would end a part of one that is open.
+            raise ServiceNotReady(
+                f"this is not the process of coordinator {coordinator.number} any more"
+            )
         for least in said["leasts"]:
             txn_id = TxnId(coordinator.number, least)
             if not coordinator.is_open(txn_id):

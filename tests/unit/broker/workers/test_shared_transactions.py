@@ -217,6 +217,28 @@ def test_a_worker_with_a_guest_is_started_again(tmp_path: Path) -> None:
     run(tmp_path, play)
 
 
+def test_a_process_that_had_the_coordinator_before_does_not_call_open_transactions_aborted(
+    tmp_path: Path,
+) -> None:
+    """Its shard has moved, and the worker with the guest has not heard of it: the next process has given
+    ids that this one does not know."""
+
+    async def play(scene: Scene) -> None:
+        service = scene.group.brokers[1].transactions
+        later = TxnId(0, scene.txn_id.least + 5)
+        await service.admit(later, timeout_ms=60_000, owner=None)
+        scene.shared(1).tick(LOOK_S)
+        answers = scene.shared(0).answers
+        with pytest.raises(ServiceNotReady, match="not the process of coordinator 0 any more"):
+            await answers["txn_ask"]({"leasts": [scene.txn_id.least, later.least]}, b"")
+        await asyncio.sleep(0.2)  # sleep: time to ask, and to end it
+        assert service.coordinator.is_open(later)
+        said, _ = await answers["txn_ask"]({"leasts": [scene.txn_id.least]}, b"")
+        assert said == {"ended": []}
+
+    run(tmp_path, play)
+
+
 def test_a_caller_that_has_waited_for_long_is_told_that_it_is_decided(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -328,8 +350,12 @@ def test_a_guest_that_was_not_told_is_asked_after(tmp_path: Path, outcome: Outco
 
 def test_one_that_its_coordinator_does_not_know_is_aborted(tmp_path: Path) -> None:
     async def play(scene: Scene) -> None:
-        said, _ = await scene.shared(0)._answer_ask({"leasts": [scene.txn_id.least, 99]}, b"")
-        assert said == {"ended": [[99, int(ABORT)]]}
+        coordinator = scene.group.brokers[0].transactions.coordinator
+        gone = await opened(scene.group)
+        coordinator.never_opened(coordinator.find(gone))
+        asked = {"leasts": [scene.txn_id.least, gone.least]}
+        said, _ = await scene.shared(0)._answer_ask(asked, b"")
+        assert said == {"ended": [[gone.least, int(ABORT)]]}
 
     run(tmp_path, play)
 
