@@ -136,7 +136,9 @@ class StoreObjects:
                 mode = json.loads(tag)
                 return Done(_tag(await obstore.put_async(store, key, data, mode=mode)))
             case Put(key, data):
-                return Done(_tag(await obstore.put_async(store, key, data)))
+                # In one request, as the price of it is: parts are a request each, and those of a broker that
+                # is killed on the way stay in the bucket, seen by no list.
+                return Done(_tag(await obstore.put_async(store, key, data, use_multipart=False)))
             case Delete(key):
                 await obstore.delete_async(store, key)
                 return Done()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from obstore.store import MemoryStore
+from stage.s3 import S3Server
 
 from milepost.clock import SystemClock
 from milepost.errors import BucketUnusable
@@ -40,6 +41,24 @@ def every_kind(tmp_path: Path) -> Iterator[list[Objects]]:
     yield kinds
     for one in kinds:
         asyncio.run(one.close())
+
+
+def test_a_large_object_is_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores that have no uploads in parts are enough, and a kill leaves no parts behind."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "k")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
+    data = bytes(12 * 1024 * 1024)
+
+    async def play(url: str) -> None:
+        objects = open_objects("s3://bucket/p", endpoint=url, region="us-east-1")
+        assert isinstance(await objects.answer(Put("pack/a", data)), Done)
+        found = await objects.answer(Get("pack/a"))
+        assert isinstance(found, Found)
+        assert found.data == data
+        await objects.close()
+
+    with S3Server() as store:
+        asyncio.run(play(store.url))
 
 
 def test_all_kinds_answer_alike(tmp_path: Path) -> None:
