@@ -138,7 +138,11 @@ class Link:
 
     async def listen(self, listening: socket.socket) -> None:
         tls = None if self._tls is None else self._tls.server()
-        self._server = await asyncio.start_server(self._serve, sock=listening, ssl=tls)
+        # A connection that does not speak TLS has as long as one that does not tell the secret.
+        patience = None if tls is None else GREETING_TIMEOUT_S
+        self._server = await asyncio.start_server(
+            self._serve, sock=listening, ssl=tls, ssl_handshake_timeout=patience
+        )
 
     async def close(self, stop_listening: Callable[[asyncio.Server], Awaitable[None]]) -> None:
         if self._server is not None:

@@ -17,6 +17,7 @@ import asyncio
 import ipaddress
 import logging
 import socket
+import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -70,6 +71,8 @@ class Agent:
         self._is_news = False
         self._told: list[Notice] = []
         self._unreachable: set[str] = set()
+        # Brokers with which TLS does not work, each said once until it does.
+        self._distrusted: set[str] = set()
         self._giving: set[asyncio.Task[None]] = set()
         # One notice at a time: an older one must not replace a newer one.
         self._saying = asyncio.Lock()
@@ -100,7 +103,11 @@ class Agent:
         """Take turns until the broker has left. `hail`: where others look whether it is there; `on_standby`
         is called once it is known that others have all shards and keep them."""
         tls = None if self._tls is None else self._tls.server()
-        server = await asyncio.start_server(self._hailed, sock=hail, ssl=tls)
+        # A connection that does not speak TLS is not kept for the minute that is the loop's default.
+        patience = None if tls is None else HAIL_TIMEOUT_S * 5
+        server = await asyncio.start_server(
+            self._hailed, sock=hail, ssl=tls, ssl_handshake_timeout=patience
+        )
         is_told = False
         looking = asyncio.get_running_loop().create_task(self._look_after())
         try:
@@ -255,11 +262,31 @@ class Agent:
                 writer.write(word)
                 writer.close()
                 await writer.wait_closed()
+            if tls is not None:
+                self._distrusted.discard(notice.broker)
         except ConnectionRefusedError:
             return True
+        except ssl.SSLError as error:
+            self._not_trusted(notice, error)
         except (OSError, TimeoutError) as error:
             logger.debug("broker %s cannot be hailed: %s", notice.broker, error)
         return False
+
+    def _not_trusted(self, notice: Notice, error: ssl.SSLError) -> None:
+        """Shards do not move to a broker that this one does not trust, and nothing else would say why."""
+        if notice.broker not in self._distrusted:
+            self._distrusted.add(notice.broker)
+            logger.error(
+                "broker %s at %s: no TLS with it: %s; look at its tls_certificate_file and at this "
+                "broker's tls_trust_certs_file",
+                notice.broker,
+                notice.host,
+                _why(error),
+            )
+
+
+def _why(error: ssl.SSLError) -> str:
+    return getattr(error, "verify_message", "") or error.reason or str(error)
 
 
 def is_loopback(host: str) -> bool:

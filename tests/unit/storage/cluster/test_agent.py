@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from stage.certificates import Authority
 
 from milepost.errors import ServiceNotReady
 from milepost.storage.bucket.objects import Failed, Put, Request
 from milepost.storage.bucket.watched import WatchedObjects
 from milepost.storage.cluster import hail, member
 from milepost.storage.cluster.agent import Agent
+from milepost.storage.cluster.link_tls import LinkTls
 from milepost.storage.cluster.member import Close, Fetch, Member, Open, Order
 from milepost.storage.cluster.notice import Notice, Seat
 from milepost.storage.cluster.owners import OwnersFile
@@ -27,7 +31,9 @@ SECRET = b"s" * 32
 class Side:
     """An agent, and what it ordered; orders are carried out at once."""
 
-    def __init__(self, name: str, bucket: MemoryBucket, data: Path) -> None:
+    def __init__(
+        self, name: str, bucket: MemoryBucket, data: Path, tls: LinkTls | None = None
+    ) -> None:
         data.mkdir()
         self.data = data
         self.hail = socket.create_server(("127.0.0.1", 0))
@@ -40,7 +46,7 @@ class Side:
         self.orders: list[Order] = []
         self.standby = 0
         self.agent = Agent(
-            WatchedObjects(bucket), self.member, self.right, data, SECRET, self.ordered
+            WatchedObjects(bucket), self.member, self.right, data, SECRET, self.ordered, tls=tls
         )
         self.fetches_from: Side | None = None
         self.task = asyncio.get_running_loop().create_task(
@@ -171,3 +177,44 @@ def test_a_notice_that_is_not_taken_renews_no_right(tmp_path: Path) -> None:
         await until(lambda: other.right.idle_s() < one.right.idle_s() - 1)
 
     run(tmp_path, play)
+
+
+@pytest.mark.parametrize(
+    ("expired", "foreign", "why"),
+    [
+        (True, False, "certificate has expired"),
+        (False, True, "self-signed|unable to get local issuer"),
+    ],
+)
+def test_a_broker_that_is_not_trusted_is_named_once(
+    tmp_path: Path, expired: bool, foreign: bool, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its shards would not move, and nothing else would say why."""
+    authority, other_authority = Authority("of the cluster"), Authority("another")
+    (tmp_path / "ca.pem").write_bytes(authority.pem)
+    good = authority.issue("one", is_server=True).write(tmp_path, "one")
+    issuer = other_authority if foreign else authority
+    bad = issuer.issue("other", is_server=True, expired=expired).write(tmp_path, "other")
+
+    def tls_of(files: Any) -> LinkTls:
+        return LinkTls(files.certificate, files.key, tmp_path / "ca.pem")
+
+    async def play() -> None:
+        bucket = MemoryBucket()
+        one = Side("one", bucket, tmp_path / "1", tls_of(good))
+        other = Side("other", bucket, tmp_path / "2", tls_of(bad))
+        try:
+            await until(lambda: "no TLS with it" in caplog.text)
+            for _ in range(3):
+                one.agent.opened(0, Seat(1, "127.0.0.1", 1, -1, 2))  # news for the other
+                await asyncio.sleep(0.1)  # sleep: it is told
+        finally:
+            await one.die()
+            await other.die()
+
+    asyncio.run(play())
+    lines = [
+        line for line in caplog.text.splitlines() if "broker other at 127.0.0.1: no TLS" in line
+    ]
+    assert len(lines) == 1
+    assert re.search(why, lines[0])
