@@ -101,7 +101,7 @@ async def given_mb(url: str, blocks: int = 50, size: int = 4 << 20) -> float:
     from obstore.store import from_url
 
     there = from_url(f"s3://bench/{uuid4().hex}", endpoint=url, client_options={"allow_http": True})
-    await obstore.put_async(there, "large", os.urandom(8 * size))
+    await obstore.put_async(there, "large", os.urandom(8 * size), use_multipart=False)
     gate = asyncio.Semaphore(8)
 
     async def one(number: int) -> None:
