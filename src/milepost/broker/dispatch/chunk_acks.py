@@ -52,6 +52,8 @@ def unmet_chunks(subscription: Subscription, end: int) -> list[Range]:
 def call_off(subscription: Subscription) -> list[Acked]:
     """Do not send messages whose beginning was acked before a chunk of them went out; acks the rest."""
     rests: list[Acked] = []
+    if not subscription.topic.name.is_persistent:
+        return rests  # acked when a consumer was chosen: that says nothing of what was sent
     cursor, handovers = subscription.cursor, subscription.handovers
     for handover in handovers.not_begun():
         if cursor.is_acked(Span(handover.next_index, 1)):

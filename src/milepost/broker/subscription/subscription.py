@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from milepost.broker.dispatch import chunk_acks
 from milepost.broker.dispatch.chunk_gate import ChunkedMessage, ChunkGate
@@ -65,9 +65,6 @@ _NO_CONSUMER = 0
 
 
 class Subscription:
-    calls_off: ClassVar[bool] = True
-    """Is a chunked message that is acked before its first chunk goes out not sent?"""
-
     def __init__(
         self,
         topic: Topic,
@@ -640,7 +637,7 @@ class Subscription:
                 subscription_counts.progressed(self, acked.ranges)
             if given_up := self.gate.settled(acked.ranges):
                 self.pass_over(joined(given_up))
-            for rest in chunk_acks.call_off(self) if self.handovers and self.calls_off else ():
+            for rest in chunk_acks.call_off(self) if self.handovers else ():
                 self.note_acked(rest)
                 self.counts.messages_acked -= rest.count
                 self.rescan()  # its owner has room again

@@ -158,9 +158,6 @@ class NonPersistentTopic(Topic):
 class NonPersistentSubscription(Subscription):
     """A subscription that waits for no acks: what was sent is done."""
 
-    # A message is acked when a consumer is chosen for it, and that says nothing of what was sent.
-    calls_off = False
-
     def delivered(
         self, consumer: Consumer, went: Delivered, buffers: list[Buffer], entries: int, size: int
     ) -> None:
