@@ -22,7 +22,7 @@ from milepost.wire.commands import Kind
 from milepost.wire.replies import reply
 
 SECONDS_MAX = 10.0
-# What was stored is read to its end, however slow.
+# What was sent is answered, and what was stored is read to its end, however slow that is.
 DRAIN_SECONDS_MAX = 120.0
 WINDOW = 1000
 _NAMESPACE = "persistent://public/default"
@@ -149,7 +149,7 @@ class Load:
                 for link, one in zip(links, lanes, strict=True)
             ]
             for link, publisher in zip(links, publishers, strict=True):
-                await link.finished(publisher.done, 2 * SECONDS_MAX)
+                await link.finished(publisher.done, DRAIN_SECONDS_MAX)
             if drain is not None and reader is not None:
                 await reader.finished(drain.done, SECONDS_MAX)
             samples = [sample for publisher in publishers for sample in publisher.samples]
@@ -175,7 +175,7 @@ class Load:
         async def work() -> tuple[int, Sequence[Sample]]:
             deadline = time.perf_counter() + SECONDS_MAX
             publisher = Publisher(link, [lane], max(WINDOW // batch_size, 1), deadline)
-            await link.finished(publisher.done, 2 * SECONDS_MAX)
+            await link.finished(publisher.done, DRAIN_SECONDS_MAX)
             samples = [(latency, count * batch_size) for latency, count in publisher.samples]
             return publisher.count * batch_size, samples
 
@@ -220,7 +220,7 @@ class Load:
             if per_second:
                 await _paced(publishers, each, per_second // len(publishers))
             for link, publisher in zip(links, publishers, strict=False):
-                await link.finished(publisher.done, 2 * SECONDS_MAX)
+                await link.finished(publisher.done, DRAIN_SECONDS_MAX)
             samples = [sample for publisher in publishers for sample in publisher.samples]
             return sum(publisher.count for publisher in publishers), samples
 
@@ -328,7 +328,7 @@ class Load:
 
         async def work() -> tuple[int, Sequence[Sample]]:
             publisher = Publisher(link, [lane], 1, time.perf_counter() + SECONDS_MAX)
-            await link.finished(publisher.done, 2 * SECONDS_MAX)
+            await link.finished(publisher.done, DRAIN_SECONDS_MAX)
             return publisher.count, publisher.samples
 
         figure = await self.measured(name, work)
@@ -383,7 +383,7 @@ class Load:
         else:
             ready = frames.unbatched(count, 100)
         publisher = Publisher(link, [Lane(ready)], WINDOW, time.perf_counter() + SECONDS_MAX)
-        await link.finished(publisher.done, 2 * SECONDS_MAX)
+        await link.finished(publisher.done, DRAIN_SECONDS_MAX)
         link.close()
         return publisher.count * max(batch_size, 1)
 
