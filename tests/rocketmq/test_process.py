@@ -183,16 +183,16 @@ def test_clients_that_do_not_read_what_they_are_told_take_no_memory(
             settings=pb.Settings(client_type=pb.PRODUCER, publishing=pb.Publishing(topics=topics))
         )
         stuck = []
-        for number in range(100):
+        for number in range(25):
             raw = make_raw(address)
             raw.headers["x-mq-client-id"] = f"stuck-{number}"
             stuck.append(raw.begin_talk(iter([told] * 32)))
         healthy = make_raw(address)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 5
         while time.monotonic() < deadline:
             assert healthy.code("Heartbeat", pb.HeartbeatRequest()) == 20000
             time.sleep(0.1)  # sleep: it is asked while the others send
-        assert peak_size(broker) - before < 400 * 2**20
+        assert peak_size(broker) - before < 250 * 2**20
         for one in stuck:
             one.cancel()
         assert not broker.complaints()

@@ -283,7 +283,8 @@ class RocketMqServer:
             return  # the client has left, with answers on the way
         except Exception as error:
             refusal = self._refusal(error)
-            await context.abort(_grpc_status(error), refusal.message)
+            with contextlib.suppress(grpc.aio.InternalError):  # the client is gone already
+                await context.abort(_grpc_status(error), refusal.message)
 
     async def _give_up(self, context: Any) -> None:
         """End a call whose client does not read. gRPC cannot drop it: it ends when the client reads, hangs
