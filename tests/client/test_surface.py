@@ -63,6 +63,7 @@ OTHER_DEFAULTS = {
     "batch_index_ack_enabled": "exactness is the product",
     "batching_enabled": "None is the default of either client: off here, on with asyncio",
     "disable_replication": "None and False are the same",
+    "tls_validate_hostname": "a certificate of another host is none",
 }
 
 # Classes whose objects users make, so that their arguments count; others are made by the client.
