@@ -17,6 +17,7 @@ from typing import Any
 
 import pulsar
 import pytest
+from compat.administer import until
 from compat.broker_process import BrokerProcess
 from stage.certificates import Authority
 from stage.s3 import S3Server
@@ -289,7 +290,14 @@ def moved(cluster: Cluster, topic: str, via: BrokerProcess) -> BrokerProcess:
     to = next(one for one in cluster.brokers if one is not owner)
     path = topic.replace("://", "/")
     where = f"127.0.0.1:{to.http_port}"
-    answer = via.rest("PUT", f"/admin/v2/{path}/unload?destinationBroker={where}")
+
+    def asked() -> tuple[int, bytes] | None:
+        """None: a broker without a shard serves nobody, until it is given one."""
+        with suppress(ConnectionRefusedError):
+            return via.rest("PUT", f"/admin/v2/{path}/unload?destinationBroker={where}")
+        return None
+
+    answer = until(asked, "an answer")
     assert answer == (204, b""), answer
     assert cluster.process_of(to, topic) is not None
     cluster.await_end(owner, topic, before)
