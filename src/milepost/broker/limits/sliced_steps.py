@@ -1,14 +1,14 @@
 """Takes very many small steps in slices, without a task: for what the broker's tick does.
 
 Ten thousand topics take the tick a tenth of a second. In one go every client would wait for it, each second.
-So it works for half a millisecond and rests for a whole one, as `time_slices.py` says why.
+So the tick works for half a millisecond and rests for a whole one; `time_slices.py` says why.
 
     steps = SlicedSteps(broker.clock, broker.unexpected)
     if not steps.is_under_way:
         steps.begin(("rates", partial(sample, topic)) for topic in topics)
 
-A step that breaks down costs itself. Steps are made when it is their turn: what is gone by then need not be
-looked at.
+A step that breaks down is counted, and the others are taken all the same. Each step is made when its turn
+comes, so that connections and topics that are gone by then are left out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from milepost.broker.limits.time_slices import REST_S, WORK_S
 from milepost.clock import Clock
 
 Step = tuple[str, Callable[[], object]]
-"""Its place, for who reads of an error, and the work."""
+"""The place under which an error of the step is counted, and the work."""
 
 
 class SlicedSteps:

@@ -41,7 +41,7 @@ def reset(admin: Admin, topic: str, subscription: str, asked: Json) -> Json:
             except MilepostError as error:
                 if not number:
                     raise
-                # It has no reset of several partitions at once: the person has to know where it stands.
+                # Apache Pulsar resets one partition after another: the person has to know which are reset.
                 raise PreconditionFailed(
                     f"{number} of {len(names)} partitions of {topic} are reset; {name} is not: {error}"
                 ) from error
@@ -92,7 +92,7 @@ def _target(admin: Admin, topic: str, places: Places, asked: Json) -> int:
         case "id":
             found = max(places.number_of(MessageId.parse(str(value)).position), 0)
         case name:
-            if type(value) is not int or value < 0:  # true is no number, though Python's is one
+            if type(value) is not int or value < 0:  # isinstance would take True for 1
                 raise InvalidInput(f"{name}: {value!r} is not a whole number from 0 on")
             index, time_ms = (value, None) if name == "index" else (None, value)
             found = start_of(admin, topic, places, index, "", time_ms)
