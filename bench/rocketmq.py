@@ -4,12 +4,12 @@
     MILEPOST_ROCKETMQ=127.0.0.1:9876,127.0.0.1:8081 python -m bench rocketmq
 
 The second form names the name server and the proxy of a RocketMQ 5.3 that runs on this machine with
-`flushDiskType=SYNC_FLUSH`: it has the same work in turn, and its figures stand beside Milepost's. It gets a
-topic `milepost-bench`. `MILEPOST_ROCKETMQ_PID` names its process, whose CPU is shown too. Minutes lie between
-the two turns: compare rates on a quiet machine, CPU on others.
+`flushDiskType=SYNC_FLUSH`: it has the same work, and its figures stand beside Milepost's. It gets topics
+`milepost-bench-…`. `MILEPOST_ROCKETMQ_PID` names its process, whose CPU is shown too. Both take turns, five
+rounds of each work; a figure is the one in the middle.
 
-The load is a bare gRPC client in Python on the same machine, which takes about as much of it as the broker
-does; rates are of both together. CPU is the server's alone. Every receipt and every ack is on disk.
+The load is a bare gRPC client on the same machine (`bench/load/grpc_calls.py`), the same for both servers.
+CPU is the server's alone. Every receipt and every ack is on disk.
 
 The last rows are what Pulsar's clients feel of polls, as in `bench/attacks.py`: of many that wait, and of
 some that come again as soon as they are answered.
@@ -21,21 +21,23 @@ import asyncio
 import json
 import os
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import grpc
+import uvloop
 
 import bench
 from bench import Result, at_least, at_most
 from bench.load.attacker import Attacker
 from bench.load.beside import Disturbance, compare
+from bench.load.grpc_calls import GrpcCalls
 from bench.load.target import started
 from bench.load.workloads import Load
 from milepost.rocketmq import rocketmq_pb2 as pb
@@ -43,18 +45,27 @@ from milepost.rocketmq.codes import Code
 from milepost.rocketmq.remoting.frames import Command, Decoder, encode
 from milepost.rocketmq.server import SERVICE
 
-SENDS, LATENCIES, IDLE_POLLS = 2000, 2000, 1000
-WARM_UP = 500
+SENDS_ALONE, SENDS, RECEIVES, LATENCIES, IDLE_POLLS = 150, 1200, 600, 1000, 1000
+WARM_UP = 1000
+# Of each work: five figures have one in the middle.
+TURNS = 5
 RATE = 1000
-START_S, SLOW_S = 60, 60
-TOPIC = pb.Resource(name="milepost-bench")
-GROUP, FRESH = "bench", "bench-fresh"
+START_S, SLOW_S, HEARTBEAT_S = 60, 60, 10
+SENT, READ, LIVE = (pb.Resource(name=f"milepost-bench-{one}") for one in ("sent", "read", "live"))
+GROUP = "bench"
 HEADERS = (
     ("x-mq-client-id", "bench@1@1@1"),
     ("x-mq-language", "PYTHON"),
     ("x-mq-protocol", "v2"),
     ("x-mq-client-version", "5.1.2"),
 )
+
+
+def _path(name: str) -> str:
+    return f"/{SERVICE}/{name}"
+
+
+_SEND, _RECEIVE, _ACK = _path("SendMessage"), _path("ReceiveMessage"), _path("AckMessage")
 PEER = os.environ.get("MILEPOST_ROCKETMQ", "")
 # How the process that polls is told where; a name that the broker does not take for a setting.
 PORT_NAME = "BENCH_ROCKETMQ_PORT"
@@ -99,8 +110,8 @@ class Milepost(Process):
         self.ports = json.loads(ready.read_text())
         super().__init__("Milepost", self.ports["rocketmq_port"], self._process.pid)
 
-    def make_topic(self) -> None:
-        command = [sys.executable, "-m", "milepost.cli.main", "topics", "create", TOPIC.name]
+    def make_topic(self, name: str) -> None:
+        command = [sys.executable, "-m", "milepost.cli.main", "topics", "create", name]
         url = f"http://127.0.0.1:{self.ports['http_port']}"
         subprocess.run([*command, "--admin-url", url], check=True, stdout=subprocess.DEVNULL)
 
@@ -117,11 +128,11 @@ class RocketMq(Process):
         pid = os.environ.get("MILEPOST_ROCKETMQ_PID")
         super().__init__("RocketMQ", int(proxy.rpartition(":")[2]), int(pid) if pid else None)
 
-    def make_topic(self) -> None:
+    def make_topic(self, name: str) -> None:
         """As `mqadmin updateTopic` does."""
         found = _ask(self._name_server, Command(106)).body.decode()
         address = found.partition('"brokerAddrs":{0:"')[2].partition('"')[0]
-        fields = {"topic": TOPIC.name, "defaultTopic": "TBW102", "readQueueNums": "1"}
+        fields = {"topic": name, "defaultTopic": "TBW102", "readQueueNums": "1"}
         fields |= {"writeQueueNums": "1", "perm": "6", "topicFilterType": "SINGLE_TAG"}
         fields |= {"topicSysFlag": "0", "order": "false", "attributes": "+message.type=NORMAL"}
         answer = _ask(address, Command(17, fields=fields))
@@ -140,41 +151,41 @@ def _ask(address: str, command: Command) -> Command:
 
 
 class Client:
-    def __init__(self, port: int) -> None:
-        self._channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
-        self._send = self._method("SendMessage", pb.SendMessageRequest, pb.SendMessageResponse)
-        self._ack = self._method("AckMessage", pb.AckMessageRequest, pb.AckMessageResponse)
-        self._poll = self._channel.unary_stream(
-            f"/{SERVICE}/ReceiveMessage",
-            pb.ReceiveMessageRequest.SerializeToString,
-            pb.ReceiveMessageResponse.FromString,
-        )
-        self._talk = self._channel.stream_stream(
-            f"/{SERVICE}/Telemetry",
-            pb.TelemetryCommand.SerializeToString,
-            pb.TelemetryCommand.FromString,
-        )
+    """One connection, as one client object of RocketMQ's has it."""
 
-    def _method(self, name: str, request: Any, answer: Any) -> Any:
-        path = f"/{SERVICE}/{name}"
-        return self._channel.unary_unary(path, request.SerializeToString, answer.FromString)
+    def __init__(self, calls: GrpcCalls) -> None:
+        self._calls = calls
+
+    @classmethod
+    async def connect(cls, port: int) -> Client:
+        return cls(await GrpcCalls.connect(port, HEADERS))
 
     @asynccontextmanager
-    async def consuming(self, group: str) -> AsyncIterator[None]:
+    async def consuming(self, *topics: pb.Resource) -> AsyncIterator[None]:
         """Tell the settings of a consumer, without which RocketMQ refuses its polls."""
         settings = pb.Settings(client_type=pb.SIMPLE_CONSUMER)
-        settings.subscription.group.name = group
-        settings.subscription.subscriptions.add(
-            topic=TOPIC, expression=pb.FilterExpression(type=pb.TAG, expression="*")
-        )
+        settings.subscription.group.name = GROUP
+        for topic in topics:
+            settings.subscription.subscriptions.add(
+                topic=topic, expression=pb.FilterExpression(type=pb.TAG, expression="*")
+            )
         settings.subscription.long_polling_timeout.FromSeconds(20)
-        stream = self._talk(metadata=HEADERS, timeout=600)
-        await stream.write(pb.TelemetryCommand(settings=settings))
-        await stream.read()
+        said = pb.TelemetryCommand(settings=settings).SerializeToString()
+        stream = await self._calls.begin(_path("Telemetry"), said, 600, is_last=False)
+        await stream.began
+        beating = asyncio.ensure_future(self._beat())
         yield
-        stream.cancel()
+        beating.cancel()
 
-    async def send(self, body: bytes = bytes(100)) -> None:
+    async def _beat(self) -> None:
+        """Say that the client lives, as official ones do: RocketMQ forgets the settings of others."""
+        alive = pb.HeartbeatRequest(client_type=pb.SIMPLE_CONSUMER)
+        alive.group.name = GROUP
+        while True:
+            await self._calls.ask(_path("Heartbeat"), alive.SerializeToString(), SLOW_S)
+            await asyncio.sleep(HEARTBEAT_S)
+
+    async def send(self, topic: pb.Resource, body: bytes = bytes(100)) -> None:
         system = pb.SystemProperties(
             message_id=f"{time.monotonic_ns():034X}",
             body_encoding=pb.IDENTITY,
@@ -182,59 +193,61 @@ class Client:
             born_host="bench",
         )
         system.born_timestamp.GetCurrentTime()
-        message = pb.Message(topic=TOPIC, system_properties=system, body=body)
-        request = pb.SendMessageRequest(messages=[message])
-        answer = await self._send(request, metadata=HEADERS, timeout=SLOW_S)
+        message = pb.Message(topic=topic, system_properties=system, body=body)
+        request = pb.SendMessageRequest(messages=[message]).SerializeToString()
+        (said,) = await self._calls.ask(_SEND, request, SLOW_S)
+        answer = pb.SendMessageResponse.FromString(said)
         if answer.status.code != Code.OK:
             raise RuntimeError(answer.status.message)
 
-    async def receive(self, group: str, wait_s: float = 20) -> list[pb.Message]:
+    async def receive(self, topic: pb.Resource, wait_s: float = 20) -> list[pb.Message]:
         request = pb.ReceiveMessageRequest(
-            group=pb.Resource(name=group),
-            message_queue=pb.MessageQueue(topic=TOPIC),
+            group=pb.Resource(name=GROUP),
+            message_queue=pb.MessageQueue(topic=topic),
             filter_expression=pb.FilterExpression(type=pb.TAG, expression="*"),
             batch_size=32,
         )
         request.invisible_duration.FromSeconds(600)
         request.long_polling_timeout.FromMilliseconds(int(wait_s * 1000))
-        answers = [one async for one in self._poll(request, metadata=HEADERS, timeout=wait_s + 30)]
+        asked = request.SerializeToString()
+        said = await self._calls.ask(_RECEIVE, asked, int(wait_s) + 30)
+        answers = [pb.ReceiveMessageResponse.FromString(one) for one in said]
         if answers and answers[0].status.code not in (0, Code.OK, Code.MESSAGE_NOT_FOUND):
             raise RuntimeError(answers[0].status.message)
         return [one.message for one in answers if one.HasField("message")]
 
-    async def ack(self, group: str, message: pb.Message) -> None:
+    async def ack(self, message: pb.Message) -> None:
         system = message.system_properties
         entry = pb.AckMessageEntry(
             message_id=system.message_id, receipt_handle=system.receipt_handle
         )
-        request = pb.AckMessageRequest(group=pb.Resource(name=group), topic=TOPIC, entries=[entry])
-        answer = await self._ack(request, metadata=HEADERS, timeout=SLOW_S)
+        group = pb.Resource(name=GROUP)
+        request = pb.AckMessageRequest(group=group, topic=message.topic, entries=[entry])
+        (said,) = await self._calls.ask(_ACK, request.SerializeToString(), SLOW_S)
+        answer = pb.AckMessageResponse.FromString(said)
         if answer.status.code != Code.OK:
             raise RuntimeError(answer.status.message)
 
-    async def drain(self, group: str) -> None:
-        while messages := await self.receive(group, 2):
-            await asyncio.gather(*(self.ack(group, one) for one in messages))
-
-    async def close(self) -> None:
-        await self._channel.close()
+    def close(self) -> None:
+        self._calls.close()
 
 
 def run() -> Iterator[Result]:
     with tempfile.TemporaryDirectory(prefix="milepost-bench-") as folder:
         own = Milepost(folder)
         try:
-            own.make_topic()
-            if not PEER:
-                yield Result("RocketMQ 5.3: left out, MILEPOST_ROCKETMQ names none", 0, "")
-                yield from asyncio.run(_all(own))
+            targets: list[Process] = [own]
+            if PEER:
+                targets.append(RocketMq())
             else:
-                peer = RocketMq()
-                peer.make_topic()
-                yield from _compare(asyncio.run(_all(own)), asyncio.run(_all(peer)))
+                yield Result("RocketMQ 5.3: left out, MILEPOST_ROCKETMQ names none", 0, "")
+            for target in targets:
+                for topic in (SENT, READ, LIVE):
+                    target.make_topic(topic.name)
+            yield from uvloop.run(_in_turns(targets))
         finally:
             own.close()
-    yield from asyncio.run(_beside())
+    yield from uvloop.run(_beside())
 
 
 def _compare(own: list[Result], peer: list[Result]) -> Iterator[Result]:
@@ -251,31 +264,55 @@ def _compare(own: list[Result], peer: list[Result]) -> Iterator[Result]:
                 yield at_most("… Milepost, times RocketMQ", one.value / other.value, "x", 0.5)
 
 
-async def _all(target: Process) -> list[Result]:
-    client = Client(target.port)
-    try:
-        await _sends(target, client, 16, WARM_UP)
-        results = [
-            *await _sends(target, client, 1, SENDS),
-            *await _sends(target, client, 16, SENDS),
-        ]
-        async with client.consuming(GROUP):
-            results += await _receives(target, client)
-        async with client.consuming(FRESH):
-            results += await _latency(client)
-        if isinstance(target, Milepost):
-            results += await _idle_polls(target, client)
-    finally:
-        await client.close()
-    return results
+async def _in_turns(targets: list[Process]) -> list[Result]:
+    """All work, of each target in its turn."""
+    async with AsyncExitStack() as open_:
+        clients = []
+        for target in targets:
+            client = await Client.connect(target.port)
+            open_.callback(client.close)
+            await open_.enter_async_context(client.consuming(READ, LIVE))
+            await _sends(target, client, 16, WARM_UP)
+            # A group begins where RocketMQ's begin, and both have read something.
+            await _receives(target, client)
+            clients.append(client)
+        results: list[Result] = []
+        for work in (_sends_alone, _sends_at_once, _receives, _latency):
+            found: list[list[list[Result]]] = [[] for _ in targets]
+            for _ in range(TURNS):
+                for rounds, target, client in zip(found, targets, clients, strict=True):
+                    rounds.append(await work(target, client))
+            middles = [_middle(rounds) for rounds in found]
+            results += _compare(middles[0], middles[-1] if len(targets) > 1 else [])
+        own = targets[0]
+        assert isinstance(own, Milepost)
+        return [*results, *await _idle_polls(own, clients[0])]
 
 
-async def _sends(target: Process, client: Client, producers: int, count: int) -> list[Result]:
+def _middle(rounds: list[list[Result]]) -> list[Result]:
+    """Of each figure the one in the middle."""
+    return [
+        one._replace(value=statistics.median(of_a_round[place].value for of_a_round in rounds))
+        for place, one in enumerate(rounds[0])
+    ]
+
+
+async def _sends_alone(target: Process, client: Client) -> list[Result]:
+    return await _sends(target, client, 1, SENDS_ALONE)
+
+
+async def _sends_at_once(target: Process, client: Client) -> list[Result]:
+    return await _sends(target, client, 16, SENDS)
+
+
+async def _sends(
+    target: Process, client: Client, producers: int, count: int, topic: pb.Resource = SENT
+) -> list[Result]:
     each = count // producers
 
     async def produce() -> None:
         for _ in range(each):
-            await client.send()
+            await client.send(topic)
 
     cpu_s, began = target.cpu_s(), time.perf_counter()
     await asyncio.gather(*(produce() for _ in range(producers)))
@@ -292,39 +329,45 @@ def _cpu(target: Process, before_s: float | None, messages: int, name: str) -> l
 
 
 async def _receives(target: Process, client: Client) -> list[Result]:
-    """What was sent, by sixteen consumers; an ack a message."""
-    left = SENDS + SENDS // 2
+    """What was sent before, by sixteen consumers; an ack a message."""
+    await _sends(target, client, 40, RECEIVES, READ)
     cpu_s, began, count = target.cpu_s(), time.perf_counter(), 0
 
     async def consume() -> None:
         nonlocal count
-        while count < left and (messages := await client.receive(GROUP, 5)):
+        while count < RECEIVES:
+            messages = await client.receive(READ, 1)
             for one in messages:
-                await client.ack(GROUP, one)
+                await client.ack(one)
             count += len(messages)
 
-    await asyncio.gather(*(consume() for _ in range(16)))
+    consumers = [asyncio.ensure_future(consume()) for _ in range(16)]
+    await asyncio.wait(consumers, return_when=asyncio.FIRST_COMPLETED, timeout=SLOW_S)
+    took_s = time.perf_counter() - began
     name = "receive and ack, 16 consumers"
-    rate = count / (time.perf_counter() - began)
-    return [Result(name, rate, "/s"), *_cpu(target, cpu_s, count, name)]
+    results = [Result(name, count / took_s, "/s"), *_cpu(target, cpu_s, count, name)]
+    await asyncio.gather(*consumers)  # polls that wait for nothing
+    return results
 
 
-async def _latency(client: Client) -> list[Result]:
+async def _latency(target: Process, client: Client) -> list[Result]:
     """From the call of a send to the message in the hands of a consumer that waits."""
-    await client.drain(FRESH)
     found: list[float] = []
+    first = time.perf_counter()  # what an earlier run has left is acked, and does not count
 
     async def consume() -> None:
-        while len(found) < LATENCIES and (messages := await client.receive(FRESH, 5)):
+        while len(found) < LATENCIES:
+            messages = await client.receive(LIVE, 2)
             now = time.perf_counter()
-            found.extend(now - float(one.body) for one in messages)
+            found.extend(now - sent for one in messages if (sent := float(one.body)) >= first)
+            await asyncio.gather(*(client.ack(one) for one in messages))
 
     consumers = [asyncio.ensure_future(consume()) for _ in range(8)]
     await asyncio.sleep(1)  # they wait
     began, sends = time.perf_counter(), []
     for number in range(LATENCIES):
         await asyncio.sleep(max(began + number / RATE - time.perf_counter(), 0))
-        sends.append(asyncio.ensure_future(client.send(b"%f" % time.perf_counter())))
+        sends.append(asyncio.ensure_future(client.send(LIVE, b"%f" % time.perf_counter())))
     await asyncio.gather(*sends)
     rate = LATENCIES / (time.perf_counter() - began)
     await asyncio.gather(*consumers)
@@ -338,9 +381,8 @@ async def _latency(client: Client) -> list[Result]:
 
 
 async def _idle_polls(target: Process, client: Client) -> list[Result]:
-    await client.drain(GROUP)
     before = target.rss_mib()
-    polls = [asyncio.ensure_future(client.receive(GROUP, 10)) for _ in range(IDLE_POLLS)]
+    polls = [asyncio.ensure_future(client.receive(READ, 10)) for _ in range(IDLE_POLLS)]
     await asyncio.sleep(6)
     grown = target.rss_mib() - before
     await asyncio.gather(*polls)
@@ -355,8 +397,8 @@ async def waiting_polls(load: Load) -> Disturbance:
 
     @asynccontextmanager
     async def attack() -> AsyncIterator[None]:
-        client = Client(int(os.environ[PORT_NAME]))
-        polls = [asyncio.ensure_future(client.receive(GROUP, 20)) for _ in range(IDLE_POLLS)]
+        client = await Client.connect(int(os.environ[PORT_NAME]))
+        polls = [asyncio.ensure_future(client.receive(READ, 20)) for _ in range(IDLE_POLLS)]
         await asyncio.sleep(3)  # all of them wait
         yield
         await _hang_up(client, polls)
@@ -369,11 +411,11 @@ async def busy_polls(load: Load) -> Disturbance:
 
     @asynccontextmanager
     async def attack() -> AsyncIterator[None]:
-        client = Client(int(os.environ[PORT_NAME]))
+        client = await Client.connect(int(os.environ[PORT_NAME]))
 
         async def poll() -> None:
             while True:
-                await client.receive(GROUP, 0.1)
+                await client.receive(READ, 0.1)
 
         polls = [asyncio.ensure_future(poll()) for _ in range(BUSY_POLLS)]
         yield
@@ -386,7 +428,7 @@ async def _hang_up(client: Client, polls: list[asyncio.Future[Any]]) -> None:
     for one in polls:
         one.cancel()
     await asyncio.gather(*polls, return_exceptions=True)
-    await client.close()
+    client.close()
     await asyncio.sleep(1)  # the broker has noticed
 
 
@@ -405,7 +447,7 @@ async def _beside() -> list[Result]:
     async with started("--rocketmq-port", str(port)) as target:
         load = Load(target)
         link = await load.link()
-        await link.produce(f"persistent://public/default/{TOPIC.name}", 0)
+        await link.produce(f"persistent://public/default/{READ.name}", 0)
         for name in ATTACKS:
             async with Attacker(__name__, name, target.url) as attacker:
                 rounds = ROUNDS_FULL if bench.FULL else ROUNDS

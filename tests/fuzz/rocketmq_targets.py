@@ -1,9 +1,10 @@
-"""What RocketMQ clients write: filters, receipt handles, and messages."""
+"""What RocketMQ clients write: frames of HTTP/2, header blocks, filters, receipt handles, and messages."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 
+import hpack
 from google.protobuf.message import DecodeError
 
 from fuzz.harness import Target
@@ -12,6 +13,10 @@ from milepost.rocketmq import rocketmq_pb2 as pb
 from milepost.rocketmq.codes import Refused
 from milepost.rocketmq.filters import sql
 from milepost.rocketmq.filters.expressions import TagFilter
+from milepost.rocketmq.grpc import frames
+from milepost.rocketmq.grpc.frames import ConnectionFault, ErrorCode, Setting, frame
+from milepost.rocketmq.grpc.headers import HeaderReader, Malformed, written
+from milepost.rocketmq.grpc.http2 import Asked, Came, Http2
 from milepost.rocketmq.handles import Handle, Signer
 from milepost.rocketmq.mapping import sends_of
 
@@ -69,7 +74,49 @@ def _messages() -> list[bytes]:
     return [one.SerializeToString() for one in (plain, fifo, half, delayed)]
 
 
+def _http2(data: bytes) -> Hashable:
+    """A connection: what is asked is answered, and what is cut into pieces means the same."""
+    link, kinds = Http2(8), set[str]()
+    link.receive(data)
+    for _ in range(1000):
+        for event in link.next(0.0, 50):
+            kinds.add(type(event).__name__)
+            if isinstance(event, Asked | Came) and event.is_last:
+                link.answer(event.stream, b"head", bytes(100), b"tail")
+        if not link.has_more:
+            break
+    link.take()
+    return tuple(sorted(kinds)), link.open_streams
+
+
+def _connections() -> list[bytes]:
+    hello = frames.PREFACE + frames.settings_frame({Setting.INITIAL_WINDOW_SIZE: 50})
+    told = [(":method", "POST"), (":scheme", "http"), (":path", "/a/b"), ("x", "y")]
+    encoder = hpack.Encoder()
+    first, second = encoder.encode(told), encoder.encode(told)
+    calls = frame(frames.HEADERS, 4, 1, first) + frame(frames.DATA, 1, 1, b"\x00" * 5)
+    calls += frame(frames.HEADERS, 0, 3, second[:2]) + frame(frames.CONTINUATION, 4, 3, second[2:])
+    idle = frame(frames.PING, 0, 0, bytes(8)) + frames.window_frame(1, 100)
+    end = frames.reset_frame(3, ErrorCode.CANCEL) + frames.goaway_frame(3, ErrorCode.NO_ERROR)
+    padded = frame(frames.DATA, 9, 3, b"\x02xy" + bytes(2))
+    return [hello + calls + idle + end, hello + calls + padded, hello + idle, calls]
+
+
+def _headers(data: bytes) -> Hashable:
+    return len(HeaderReader().read(data))
+
+
 TARGETS = (
+    Target("rocketmq_http2", _http2, _connections, (ConnectionFault,)),
+    Target(
+        "rocketmq_headers",
+        _headers,
+        lambda: [
+            hpack.Encoder().encode([(":method", "POST"), (":scheme", "http"), (":path", "/")]),
+            written((":method", "POST"), (":scheme", "http"), (":path", "/a"), ("x", "y" * 200)),
+        ],
+        (ConnectionFault, Malformed),
+    ),
     Target(
         "rocketmq_sql",
         _sql,

@@ -126,7 +126,9 @@ class Raw:
 
     def __init__(self, address: str, credentials: grpc.ChannelCredentials | None = None) -> None:
         # A connection of its own: others to the same address wait after a failure.
-        options = (("grpc.use_local_subchannel_pool", 1),)
+        # Its room for what it has not read stays as it is at first, 4 MiB: on one machine gRPC would soon
+        # take 16 MiB, and a client that reads nothing would have read all.
+        options = (("grpc.use_local_subchannel_pool", 1), ("grpc.http2.bdp_probe", 0))
         self._channel = (
             grpc.insecure_channel(address, options)
             if credentials is None

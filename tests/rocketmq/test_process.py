@@ -7,8 +7,9 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +51,10 @@ def test_a_taken_port_of_the_name_server_is_told_with_its_flag(tmp_path: Path) -
     assert "Traceback" not in ended.stderr
 
 
-def test_the_name_server_needs_no_grpc(tmp_path: Path) -> None:
+def test_the_name_server_needs_no_packages_of_its_own(tmp_path: Path) -> None:
     program = (
         "import sys, milepost.rocketmq.remoting.server; "
-        "print([one for one in sys.modules if one.startswith('grpc')])"
+        "print([one for one in sys.modules if one.startswith(('grpc', 'hpack'))])"
     )
     said = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
@@ -62,7 +63,7 @@ def test_the_name_server_needs_no_grpc(tmp_path: Path) -> None:
 
 
 def test_a_missing_package_is_told_with_how_to_get_it(tmp_path: Path) -> None:
-    (tmp_path / "grpc.py").write_text("raise ImportError('No module named grpc')\n")
+    (tmp_path / "hpack.py").write_text("raise ImportError('No module named hpack')\n")
     ended = serve(tmp_path, 0, PYTHONPATH=str(tmp_path))
     assert ended.returncode != 0
     assert "milepost[rocketmq]" in ended.stderr
@@ -71,13 +72,40 @@ def test_a_missing_package_is_told_with_how_to_get_it(tmp_path: Path) -> None:
 
 def test_nothing_is_loaded_while_it_is_off() -> None:
     program = (
-        "import sys, milepost.cli.server.process, milepost.broker.run, milepost.rest.serve; "
-        "print([one for one in sys.modules if one.startswith(('grpc', 'milepost.rocketmq'))])"
+        "import sys, milepost.cli.server.process, milepost.broker.run, milepost.rest.app; "
+        "print([one for one in sys.modules if one.startswith(('hpack', 'milepost.rocketmq'))])"
     )
     said = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
     assert said.stdout.strip() == "[]"
+
+
+def test_all_ports_answer_when_rest_says_that_the_broker_is_ready(tmp_path: Path) -> None:
+    with ExitStack() as taken:
+        places = [taken.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
+        rest, *others = [one.getsockname()[1] for one in places]
+    command = [sys.executable, "-m", "milepost.cli.main", "serve", "--data", str(tmp_path / "data")]
+    command += ["--port", "0", "--http-port", str(rest), "--rocketmq-port", str(others[0])]
+    command += ["--rocketmq-namesrv-port", str(others[1])]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+
+        def says_ready() -> bool:
+            with suppress(OSError):
+                url = f"http://127.0.0.1:{rest}/admin/v2/brokers/health"
+                return bool(urllib.request.urlopen(url, timeout=10).status == 200)
+            return False
+
+        deadline = time.monotonic() + 60  # a busy machine takes its time for a start
+        while not says_ready():
+            assert time.monotonic() < deadline, "REST does not say that the broker is ready"
+            time.sleep(0.02)  # sleep: between two questions
+        for port in others:
+            socket.create_connection(("127.0.0.1", port), timeout=10).close()
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_a_stop_ends_polls_and_streams(
@@ -132,7 +160,7 @@ def test_clients_that_read_none_of_their_answers_leave_calls_for_others(
                 auto_renew=True,
             )
             unread.append(stuck.stream("ReceiveMessage", request, timeout=60))
-            with suppress(grpc.RpcError):  # refused by gRPC
+            with suppress(grpc.RpcError):  # one too many
                 next(unread[-1])  # the status, and nothing behind it
         assert healthy.code("SendMessage", send) == 20000
         for stream in unread:

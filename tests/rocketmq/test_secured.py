@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hmac
 import queue
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -294,6 +296,14 @@ def test_tls(world: World, make_raw: Callable[..., Any]) -> None:
     raw = make_raw(f"localhost:{world.broker.rocketmq_tls_port}", trusted)
     raw.headers["authorization"] = signed(token("writer"))
     assert raw.code("SendMessage", send()) == 20000
+    context = ssl.create_default_context(cadata=world.authority.pem.decode())
+    context.set_alpn_protocols(["http/1.1", "h2"])
+    place = ("localhost", world.broker.rocketmq_tls_port)
+    with (
+        socket.create_connection(place, timeout=30) as link,
+        context.wrap_socket(link, server_hostname="localhost") as tls,
+    ):
+        assert tls.selected_alpn_protocol() == "h2"  # clients ask whether HTTP/2 is spoken
     stranger = grpc.ssl_channel_credentials(Authority("Another").pem)
     raw = make_raw(f"localhost:{world.broker.rocketmq_tls_port}", stranger)
     with pytest.raises(grpc.RpcError) as caught:

@@ -9,6 +9,8 @@ past 64 bits; it never raises anything but `CorruptData`.
     'ac02'
     >>> read_varint(out, 0)                      # the number, and where the next one begins
     (300, 2)
+    >>> varints(1, 300).hex()
+    '01ac02'
 """
 
 from __future__ import annotations
@@ -26,6 +28,19 @@ def write_varint(out: bytearray, number: int) -> None:
         out.append(number & 0x7F | 0x80)
         number >>= 7
     out.append(number)
+
+
+def varints(*numbers: int) -> bytearray:
+    """Numbers one behind the other: facts begin with several, and a call for each would cost most."""
+    out = bytearray()
+    append = out.append
+    for number in numbers:
+        assert 0 <= number <= VARINT_MAX, f"{number} is not an unsigned 64-bit number"
+        while number > 0x7F:
+            append(number & 0x7F | 0x80)
+            number >>= 7
+        append(number)
+    return out
 
 
 def read_varint(data: bytes | bytearray | memoryview, at: int) -> tuple[int, int]:

@@ -3,7 +3,8 @@
 A queue is a partition, a queue offset is the index, a consumer group is a Shared subscription. Like `rest/`
 it asks the broker; it knows no journal and no file. Nothing here is imported while its ports are off.
 
-server         the gRPC server: ports, TLS, the table of calls, the last resort for errors
+server         the edge: its ports, the table of calls, the last resort for errors
+grpc/          gRPC over HTTP/2, for asyncio
 calls          one call: which client, with which rights, and how a refusal is answered
 codes          the codes of the protocol, and the one for each of Milepost's errors
 names          names of topics and groups, as RocketMQ allows them and as Milepost has them

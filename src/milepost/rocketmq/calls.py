@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from milepost.broker.auth.authenticator import Presented
@@ -27,6 +26,7 @@ from milepost.rocketmq.names import split_group
 
 if TYPE_CHECKING:
     from milepost.broker.broker import Broker
+    from milepost.rocketmq.grpc.call import GrpcCall
 
 CLIENT_ID = "x-mq-client-id"
 LANGUAGE = "x-mq-language"
@@ -65,21 +65,27 @@ class Callers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    async def enter(self, context: Any) -> Call:
-        """The call of a gRPC context; `Refused` or `NotAuthenticated` if it may not be made."""
+    async def enter(self, asked: GrpcCall) -> Call:
+        """The call that a client makes; `Refused` or `NotAuthenticated` if it may not be made."""
         self.check_served()
-        headers: dict[str, Any] = dict(context.invocation_metadata() or ())
-        client_id = str(headers.get(CLIENT_ID, ""))
+        headers = asked.headers
+        client_id = headers.get(CLIENT_ID, "")
         if not client_id:
             raise Refused(Code.CLIENT_ID_REQUIRED, f"the header {CLIENT_ID} is missing")
         if len(client_id) > CLIENT_ID_LENGTH_MAX or not client_id.isprintable():
             raise Refused(Code.BAD_REQUEST, f"client id {client_id[:40]!a}… cannot be used")
-        address = _address(context.peer())
-        identity = await self._identify(headers, address, context)
+        identity = None
+        if self._broker.access_control.security.authenticator.is_enabled:
+            identity = await self._identify(asked)
         role = "" if identity is None else str(identity)
-        language, version = str(headers.get(LANGUAGE, "")), str(headers.get(VERSION, ""))
-        client, remaining_s = f"{role}/{client_id}", context.time_remaining()
-        return Call(client, identity, address, remaining_s, language, version)
+        return Call(
+            f"{role}/{client_id}",
+            identity,
+            asked.address,
+            asked.remaining_s,
+            headers.get(LANGUAGE, ""),
+            headers.get(VERSION, ""),
+        )
 
     def check_served(self) -> None:
         """`ServiceNotReady` while another broker may serve these clients."""
@@ -98,15 +104,11 @@ class Callers:
         """How often rights have changed: a call that has waited is judged again if they have."""
         return self._broker.access_control.changes
 
-    async def _identify(
-        self, headers: Mapping[str, Any], address: str, context: Any
-    ) -> Identity | None:
-        access = self._broker.access_control
-        if not access.security.authenticator.is_enabled:
-            return None
+    async def _identify(self, asked: GrpcCall) -> Identity:
+        access, address = self._broker.access_control, asked.address
         try:
-            is_confidential = is_this_machine(address) or _is_encrypted(context)
-            presented = presented_by(headers, is_confidential=is_confidential)
+            is_confidential = is_this_machine(address) or asked.is_encrypted
+            presented = presented_by(asked.headers, is_confidential=is_confidential)
             if isinstance(presented, Signed):
                 return access.security.identify_key(*presented, is_confidential=is_confidential)
             return await access.security.identify(presented)
@@ -149,20 +151,3 @@ def is_token(shown: str) -> bool:
     (True, False)
     """
     return shown.count(".") == 2
-
-
-@lru_cache(1024)  # a client makes many calls by one connection
-def _address(peer: str) -> str:
-    """The host of a gRPC peer, without its port.
-
-    >>> _address("ipv4:127.0.0.1:51234"), _address("ipv6:%5B::1%5D:51234")
-    ('127.0.0.1', '::1')
-    """
-    _, _, rest = peer.partition(":")
-    host = rest.rpartition(":")[0].replace("%5B", "[").replace("%5D", "]")
-    return host.strip("[]")
-
-
-def _is_encrypted(context: Any) -> bool:
-    found: Mapping[str, Any] = context.auth_context() or {}
-    return bool(found.get("transport_security_type"))

@@ -2,8 +2,8 @@
 
 A client tells its settings on the stream and is told those that hold for it. No call waits for that: clients
 may call without a stream. On a producer's stream it is asked how transactions have ended that it has begun. A
-client that keeps silent for `ALIVE_S` is taken for gone, and one that does not read what it is told for
-`READ_S` loses its stream.
+client that keeps silent for `ALIVE_S` is taken for gone, and one that does not read what it is told loses its
+stream.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 # Clients say something every ten seconds.
 ALIVE_S = 30.0
 CLIENTS_MAX = 20_000
-# What a client is told and has not read: so many commands, for so long.
+# What a client is told and has not read: so many commands.
 TOLD_MAX = 16
-READ_S = 30.0
 # Bytes of that, of all clients together. A client that would be told more loses its stream.
 UNREAD_SIZE_MAX = 64 * 1024 * 1024
 # Topics of a producer that are remembered, to ask it about transactions.
@@ -127,10 +126,9 @@ class Stream:
         self._unread.size += size
 
     async def write(self, write: Callable[[bytes], Awaitable[None]]) -> None:
-        """Write what the client is told, to the end; `TimeoutError` if it does not read it."""
+        """Write what the client is told, to the end."""
         while (said := await self._told.get()) is not None:
-            async with asyncio.timeout(READ_S):
-                await write(said)
+            await write(said)
             self._count(-len(said))
 
 

@@ -16,6 +16,8 @@ from milepost.broker.auth.roles import Identity, check_role
 from milepost.errors import NotAuthenticated
 
 METHOD = "tls"
+# Where the HTTP listener leaves the certificate of a request's connection, in the scope.
+CERTIFICATE = "milepost.certificate"
 
 # As `ssl.SSLObject.getpeercert` gives it; empty or None if there is none that holds.
 Certificate = Mapping[str, Any]

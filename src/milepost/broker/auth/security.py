@@ -66,7 +66,12 @@ class Security:
             proxies=frozenset(_list(settings.proxy_roles)),
             wildcards=settings.wildcard_roles,
         )
-        self.tls = self._tls(on_tls_failure)
+        files = self._tls_files()
+        self.tls = None if files is None else ListenerContext(files, on_tls_failure)
+        self.http2_tls: ListenerContext | None = None
+        """For the port of RocketMQ's clients, which ask whether HTTP/2 is spoken there."""
+        if files is not None and settings.rocketmq_tls_port >= 0:
+            self.http2_tls = ListenerContext(files._replace(protocols=("h2",)), on_tls_failure)
         self.authenticator = self._authenticator(now_ms)
         self._check(superusers)
 
@@ -140,8 +145,9 @@ class Security:
     def reload(self) -> set[str]:
         """Take files that have changed; the methods by which others may be known now."""
         changed = self.authenticator.reload()
-        if self.tls is not None:
-            self.tls.reload()
+        for context in (self.tls, self.http2_tls):
+            if context is not None:
+                context.reload()
         return changed
 
     # -- the set-up --------------------------------------------------------------------------------
@@ -244,7 +250,8 @@ class Security:
         file.read()
         return table, file
 
-    def _tls(self, on_failure: Callable[[ssl.SSLError], None]) -> ListenerContext | None:
+    def _tls_files(self) -> TlsFiles | None:
+        """The files of the TLS ports; None if there is no such port."""
         settings = self._settings
         rocketmq_port = max(settings.rocketmq_tls_port, settings.rocketmq_namesrv_tls_port)
         if max(settings.tls_port, settings.https_port, rocketmq_port) < 0:
@@ -260,9 +267,8 @@ class Security:
             Path(trusted) if trusted else None,
             settings.tls_require_client_certificate,
         )
-        context = ListenerContext(files, on_failure)
         self._warn_if_open(files.key, "can pass for this broker")
-        return context
+        return files
 
     def _check(self, superusers: frozenset[str]) -> None:
         settings = self._settings

@@ -30,6 +30,8 @@ class TlsFiles(NamedTuple):
     """Authorities of client certificates; None: none is asked for."""
     require: bool
     """Is a client without a certificate turned away?"""
+    protocols: tuple[str, ...] = ()
+    """What is spoken inside (ALPN), for clients that ask; empty: they are told nothing."""
 
 
 class _Handshake(ssl.SSLObject):
@@ -94,6 +96,8 @@ class ListenerContext(ssl.SSLContext):
             raise InvalidSetting(
                 f"{files.certificate} and {files.key}: not a certificate with its key: {_why(error)}"
             ) from None
+        if files.protocols:
+            context.set_alpn_protocols(list(files.protocols))
         if files.trusted is not None:
             try:
                 context.load_verify_locations(files.trusted)

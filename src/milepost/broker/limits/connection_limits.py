@@ -39,13 +39,13 @@ class ConnectionLimits:
         self.hosts[host] += 1
         return None
 
-    def set_aside(self, parts: int) -> int:
-        """Leave `max_connections`, and at most half of the room, to connections that are accepted elsewhere
-        and not counted here; how many each of their `parts` ports may have."""
+    def set_aside(self) -> ConnectionLimits:
+        """Limits for clients of another kind, which are counted apart. The settings hold for them by
+        themselves; of the room they get as much as `max_connections` says now, and at most half."""
         most = self._settings().max_connections or self.room
-        there = max(min(self.room // 2, most), parts)
+        there = max(min(self.room // 2, most), 1)
         self.room = max(self.room - there, 1)
-        return there // parts
+        return ConnectionLimits(self._settings, RESERVED + there)
 
     def leave(self, host: str) -> None:
         """A connection that was counted is gone."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,10 @@ class MemoryLimit:
         limit = memory_limit(settings)
         self._unsent_size_max = limit // 2
         self._unstored_size_max = max(limit // 4, 2 * settings.journal_size_max)
+        # So many publishes may be under way, whichever connections they came from.
+        self._pending_free = settings.bucket_pending_publishes if settings.bucket else 0
+        self.pending_publishes = 0
+        """Publishes of all connections that have no receipt yet."""
         self._store = store
         self._peers = peers
         self._counters = counters
@@ -35,6 +40,14 @@ class MemoryLimit:
     def is_short(self) -> bool:
         """Does more wait in memory to be stored than may?"""
         return self._store.unstored_size >= self._unstored_size_max
+
+    def has_too_many(self, pending: int, pending_max: int) -> bool:
+        """Must a connection with so many publishes under way not be read, which may have `pending_max`?"""
+        return pending >= pending_max and self.pending_publishes >= self._pending_free
+
+    def has_few(self, pending: int, pending_max: int) -> bool:
+        """May it be read again? Half of a limit must be free for that."""
+        return pending <= pending_max // 2 or self.pending_publishes < self._pending_free // 2
 
     def resume_reading(self) -> None:
         """Read those again who had to wait, if they need not any more."""
@@ -60,6 +73,7 @@ def memory_limit(settings: Settings) -> int:
     return settings.max_memory or _memory_of_the_machine() // 4
 
 
+@cache
 def _memory_of_the_machine() -> int:
     """What is there, or what the container may use of it (cgroup v2)."""
     physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -16,13 +16,22 @@ def test_connections_leave_the_storage_its_descriptors() -> None:
     assert limits.enter("c") is None
 
 
-def test_connections_that_are_accepted_elsewhere_have_room_of_their_own() -> None:
+def test_clients_of_another_kind_have_room_of_their_own() -> None:
     limits = ConnectionLimits(Settings, descriptors=RESERVED + 9)
-    assert (limits.set_aside(parts=2), limits.room) == (2, 5)
+    assert (limits.set_aside().room, limits.room) == (4, 5)
     limited = ConnectionLimits(lambda: Settings(max_connections=2), descriptors=RESERVED + 9)
-    assert (limited.set_aside(parts=1), limited.room) == (2, 7)
+    assert (limited.set_aside().room, limited.room) == (2, 7)
     full = ConnectionLimits(Settings, descriptors=RESERVED)
-    assert (full.set_aside(parts=1), full.room) == (1, 1)
+    assert (full.set_aside().room, full.room) == (1, 1)
+
+
+def test_clients_of_another_kind_are_counted_apart() -> None:
+    limits = ConnectionLimits(lambda: Settings(max_connections=1), descriptors=1000)
+    others = limits.set_aside()
+    assert [others.enter("a"), others.enter("a")] == [None, "descriptors"]
+    assert [limits.enter("a"), limits.enter("a")] == [None, "max_connections"]
+    others.leave("a")
+    assert others.enter("b") is None
 
 
 def test_settings_count_in_all_and_by_address() -> None:

@@ -135,3 +135,52 @@ def test_those_that_stalled_first_are_ended_whatever_kind_of_peer_they_are(stage
     assert [bool(peer.failures) for peer in peers] == [False, False, True, False]
     memory.resume_reading()
     assert [peer.resumes for peer in peers] == [1, 1, 1, 1]
+
+
+# -- publishes under way -----------------------------------------------------------------------------
+
+
+def test_on_a_bucket_a_connection_is_read_on_while_few_publishes_are_under_way_in_all(
+    make_stage: MakeStage,
+) -> None:
+    stage = make_stage(max_pending_publish_requests_per_connection=2)
+    stage.broker.memory._pending_free = 8
+    client, other = stage.client(), stage.client()
+    produce(stage, client)
+    produce(stage, other, name="q")
+    stage.engine.holds_journal = True
+    for number in range(7):
+        client.say(message(number))
+    assert client.is_read, "more than one connection may have on a disk"
+    other.say(message(0))
+    assert other.is_read, "it has few itself"
+    assert stage.broker.memory.pending_publishes == 8
+    client.say(message(7))
+    assert not client.is_read
+    client.session.settled(4)
+    assert not client.is_read, "half must be free"
+    client.session.settled(2)
+    assert client.is_read
+
+
+def test_publishes_of_a_connection_that_is_gone_are_not_under_way_for_ever(
+    make_stage: MakeStage,
+) -> None:
+    stage = make_stage()
+    client = stage.client()
+    produce(stage, client)
+    stage.engine.holds_journal = True
+    for number in range(5):
+        client.say(message(number))
+    client.hang_up()
+    assert stage.broker.memory.pending_publishes == 5
+    stage.engine.holds_journal = False
+    stage.turn()
+    assert stage.broker.memory.pending_publishes == 0
+
+
+def test_only_a_bucket_lets_more_publishes_be_under_way(make_stage: MakeStage) -> None:
+    broker = make_stage().broker
+    alike = (broker.store, broker.sessions, broker.counters)
+    assert MemoryLimit(Settings(), *alike).has_too_many(1000, 1000)
+    assert not MemoryLimit(Settings(bucket="file:///b"), *alike).has_too_many(1000, 1000)

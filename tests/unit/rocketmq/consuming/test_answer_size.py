@@ -22,7 +22,14 @@ def made(body: bytes, **properties: str) -> pb.Message:
 
 
 def sent(message: pb.Message, limit: Limit | None) -> pb.Message | None:
-    return asyncio.run(fitted(message, limit))
+    found: list[pb.Message | None] = []
+
+    async def send() -> None:
+        # Not as its result: asyncio.run makes the text of a result when it ends, here of megabytes.
+        found.append(await fitted(message, limit))
+
+    asyncio.run(send())
+    return found[0]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from stage.counts import examples
 
 from milepost.rocketmq.consuming.leases import Lease, Leases
 
@@ -87,7 +88,7 @@ class LeaseMachine(RuleBasedStateMachine):
             assert self.leases.find(lease.index, lease.number) is None
 
 
-LeaseMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
+LeaseMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=30)
 TestLeases = LeaseMachine.TestCase
 
 

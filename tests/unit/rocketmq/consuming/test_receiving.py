@@ -16,6 +16,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from stage.counts import examples
 from stage.frames import batch, chunk, frame_of, message, metadata
 from stage.rocketmq_edge import (
     GROUP,
@@ -792,7 +793,7 @@ class Machine(RuleBasedStateMachine):
             assert counts.ready == 0, "a poll waits, and messages are ready"
 
 
-Machine.TestCase.settings = settings(max_examples=25, stateful_step_count=40)
+Machine.TestCase.settings = settings(max_examples=examples(25), stateful_step_count=40)
 TestAnyOrder = Machine.TestCase
 
 
@@ -828,7 +829,7 @@ class FifoMachine(Machine):
         super().got(messages)
 
 
-FifoMachine.TestCase.settings = settings(max_examples=20, stateful_step_count=40)
+FifoMachine.TestCase.settings = settings(max_examples=examples(20), stateful_step_count=40)
 TestInOrder = FifoMachine.TestCase
 
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from stage.counts import examples
 from stage.frames import message
 from stage.stage import Stage
 
@@ -396,7 +397,7 @@ def test_too_many_open_ones_are_refused(edge: Edge, monkeypatch: pytest.MonkeyPa
     edge.send(b"two")
 
 
-@settings(max_examples=30, stateful_step_count=25, deadline=None)
+@settings(max_examples=examples(30), stateful_step_count=25, deadline=None)
 class Machine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:

@@ -1,0 +1,122 @@
+"""Listens for gRPC: the table of methods, and what all connections together may take."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from milepost.broker.connection.listener import stop_listening
+from milepost.rocketmq.grpc.call import GrpcCall, Unread
+from milepost.rocketmq.grpc.connection import Connection
+from milepost.rocketmq.grpc.statuses import Ended, Status
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
+
+TICK_S: Final = 1.0
+BACKLOG: Final = 4096
+# Bytes of requests that have come in part, or that no method has read.
+KEPT_SIZE_MAX: Final = 64 * 1024 * 1024
+# Bytes of single answers that clients do not read.
+UNREAD_SIZE_MAX: Final = 64 * 1024 * 1024
+# How long a closing server waits for clients to take what was written for them.
+LINGER_S: Final = 0.5
+# How often it looks.
+_LOOK_S: Final = 0.01
+
+
+class Method(NamedTuple):
+    run: Callable[[GrpcCall, bytes], Awaitable[None]]
+    """Answers a call. It is told the request, where that is one message."""
+    takes_stream: bool = False
+    """The client sends any number of messages: they are read from the call."""
+
+
+class GrpcServer:
+    def __init__(
+        self, broker: Broker, methods: Mapping[str, Method], calls_max: int, message_size_max: int
+    ) -> None:
+        """`methods` by their paths. `calls_max` may be under way at once."""
+        self.broker = broker
+        self.connections = broker.connections.set_aside()
+        self.methods = methods
+        self.calls_max = calls_max
+        self.message_size_max = message_size_max
+        self.open: set[Connection] = set()
+        self.calls = 0
+        self._kept_size = self._unread_size = 0
+        self._servers: list[asyncio.Server] = []
+        self._ticker: asyncio.TimerHandle | None = None
+
+    async def listen(self, port: int, tls: ssl.SSLContext | None) -> int:
+        """Listen on a port, 0 for a free one; which one it is."""
+        server = await asyncio.get_running_loop().create_server(
+            lambda: Connection(self),
+            host=self.broker.settings.host,
+            port=port,
+            backlog=BACKLOG,
+            ssl=tls,
+            ssl_handshake_timeout=None if tls is None else self.broker.settings.handshake_timeout_s,
+        )
+        self._servers.append(server)
+        if self._ticker is None:
+            self._tick()
+        bound: int = server.sockets[0].getsockname()[1]
+        return bound
+
+    async def close(self, timeout_s: float) -> None:
+        """Begin no more calls, let those that are under way end within a time, and hang up."""
+        await stop_listening(*self._servers)
+        for connection in list(self.open):
+            connection.leave()
+        for _ in range(int(timeout_s / _LOOK_S)):
+            if not any(one.is_busy for one in self.open):
+                break
+            await asyncio.sleep(_LOOK_S)
+        if self._ticker is not None:
+            self._ticker.cancel()
+        for connection in list(self.open):
+            connection.close("closing", at_once=False)
+        for _ in range(
+            int(LINGER_S / _LOOK_S)
+        ):  # what was written goes out, to clients that take it
+            if not self.open:
+                break
+            await asyncio.sleep(_LOOK_S)
+        for connection in list(self.open):
+            connection.close("closing")
+        await asyncio.sleep(0)
+
+    def _tick(self) -> None:
+        self._ticker = asyncio.get_running_loop().call_later(TICK_S, self._tick)
+        now = self.broker.clock.monotonic()
+        for connection in list(self.open):
+            self.broker.attempt("rocketmq", partial(connection.tick, now))
+
+    def refusal(self, host: str) -> str | None:
+        """Why one more connection from a host is too many; None if it is counted."""
+        if self.broker.is_closing:
+            return "closing"
+        return self.connections.enter(host)
+
+    def keep(self, call: GrpcCall, size: int) -> None:
+        """So many bytes are kept of a call; `Ended` if that is too much of all calls."""
+        self._kept_size += size - call.kept_size
+        call.kept_size = size
+        if self._kept_size > KEPT_SIZE_MAX and size:
+            raise Ended(Status.RESOURCE_EXHAUSTED, "too much of calls has come and was not read")
+
+    @contextlib.contextmanager
+    def unread(self, size: int) -> Iterator[None]:
+        """Inside, so much of an answer is not read; `Unread` if that is too much of all answers."""
+        if self._unread_size + size > UNREAD_SIZE_MAX:
+            raise Unread
+        self._unread_size += size
+        try:
+            yield
+        finally:
+            self._unread_size -= size
