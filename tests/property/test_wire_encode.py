@@ -17,6 +17,7 @@ from milepost.wire.scanners.encode import (
     block_receipts,
     send_frame,
     send_receipts,
+    success,
 )
 from milepost.wire.scanners.varint import encode_varint, read_varint
 
@@ -81,6 +82,14 @@ def test_receipts_of_a_block_are_each_of_them(
     ]
     found = block_receipts(producer_id, ledger_id, first_entry_id, sequence_ids)
     assert found == send_receipts(producer_id, receipts)
+
+
+@given(int64s())
+def test_successes(request_id: int) -> None:
+    library = pb.BaseCommand(
+        type=KIND.SUCCESS, success=pb.CommandSuccess(request_id=unsigned64(request_id))
+    )
+    assert success(request_id) == framed(library)
 
 
 @given(int64s(), int64s())

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from stage.counts import examples
 
 from milepost.wire import pulsar_pb2 as pb
 from milepost.wire.events import Command, Fault, Sends
@@ -155,7 +156,7 @@ def test_any_bytes_end_in_events_or_one_fault(data: bytes) -> None:
     size=st.integers(0, 2**32 - 1) | st.integers(0, 3000),
     body=st.binary(max_size=100),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_nothing_is_allocated_by_a_number(total: int, size: int, body: bytes) -> None:
     data = total.to_bytes(4, "big") + size.to_bytes(4, "big") + body
     protocol = server()

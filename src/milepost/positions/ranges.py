@@ -239,6 +239,8 @@ class IndexRanges(Pages):
     def add_all(self, other: IndexRanges) -> int:
         """Put all of another set in; how many were not there before."""
         assert self._shift == other._shift
+        if not other.count:
+            return 0
         added = 0
         for page, page_end, bits in other._pages():
             if bits is None:
@@ -250,6 +252,8 @@ class IndexRanges(Pages):
     def discard_all(self, other: IndexRanges) -> int:
         """Take all of another set out; how many were there."""
         assert self._shift == other._shift
+        if not other.count or not self.count:
+            return 0
         removed = 0
         for page, page_end, bits in other._pages():
             if bits is None:

@@ -115,6 +115,9 @@ _SEND: Final[int] = Kind.SEND
 _SEND_BYTE: Final = bytes((_SEND,))
 _MESSAGE: Final[int] = Kind.MESSAGE
 _SEND_RECEIPT: Final[int] = Kind.SEND_RECEIPT
+_CONNECT: Final[int] = Kind.CONNECT
+_PING: Final[int] = Kind.PING
+_PONG: Final[int] = Kind.PONG
 
 # Java clients need them to ask for a topic's partitions without creating it, and to watch a pattern
 # instead of asking again and again; our own asks for indexes; the rest is the broker's.
@@ -188,10 +191,10 @@ class Connection:
 
     def _hear(self, kind: int) -> bool:
         """Whether the command was only about being alive, and is dealt with."""
-        if kind == Kind.PING:
+        if kind == _PING:
             self._urgent.append(PONG)
             return True
-        return kind == Kind.PONG
+        return kind == _PONG
 
 
 class ServerProtocol(Connection):
@@ -360,7 +363,7 @@ class ServerProtocol(Connection):
             return
         if command.kind != _SEND:
             self._left -= HEARD_MAX if command.kind in _HEAVY else COMMAND_WEIGHT
-        if command_end != end and command.kind != Kind.SEND:
+        if command_end != end and command.kind != _SEND:
             raise ProtocolError(
                 Reason.BAD_COMMAND_SIZE,
                 f"{end - command_end} bytes behind {kind_name(command.kind)}",
@@ -383,7 +386,7 @@ class ServerProtocol(Connection):
             events.append(read_flow(message))
         elif (asked := read_transaction(message)) is not None:
             events.append(asked)
-        elif kind == Kind.CONNECT:
+        elif kind == _CONNECT:
             raise ProtocolError(Reason.SECOND_CONNECT, "CONNECT on a connection that has one")
         elif kind not in FROM_CLIENT:
             raise ProtocolError(Reason.UNEXPECTED_COMMAND, f"{kind_name(kind)} from a client")
@@ -402,7 +405,7 @@ class ServerProtocol(Connection):
             )
             self.state = State.CONNECTING
             events.append(command)
-        elif kind == Kind.CONNECT:
+        elif kind == _CONNECT:
             raise ProtocolError(Reason.SECOND_CONNECT, "CONNECT while the first is answered")
         elif kind == Kind.AUTH_RESPONSE:
             events.append(command)
@@ -494,7 +497,7 @@ class ClientProtocol(Connection):
             command = decode_command(data[at:command_end], repeated_max=end)
         except UnknownValue as unknown:
             command = _with_known_error(unknown)
-        if command_end != end and command.kind != Kind.MESSAGE:
+        if command_end != end and command.kind != _MESSAGE:
             raise ProtocolError(
                 Reason.BAD_COMMAND_SIZE,
                 f"{end - command_end} bytes behind {kind_name(command.kind)}",

@@ -35,6 +35,7 @@ from milepost.wire.events import (
     TransactionRequest,
 )
 from milepost.wire.frames import command_frame
+from milepost.wire.scanners.encode import success as plain_success
 from milepost.wire.scanners.encode import transaction_response
 from milepost.wire.scanners.transaction_scan import read_transaction
 
@@ -88,6 +89,8 @@ def success(
     request_id: int, schema: pb.Schema | None = None, *, cursor_epoch: int | None = None
 ) -> bytes:
     """`cursor_epoch` (Milepost's own) only to consumers that follow resets in place."""
+    if schema is None and cursor_epoch is None:
+        return plain_success(request_id)
     return reply(
         pb.CommandSuccess(
             request_id=unsigned64(request_id), schema=schema, cursor_epoch=cursor_epoch

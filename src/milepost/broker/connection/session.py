@@ -206,9 +206,9 @@ class Session:
             self._loop.call_soon(self._hear_unheard)
         finally:
             files.is_strict, files.failure = False, None
-        pending = self.pending_publishes
+        pending, memory = self.pending_publishes, self.broker.memory
         if pending > before and (
-            pending >= self._pending_publishes_max or self.broker.memory.is_short
+            memory.has_too_many(pending, self._pending_publishes_max) or memory.is_short
         ):
             # What a client sends faster than the disk takes it waits in its own socket, not in our memory.
             self._pause()
@@ -336,19 +336,25 @@ class Session:
         self._holds -= 1
         self.resume()
 
+    def began(self, publishes: int) -> None:
+        """So many sends are under way now."""
+        self.pending_publishes += publishes
+        self.broker.memory.pending_publishes += publishes
+
     def settled(self, publishes: int) -> None:
-        self.pending_publishes -= publishes
+        self.began(-publishes)
         if not self._is_reading:
             self.resume()
 
     def resume(self) -> None:
-        """Read again, if what stopped it is over; half of a limit must be free for that."""
+        """Read again, if what stopped it is over."""
+        memory = self.broker.memory
         if (
             not self._is_reading
             and not self.is_closed
             and not self._holds
-            and self.pending_publishes <= self._pending_publishes_max // 2
-            and not self.broker.memory.is_short
+            and memory.has_few(self.pending_publishes, self._pending_publishes_max)
+            and not memory.is_short
         ):
             self._is_reading = True
             self._transport.resume_reading()
@@ -440,7 +446,7 @@ class Session:
     # -- out ---------------------------------------------------------------------------------------
 
     def write(self, buffers: Sequence[Buffer]) -> None:
-        if self.is_closed:
+        if self.is_closed or not buffers:
             return
         self.protocol.writelines(buffers)
         self._unflushed_size += sum(map(len, buffers))

@@ -85,6 +85,8 @@ class Transactions:
         self._departures: dict[Topic, set[asyncio.Future[None]]] = {}
         # Those of them that were asked for in this turn, and are not submitted yet.
         self._gathered: list[End] = []
+        # The loop will submit them, if no session did.
+        self._is_scheduled = False
         self.times = Histogram(TRANSACTION_TIMES_MS)
         """From opened to ended."""
         self._roll_due = 0.0
@@ -185,18 +187,20 @@ class Transactions:
                 self._end_unasked(earlier, Outcome.ABORT)
         return txn.txn_id
 
-    def add_topics(self, txn_id: TxnId, names: Sequence[TopicName], done: Done) -> None:
+    def add_topics(self, txn_id: TxnId, names: Sequence[TopicName], done: Done) -> Transaction:
         """Messages may be sent to these topics in the transaction when `done` is called. They are
         ready (`is_usable`)."""
         txn = self.coordinator.find(txn_id)
-        self._check_size(txn, len(set(map(str, names)) - txn.topics))
+        added = sorted({name.text for name in names} - txn.topics)
+        self._check_size(txn, len(added))
         book = self._book(txn_id.most)
-        added, fact = book.add_topics(txn, map(str, names))
+        fact = book.add_topics(txn, added)
         self._fact(book, fact, done, lambda: txn.topics.difference_update(added))
+        return txn
 
     def add_subscriptions(
         self, txn_id: TxnId, pairs: Sequence[tuple[TopicName, str]], done: Done
-    ) -> None:
+    ) -> Transaction:
         """Messages of these subscriptions may be acked in the transaction when `done` is called."""
         txn = self.coordinator.find(txn_id)
         for name, subscription in pairs:
@@ -205,11 +209,13 @@ class Transactions:
             topic = self._broker.topics.get(str(name))
             if topic is None or subscription not in topic.subscriptions:
                 raise SubscriptionNotFound(f"{name} has no subscription {subscription}")
-        asked = {(str(name), subscription) for name, subscription in pairs}
-        self._check_size(txn, len(asked - txn.subscriptions))
+        asked = {(name.text, subscription) for name, subscription in pairs}
+        added = sorted(asked - txn.subscriptions)
+        self._check_size(txn, len(added))
         book = self._book(txn_id.most)
-        added, fact = book.add_subscriptions(txn, asked)
+        fact = book.add_subscriptions(txn, added)
         self._fact(book, fact, done, lambda: txn.subscriptions.difference_update(added))
+        return txn
 
     async def admit(self, txn_id: TxnId, *, timeout_ms: int, owner: str | None) -> None:
         """A transaction of another coordinator has a part here."""
@@ -245,10 +251,11 @@ class Transactions:
         """Are these topics open, each with a state for what transactions do to it? Never those of other
         workers: they have to be asked."""
         topics = self._broker.topics
-        return all(
-            (topic := topics.get(str(name))) is not None and topic.transactions is not None
-            for name in names
-        )
+        for name in names:
+            topic = topics.get(name.text)
+            if topic is None or topic.transactions is None:
+                return False
+        return True
 
     async def make_ready_for(
         self, txn_id: TxnId, names: Iterable[TopicName], pairs: Iterable[tuple[TopicName, str]] = ()
@@ -303,7 +310,8 @@ class Transactions:
             done(error)
 
         self._broker.counters.transaction_facts += 1
-        self._broker.store.fact(self._state_ids[book.number], fact, durable)
+        self._broker.store.gather(self._state_ids[book.number], fact, durable)
+        self._schedule()
 
     # -- ending ------------------------------------------------------------------------------------
 
@@ -315,6 +323,14 @@ class Transactions:
     def end(self, txn_id: TxnId, outcome: Outcome, done: Done, also: Sequence[TxnId] = ()) -> None:
         """Commit or abort; `done` is called when that is durable. The same end again is answered the
         same way. `also`: further transactions that end with it, as one step."""
+        if self.shared is None and not also:
+            txn = self.coordinator.get(txn_id)
+            if txn is not None and txn.is_plain:  # as nearly all are
+                txn.is_ending = True
+                end = self._ends[txn_id] = End([txn], outcome, {})
+                end.waiting.append(done)
+                self._gather(end)
+                return
         txn_ids = self._still_open((txn_id, *also), outcome)
         if not txn_ids:
             if self.shared is None:
@@ -322,18 +338,18 @@ class Transactions:
             else:  # others may not know yet
                 self.shared.when_told((txn_id, *also), done)
             return
-        end = self._ends.get(txn_ids[0])
-        if end is None:
+        begun = self._ends.get(txn_ids[0])
+        if begun is None:
             end = self._begin_end(txn_ids, outcome)
             end.waiting.append(done)
             if end.shards and outcome is Outcome.COMMIT:
                 self._broker.spawn(self._ask_others(end))
             else:
                 self._gather(end)
-        elif end.outcome is outcome and (not also or end.is_of(txn_ids)):
-            end.waiting.append(done)
+        elif begun.outcome is outcome and (not also or begun.is_of(txn_ids)):
+            begun.waiting.append(done)
         else:
-            raise self.coordinator.contradiction(txn_ids[0], end.outcome)
+            raise self.coordinator.contradiction(txn_ids[0], begun.outcome)
 
     def end_run(self, owner: str | None, series: Series, done: Done) -> None:
         """Abort what a run of a series has open, as one step; `done` is called when that is durable. The
@@ -439,14 +455,24 @@ class Transactions:
 
     def _gather(self, end: End) -> None:
         """Let an end wait for others of the same turn: they share what they cost."""
-        if not self._gathered:
-            self._loop.call_soon(self.submit_gathered)
         self._gathered.append(end)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        """Submit what was asked for before the next turn."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._run_scheduled)
+
+    def _run_scheduled(self) -> None:
+        self._is_scheduled = False
+        self.submit_gathered()
 
     def submit_gathered(self) -> None:
-        """Submit the ends that were asked for in this turn. A session that has read all that came calls
-        it, and the loop does before the next turn: so they are part of the same commit as what was
+        """Submit the facts and ends that were asked for in this turn. A session that has read all that came
+        calls it, and the loop does before the next turn: so they are part of the same commit as what was
         asked for with them."""
+        self._broker.store.submit_gathered()
         if self._gathered:
             ends, self._gathered = self._gathered, []
             self._broker.store.when_unplanned(partial(self._submit, ends))
@@ -521,7 +547,12 @@ class Transactions:
         parts: dict[str, Part] = {}
         for end in asked:
             names = end.all_topics()
-            if any((topic := topics.get(name)) is None or topic.is_closed for name in names):
+            is_open = True
+            for name in names:
+                topic = topics.get(name)
+                if topic is None or topic.is_closed:
+                    is_open = False
+            if not is_open:
                 self._broker.spawn(self._open_topics(end))
                 continue
             if self._departures and any(topics[name] in self._departures for name in names):
@@ -532,10 +563,11 @@ class Transactions:
                 for name in names if len(end.txns) == 1 else end.topics_of(txn):
                     part = parts.get(name)
                     if part is None:
+                        if topics[name].transactions is None:
+                            continue  # deleted and made again: nothing of them is in it
                         part = parts[name] = Part(topics[name])
-                    part.ends.append((txn.txn_id, end.outcome))
-        # One without a state was deleted and made again: nothing of them is in it.
-        return ends, [part for part in parts.values() if part.topic.transactions is not None]
+                    part.add(txn, end.outcome)
+        return ends, list(parts.values())
 
     @contextmanager
     def departing(self, topic: Topic) -> Iterator[None]:
@@ -592,7 +624,7 @@ class Transactions:
         for part in parts:
             attempt("transactions", part.make_true)
         for part in parts:
-            attempt("transactions", part.topic.show)
+            attempt("transactions", part.show)
 
     def _end_losers(self, winner: Transaction) -> None:
         """What a series has open of a step that is committed is of workers that were not waited for."""

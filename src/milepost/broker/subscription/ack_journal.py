@@ -33,7 +33,8 @@ class AckJournal:
         """What was acked since the last flush."""
         self._answers: list[Callable[[MilepostError | None], None]] = []
         self._is_scheduled = False
-        # Flushes whose fact is not on disk yet.
+        # Flushes and other facts that are not on disk yet. An ack of what a seek has left behind is answered
+        # behind the seek: a crash that forgets the one forgets the other.
         self._waiting = 0
         self.is_behind = journal.is_unfounded(state_id)
         """The disk refused something that is true in memory, and nothing later is durable yet."""
@@ -80,8 +81,14 @@ class AckJournal:
             self._submit(facts.encode_ack(epoch, ranges), durable)
 
     def fact(self, fact: facts.Fact, done: Done) -> None:
-        """Journal a fact of another kind."""
-        self._submit(facts.encode(fact), done)
+        """Journal a fact of another kind, which is true of the cursor already."""
+        self._waiting += 1
+
+        def durable(error: PersistenceError | None) -> None:
+            self._waiting -= 1
+            done(error)
+
+        self._submit(facts.encode(fact), durable)
 
     def fact_to_come(self, fact: facts.Fact, done: Done) -> None:
         """Journal a fact that becomes true of the cursor when `done` is called."""

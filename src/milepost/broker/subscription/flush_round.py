@@ -94,14 +94,15 @@ class FlushRound:
         works, self._afterwards = self._afterwards, deque()
         if self._read_loops:
             self._dispatch_some()
+            if works:
+                self._flush_all()
+        for work in works:
+            try:
+                work()
+            except Exception as error:
+                self._on_error("receipts", error)
+        # Where no read loop ran, no message waits: receipts and answers of one commit leave in one piece.
         self._flush_all()
-        if works:
-            for work in works:
-                try:
-                    work()
-                except Exception as error:
-                    self._on_error("receipts", error)
-            self._flush_all()
 
     def _dispatch_some(self) -> None:
         # A read loop that is not done asks again: others have their turn before that.

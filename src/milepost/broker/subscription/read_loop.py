@@ -6,6 +6,9 @@ A read loop runs when something may have changed (`wake`), many wakes in one tur
 Entries in memory are offered at once; for others the read loop waits for the disk and offers them under the
 epoch in which the read began. A read loop that has much to do lets others have their turn. What is read is
 shared with the other subscriptions of its topic: those that keep up want the same (`shared_reads.py`).
+
+An entry that the disk cannot give is passed over, so that consumers get those behind it. A bucket that does
+not answer has not lost anything: the read loop waits for it, and passes nothing over.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from milepost.broker.subscription.shared_reads import UNREADABLE, SharedReads
 from milepost.broker.subscription.subscription import Subscription
 from milepost.errors import CorruptData, NotFound
 from milepost.positions.ranges import Range
+from milepost.storage.files import NotAnswered
 from milepost.storage.interface import Engine
 from milepost.storage.ledgers.entry import Entry
 from milepost.storage.ledgers.ledger import ReadPlan
@@ -33,6 +37,8 @@ logger = logging.getLogger(__name__)
 # After so many reads, or entries, in one go others have their turn: about half a millisecond.
 TURNS_MAX = 4
 ENTRIES_MAX = 150
+# A store that does not answer is asked again after so long.
+ASK_AGAIN_S = 1.0
 # Of entries that are sent as they are stored, which costs next to nothing for each.
 RUN_LIMITS = RunLimits(entries_max=8192, size_max=512 * 1024)
 
@@ -85,8 +91,11 @@ class ReadLoop:
         self.wake()
 
     def rest(self) -> None:
+        self._rest(REST_S)
+
+    def _rest(self, seconds: float) -> None:
         self._is_resting = True
-        self._loop.call_later(REST_S, self._rested)
+        self._loop.call_later(seconds, self._rested)
 
     def _rested(self) -> None:
         self._is_resting = False
@@ -181,15 +190,18 @@ class ReadLoop:
         return None
 
     async def _read_run(self, run: StoredRun, epoch: int) -> None:
-        is_sent = False
+        goes_on = False
         try:
             data = await self._reading.engine.perform(run.perform)
+        except NotAnswered:
+            self._rest(ASK_AGAIN_S)
+            goes_on = True
         except UNREADABLE:
             pass  # the read of single entries meets it again, and says what is wrong
         else:
-            is_sent = stored_runs.offer(self._subscription, run, data, epoch)
+            goes_on = stored_runs.offer(self._subscription, run, data, epoch)
         finally:
-            if not is_sent:
+            if not goes_on:
                 # One by one, which passes damage over and knows what was released before.
                 self._runs_from = run.end_index
             self._is_reading = False
@@ -199,6 +211,8 @@ class ReadLoop:
         try:
             log = self._subscription.topic.log
             entries = await self._reading.reads.read(log, plan, demand)
+        except NotAnswered:
+            self._rest(ASK_AGAIN_S)
         except UNREADABLE as error:
             self._skip(demand[0], plan.ledger.first_index + plan.last_indexes[0], error)
         else:
@@ -214,6 +228,8 @@ class ReadLoop:
         """What says where entries lie was not in memory."""
         try:
             await self._reading.engine.bring(missing)
+        except NotAnswered:
+            self._rest(ASK_AGAIN_S)
         except CorruptData as error:  # no entry of the ledger can be found
             log = self._subscription.topic.log
             self._skip(index, max(log.ledger_with(index).end_index - 1, index), error)

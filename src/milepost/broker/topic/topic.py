@@ -459,6 +459,10 @@ class Topic:
         """Know which indexes belong to which transaction, before a consumer could see them."""
         assert self.transactions is not None
         runs, last_indexes = publication.transactions, block.last_indexes
+        if len(runs) == 1 and runs[0][0] == 0 and runs[0][1] is not None:  # all of one transaction
+            first = block.end_index - publication.count
+            self.transactions.wrote(runs[0][1], first, block.end_index)
+            return
         ends = [place for place, _ in runs[1:]] + [len(last_indexes)]
         for (place, txn_id), end_place in zip(runs, ends, strict=True):
             if txn_id is not None:

@@ -39,11 +39,13 @@ from milepost.errors import (
 )
 from milepost.positions.names import TopicName
 from milepost.positions.transactions import TxnId
-from milepost.positions.varints import read_varint, write_varint
+from milepost.positions.varints import read_varint, varints, write_varint
 
 VERSION = 1
 # With ends that other workers have to be told.
 VERSION_UNTOLD = 2
+# With those, and the roles of ended transactions.
+VERSION_OWNERS = 3
 # By the partitions of this name clients find the coordinators. It is no topic.
 COORDINATOR_TOPIC = "persistent://pulsar/system/transaction_coordinator_assign"
 # Outcomes that are remembered, so that the retried end of a transaction is answered the same way.
@@ -116,10 +118,17 @@ class Transaction:
         return topic if self.spellings is None else self.spellings.get(topic, topic)
 
     @property
+    def is_plain(self) -> bool:
+        """May it end by itself, and either way?"""
+        return not self.is_ending and self.decided is None and self.series is None
+
+    @property
     def size(self) -> int:
         return len(self.topics) + len(self.subscriptions)
 
     def all_topics(self) -> list[str]:
+        if not self.subscriptions:
+            return sorted(self.topics)
         return sorted(self.topics | {topic for topic, _ in self.subscriptions})
 
 
@@ -143,6 +152,8 @@ class Coordinator:
         self._next = 1
         # By the second half of the id, oldest first.
         self._ended: dict[int, Outcome] = {}
+        # Of those the roles, where clients are asked who they are.
+        self._owners: dict[int, str] = {}
         self.series = SeriesTable()
 
     # -- asking ------------------------------------------------------------------------------------
@@ -179,10 +190,18 @@ class Coordinator:
 
     def owned(self, txn_id: TxnId, role: str | None) -> Transaction:
         """The open transaction of a role: another role's is not there for it."""
-        txn = self.find(txn_id)
-        if txn.owner != role:
+        self.check_owner(txn_id, role)
+        return self.find(txn_id)
+
+    def check_owner(self, txn_id: TxnId, role: str | None) -> None:
+        """Raise if it is, or was, another role's: what became of it is told to its own role alone."""
+        book = self.book(txn_id.most)
+        if book is None:
+            return
+        txn = book.open.get(txn_id.least)
+        owner = book._owners.get(txn_id.least, role) if txn is None else txn.owner
+        if owner != role:
             raise TransactionNotFound(f"transaction {txn_id} is not this client's")
-        return txn
 
     def check_send(self, txn_id: TxnId, topic: str, role: str | None) -> None:
         """May a role store a message of the transaction in a topic?"""
@@ -251,13 +270,12 @@ class Coordinator:
         series: Series | None = None,
     ) -> tuple[Transaction, bytes]:
         """`series` was checked."""
-        txn_id = TxnId(self.number, self._next)
-        txn = self._admit(txn_id.least, timeout_ms, now_ms, now_s + timeout_ms / 1000, owner)
-        fact = _begin(_NEW if series is None else _NEW_OF_SERIES, txn_id.least)
-        _write_transaction(fact, txn)
-        if series is not None:
-            self._join(txn, series)
-            _write_texts(fact, _series_texts(txn))
+        txn = self._admit(self._next, timeout_ms, now_ms, now_s + timeout_ms / 1000, owner)
+        if series is None:
+            return txn, _new_fact(_NEW, txn)
+        self._join(txn, series)
+        fact = bytearray(_new_fact(_NEW_OF_SERIES, txn))
+        _write_texts(fact, _series_texts(txn))
         return txn, bytes(fact)
 
     def admit(
@@ -265,37 +283,31 @@ class Coordinator:
     ) -> tuple[Transaction, bytes]:
         """Of a book of guests: a transaction of the other coordinator has a part here."""
         txn = self._admit(least, timeout_ms, now_ms, now_s + timeout_ms / 1000, owner)
-        fact = _begin(_NEW, least)
-        _write_transaction(fact, txn)
-        return txn, bytes(fact)
+        return txn, _new_fact(_NEW, txn)
 
     def never_opened(self, txn: Transaction) -> None:
         """The disk has refused that it was opened, and no client knows of it."""
         self._leave(txn.txn_id.least)
 
-    def add_topics(self, txn: Transaction, topics: Iterable[str]) -> tuple[list[str], bytes]:
-        """Those that it had not yet, and the fact."""
-        fact = _begin(_TOPICS, txn.txn_id.least)
-        _write_texts(fact, added := sorted(set(topics) - txn.topics))
-        txn.topics.update(added)
-        return added, bytes(fact)
+    def add_topics(self, txn: Transaction, topics: list[str]) -> bytes:
+        """It has these too, which it had not yet; the fact of it."""
+        fact = varints(_TOPICS, txn.txn_id.least)
+        _write_texts(fact, topics)
+        txn.topics.update(topics)
+        return bytes(fact)
 
-    def add_subscriptions(
-        self, txn: Transaction, subscriptions: Iterable[tuple[str, str]]
-    ) -> tuple[list[tuple[str, str]], bytes]:
+    def add_subscriptions(self, txn: Transaction, subscriptions: list[tuple[str, str]]) -> bytes:
         """The same for subscriptions."""
-        fact = _begin(_SUBSCRIPTIONS, txn.txn_id.least)
-        added = sorted(set(subscriptions) - txn.subscriptions)
-        _write_texts(fact, [text for pair in added for text in pair])
-        txn.subscriptions.update(added)
-        return added, bytes(fact)
+        fact = varints(_SUBSCRIPTIONS, txn.txn_id.least)
+        _write_texts(fact, [text for pair in subscriptions for text in pair])
+        txn.subscriptions.update(subscriptions)
+        return bytes(fact)
 
     # -- what is true when its fact is durable -----------------------------------------------------
 
     def end_fact(self, txn: Transaction, outcome: Outcome, shards: Collection[int] = ()) -> bytes:
         """`shards`: others that have to be told of it."""
-        fact = _begin(_END_TO_TELL if shards else _END, txn.txn_id.least)
-        write_varint(fact, outcome)
+        fact = varints(_END_TO_TELL if shards else _END, txn.txn_id.least, outcome)
         if shards:
             _write_numbers(fact, shards)
         return bytes(fact)
@@ -308,7 +320,7 @@ class Coordinator:
     def told(self, least: int) -> bytes:
         """All shards have carried an end out; the fact of it."""
         del self.untold[least]
-        return bytes(_begin(_TOLD, least))
+        return bytes(varints(_TOLD, least))
 
     def remember(self, least: int, outcome: Outcome) -> None:
         """One that has no part here has ended; a request to take part that comes late is refused."""
@@ -319,16 +331,16 @@ class Coordinator:
     def take_over(self, other: Coordinator) -> None:
         """Know what another one knows, in place of everything."""
         self.open, self._next, self._ended = other.open, other._next, other._ended
-        self.series, self.untold = other.series, other.untold
+        self.series, self.untold, self._owners = other.series, other.untold, other._owners
 
     def snapshot(self) -> bytes:
         out = bytearray()
-        version = VERSION_UNTOLD if self.untold else VERSION
+        version = VERSION_OWNERS if self._owners else VERSION_UNTOLD if self.untold else VERSION
         for number in (version, self._next, len(self.open)):
             write_varint(out, number)
         for least, txn in self.open.items():
             write_varint(out, least)
-            _write_transaction(out, txn)
+            out += _of_transaction(txn)
             _write_texts(out, sorted(txn.topics))
             _write_texts(out, [text for pair in sorted(txn.subscriptions) for text in pair])
             _write_texts(out, _series_texts(txn))
@@ -341,12 +353,20 @@ class Coordinator:
             _write_texts(out, list(key))
             write_varint(out, step.number)
             write_varint(out, step.when_ms)
-        if self.untold:
+        if version != VERSION:
             write_varint(out, len(self.untold))
         for least, untold in self.untold.items():
             write_varint(out, least)
             write_varint(out, untold.outcome)
             _write_numbers(out, untold.shards)
+        if version == VERSION_OWNERS:
+            ended_of: dict[str, list[int]] = {}
+            for least, owner in self._owners.items():
+                ended_of.setdefault(owner, []).append(least)
+            write_varint(out, len(ended_of))
+            for owner, numbers in ended_of.items():
+                _write_text(out, owner)
+                _write_numbers(out, numbers)
         return bytes(out)
 
     @classmethod
@@ -356,9 +376,9 @@ class Coordinator:
         """As a snapshot and the facts behind it say. A transaction is given what was left of its time:
         never more than all of it, should the wall clock have gone back meanwhile."""
         coordinator, read = cls(number), _Reader(data)
-        if (version := read.number()) not in (VERSION, VERSION_UNTOLD):
+        if (version := read.number()) not in (VERSION, VERSION_UNTOLD, VERSION_OWNERS):
             raise UnknownFormat(
-                f"a coordinator of version {version}; this release knows {VERSION} and {VERSION_UNTOLD}"
+                f"a coordinator of version {version}; this release knows {VERSION} to {VERSION_OWNERS}"
             )
         following = read.number()
         for _ in range(read.number()):
@@ -372,9 +392,12 @@ class Coordinator:
         for _ in range(read.number()):
             owner, name = read.texts()
             coordinator.series.remember((owner, name), Step(read.number(), read.number()))
-        for _ in range(read.number() if version == VERSION_UNTOLD else 0):
+        for _ in range(read.number() if version != VERSION else 0):
             least = read.number()
             coordinator.untold[least] = Untold(Outcome(read.number()), set(read.numbers()))
+        for _ in range(read.number() if version == VERSION_OWNERS else 0):
+            owner = read.text()
+            coordinator._owners.update(dict.fromkeys(read.numbers(), owner))
         read.end()
         coordinator._next = max(coordinator._next, following)
         for fact in facts:
@@ -427,12 +450,13 @@ class Coordinator:
         txn.series = series
         self.series.opened(txn.owner or "", series, txn.txn_id.least)
 
-    def _leave(self, least: int, outcome: Outcome | None = None) -> None:
-        """It is not open any more."""
+    def _leave(self, least: int, outcome: Outcome | None = None) -> Transaction | None:
+        """It is not open any more; what it was."""
         txn = self.open.pop(least, None)
         if txn is not None and txn.series is not None:
             when_ms = txn.opened_ms if outcome is Outcome.COMMIT else None
             self.series.ended(txn.owner or "", txn.series, least, when_ms)
+        return txn
 
     def _admit(
         self, least: int, timeout_ms: int, opened_ms: int, deadline_s: float, owner: str | None
@@ -443,26 +467,26 @@ class Coordinator:
         return txn
 
     def _end(self, least: int, outcome: Outcome) -> None:
-        self._leave(least, outcome)
+        txn = self._leave(least, outcome)
         self._ended[least] = outcome
+        if txn is not None and txn.owner is not None:
+            self._owners[least] = txn.owner
         if len(self._ended) > ENDED_MAX:
-            del self._ended[next(iter(self._ended))]
+            forgotten = next(iter(self._ended))
+            del self._ended[forgotten]
+            self._owners.pop(forgotten, None)
 
 
 _WORDS = {Outcome.COMMIT: "it was committed", Outcome.ABORT: "it was aborted"}
 
 
-def _begin(kind: int, least: int) -> bytearray:
-    out = bytearray()
-    write_varint(out, kind)
-    write_varint(out, least)
-    return out
+def _new_fact(kind: int, txn: Transaction) -> bytes:
+    return bytes(varints(kind, txn.txn_id.least) + _of_transaction(txn))
 
 
-def _write_transaction(out: bytearray, txn: Transaction) -> None:
-    write_varint(out, txn.timeout_ms)
-    write_varint(out, txn.opened_ms)
-    _write_text(out, txn.owner or "")
+def _of_transaction(txn: Transaction) -> bytearray:
+    owner = txn.owner.encode() if txn.owner else b""
+    return varints(txn.timeout_ms, txn.opened_ms, len(owner)) + owner
 
 
 def _series_texts(txn: Transaction) -> list[str]:

@@ -28,7 +28,7 @@ from milepost.broker.transactions.coordinator import Outcome
 from milepost.errors import CorruptData, UnknownFormat
 from milepost.positions.ranges import IndexRanges, Range
 from milepost.positions.transactions import TxnId
-from milepost.positions.varints import read_varint, write_varint
+from milepost.positions.varints import read_varint, varints, write_varint
 
 VERSION = 1
 NO_MARKER = -1
@@ -59,8 +59,9 @@ class TopicTransactions:
         self._messages: dict[TxnId, IndexRanges] = {}
         # Transactions of which a message is stored, or on its way.
         self._writers: set[TxnId] = set()
-        # By the state of the cursor.
+        # By the state of the cursor; and the cursors of each transaction that has acked.
         self._pending: dict[int, dict[TxnId, PendingAcks]] = {}
+        self._ackers: dict[TxnId, set[int]] = {}
 
     # -- asking ------------------------------------------------------------------------------------
 
@@ -88,17 +89,16 @@ class TopicTransactions:
 
     def known(self) -> set[TxnId]:
         """All that have not ended here."""
-        return set(self._messages).union(*self._pending.values())
+        return set(self._messages).union(self._ackers)
 
     @property
     def has_open(self) -> bool:
         """Has a transaction that is open written anything here, or acked?"""
         return bool(self._writers or self._messages or self._pending)
 
-    @property
-    def has_pending(self) -> bool:
-        """Have transactions that are open acked anything?"""
-        return bool(self._pending)
+    def has_acked(self, txn_id: TxnId) -> bool:
+        """Are acks of it pending?"""
+        return txn_id in self._ackers
 
     def pending(self, state_id: int) -> dict[TxnId, PendingAcks]:
         """What transactions have acked on a cursor."""
@@ -128,21 +128,18 @@ class TopicTransactions:
     def pend(self, txn_id: TxnId, state_id: int, epoch: int, ranges: Sequence[Range]) -> bytes:
         """A transaction acks; the fact of it."""
         self._pend(txn_id, state_id, epoch, ranges)
-        fact = bytearray()
-        for number in (_PEND, *txn_id, state_id, epoch):
-            write_varint(fact, number)
+        head = (_PEND, *txn_id, state_id, epoch)
         if len(ranges) == 1:  # most are: the same bytes, without a set made for them
             ((first, end),) = ranges
-            write_varint(fact, first)
-            write_varint(fact, 2 * (end - first))
-            return bytes(fact)
-        return bytes(fact) + IndexRanges(ranges).to_bytes()
+            return bytes(varints(*head, first, 2 * (end - first)))
+        return bytes(varints(*head)) + IndexRanges(ranges).to_bytes()
 
     def _pend(self, txn_id: TxnId, state_id: int, epoch: int, ranges: Iterable[Range]) -> None:
         of_cursor = self._pending.setdefault(state_id, {})
         before = of_cursor.get(txn_id)
         if before is None or before.epoch != epoch:
             before = of_cursor[txn_id] = PendingAcks(epoch, IndexRanges())
+            self._ackers.setdefault(txn_id, set()).add(state_id)
         for piece in ranges:
             before.ranges.add(*piece)
 
@@ -154,18 +151,22 @@ class TopicTransactions:
             return
         acks.ranges.discard_all(refused.ranges)
         if not acks.ranges:
-            del of_cursor[txn_id]
-            if not of_cursor:
-                del self._pending[state_id]
+            self._forget_acks(txn_id, state_id)
+            self._ackers[txn_id].discard(state_id)
+            if not self._ackers[txn_id]:
+                del self._ackers[txn_id]
+
+    def _forget_acks(self, txn_id: TxnId, state_id: int) -> None:
+        of_cursor = self._pending[state_id]
+        del of_cursor[txn_id]
+        if not of_cursor:
+            del self._pending[state_id]
 
     # -- ends --------------------------------------------------------------------------------------
 
     def end_fact(self, txn_id: TxnId, outcome: Outcome, marker: int) -> bytes:
         """What is journaled; `ended` makes it true."""
-        fact = bytearray()
-        for number in (_END, *txn_id, outcome, marker + 1):
-            write_varint(fact, number)
-        return bytes(fact)
+        return bytes(varints(_END, *txn_id, outcome, marker + 1))
 
     def ended(self, txn_id: TxnId, outcome: Outcome, *, marker: int = NO_MARKER) -> None:
         """A transaction has ended: its messages are visible or hidden, its acks pending no more."""
@@ -175,20 +176,15 @@ class TopicTransactions:
             self.hidden.add_all(messages)
         if marker != NO_MARKER:
             self.hidden.add(marker, marker + 1)
-        for state_id, of_cursor in list(self._pending.items()):
-            of_cursor.pop(txn_id, None)
-            if not of_cursor:
-                del self._pending[state_id]
+        for state_id in self._ackers.pop(txn_id, ()):
+            self._forget_acks(txn_id, state_id)
 
     # -- recalls -----------------------------------------------------------------------------------
 
     def hide(self, first: int, end: int) -> bytes:
         """Messages of no transaction are recalled; the fact of it."""
         self.hidden.add(first, end)
-        fact = bytearray()
-        for number in (_HIDE, first, end):
-            write_varint(fact, number)
-        return bytes(fact)
+        return bytes(varints(_HIDE, first, end))
 
     def trim(self, first_index: int) -> None:
         """What is gone need not be remembered; the messages of an open transaction hold back no more."""

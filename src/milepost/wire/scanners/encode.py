@@ -46,6 +46,7 @@ def _heads(kind: int) -> tuple[bytes, ...]:
 
 
 _RECEIPT_HEADS: Final = _heads(7)
+_SUCCESS_HEADS: Final = _heads(13)
 _ACK_RESPONSE_HEADS: Final = _heads(38)
 # Of NEW_TXN, ADD_PARTITION_TO_TXN, ADD_SUBSCRIPTION_TO_TXN and END_TXN.
 _TRANSACTION_HEADS: Final = {kind: _heads(kind) for kind in (51, 53, 55, 57)}
@@ -140,6 +141,12 @@ def ack_response(consumer_id: int, request_id: int) -> bytes:
     """ACK_RESPONSE of an ack that is done (see replies.ack_failed for one that is not)."""
     body = b"\x08" + encode_varint(consumer_id) + b"\x30" + encode_varint(request_id)
     return _ACK_RESPONSE_HEADS[len(body)] + body
+
+
+def success(request_id: int) -> bytes:
+    """SUCCESS that says nothing but which request was obeyed (see replies.success for more)."""
+    body = b"\x08" + encode_varint(request_id)
+    return _SUCCESS_HEADS[len(body)] + body
 
 
 def transaction_response(kind: int, request_id: int, txn_id: TxnId) -> bytes:

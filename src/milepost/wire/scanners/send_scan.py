@@ -96,13 +96,15 @@ def scan_sends(data: bytes, at: int, frame_max: int, events: list[ServerEvent]) 
     sends: list[Send] = []
     time_bytes = b""
     publish_time = 0
-    # What stands behind the sequence id and behind the publish time, if anything, is mostly the same from
-    # message to message, as in a transaction: it is read once. Invariant: the shape is of `known_rest`,
-    # and of the transaction that `known_behind` claims.
+    # What stands behind the sequence id, and from the publish time on, is mostly the same from message to
+    # message, also in a transaction: it is read once. Invariant: the shape is of `known_tail`, if that is not
+    # None, and of the transaction that `known_behind` claims.
     known_behind = known_rest = b""
+    known_tail: bytes | None = None
     highest_sequence_id = 0
     claimed: TxnId | None = None
-    shape_count, shape_traits, payload_min, payload_max = 1, PLAIN, 0, 0
+    count, traits, payload_min, payload_max = 1, PLAIN, 0, NO_LIMIT
+    shape_count, shape_traits, shape_min, shape_max = 1, PLAIN, 0, NO_LIMIT
     try:
         while data_size - at >= _FRAME_SIZE_MIN:
             total, size, head, producer_tag, producer, sequence_tag = _unpack_send(data, at)
@@ -134,7 +136,7 @@ def scan_sends(data: bytes, at: int, frame_max: int, events: list[ServerEvent]) 
                 read = _read_behind(behind)
                 if read is None:
                     break
-                known_behind, known_rest = behind, b""
+                known_behind, known_rest, known_tail = behind, b"", None
                 highest_sequence_id, claimed = read
             if (
                 sequence_tag != _SEQUENCE_ID
@@ -167,31 +169,34 @@ def scan_sends(data: bytes, at: int, frame_max: int, events: list[ServerEvent]) 
             ):
                 break
             field_at += 1 + len(sequence_bytes)
-            rest_at = field_at + 1 + _TIME_SIZE
-            if data[field_at] != _PUBLISH_TIME or rest_at > metadata_end:
-                break
-            # Many messages of one read were published in the same millisecond.
-            if data[field_at + 1 : rest_at] != time_bytes:
-                publish_time, time_end = read_rest(data, field_at + 2, data[field_at + 1])
-                if data[field_at + 1] < 128 or time_end != rest_at:
+            tail = data[field_at:metadata_end]
+            if tail != known_tail:
+                rest_at = field_at + 1 + _TIME_SIZE
+                if data[field_at] != _PUBLISH_TIME or rest_at > metadata_end:
                     break
-                time_bytes = data[field_at + 1 : rest_at]
-
-            if rest_at == metadata_end:
-                count, traits = 1, PLAIN
-                if claimed is not None:
-                    break
-            else:
-                rest = data[rest_at:metadata_end]
-                if rest != known_rest:
-                    shape = _known_shapes.get(rest) or _new_shape(rest, claimed)
-                    if shape is None or shape.traits.transaction != claimed:
+                # Many messages of one read were published in the same millisecond.
+                if data[field_at + 1 : rest_at] != time_bytes:
+                    publish_time, time_end = read_rest(data, field_at + 2, data[field_at + 1])
+                    if data[field_at + 1] < 128 or time_end != rest_at:
                         break
-                    known_rest = rest
-                    shape_count, _, shape_traits, payload_min, payload_max, _ = shape
-                if not payload_min <= end - metadata_end <= payload_max:
-                    break
-                count, traits = shape_count, shape_traits
+                    time_bytes = data[field_at + 1 : rest_at]
+                if rest_at == metadata_end:
+                    count, traits, payload_min, payload_max = 1, PLAIN, 0, NO_LIMIT
+                    if claimed is not None:
+                        break
+                else:
+                    rest = data[rest_at:metadata_end]
+                    if rest != known_rest:
+                        shape = _known_shapes.get(rest) or _new_shape(rest, claimed)
+                        if shape is None or shape.traits.transaction != claimed:
+                            break
+                        known_rest = rest
+                        shape_count, _, shape_traits, shape_min, shape_max, _ = shape
+                    count, traits = shape_count, shape_traits
+                    payload_min, payload_max = shape_min, shape_max
+                known_tail = tail
+            if not payload_min <= end - metadata_end <= payload_max:
+                break
             send = _new_send(
                 Send, (sequence_id, highest_sequence_id, count, publish_time, entry, traits)
             )

@@ -685,3 +685,40 @@ def test_a_transaction_is_for_its_own_role_alone() -> None:
         (refused,) = client.take()
         assert error_of(refused) == "TransactionNotFound"
         assert not error_of(end(stage, root, txn))
+        # Nor is another role told how it has ended, after a restart either.
+        for action in (COMMIT, ABORT):
+            assert error_of(end(stage, client, txn, action)) == "TransactionNotFound"
+        assert error_of(add_topics(stage, client, txn)) == "TransactionNotFound"
+        for checkpoint in (False, True, True):
+            stage = stage.restarted(checkpoint=checkpoint)
+            assert (
+                error_of(end(stage, stage.client(**shown("other")), txn)) == "TransactionNotFound"
+            )
+            assert not error_of(end(stage, stage.client(**shown("root")), txn))
+
+
+def test_a_role_that_lost_its_rights_adds_nothing_more_and_may_still_end_its_transaction() -> None:
+    with Stage(**SECURED) as stage:
+        root, both = stage.client(**shown("root")), {Action.PRODUCE, Action.CONSUME}
+        stage.topic()
+        grants, namespace = (
+            stage.broker.access_control.grants,
+            NamespaceName.parse("public/default"),
+        )
+        stage.run(grants.edit(namespace, lambda one: one.with_namespace_role("app", both)))
+        subscribe(stage, root, permits=10)
+        client = stage.client(**shown("app"))
+        produce(stage, client)
+        txn = new(stage, client)
+        add_topics(stage, client, txn)
+        client.say(message(0, **within(txn)))
+        stage.turn()
+        client.take()
+        stage.run(grants.edit(namespace, lambda one: one.without_namespace_role("app")))
+        stage.turn()
+        assert client.take_all(pb.CommandCloseProducer)
+        assert error_of(add_topics(stage, client, txn)) == "AuthorizationError"
+        assert error_of(add_subscription(stage, client, txn)) == "AuthorizationError"
+        client.say(message(1, **within(txn)))  # dropped: its producer is closed
+        assert not error_of(end(stage, client, txn))
+        assert bodies(root) == ["0"]

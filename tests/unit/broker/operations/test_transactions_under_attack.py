@@ -47,6 +47,7 @@ from milepost.broker.operations.transactions import OVERDUE_STEP, Transactions
 from milepost.broker.policies.effective import EVICT
 from milepost.broker.policies.policy import Level
 from milepost.broker.policies.table import POLICIES
+from milepost.broker.topic.topic import Topic
 from milepost.broker.transactions.topic_transactions import TopicTransactions
 from milepost.positions import TxnId
 from milepost.testing.peer import Loopback
@@ -65,6 +66,138 @@ def _refuse_one(stage: Stage, client: Loopback) -> None:
     client.say(message(99))
     stage.turn()
     assert "CommandSendError" in [type(one).__name__ for one in client.take()]
+
+
+class TestCommandsThatComeTogether:
+    """What clients do not wait for comes in one read, and its facts share a record of the journal."""
+
+    def test_facts_of_one_read_share_a_record_ahead_of_what_relies_on_them(
+        self, stage: Stage
+    ) -> None:
+        client = started(stage, sub_type=SHARED)
+        client.say(message(0))
+        stage.turn()
+        add_topics(stage, client, new(stage, client))  # so that the topic is ready
+        txns = [new(stage, client) for _ in range(3)]
+        client.take()
+        journal = stage.broker.store.journal
+        before = journal.last_sequence
+        adding = [
+            pb.CommandAddPartitionToTxn(request_id=number, partitions=[TOPIC], **within(txn))
+            for number, txn in enumerate(txns)
+        ]
+        client.say(*adding, message(1, **within(txns[0])), message(2, **within(txns[1])))
+        stage.turn()
+        assert not [error_of(one) for one in client.take() if error_of(one)]
+        # The facts, then the messages: a message whose topic was not added would hold it back for ever.
+        assert journal.last_sequence == before + 2
+        stage = stage.restarted()
+        client = started(stage, sub_type=SHARED)
+        for txn in txns:
+            assert not error_of(end(stage, client, txn))
+        assert bodies(client) == ["0", "1", "2"]
+
+    def test_an_end_in_the_read_that_adds_a_topic(self, stage: Stage) -> None:
+        client = started(stage)
+        add_topics(stage, client, new(stage, client))
+        one, two = new(stage, client), new(stage, client)
+        client.take()
+        client.say(
+            pb.CommandAddPartitionToTxn(request_id=1, partitions=[TOPIC], **within(one)),
+            message(1, **within(one)),
+            pb.CommandEndTxn(request_id=2, txn_action=COMMIT, **within(one)),
+            pb.CommandAddPartitionToTxn(request_id=3, partitions=[TOPIC], **within(two)),
+            message(2, **within(two)),
+            pb.CommandEndTxn(request_id=4, txn_action=ABORT, **within(two)),
+        )
+        stage.turn()
+        answers = client.take()
+        assert not [error_of(answer) for answer in answers if error_of(answer)]
+        stage = stage.restarted()
+        assert bodies(started(stage)) == ["1"]
+
+    @pytest.mark.parametrize("power_lost", ["", "dropped"])
+    def test_what_the_disk_refuses_is_refused_to_all_of_them(
+        self, stage: Stage, power_lost: str
+    ) -> None:
+        client = started(stage)
+        add_topics(stage, client, new(stage, client))
+        txns = [new(stage, client) for _ in range(3)]
+        client.take()
+        stage.files.faults.fail("sync", 1, error=errno.ENOSPC)
+        adding = [
+            pb.CommandAddPartitionToTxn(request_id=number, partitions=[TOPIC], **within(txn))
+            for number, txn in enumerate(txns)
+        ]
+        client.say(*adding)
+        stage.turn()
+        assert [error_of(one) for one in client.take()] == ["PersistenceError"] * 3
+        assert not any(stage.broker.transactions.coordinator.find(txn).topics for txn in txns)
+        # The first facts behind it take the whole state with them, once.
+        client.say(*adding)
+        stage.turn()
+        assert [error_of(one) for one in client.take()] == [""] * 3
+        stage = stage.restarted(power_lost=power_lost)
+        coordinator = stage.broker.transactions.coordinator
+        assert [coordinator.find(txn).topics for txn in txns] == [{TOPIC}] * 3
+
+
+class TestManySubscriptions:
+    def test_an_end_looks_at_its_own_alone(
+        self, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        client = started(stage, sub_type=SHARED)
+        for number in range(5):
+            subscribe(stage, client, f"s{number}", SHARED, number + 1)
+        client.say(message(0), message(1))
+        stage.turn()
+        client.take()
+        one, two = new(stage, client), new(stage, client)
+        for number, txn in enumerate((one, two)):
+            add_subscription(stage, client, txn)
+            assert not error_of(ack_in(stage, client, txn, wire_id(1, number)))
+        asked: list[int] = []
+        shown: list[str] = []
+        pending, show = TopicTransactions.pending, Topic.show
+
+        def noted(transactions: TopicTransactions, state_id: int) -> Any:
+            asked.append(state_id)
+            return pending(transactions, state_id)
+
+        def shows(topic: Topic) -> None:
+            shown.append(topic.row.name)
+            show(topic)
+
+        monkeypatch.setattr(TopicTransactions, "pending", noted)
+        monkeypatch.setattr(Topic, "show", shows)
+        own = stage.topic().subscriptions["s"].state_id
+        assert not error_of(end(stage, client, one))
+        assert not error_of(end(stage, client, two, ABORT))
+        assert asked == [own, own]
+        assert not shown  # acks make nothing visible
+        assert counts(stage).acked == 1
+
+
+class TestATerminatedTopic:
+    @pytest.mark.parametrize("action", [COMMIT, ABORT])
+    def test_its_end_is_told_when_the_last_transaction_has_ended(
+        self, stage: Stage, action: Any
+    ) -> None:
+        client = started(stage, sub_type=SHARED)
+        txn = new(stage, client)
+        add_topics(stage, client, txn)
+        client.say(message(0, **within(txn)))
+        stage.turn()
+        stage.run(topic_lifecycle.terminate(stage.broker, stage.topic()))
+        stage.turn()
+        assert not client.take_all(pb.CommandReachedEndOfTopic)
+        assert not error_of(end(stage, client, txn, action))
+        stage.turn()
+        if action == COMMIT:
+            assert not client.take_all(pb.CommandReachedEndOfTopic)
+            request(stage, client, ack_command(wire_id(1, 0)))
+            stage.turn()
+        assert len(client.take_all(pb.CommandReachedEndOfTopic)) == 1
 
 
 class TestARefusingDisk:

@@ -154,6 +154,21 @@ def test_an_ack_sent_again_after_a_refusal_is_written_before_it_is_answered(benc
     assert bench.answers[-1] == ("at last", None)
 
 
+def test_an_ack_of_what_a_seek_left_behind_waits_for_the_seek(bench: Bench) -> None:
+    """A crash that forgets the seek brings the message back: until then the ack is not durable."""
+    outcomes: list[Any] = []
+    bench.acks.fact(SeekFact(1, 4, IndexRanges()), outcomes.append)
+    bench.ack(name="ack")
+    bench.acks.flush(1)
+    assert bench.answers == []
+    bench.journal.answer()
+    assert outcomes == [None]
+    bench.journal.answer()
+    assert bench.answers == [("ack", None)]
+    bench.ack(name="at once")
+    assert bench.answers[-1] == ("at once", None)
+
+
 def test_a_refused_seek_makes_acks_wait_too(bench: Bench) -> None:
     outcomes: list[Any] = []
     bench.acks.fact(SeekFact(1, 0, IndexRanges()), outcomes.append)

@@ -47,6 +47,28 @@ def test_what_was_added_in_a_turn_is_flushed_in_the_next_one_the_last_first() ->
     asyncio.run(run())
 
 
+def test_receipts_and_answers_of_one_commit_leave_in_one_piece() -> None:
+    flushed: list[str] = []
+
+    async def run() -> None:
+        this = FlushRound(unheard, still)
+
+        def commit() -> None:
+            this.flush(Sink("answer", flushed))
+            this.afterwards(lambda: flushed.append("receipts"))
+
+        this.during(commit)
+        assert flushed == ["receipts", "answer"]
+        flushed.clear()
+        this.dispatch(lambda: flushed.append("messages"))  # they do not wait for receipts
+        this.flush(Sink("consumer", flushed))
+        this.afterwards(lambda: flushed.append("receipts"))
+        await asyncio.sleep(0)
+        assert flushed == ["messages", "consumer", "receipts"]
+
+    asyncio.run(run())
+
+
 def test_what_feeds_write_goes_along() -> None:
     flushed: list[str] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +13,10 @@ from stage.stage import Stage
 
 from milepost.broker.dispatch.consumer import NO_EPOCH, Consumer
 from milepost.broker.dispatch.dispatchers import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
+from milepost.broker.subscription import read_loop
 from milepost.broker.subscription.read_loop import ENTRIES_MAX, TURNS_MAX
 from milepost.broker.subscription.subscription import SINGLES_MAX, SINGLES_S, Subscription
+from milepost.storage.files import NotAnswered
 from milepost.storage.header import HEADER_SIZE
 from milepost.storage.ledgers.entry import Entry
 from milepost.storage.ledgers.ledger import ledger_path
@@ -176,6 +179,31 @@ def test_a_disk_that_cannot_be_read_is_asked_again_when_something_changes(
     disk.files.faults.heal()
     disk.flow(consumer, 1)
     assert got(consumer) == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("sub_type", [EXCLUSIVE, SHARED])
+def test_a_store_that_does_not_answer_is_waited_for_and_nothing_is_passed_over(
+    disk: Stage, monkeypatch: pytest.MonkeyPatch, sub_type: int
+) -> None:
+    """It has lost nothing: what cannot be read now comes first when it can."""
+    subscription = stored(disk, 6)
+
+    def silent(*asked: object) -> bytes:
+        raise NotAnswered(errno.EIO, "pack/1: 503")
+
+    monkeypatch.setattr(read_loop, "ASK_AGAIN_S", 0.001)
+    with monkeypatch.context() as patch:
+        patch.setattr(disk.files, "read", silent)
+        consumer = disk.consumer(subscription, sub_type, permits=3)
+        for _ in range(20):
+            disk.flow(consumer, 1)
+    found = got(consumer)
+    assert found == []
+    while len(found) < 6:
+        subscription.read_loop.wake()
+        disk.turn()
+        found = got(consumer)
+    assert found == ["0", "1", "2", "3", "4", "5"]
 
 
 def test_a_long_feed_lets_others_have_their_turn(stage: Stage) -> None:

@@ -167,6 +167,18 @@ def test_markers_are_done_with_also_after_a_seek(stage: Stage) -> None:
 # -- acks ----------------------------------------------------------------------------------------------
 
 
+def test_an_ack_of_what_a_reset_skipped_is_answered_when_the_reset_is_on_disk(stage: Stage) -> None:
+    """Otherwise a crash would forget both, and the message would come again behind its answered ack."""
+    subscription = filled(stage, *numbered(3))
+    stage.consumer(subscription, SHARED, permits=3)
+    stage.engine.holds_journal = True
+    assert stage.seek(subscription, 1) == []
+    consumer = stage.consumer(subscription, SHARED)
+    assert stage.ack(consumer, WireId(1, 0)) == []
+    stage.engine.holds_journal = False
+    assert stage.ack(consumer, WireId(1, 0)) == [None]
+
+
 def test_an_ack_is_answered_when_it_is_on_disk(stage: Stage) -> None:
     subscription = filled(stage, message(0), batch(1, 3))
     consumer = stage.consumer(subscription, permits=10)

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stage.acksets import pending_runs
+from stage.counts import examples
 from stage.frames import batch, marker, message
 from stage.stage import Stage
 
@@ -426,7 +427,7 @@ class Race:
     [EXCLUSIVE, SHARED, FAILOVER, KEY_SHARED],
     ids=["exclusive", "shared", "failover", "key"],
 )
-@settings(max_examples=75)
+@settings(max_examples=examples(75))
 @given(steps=runs())
 def test_only_frames_that_may_appear_do(sub_type: int, steps: list[tuple[str, int, int]]) -> None:
     race = Race(sub_type)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stage.counts import examples
 from stage.frames import batch, chunk, marker, message, sends, spoiled
 from stage.heard import answers, got
 from stage.stage import Stage
@@ -286,7 +287,7 @@ STEP = st.one_of(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(steps=st.lists(STEP, max_size=14), deduplication=st.booleans())
 def test_every_send_is_answered_once_and_in_order(
     steps: list[tuple[str, list[str]]], deduplication: bool

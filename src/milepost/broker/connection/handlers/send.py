@@ -52,15 +52,15 @@ def send(session: Session, event: Sends) -> None:
         session.broker.counters.frames_refused["producer_not_ready"] += 1
         session.fail(f"SEND for {producer}, which still waits for exclusive access")
         return
-    session.pending_publishes += len(event.sends)
+    session.began(len(event.sends))
     topic = producer.topic
     try:
         publication = topic.publish(producer, event.sends)
     except NotInMemory:
-        session.pending_publishes -= len(event.sends)
+        session.began(-len(event.sends))
         raise
     except UNREADABLE as error:  # earlier chunks of these messages cannot be read
-        session.pending_publishes -= len(event.sends)
+        session.began(-len(event.sends))
         session.fail(f"SEND for {producer}: {error}")
         return
     if topic.throttle is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from milepost.broker.auth.authorizer import Target
 from milepost.broker.auth.operations import Operation
 from milepost.broker.connection.handlers.registry import Work, handles
-from milepost.broker.transactions.coordinator import Outcome
+from milepost.broker.transactions.coordinator import Outcome, Transaction
 from milepost.broker.transactions.series import Series
 from milepost.errors import InvalidInput, MilepostError, TransactionNotFound
 from milepost.positions import TxnId, signed64
@@ -84,8 +84,7 @@ def add_partition(session: Session, command: AddTopics) -> Work:
         _answer(session, command, error, replies.partitions_added, txn_id)
 
     def obey() -> None:
-        service.add_topics(txn_id, names, done)
-        _note_spellings(session, txn_id, names, command.topics)
+        _note_spellings(service.add_topics(txn_id, names, done), names, command.topics)
 
     if not service.is_usable(names):
         return _after(service.make_ready_for(txn_id, names), obey)
@@ -109,8 +108,8 @@ def add_subscription(session: Session, command: AddSubscriptions) -> Work:
     names = [name for name, _ in pairs]
 
     def obey() -> None:
-        service.add_subscriptions(txn_id, pairs, done)
-        _note_spellings(session, txn_id, names, [topic for topic, _ in command.pairs])
+        txn = service.add_subscriptions(txn_id, pairs, done)
+        _note_spellings(txn, names, [topic for topic, _ in command.pairs])
 
     if not service.is_usable(names):
         return _after(service.make_ready_for(txn_id, (), pairs), obey)
@@ -143,9 +142,10 @@ def end_transaction(session: Session, command: EndTransaction) -> Work:
         _answer(session, command, error, replies.transaction_ended, txn_id)
 
     also = [TxnId(txn_id.most, least) for least in command.also]
+    service = session.broker.transactions
     for one in also:
-        _check_owner(session, one)
-    session.broker.transactions.end(txn_id, outcome, done, also)
+        service.coordinator.check_owner(one, session.role)
+    service.end(txn_id, outcome, done, also)
     return None
 
 
@@ -189,23 +189,15 @@ def _owned(session: Session, command: AddTopics | AddSubscriptions | EndTransact
     coordinator = session.broker.transactions.coordinator
     if txn_id.most != coordinator.number:
         raise coordinator.unknown(txn_id.most)
-    _check_owner(session, txn_id)
+    coordinator.check_owner(txn_id, session.role)
     return txn_id
 
 
-def _note_spellings(
-    session: Session, txn_id: TxnId, names: Sequence[TopicName], texts: Sequence[str]
-) -> None:
+def _note_spellings(txn: Transaction, names: Sequence[TopicName], texts: Sequence[str]) -> None:
     """Its metadata calls a topic as the client does."""
-    txn = session.broker.transactions.coordinator.find(txn_id)
     for name, text in zip(names, texts, strict=True):
-        txn.spell(str(name), text)
-
-
-def _check_owner(session: Session, txn_id: TxnId) -> None:
-    txn = session.broker.transactions.coordinator.open.get(txn_id.least)
-    if txn is not None and txn.owner != session.role:
-        raise TransactionNotFound(f"transaction {txn_id} is not this client's")
+        if name.text != text:
+            txn.spell(name.text, text)
 
 
 def _check(session: Session, operation: Operation, name: TopicName, subscription: str = "") -> None:
