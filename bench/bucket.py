@@ -55,7 +55,10 @@ def on_bucket(url: str, prefix: str) -> tuple[str, ...]:
 async def published(options: tuple[str, ...], count: int, producers: int, pending: int) -> Figure:
     async with started(*options) as target:
         name = f"publish-{producers}"
-        return await Load(target).publish(name, count, producers=producers, window=pending)
+        # Each producer is a client of its own.
+        return await Load(target).publish(
+            name, count, producers=producers, window=pending, connections=producers
+        )
 
 
 async def latency(options: tuple[str, ...]) -> float:

@@ -103,7 +103,9 @@ class Member:
     def kill(self) -> None:
         if self.is_up:
             assert self._process is not None
-            self.signal(signal.SIGSTOP, signal.SIGKILL)
+            with suppress(FileNotFoundError):  # it never became ready
+                self.signal(signal.SIGSTOP, signal.SIGKILL)
+            self._process.kill()
             self._process.wait()
 
     def call(self, method: str, path: str) -> int:

@@ -47,6 +47,9 @@ class StoreProxy:
         self.faults: Counter[str] = Counter()
         self.rewrite: Callable[[str, bytes], bytes] | None = None
         """Changes objects on their way to the reader, by the path of the request."""
+        self.spoil: Callable[[str], str] = lambda path: ""
+        """What becomes of a GET, by its path: it is `refused` with 503, `cut` off in the middle of its body,
+        answered with a `short` body that its headers agree with, or nothing of that."""
         self.random = random.Random(seed)
         proxy = self
 
@@ -103,7 +106,10 @@ class _Handler(BaseHTTPRequestHandler):
         if weather.latency_s:
             time.sleep(front.random.uniform(0, 2 * weather.latency_s))  # sleep: the latency
         luck = front.random.random()
-        if luck < weather.refused:
+        spoiled = front.spoil(self.path) if self.command == "GET" else ""
+        if spoiled:
+            front.faults[spoiled] += 1
+        if luck < weather.refused or spoiled == "refused":
             front.faults["refused"] += 1
             self._answer(503, [], b"<Error><Code>SlowDown</Code></Error>")
             return
@@ -122,9 +128,13 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if front.rewrite is not None and self.command == "GET" and found.status == 200:
             body = front.rewrite(self.path, body)
-        self._answer(found.status, found.getheaders(), body)
+        if spoiled == "short":
+            body = body[: len(body) // 2]
+        self._answer(found.status, found.getheaders(), body, is_cut=spoiled == "cut")
 
-    def _answer(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+    def _answer(
+        self, status: int, headers: list[tuple[str, str]], body: bytes, *, is_cut: bool = False
+    ) -> None:
         self.send_response_only(status)
         length = str(len(body))
         for name, value in headers:
@@ -135,8 +145,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", length)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(body)
+            self.wfile.write(body[: len(body) // 2] if is_cut else body)
         self.wfile.flush()
+        if is_cut:
+            self.close_connection = True
 
     do_GET = do_PUT = do_DELETE = do_POST = do_HEAD = _pass_on
 

@@ -71,6 +71,7 @@ class StorageEngine(LoopDisk):
 
     _folds_at_close = True
     """Is a checkpoint made at the end, so that the next start has nothing to replay?"""
+    _file_thread_count = FILE_THREADS
 
     def __init__(
         self, store: Store, lock: DirectoryLock | None = None, shortcut: Shortcut | None = None
@@ -81,7 +82,7 @@ class StorageEngine(LoopDisk):
         self._loop_files = store.files = LoopFiles(store.files)
         self._lock = lock
         self._loop = asyncio.get_running_loop()
-        self._file_threads = ThreadPoolExecutor(FILE_THREADS, thread_name_prefix="files")
+        self._file_threads = ThreadPoolExecutor(self._file_thread_count, thread_name_prefix="files")
         # The newest one. Invariant: at most one runs, and it is never cancelled: threads cannot be
         # called back, and two that write to one file would cut each other off.
         self._checkpoint: asyncio.Task[None] | None = None
@@ -183,7 +184,7 @@ class StorageEngine(LoopDisk):
             if not done.done():
                 done.set_exception(error) if error else done.set_result(None)
 
-        self.store.journal.barrier(rolled)
+        self.store.barrier(rolled)
         await done
 
     # -- the catalog's thread ----------------------------------------------------------------------

@@ -24,6 +24,11 @@ from milepost.storage.descriptors import SPARE
 
 Buffer = bytes | bytearray | memoryview
 
+
+class NotAnswered(OSError):
+    """What lies behind the files does not answer for now. The bytes may be as they should: ask again."""
+
+
 # The kernel takes at most this many buffers in one vectored write (IOV_MAX on Linux).
 BUFFERS_PER_WRITE_MAX = 1024
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from milepost.clock import Clock
 from milepost.errors import CorruptData, PersistenceError
@@ -89,6 +90,8 @@ class Store:
         # States that may hold facts which the journal refused, and the last refusal seen.
         self._unfounded: set[int] = set()
         self._refused_through = -1
+        # Facts that will be one record. Invariant: nothing is submitted before they are.
+        self._gathered: list[tuple[int, bytes, Done]] = []
         # What is to become one record, and who waits for it; None: each part is its own.
         self._together: list[tuple[Part, Done]] | None = None
         # Ledgers that the last checkpoint could not write.
@@ -331,6 +334,7 @@ class Store:
 
     def forget_state(self, state_id: int) -> None:
         """The catalog has forgotten it."""
+        self.submit_gathered()
         self.damaged_states.pop(state_id, None)
         self._before_damage.pop(state_id, None)
         self._open_states.pop(state_id, None)
@@ -341,6 +345,8 @@ class Store:
     # -- what logs need (LogOwner) -----------------------------------------------------------------
 
     def submit(self, kind: int, owner: int, body: Sequence[bytes], done: Done) -> int:
+        if self._gathered:
+            self.submit_gathered()
         if self._together is not None:
             self._together.append((Part(kind, owner, b"".join(body)), done))
             return self.journal.last_sequence + 1
@@ -390,6 +396,33 @@ class Store:
             return self.submit(STATE, state_id, (self._open_states[state_id](),), done)
         return self.submit(FACT, state_id, (fact,), done)
 
+    def gather(self, state_id: int, fact: bytes, done: Done) -> None:
+        """The same of a fact that may share a record with its neighbours. The caller sees to it that
+        `submit_gathered` is called soon; whatever else is submitted comes behind it."""
+        assert state_id in self._open_states, f"state {state_id} is not open"
+        self._gathered.append((state_id, fact, done))
+
+    def submit_gathered(self) -> None:
+        """Journal the facts that were gathered, if there are any, as one record."""
+        if not self._gathered:
+            return
+        gathered, self._gathered = self._gathered, []
+        if len(gathered) == 1:
+            self.fact(*gathered[0])
+            return
+        parts: list[Part] = []
+        whole: set[int] = set()  # the snapshot of a state has all its facts
+        for state_id, fact, _ in gathered:
+            if state_id in whole:
+                continue
+            if self._takes_whole_state(state_id):
+                whole.add(state_id)
+                parts.append(Part(STATE, state_id, self._open_states[state_id]()))
+            else:
+                parts.append(Part(FACT, state_id, fact))
+        heard = partial(_tell_all, [done for _, _, done in gathered])
+        self.journal.submit(FACTS, 0, (encode_parts(parts),), heard)
+
     def fact_to_come(self, state_id: int, fact: bytes, done: Done) -> int:
         """A fact that becomes true of its state when `done` is called, and not before.
 
@@ -418,6 +451,7 @@ class Store:
         states has happened, also if an error ends the block: so it is submitted all the same.
         """
         assert self._together is None, "one at a time"
+        self.submit_gathered()
         waiting: list[tuple[Part, Done]] = []
         self._together = waiting
         try:
@@ -457,6 +491,7 @@ class Store:
 
     def barrier(self, done: Done) -> None:
         """`done` is called when everything submitted so far is on disk."""
+        self.submit_gathered()
         self.journal.barrier(done)
 
     def mark_dirty(self, state_id: int) -> None:
@@ -466,6 +501,7 @@ class Store:
 
     def close_state(self, state_id: int) -> None:
         """Its owner will not change it for now; the next checkpoint stores what it was."""
+        self.submit_gathered()
         self._note_refusals()
         take_snapshot = self._open_states.pop(state_id)
         if state_id in self._dirty_states or state_id in self._storing:
@@ -493,6 +529,7 @@ class Store:
     def begin_checkpoint(self, then: Callable[[Checkpoint | PersistenceError], None]) -> None:
         """Roll the journal; `then` gets the plan, or the reason why there is none."""
         assert not self._checkpointing
+        self.submit_gathered()
         self._checkpointing = self._is_planning = True
         self._rolled_size = self.journal.size_submitted
 
@@ -514,6 +551,7 @@ class Store:
         cut = self.journal.roll(rolled)
 
     def _plan(self, next_sequence: int) -> Checkpoint:
+        self.submit_gathered()  # they are part of the snapshots
         flushes: list[tuple[Ledger, Flush]] = []
         held_ledgers: dict[int, str] = {}
         held_states: dict[int, str] = {}
@@ -632,6 +670,7 @@ class Store:
 
     def pump(self) -> None:
         """Make everything submitted durable, here and now."""
+        self.submit_gathered()
         self.journal.pump()
 
     def checkpoint(self) -> None:
@@ -660,6 +699,18 @@ class Store:
             self.checkpoint()
         self.journal.close()
         self.catalog.close()
+
+
+def _tell_all(dones: Sequence[Done], error: PersistenceError | None) -> None:
+    """Tell those who share a record; what breaks down for one is no matter of the others."""
+    raised: Exception | None = None
+    for done in dones:
+        try:
+            done(error)
+        except Exception as failure:
+            raised = raised or failure
+    if raised is not None:
+        raise raised
 
 
 def _unheard(error: PersistenceError | None) -> None:

@@ -226,6 +226,74 @@ class TestTogether:
         assert bench.crash().facts == [b"one", b"two"]
 
 
+class TestGathered:
+    """Facts that share a record with their neighbours."""
+
+    def gather(self, bench: Bench, fact: bytes, answers: list[object]) -> None:
+        bench.facts += fact
+        bench.store.gather(bench.state_id, fact, answers.append)
+
+    def test_they_are_one_record_ahead_of_what_is_submitted_behind_them(self, bench: Bench) -> None:
+        answers: list[object] = []
+        before = bench.store.journal.last_sequence
+        for fact in (b"one", b"two"):
+            self.gather(bench, fact, answers)
+        assert bench.store.journal.last_sequence == before
+        bench.tell(b"three")
+        assert bench.store.journal.last_sequence == before + 2
+        bench.store.pump()
+        assert answers == [None, None]
+        assert bench.crash().facts == [b"one", b"two", b"three"]
+
+    @pytest.mark.parametrize("count", [1, 2])
+    @pytest.mark.parametrize("then", ["submit_gathered", "barrier", "together", "pump"])
+    def test_none_is_left_behind(self, bench: Bench, then: str, count: int) -> None:
+        answers: list[object] = []
+        for _ in range(count):
+            self.gather(bench, b"x", answers)
+        if then == "barrier":
+            bench.store.barrier(lambda error: answers.append("barrier"))
+        elif then == "together":
+            with bench.store.together():
+                bench.tell(b"y")
+        else:
+            getattr(bench.store, then)()
+        bench.store.pump()
+        assert answers[:count] == [None] * count
+        assert b"".join(bench.crash().facts).startswith(b"x" * count)
+
+    def test_a_checkpoint_has_them(self, bench: Bench) -> None:
+        answers: list[object] = []
+        self.gather(bench, b"one", answers)
+        self.gather(bench, b"two", answers)
+        bench.store.checkpoint()
+        found = bench.crash()
+        assert (found.data, found.facts) == (b"onetwo", [])
+
+    def test_behind_a_refusal_they_take_the_whole_state_with_them_once(self, bench: Bench) -> None:
+        answers: list[object] = []
+        bench.files.faults.fail("sync", under="journal")
+        self.gather(bench, b"one", answers)
+        self.gather(bench, b"two", answers)
+        bench.store.pump()
+        assert [type(answer) for answer in answers] == [PersistenceError] * 2
+        answers.clear()
+        self.gather(bench, b"three", answers)
+        self.gather(bench, b"four", answers)
+        bench.store.pump()
+        assert answers == [None, None]
+        found = bench.crash()
+        assert (found.data, found.facts) == (b"onetwothreefour", [])
+
+    def test_one_that_breaks_down_is_no_matter_of_the_others(self, bench: Bench) -> None:
+        answers: list[object] = []
+        bench.store.gather(bench.state_id, b"one", lambda error: 1 // 0)  # type: ignore[arg-type, return-value]
+        self.gather(bench, b"two", answers)
+        with pytest.raises(ZeroDivisionError):
+            bench.store.pump()
+        assert answers == [None]
+
+
 class TestRefusedFacts:
     """A refused fact has changed its state all the same; what comes behind it builds on that."""
 

@@ -464,6 +464,13 @@ class Settings(SecuritySettings, PolicySettings):
         "way; a record that comes alone never waits.",
         high=10,
     )
+    bucket_pending_publishes: int = count(
+        20_000,
+        "On a bucket, `max_pending_publish_requests_per_connection` holds only while this many publishes of "
+        "all connections are under way: a store answers later than a disk, so it takes more of them to "
+        "keep the broker busy.",
+        high=10_000_000,
+    )
     bucket_cache_size: int = size(
         4 * GIB,
         "How much of the ledgers in the bucket each shard keeps on the local disk; those that were read "

@@ -82,7 +82,7 @@ AGENT_NEEDS: Final = (
     "milepost.storage.cluster.agent",
 )
 # Loaded when the agent has joined: a broker that is refused says so seconds earlier.
-SHARDS_NEED: Final = ("milepost.broker.run", "milepost.rest.serve")
+SHARDS_NEED: Final = ("milepost.broker.run", "milepost.rest.serve", "milepost.rest.app")
 # Where the caches of shards lie, in the data directory.
 FOLDER: Final = "served"
 # An agent that died is started again after so long.

@@ -150,14 +150,15 @@ async def _run(settings: Settings, ready_file: Path | None, post: Post | None) -
         async with contextlib.AsyncExitStack() as edges:
             if found is not None:
                 await hand_over.taken(found, took_ms)
-            http = await _start_http(settings, broker)
-            edges.push_async_callback(http.close)
             rocketmq = await _start_rocketmq(settings, broker)
             if rocketmq is not None:
                 edges.push_async_callback(rocketmq.close)
             remoting = await _start_remoting(settings, broker, rocketmq)
             if remoting is not None:
                 edges.push_async_callback(remoting.close)
+            # The last: where REST says that the broker is ready, all its ports answer.
+            http = await _start_http(settings, broker)
+            edges.push_async_callback(http.close)
             gc.freeze()  # modules and classes stay: the collector need not look at them again
             gc.set_threshold(*COLLECTOR_THRESHOLDS)
             gc.enable()
@@ -272,7 +273,7 @@ async def _start_broker(settings: Settings, place: Place | None) -> tuple[Runnin
 
 
 async def _start_http(settings: Settings, running: RunningBroker) -> HttpServer:
-    # More than half of the start is this import. In a thread: the binary port answers meanwhile.
+    # In a thread: the binary port answers meanwhile.
     rest = await asyncio.to_thread(import_module, "milepost.rest.serve")
     with listening(settings.host, settings.http_port, "http_port"):
         http: HttpServer = await rest.start_http(running.broker, settings.host, settings.http_port)

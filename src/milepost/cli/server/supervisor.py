@@ -56,7 +56,7 @@ logger = logging.getLogger(__name__)
 
 BACKLOG: Final = 4096
 # Loaded before the first fork: a worker is up sooner, and all of them have the code in memory once.
-WORKERS_NEED: Final = ("milepost.broker.run", "milepost.rest.serve")
+WORKERS_NEED: Final = ("milepost.broker.run", "milepost.rest.serve", "milepost.rest.app")
 # A worker that dies is started again after so long, twice as long each time…
 PAUSE_S: Final = 0.1
 PAUSE_MAX_S: Final = 10.0

@@ -11,6 +11,7 @@ not dropped. Nothing here outlives the process: a start begins with an empty dir
 
 A cache may lose what it has: the disk is full, or a file was deleted or cut short by another program. The
 bucket has the bytes, so a read finds out and asks for them again; what cannot be kept is read past the cache.
+That holds for ledgers that grow too, as far as they are in packs; the rest is in memory until it is.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from typing import Final
 from milepost.storage.bucket.image import Extent, Extents
 from milepost.storage.bucket.objects import Objects
 from milepost.storage.bucket.watched import CacheUse
-from milepost.storage.files import RealAppendFile, RealFiles
+from milepost.storage.files import Buffer, NotAnswered, RealAppendFile, RealFiles
 from milepost.storage.header import HEADER_SIZE
 from milepost.storage.ledgers.ledger import LEDGER_SUFFIX
 
@@ -131,6 +132,10 @@ class CacheFiles(RealFiles):
         # Files that the bucket has as they are, the one that was read last at the end. Changed under the
         # lock only.
         self._cached: dict[str, Cached] = {path: Cached(rows) for path, rows in extents.items()}
+        # Ledgers that grow here, and what the bucket has of them. Changed under the lock only.
+        self._growing: dict[str, Cached] = {}
+        # Held while one of them is mended.
+        self._mending = threading.Lock()
         # Two, so that a thread that waits for extents does not take the place of one that reads them.
         self._bringing = ThreadPoolExecutor(FETCHES, thread_name_prefix="bring")
         self._reading = ThreadPoolExecutor(FETCHES, thread_name_prefix="extent")
@@ -180,7 +185,7 @@ class CacheFiles(RealFiles):
                     self._count(path, cached.block_size(block))
                     self._drop_oldest(path)
 
-    def _write_block(self, path: str, cached: Cached, first: int, data: Sequence[bytes]) -> None:
+    def _write_block(self, path: str, cached: Cached, first: int, data: Sequence[Buffer]) -> None:
         try:
             with self._lock:
                 if self._cached.get(path) is not cached:
@@ -206,8 +211,8 @@ class CacheFiles(RealFiles):
                 is_ledger = other.endswith(LEDGER_SUFFIX)
                 if is_ledger and other != path and cached.here and cached.is_idle:
                     self._drop(other, cached)
-        if not self._is_refused:
-            self._is_refused = True
+            is_news, self._is_refused = not self._is_refused, True
+        if is_news:
             logger.warning(
                 "the cache cannot keep %s: %s; what it cannot keep is read from the bucket again and again",
                 path,
@@ -220,7 +225,7 @@ class CacheFiles(RealFiles):
         self._count(path, -cached.size_here)
         cached.here.clear()
 
-    def _read_now(self, cached: Cached, first: int, end: int) -> Sequence[bytes]:
+    def _read_now(self, cached: Cached, first: int, end: int) -> Sequence[Buffer]:
         """Bytes of a file, also if its packs are merged meanwhile."""
         while True:
             extents = cached.extents
@@ -231,7 +236,7 @@ class CacheFiles(RealFiles):
                 if cached.extents is extents:
                     raise
 
-    def _read(self, stretches: Sequence[Extent]) -> Sequence[bytes]:
+    def _read(self, stretches: Sequence[Extent]) -> Sequence[Buffer]:
         if len(stretches) == 1:
             data = [self._objects.read(*stretches[0])]
         else:
@@ -273,6 +278,17 @@ class CacheFiles(RealFiles):
         with self._lock:
             for path in self._cached.keys() & extents.keys():
                 self._cached[path].relocate(extents[path])
+            self._grown(extents)
+
+    def grown(self, extents: Extents) -> None:
+        """Packs have more of the ledgers that grow."""
+        with self._lock:
+            self._grown(extents)
+
+    def _grown(self, extents: Extents) -> None:
+        for path, rows in extents.items():
+            if path.endswith(LEDGER_SUFFIX) and path not in self._cached:
+                self._growing[path] = Cached(rows)
 
     def recorded(self, extents: Extents, complete: Collection[str]) -> None:
         """An image names the extents; the `complete` files of it grow no more: their copies here are part
@@ -281,6 +297,7 @@ class CacheFiles(RealFiles):
             for path in complete:
                 if path not in self._cached and RealFiles.exists(self, path):
                     cached = self._cached[path] = Cached(extents[path])
+                    self._growing.pop(path, None)
                     cached.here.update(cached.blocks)
                     self._count(path, cached.size)
             self._drop_oldest("")
@@ -313,12 +330,46 @@ class CacheFiles(RealFiles):
                     cached.readers -= 1
                     if len(cached.here) == len(cached.blocks):
                         self._forget(path)  # it grows: soon the bucket does not have it as it is
+                        self._grown({path: cached.extents})
+        else:
+            self._mend(path, size)
         return CacheAppendFile(path, super().open_append(path, size).detach(), size)
 
     def _forget(self, path: str) -> None:
         """The bucket does not have the file as it is here. Under the lock."""
+        self._growing.pop(path, None)
         if (cached := self._cached.pop(path, None)) is not None:
             self._count(path, -cached.size_here)
+
+    def _mend(self, path: str, size: int) -> None:
+        """Bring the bytes below `size` again that a growing ledger here has lost, as far as packs have
+        them."""
+        with self._mending:
+            grown = self._growing.get(path)
+            found = RealFiles.size(self, path) if RealFiles.exists(self, path) else 0
+            if grown is None or found >= min(size, grown.size):
+                return
+            logger.warning("%s in the cache was deleted or cut short: it is brought again", path)
+            data = self._read_now(grown, found, grown.size)
+            file = self.open_part(path, found)
+            try:
+                file.append(data)
+            finally:
+                file.close()
+
+    def _read_grown(self, path: str, offset: int, size: int) -> bytes:
+        """Bytes of a file that the bucket does not have as it is."""
+        found = self._read_here(path, offset, size)
+        grown = self._growing.get(path)
+        if found is None and grown is not None and offset < grown.size:
+            try:
+                self._mend(path, offset + size)
+            except NotAnswered:
+                raise
+            except OSError:  # the disk does not take it
+                if offset + size <= grown.size:
+                    return b"".join(self._read_now(grown, offset, offset + size))
+        return super().read(path, offset, size) if found is None else found
 
     def read(self, path: str, offset: int, size: int) -> bytes:
         while True:
@@ -330,7 +381,7 @@ class CacheFiles(RealFiles):
             try:
                 if cached is not None:
                     return self._read_cached(path, cached, offset, size)
-                return super().read(path, offset, size)
+                return self._read_grown(path, offset, size)
             except FileNotFoundError:
                 if cached is not None or path not in self._cached:
                     raise
@@ -392,16 +443,18 @@ class CacheFiles(RealFiles):
         cached = self._cached.get(path)
         if cached is not None:
             return cached.size
+        grown = self._growing.get(path)
         try:
-            return super().size(path)
+            size = super().size(path)
         except FileNotFoundError:
-            cached = self._cached.get(path)  # it became part of the cache meanwhile
-            if cached is None:
+            grown = self._cached.get(path, grown)  # it became part of the cache meanwhile
+            if grown is None:
                 raise
-            return cached.size
+            return grown.size
+        return size if grown is None else max(size, grown.size)
 
     def exists(self, path: str) -> bool:
-        return path in self._cached or super().exists(path)
+        return path in self._cached or path in self._growing or super().exists(path)
 
     def names(self, folder: str) -> list[str]:
         with self._lock:

@@ -72,6 +72,8 @@ logger = logging.getLogger(__name__)
 PACK_SIZE: Final = 32 * 1024 * 1024
 # Packs that are on their way at a time.
 PACKS_AT_ONCE: Final = 4
+# More than on a disk: readers that wait for the bucket must not hold up checkpoints, nor other readers.
+FILE_THREADS: Final = 32
 # How often a broker that may not serve looks whether it may again.
 _LOOK_S: Final = 0.05
 # How often a broker that may serve looks whether the right that others renew is still the same.
@@ -93,6 +95,8 @@ class Right(Protocol):
 
 class BucketEngine(StorageEngine):
     """A store on a bucket, its threads, and the loop they report to. Made and used on that loop."""
+
+    _file_thread_count = FILE_THREADS
 
     def __init__(
         self,
@@ -203,6 +207,7 @@ class BucketEngine(StorageEngine):
         packs = {f"{PACKS}{uuid4().hex}": pack for pack in packed(pieces, PACK_SIZE)}
         await self._put_packs({key: [piece.data for piece in pack] for key, pack in packs.items()})
         self._extents = extended(self._extents, packs)
+        self._cache.grown(self._extents)
         await self._merge()
 
     async def _put_packs(self, packs: Mapping[str, Sequence[bytes | memoryview]]) -> None:

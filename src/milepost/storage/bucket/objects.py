@@ -18,6 +18,8 @@ import asyncio
 from collections.abc import Callable, Generator, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
+from milepost.storage.files import Buffer
+
 T = TypeVar("T")
 
 # Between attempts while the bucket does not answer.
@@ -116,8 +118,9 @@ class Objects(Protocol):
         """Carry out one request. Never raises for what the store says."""
         ...
 
-    def read(self, key: str, start: int, size: int) -> bytes:
-        """Part of an object, for threads that may block; `OSError` if it cannot be had."""
+    def read(self, key: str, start: int, size: int) -> Buffer:
+        """Part of an object, for threads that may block; `NotAnswered` if the store does not say for now
+        what it has, another `OSError` if it has not."""
         ...
 
     async def close(self) -> None: ...

@@ -53,6 +53,7 @@ from milepost.storage.bucket.upkeep import collector
 from milepost.storage.bucket.upkeep.collector import GRACE_S
 from milepost.storage.bucket.watched import WatchedObjects
 from milepost.storage.catalog.sqlite_catalog import FILE as CATALOG_FILE
+from milepost.storage.files import Buffer
 from milepost.storage.header import HEADER_SIZE, JOURNAL, FileHeader
 from milepost.storage.journal.journal import FOLDER as JOURNAL_FOLDER
 from milepost.storage.journal.journal import file_name
@@ -259,7 +260,7 @@ class _Ahead:
             return self._found.pop(request.key)
         return await self._objects.answer(request)
 
-    def read(self, key: str, start: int, size: int) -> bytes:
+    def read(self, key: str, start: int, size: int) -> Buffer:
         return self._objects.read(key, start, size)
 
     async def close(self) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
+from milepost.clock import since_boot
 from milepost.errors import BucketUnusable
 from milepost.storage.bucket.address import check_url
 from milepost.storage.bucket.folder import FolderObjects
@@ -36,6 +37,7 @@ from milepost.storage.bucket.objects import (
     Scan,
     pause_s,
 )
+from milepost.storage.files import Buffer, NotAnswered
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -43,8 +45,9 @@ if TYPE_CHECKING:
 # A request that has no answer by then has failed; it may be carried out all the same.
 _REQUEST_S: Final = 20
 _CONNECT_S: Final = 5
-# A read of a ledger is tried this often before the reader hears of it.
+# A read of a ledger is tried this often before the reader hears of it, and not again after so long.
 _READS: Final = 8
+_READ_S: Final = 10.0
 
 
 def open_objects(
@@ -149,20 +152,37 @@ class StoreObjects:
                 return Listed(sorted(objects))
         return Done()
 
-    def read(self, key: str, start: int, size: int) -> bytes:
+    def read(self, key: str, start: int, size: int) -> Buffer:
         import obstore
         from obstore import exceptions
 
+        began = since_boot()
         for attempt in range(_READS):
             try:
-                return bytes(obstore.get_range(self._store, key, start=start, length=size))
+                data = memoryview(obstore.get_range(self._store, key, start=start, length=size))
+                if len(data) == size:
+                    return data
+                reason = f"{len(data)} bytes at {start}, not {size}"
             except FileNotFoundError as error:
                 raise OSError(errno.EIO, f"{key} is not in the bucket") from error
             except (exceptions.BaseError, OSError) as error:
-                if attempt == _READS - 1:
-                    raise OSError(errno.EIO, f"{key}: {first_line(error)}") from error
+                reason = first_line(error)
+            if not attempt and self._is_shorter(key, start + size):
+                raise OSError(errno.EIO, f"{key} is shorter than {start + size} bytes: {reason}")
+            if attempt == _READS - 1 or since_boot() - began > _READ_S:
+                break
             time.sleep(pause_s(attempt))
-        raise AssertionError("unreachable")
+        raise NotAnswered(errno.EIO, f"{key}: {reason}")
+
+    def _is_shorter(self, key: str, size: int) -> bool:
+        """Does the store say so? A body that was cut on its way proves nothing."""
+        import obstore
+        from obstore import exceptions
+
+        try:
+            return obstore.head(self._store, key)["size"] < size
+        except (exceptions.BaseError, OSError):
+            return False
 
     async def close(self) -> None:
         """Connections are given back with the store."""

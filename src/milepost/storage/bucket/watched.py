@@ -8,6 +8,7 @@ request began, by a clock that goes on while the machine is suspended.
 from __future__ import annotations
 
 import logging
+import threading
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from milepost.storage.bucket.objects import (
     Reply,
     Request,
 )
+from milepost.storage.files import Buffer
 
 logger = logging.getLogger(__name__)
 
@@ -96,6 +98,9 @@ class WatchedObjects:
         """By the name of the request."""
         self.failure: str | None = None
         """Why the last request failed; None if it did not."""
+        self._reads = threading.Lock()
+        self.read_failure: str | None = None
+        """Why the last read of a part of an object failed; None if it did not."""
         self.seals = 0
         """Seals created since the start: each ends the journal of a former owner."""
         self.upkeep = Upkeep()
@@ -130,8 +135,25 @@ class WatchedObjects:
             self.seals += isinstance(request, Create) and request.data[4:8] == SEAL
         return reply
 
-    def read(self, key: str, start: int, size: int) -> bytes:
-        return self._objects.read(key, start, size)
+    def read(self, key: str, start: int, size: int) -> Buffer:
+        """On any thread."""
+        began = self._now()
+        try:
+            data = self._objects.read(key, start, size)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            with self._reads:
+                self.errors["read"] += 1
+                if self.read_failure is None:
+                    logger.error("old messages cannot be read from the bucket: %s", reason)
+                self.read_failure = reason
+            raise
+        with self._reads:
+            if self.read_failure is not None:
+                logger.warning("old messages can be read from the bucket again")
+                self.read_failure = None
+            self.latencies.setdefault("read", Latency()).add(self._now() - began)
+        return data
 
     async def close(self) -> None:
         await self._objects.close()

@@ -302,7 +302,7 @@ class SqliteCatalog:
     def put_loss(self, topic_id: int, loss: Loss) -> None:
         with self.transaction():
             known = _losses(self.doc(LOSSES, str(topic_id)) or {})
-            others = [one for one in known if _place(one) != _place(loss)]
+            others = [one for one in known if one.place != loss.place]
             doc = {"losses": [one._asdict() for one in (*others, loss)]}
             self.put_doc(LOSSES, str(topic_id), doc)
 
@@ -458,13 +458,6 @@ class SqliteCatalog:
 def _state(row: tuple[int, int, str, str, str]) -> StateRow:
     state_id, topic_id, kind, name, doc = row
     return StateRow(state_id, topic_id, kind, name, json.loads(doc))
-
-
-def _place(loss: Loss) -> tuple[int, ...]:
-    """What is lost of a file is lost from one place on; of the journal any number of places."""
-    if loss.in_journal:
-        return loss.ledger_id, loss.first_index
-    return (loss.ledger_id,)
 
 
 def _losses(doc: Doc) -> list[Loss]:

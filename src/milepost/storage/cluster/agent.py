@@ -41,6 +41,9 @@ TURN_S: Final = 1.0
 # Between two looks whether connections to the others are refused.
 HAIL_S: Final = 0.25
 HAIL_TIMEOUT_S: Final = 1.0
+# A shard that comes back may find the process that gave it away: so long that one is waited for.
+GONE_S: Final = 3.0
+GONE_LOOK_S: Final = 0.05
 
 
 class Agent:
@@ -170,7 +173,15 @@ class Agent:
         shard = question.get("fetch")
         if not isinstance(shard, int):
             raise ServiceNotReady(f"broker {self._member.name} does not understand {question}")
-        refusal = self._member.asked(shard, stays=question.get("stays") is True)
+        stays = question.get("stays") is True
+        answer = {"broker": self._member.name}
+        if self._member.is_fetching(shard, stays=stays):
+            return answer
+        until = self._now() + GONE_S
+        refusal = self._member.asked(shard, stays=stays)
+        while refusal is not None and self._member.holds(shard) and self._now() < until:
+            await asyncio.sleep(GONE_LOOK_S)
+            refusal = self._member.asked(shard, stays=stays)
         if refusal is not None:
             raise ServiceNotReady(refusal)
         # Said before the owner gives it up: else a third broker could take it for free.
@@ -178,7 +189,7 @@ class Agent:
         self._tell_own()
         logger.info("%s", Fetch(shard))
         self._send(Fetch(shard))
-        return {"broker": self._member.name}
+        return answer
 
     async def _say(self) -> None:
         async with self._saying:

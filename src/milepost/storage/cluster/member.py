@@ -18,7 +18,8 @@ broker that was asked to fetch a shard does not do it in time, the shard is give
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 from milepost.storage.bucket.manifest import KEY as MANIFEST
 from milepost.storage.bucket.manifest import Manifest
@@ -51,33 +52,38 @@ OFFER_S: Final = 10.0
 PAUSE_S: Final = 30.0
 
 
-class Open(NamedTuple):
+@dataclass(frozen=True)
+class Open:
     """Claim a shard whose manifest is of an epoch, recover and serve it."""
 
     shard: int
     epoch: int
 
 
-class Close(NamedTuple):
+@dataclass(frozen=True)
+class Close:
     """Drain a shard and give it back."""
 
     shard: int
 
 
-class Drop(NamedTuple):
+@dataclass(frozen=True)
+class Drop:
     """Another broker has the shard: serve it no more, at once."""
 
     shard: int
 
 
-class Give(NamedTuple):
+@dataclass(frozen=True)
+class Give:
     """Ask another broker to fetch a shard from here."""
 
     shard: int
     broker: str
 
 
-class Fetch(NamedTuple):
+@dataclass(frozen=True)
+class Fetch:
     """Make a process ready for a shard of another broker, have it handed over, and serve it."""
 
     shard: int
@@ -163,6 +169,16 @@ class Member:
         if stays:
             self._staying.add(shard)
         return None
+
+    def is_fetching(self, shard: int, *, stays: bool = False) -> bool:
+        """Is this broker fetching a shard already? If so, an operator who chooses it makes it stay."""
+        if stays and shard in self._fetching:
+            self._staying.add(shard)
+        return shard in self._fetching
+
+    def holds(self, shard: int) -> bool:
+        """Does this broker serve a shard, or a process of it that gave the shard away and is not gone yet?"""
+        return self._shards.get(shard) is not None
 
     def declined(self, shard: int) -> None:
         """The broker that was asked to fetch a shard does not."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from milepost.storage.bucket.objects import Listed, Objects, Pause, Reply, Request, Scan
+from milepost.storage.files import Buffer
 
 
 class PartObjects:
@@ -19,7 +20,7 @@ class PartObjects:
         reply = await self._objects.answer(within(self._prefix, request))
         return without(self._prefix, reply)
 
-    def read(self, key: str, start: int, size: int) -> bytes:
+    def read(self, key: str, start: int, size: int) -> Buffer:
         return self._objects.read(self._prefix + key, start, size)
 
     async def close(self) -> None:

@@ -31,6 +31,11 @@ class Loss(NamedTuple):
         """How many messages are lost."""
         return self.end_index - self.first_index
 
+    @property
+    def place(self) -> tuple[int, ...]:
+        """What is lost of a file is lost from one place on; of the journal any number of places."""
+        return (self.ledger_id, self.first_index) if self.in_journal else (self.ledger_id,)
+
     def __str__(self) -> str:
         return f"messages [{self.first_index}, {self.end_index}) are lost: {self.reason}"
 

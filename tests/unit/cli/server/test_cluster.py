@@ -28,7 +28,7 @@ def ended(tmp_path: Path, *options: str) -> tuple[int, str, str]:
     command = [sys.executable, "-m", "milepost.cli.main", "serve", "--port", "0"]
     command += ["--http-port", "0", "--bucket", (tmp_path / "bucket").as_uri()]
     command += ["--data", str(tmp_path / "data"), *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     return done.returncode, done.stderr.splitlines()[-1], done.stderr
 
 

@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -312,6 +313,10 @@ def test_a_folder_that_is_gone_costs_reads_of_the_bucket_alone(
         assert files.read("ledgers/1.ledger", 0, 4 * BLOCK) == content(1)
     assert caplog.text.count("the cache cannot keep ledgers/1.ledger: No such file") == 1
     assert files.use.size == 0
+    while files._cached["ledgers/1.ledger"].coming:
+        time.sleep(
+            0.001
+        )  # sleep: a read does not wait for all of its blocks when one cannot be kept
     files.make_folder("ledgers")
     assert files.read("ledgers/1.ledger", 0, 4 * BLOCK) == content(1)
     assert files.use.size == 4 * BLOCK
@@ -339,4 +344,42 @@ def test_a_full_disk_costs_reads_of_the_bucket_and_gives_room_to_ledgers_that_gr
     assert not (tmp_path / "ledgers/0.ledger").exists()
     for number in range(3):
         assert files.read(f"ledgers/{number}.ledger", 0, 4 * BLOCK) == content(number)
+    files.close()
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("left", [None, 0, 30, 150])
+def test_a_harmed_ledger_that_grows_is_mended_as_far_as_packs_have_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, left: int | None
+) -> None:
+    """It was deleted, or `left` bytes of it are there."""
+    files, bucket = several(tmp_path, 10_000)
+    path, data = "ledgers/9.ledger", bytes(range(200))
+    file = files.create(path)
+    file.append([data])
+    file.close()
+    bucket.objects["pack/9"] = data
+    files.grown({path: [Extent("pack/9", 0, 120), Extent("pack/9", 120, 80)]})
+    assert files.read(path, 10, 50) == data[10:60]
+
+    def harm() -> None:
+        if left is None:
+            (tmp_path / path).unlink()
+        else:
+            cut(tmp_path / path, left)
+
+    harm()
+    assert (files.exists(path), files.size(path)) == (True, 200)
+    assert files.read(path, 100, 100) == data[100:]
+    assert caplog.text.count("was deleted or cut short") == 1
+    harm()
+    file = files.open_append(path, 200)
+    file.append([b"more"])
+    file.close()
+    assert files.read(path, 0, 300) == data + b"more"
+    assert files.read(path, 300, 10) == b""
+    files.delete(path)
+    with pytest.raises(FileNotFoundError):
+        files.read(path, 0, 10)
+    assert not files.exists(path)
     files.close()

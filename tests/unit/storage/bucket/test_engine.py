@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from milepost.storage.bucket.manifest import Manifest
 from milepost.storage.bucket.objects import Create, Failed, Get, Put, Replace, Request
 from milepost.storage.bucket.start import open_bucket
 from milepost.storage.catalog.catalog import TopicRow
+from milepost.storage.engine import FILE_THREADS
 from milepost.storage.ledgers.entry import NewEntry
 from milepost.storage.ledgers.log import Log, RollPolicy
 from milepost.testing import ManualClock
@@ -416,3 +418,61 @@ class TestBadBuckets:
             assert (tmp_path / "broker1" / "catalog.sqlite").read_bytes() == b"precious"
 
         on_loop(tmp_path, test)
+
+
+def test_readers_that_wait_for_a_silent_store_hold_up_no_checkpoint(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        names = [f"t{number}" for number in range(FILE_THREADS + 2)]
+        first = await bench.broker()
+        for name in names:
+            await first.publish(await first.topic(name), b"old")
+        await first.engine.checkpoint()
+        await first.kill()
+        second = await bench.broker()
+        answers = threading.Event()
+        read = bench.bucket.read
+
+        def silent(key: str, start: int, size: int) -> bytes:
+            answers.wait()
+            return read(key, start, size)
+
+        bench.bucket.read = silent  # type: ignore[method-assign]
+        try:
+            logs = [await second.found(name) for name in names]
+            reads = [asyncio.ensure_future(second.read(log)) for log in logs]
+            fresh = await second.topic("fresh")
+            await second.publish(fresh, b"new")
+            await asyncio.wait_for(second.engine.checkpoint(), 10)
+            assert await second.read(fresh) == [b"new"]
+            assert not any(one.done() for one in reads)
+        finally:
+            answers.set()
+        assert await asyncio.gather(*reads) == [[b"old"]] * len(names)
+
+    on_loop(tmp_path, test)
+
+
+def test_a_growing_ledger_that_another_program_deleted_is_no_loss(tmp_path: Path) -> None:
+    """The bucket has it: readers get it, the topic takes messages, and so it does after a restart."""
+
+    async def test(bench: Bench) -> None:
+        first = await bench.broker(entries_max=100)
+        log = await first.topic("a")
+        await first.publish(log, b"0", b"1")
+        await first.engine.checkpoint()
+        for path in tmp_path.rglob("*.ledger"):
+            path.unlink()
+        assert await first.read(log) == [b"0", b"1"]
+        for path in tmp_path.rglob("*.ledger"):
+            path.unlink()
+        await first.publish(log, b"2")
+        await first.engine.checkpoint()
+        assert await first.read(log) == [b"0", b"1", b"2"]
+        assert (log.refusal, first.engine.store.losses) == (None, {})
+        await first.kill()
+        second = await bench.broker()
+        found = await second.found("a")
+        assert await second.read(found) == [b"0", b"1", b"2"]
+        assert found.refusal is None
+
+    on_loop(tmp_path, test)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from milepost.storage.bucket.objects import Absent, Create, Failed, Get, Put, Reply, Request
 from milepost.storage.bucket.watched import RIGHT_S, WatchedObjects
 from milepost.testing.bucket import MemoryBucket
@@ -63,3 +65,18 @@ def test_requests_are_counted_and_timed() -> None:
     bucket.fault = lambda request: None
     asyncio.run(objects.answer(Get("k")))
     assert objects.failure is None
+
+
+def test_reads_are_counted_and_their_failures_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    bucket = MemoryBucket()
+    bucket.objects["pack/1"] = b"12345"
+    objects = WatchedObjects(bucket)
+    assert objects.read("pack/1", 1, 3) == b"234"
+    for _ in range(3):
+        with pytest.raises(OSError, match="pack/2"):
+            objects.read("pack/2", 0, 1)
+    assert objects.read("pack/1", 0, 1) == b"1"
+    assert objects.errors["read"] == 3
+    assert sum(objects.latencies["read"].counts) == 2
+    assert caplog.text.count("old messages cannot be read from the bucket") == 1
+    assert caplog.text.count("old messages can be read from the bucket again") == 1

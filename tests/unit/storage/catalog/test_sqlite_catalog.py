@@ -16,14 +16,21 @@ from milepost.errors import (
     TopicNotFound,
     UnknownFormat,
 )
-from milepost.storage.catalog.catalog import SchemaRow, Snapshot, Tombstone
+from milepost.storage.catalog.catalog import Catalog, SchemaRow, Snapshot, Tombstone
 from milepost.storage.catalog.sqlite_catalog import FILE, SqliteCatalog
 from milepost.storage.ledgers.ledger import LedgerRow
+from milepost.testing.catalog import MemoryCatalog
 
 
 @pytest.fixture
-def catalog() -> SqliteCatalog:
+def database() -> SqliteCatalog:
     return SqliteCatalog(None)
+
+
+@pytest.fixture(params=["on SQLite", "in memory"])
+def catalog(request: pytest.FixtureRequest) -> Catalog:
+    """Of both kinds: the one of tests does what the real one does."""
+    return SqliteCatalog(None) if request.param == "on SQLite" else MemoryCatalog()
 
 
 class TestFormat:
@@ -81,13 +88,22 @@ class TestFormat:
             SqliteCatalog(tmp_path / FILE)
         assert (tmp_path / FILE).read_bytes() == content
 
-    def test_an_image_is_the_catalog_again(self, catalog: SqliteCatalog) -> None:
+    def test_an_image_is_the_catalog_again(self, database: SqliteCatalog) -> None:
+        database.create_topic("a", {})
+        again = SqliteCatalog(None, image=database.image())
+        assert (again.topics(), again.meta()) == (database.topics(), database.meta())
+
+    def test_an_image_in_memory_is_the_catalog_as_it_was(self) -> None:
+        catalog = MemoryCatalog()
         catalog.create_topic("a", {})
-        again = SqliteCatalog(None, image=catalog.image())
-        assert (again.topics(), again.meta()) == (catalog.topics(), catalog.meta())
+        image = catalog.image()
+        catalog.create_topic("b", {})
+        again = MemoryCatalog(image=image)
+        assert [topic.name for topic in again.topics()] == ["a"]
+        assert again.meta() == catalog.meta()
 
 
-def fail_halfway(catalog: SqliteCatalog, name: str, failure: Exception | None = None) -> None:
+def fail_halfway(catalog: Catalog, name: str, failure: Exception | None = None) -> None:
     with catalog.transaction():
         catalog.create_topic(name, {})
         raise failure or RuntimeError("halfway")
@@ -111,7 +127,7 @@ class FailingCommits:
 
 
 class TestTransactions:
-    def test_all_or_nothing(self, catalog: SqliteCatalog) -> None:
+    def test_all_or_nothing(self, catalog: Catalog) -> None:
         with pytest.raises(RuntimeError, match="halfway"):
             fail_halfway(catalog, "a")
         assert catalog.topics() == []
@@ -120,7 +136,7 @@ class TestTransactions:
             catalog.create_topic("b", {})
         assert [topic.name for topic in catalog.topics()] == ["a", "b"]
 
-    def test_one_inside_another_fails_alone(self, catalog: SqliteCatalog) -> None:
+    def test_one_inside_another_fails_alone(self, catalog: Catalog) -> None:
         with catalog.transaction():
             catalog.create_topic("a", {})
             with pytest.raises(AlreadyExists):
@@ -130,17 +146,17 @@ class TestTransactions:
             catalog.create_topic("c", {})
         assert [topic.name for topic in catalog.topics()] == ["a", "c"]
 
-    def test_what_is_told_to_have_failed_has_not_happened(self, catalog: SqliteCatalog) -> None:
+    def test_what_is_told_to_have_failed_has_not_happened(self, database: SqliteCatalog) -> None:
         """A full disk takes the outer transaction back: nothing behind it is a transaction of its own."""
-        catalog._db.execute("pragma max_page_count = 40")
-        with pytest.raises(PersistenceError), catalog.transaction():  # noqa: PT012
-            catalog.create_topic("a", {})
+        database._db.execute("pragma max_page_count = 40")
+        with pytest.raises(PersistenceError), database.transaction():  # noqa: PT012
+            database.create_topic("a", {})
             with pytest.raises(DiskFull):
-                catalog.put_doc("folder", "large", {"x": "y" * 400_000})
+                database.put_doc("folder", "large", {"x": "y" * 400_000})
             with pytest.raises(PersistenceError, match="taken back"):
-                catalog.create_topic("b", {})
-        assert (catalog.topics(), catalog.docs("folder")) == ([], {})
-        catalog.create_topic("c", {})
+                database.create_topic("b", {})
+        assert (database.topics(), database.docs("folder")) == ([], {})
+        database.create_topic("c", {})
 
     def test_a_commit_is_told_once_and_a_rollback_never(self) -> None:
         commits: list[bytes] = []
@@ -165,23 +181,23 @@ class TestTransactions:
         ],
     )
     def test_failures_are_named(
-        self, catalog: SqliteCatalog, failure: Exception, error: type[Exception]
+        self, database: SqliteCatalog, failure: Exception, error: type[Exception]
     ) -> None:
         with pytest.raises(error, match=str(failure)):
-            fail_halfway(catalog, "a", failure)
-        assert catalog.topics() == []
-        catalog.create_topic("a", {})
+            fail_halfway(database, "a", failure)
+        assert database.topics() == []
+        database.create_topic("a", {})
 
-    def test_a_commit_that_may_have_happened_is_the_last(self, catalog: SqliteCatalog) -> None:
+    def test_a_commit_that_may_have_happened_is_the_last(self, database: SqliteCatalog) -> None:
         """Its sync failed: a start may find it or not, and nothing may be built on either."""
-        catalog.create_topic("a", {})
-        catalog._db = FailingCommits(catalog._db)  # type: ignore[assignment]
+        database.create_topic("a", {})
+        database._db = FailingCommits(database._db)  # type: ignore[assignment]
         with pytest.raises(OutcomeUnknown, match="disk I/O error"):
-            catalog.create_topic("b", {})
+            database.create_topic("b", {})
         for _ in range(2):
             with pytest.raises(PersistenceError, match="no changes until a restart: disk I/O err"):
-                catalog.create_topic("c", {})
-        assert [topic.name for topic in catalog.topics()] == ["a"], "reading goes on"
+                database.create_topic("c", {})
+        assert [topic.name for topic in database.topics()] == ["a"], "reading goes on"
 
     def test_a_full_disk_is_named_and_passes(self, tmp_path: Path) -> None:
         catalog = SqliteCatalog(tmp_path / FILE)
@@ -198,7 +214,7 @@ class TestTransactions:
 
 
 class TestTopics:
-    def test_created_changed_found_and_listed(self, catalog: SqliteCatalog) -> None:
+    def test_created_changed_found_and_listed(self, catalog: Catalog) -> None:
         a = catalog.create_topic("p://t/n/a", {"k": "é"})
         b = catalog.create_topic("p://t/n/b", {})
         catalog.create_topic("p://t/m/a", {})
@@ -212,24 +228,28 @@ class TestTopics:
         assert found is not None
         assert found.doc == {"k": 2}
 
-    def test_names_are_unique(self, catalog: SqliteCatalog) -> None:
+    def test_names_are_unique(self, catalog: Catalog) -> None:
         catalog.create_topic("a", {})
         with pytest.raises(AlreadyExists, match="topic a exists"):
             catalog.create_topic("a", {})
 
-    def test_one_that_is_not_there_is_named(self, catalog: SqliteCatalog) -> None:
+    def test_one_that_is_not_there_is_named(self, catalog: Catalog) -> None:
         with pytest.raises(TopicNotFound, match="topic 9"):
             catalog.set_topic(9, {})
         with pytest.raises(TopicNotFound, match="topic 9"):
             catalog.delete_topic(9, 0)
 
-    def test_made_again_it_has_another_id(self, catalog: SqliteCatalog) -> None:
+    def test_made_again_it_has_another_id(self, catalog: SqliteCatalog | MemoryCatalog) -> None:
         first = catalog.create_topic("a", {})
         catalog.delete_topic(first.topic_id, 0)
-        again = SqliteCatalog(None, image=catalog.image())
+        again: Catalog
+        if isinstance(catalog, SqliteCatalog):
+            again = SqliteCatalog(None, image=catalog.image())
+        else:
+            again = MemoryCatalog(image=catalog.image())
         assert again.create_topic("a", {}).topic_id > first.topic_id
 
-    def test_deleted_with_its_ledgers_and_states(self, catalog: SqliteCatalog) -> None:
+    def test_deleted_with_its_ledgers_and_states(self, catalog: Catalog) -> None:
         topic = catalog.create_topic("a", {})
         other = catalog.create_topic("b", {})
         catalog.put_ledgers(
@@ -248,7 +268,7 @@ class TestTopics:
 
 
 class TestLedgers:
-    def test_rows_come_back_in_order_and_are_replaced(self, catalog: SqliteCatalog) -> None:
+    def test_rows_come_back_in_order_and_are_replaced(self, catalog: Catalog) -> None:
         rows = [LedgerRow(n, 1, n * 10, n, 3, n * 10 + 3, 5, 600, 2**32 - 1, n < 3) for n in (3, 2)]
         catalog.put_ledgers(rows)
         assert catalog.ledgers(1) == rows[::-1]
@@ -259,9 +279,7 @@ class TestLedgers:
         assert found is not None
         assert (found.entries, found.sealed) == (4, False)
 
-    def test_deleted_ones_leave_tombstones_also_if_never_known(
-        self, catalog: SqliteCatalog
-    ) -> None:
+    def test_deleted_ones_leave_tombstones_also_if_never_known(self, catalog: Catalog) -> None:
         catalog.put_ledgers([LedgerRow(3, 1, 0, 0)])
         catalog.delete_ledgers([3, 4], 9)
         assert set(catalog.tombstones()) == {Tombstone("ledger", 3, 9), Tombstone("ledger", 4, 9)}
@@ -270,14 +288,14 @@ class TestLedgers:
 
 class TestStates:
     @pytest.fixture(autouse=True)
-    def topic(self, catalog: SqliteCatalog) -> None:
+    def topic(self, catalog: Catalog) -> None:
         assert catalog.create_topic("t", {}).topic_id == 1
 
-    def test_of_no_topic_there_are_none(self, catalog: SqliteCatalog) -> None:
+    def test_of_no_topic_there_are_none(self, catalog: Catalog) -> None:
         with pytest.raises(TopicNotFound, match="topic 2 of cursor s does not exist"):
             catalog.create_state(2, "cursor", "s", {})
 
-    def test_created_changed_and_found(self, catalog: SqliteCatalog) -> None:
+    def test_created_changed_and_found(self, catalog: Catalog) -> None:
         state = catalog.create_state(1, "cursor", "s", {"a": 1})
         other = catalog.create_state(1, "dedup", "s", {})
         assert catalog.states(1) == [state, other]
@@ -287,7 +305,7 @@ class TestStates:
         with pytest.raises(AlreadyExists, match="cursor s of topic 1 exists"):
             catalog.create_state(1, "cursor", "s", {})
 
-    def test_snapshots_and_facts_come_back(self, catalog: SqliteCatalog) -> None:
+    def test_snapshots_and_facts_come_back(self, catalog: Catalog) -> None:
         state = catalog.create_state(1, "cursor", "s", {})
         assert catalog.snapshot(state.state_id) == Snapshot(-1, None, [])
         assert catalog.last_folded() == -1
@@ -296,7 +314,7 @@ class TestStates:
         assert catalog.snapshot(state.state_id) == stored
         assert catalog.last_folded() == 17
 
-    def test_deleted_it_is_gone_and_buried(self, catalog: SqliteCatalog) -> None:
+    def test_deleted_it_is_gone_and_buried(self, catalog: Catalog) -> None:
         state = catalog.create_state(1, "cursor", "s", {})
         catalog.delete_state(state.state_id, 4)
         assert catalog.tombstones() == [Tombstone("state", state.state_id, 4)]
@@ -306,19 +324,19 @@ class TestStates:
         assert catalog.state_by_id(state.state_id) is None
 
 
-def test_tombstones_are_forgotten_up_to_a_sequence(catalog: SqliteCatalog) -> None:
+def test_tombstones_are_forgotten_up_to_a_sequence(catalog: Catalog) -> None:
     for ledger_id, sequence in ((1, 5), (2, 6), (3, 7)):
         catalog.delete_ledgers([ledger_id], sequence)
     catalog.forget_tombstones(6)
     assert catalog.tombstones() == [Tombstone("ledger", 3, 7)]
 
 
-def test_meta_is_set_as_a_whole(catalog: SqliteCatalog) -> None:
+def test_meta_is_set_as_a_whole(catalog: Catalog) -> None:
     catalog.set_meta(journal_first=3, journal_last=5, next_ledger_id=7, next_sequence=2**62)
     assert catalog.meta()[1:] == (3, 5, 7, 2**62)
 
 
-def test_documents(catalog: SqliteCatalog) -> None:
+def test_documents(catalog: Catalog) -> None:
     catalog.put_doc("tenants", "a", {"roles": ["x"]})
     catalog.put_doc("tenants", "b", {})
     catalog.put_doc("namespaces", "a/n", {})
@@ -334,7 +352,7 @@ class TestSchemas:
     def row(self, version: int, data: bytes | None = b"x", name: str = "a/b/t") -> SchemaRow:
         return SchemaRow(name, version, 4, data, {"key": "värde"}, 1000 + version)
 
-    def test_versions_in_order(self, catalog: SqliteCatalog) -> None:
+    def test_versions_in_order(self, catalog: Catalog) -> None:
         rows = [self.row(0), self.row(1, b""), self.row(2, None), self.row(3)]
         for row in rows:
             catalog.put_schema(row)
@@ -342,14 +360,14 @@ class TestSchemas:
         assert catalog.schemas("a/b/u") == []
 
     @pytest.mark.parametrize("version", [0, 1, 3, -1])
-    def test_only_the_next_number_is_taken(self, catalog: SqliteCatalog, version: int) -> None:
+    def test_only_the_next_number_is_taken(self, catalog: Catalog, version: int) -> None:
         catalog.put_schema(self.row(0))
         catalog.put_schema(self.row(1))
         with pytest.raises(AlreadyExists, match=f"version {version} where 2 is next"):
             catalog.put_schema(self.row(version))
         assert len(catalog.schemas("a/b/t")) == 2
 
-    def test_names_that_have_one(self, catalog: SqliteCatalog) -> None:
+    def test_names_that_have_one(self, catalog: Catalog) -> None:
         for name, versions in {
             "a/b/c": [b"x"],
             "a/b/d": [b"x", None],
@@ -359,7 +377,7 @@ class TestSchemas:
                 catalog.put_schema(self.row(number, data, name))
         assert catalog.schema_names() == ["a/b/c", "a/b/e"]
 
-    def test_what_is_erased_is_gone_and_its_numbers_with_it(self, catalog: SqliteCatalog) -> None:
+    def test_what_is_erased_is_gone_and_its_numbers_with_it(self, catalog: Catalog) -> None:
         for number, data in enumerate([b"x", b"y", None]):
             catalog.put_schema(self.row(number, data))
         catalog.put_schema(self.row(0, name="a/b/other"))
