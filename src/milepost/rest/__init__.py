@@ -10,7 +10,7 @@ bodies        reads request bodies: limits of size and time, strict JSON
 console/      the console: pages for people, drawn in the browser from this REST
 edge          what every request passes first: limits, timeouts, the last resort for errors
 express       answers a plain lookup by index before the framework sees the request
-hosts         which host names and web pages may call this server
+hosts         which host names and web pages may call this server, and by which URL it is reached
 metrics/      `/metrics` for Prometheus, and broker metrics as JSON
 models        the JSON models of the broker's own values, for the OpenAPI description
 name_lists    sends long lists of names in pieces

@@ -16,21 +16,21 @@ Never refuses, never waits, opens nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from milepost.broker.messages.lookup_by_index import message_in_memory
 from milepost.errors import IndexNotFound
 from milepost.rest.hosts import HostRules
-from milepost.rest.resources.message_ids import BY_INDEX
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
-
     from milepost.broker.broker import Broker
+    from milepost.positions.names import TopicName
 
 Headers = Sequence[tuple[bytes, bytes]]
 
+# The last part of its path.
+BY_INDEX = "getMessageIdByIndex"
 # Names as clients write them: whatever is escaped, or of an older form, takes the ordinary way.
 _URL = re.compile(
     rb"/admin/v2/persistent/([\w.-]{1,200}/[\w.-]{1,200}/[\w.-]{1,1000})/%b\?index=([0-9]{1,18})"
@@ -42,10 +42,10 @@ _VALUE_SIZE_MAX = 1024
 
 
 class Express:
-    def __init__(self, app: FastAPI) -> None:
-        self._app = app
-        broker: Broker = app.state.broker
+    def __init__(self, broker: Broker, owner_of: Callable[[TopicName], str | None]) -> None:
+        """`owner_of` says which other broker has a topic; None: this one."""
         self._broker = broker
+        self._owner_of = owner_of
         self._hosts = HostRules(broker.settings)
 
     def answer(self, url: bytes, headers: Headers) -> bytes | None:
@@ -55,7 +55,7 @@ class Express:
             return None
         name, digits = asked.groups()
         topic = self._broker.topics.get(f"persistent://{name.decode()}")
-        if topic is None or self._app.state.owner_of(topic.name) is not None:
+        if topic is None or self._owner_of(topic.name) is not None:
             return None
         try:
             found = message_in_memory(topic, int(digits), self._broker.engine)

@@ -1,4 +1,4 @@
-"""Which host names and web pages may call this server.
+"""Which host names and web pages may call this server, and by which URL it is reached.
 
 A page in a browser may send requests to whatever its own name resolves to, also to this machine (DNS
 rebinding). Such a request carries the page's name in its Host header; so on a listener that only this
@@ -10,10 +10,14 @@ is read only, so is one that comes from any page.
 from __future__ import annotations
 
 import ipaddress
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from milepost.broker.settings import advertised_listeners
 from milepost.broker.settings.settings import Settings
+
+if TYPE_CHECKING:
+    from milepost.broker.broker import Broker
 
 ANY = "*"
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS", "TRACE"}
@@ -80,3 +84,17 @@ def _is_loopback(host: str) -> bool:
     if not _is_address(host):
         return host == "localhost"
     return ipaddress.ip_address(host).is_loopback
+
+
+def http_url(broker: Broker) -> str:
+    """Where this edge is reached: the host that clients are told, and the HTTP port."""
+    return broker.settings.url("http", broker.http_port)
+
+
+def https_url(broker: Broker) -> str:
+    return broker.settings.url("https", broker.https_port)
+
+
+def broker_name(broker: Broker) -> str:
+    """Host and HTTP port: how brokers are called."""
+    return (http_url(broker) or https_url(broker)).partition("://")[2]

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from milepost.rest.route_access import CERTIFICATE
+from milepost.broker.auth.certificates import CERTIFICATE
 
 AGE_MAX_S: Final = 1.0
 KEPT_MAX: Final = 64

@@ -4,6 +4,9 @@ Uvicorn carries the bytes. It is told nothing about signals, which belong to the
 and it is given sockets that are already bound, so that a port in use is an ordinary error. With TLS there
 is a second listener for the same application, which leaves a client's verified certificate in the scope
 of its requests.
+
+The application is made by the first request that needs it (`LateApp`): framework and routes are a third of
+the memory of a broker that holds nothing, and more than half of its start.
 """
 
 from __future__ import annotations
@@ -13,22 +16,24 @@ import contextlib
 import socket
 from collections import deque
 from collections.abc import Iterator
+from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 import uvicorn
-from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from milepost import __version__
-from milepost.broker.auth.certificates import Certificate
+from milepost.broker.auth.certificates import CERTIFICATE, Certificate
 from milepost.broker.connection.listener import stop_listening
-from milepost.rest.app import create_app
 from milepost.rest.express import Express
-from milepost.rest.resources.lookup import http_url, https_url
-from milepost.rest.route_access import CERTIFICATE
+from milepost.rest.hosts import http_url, https_url
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+    from starlette.types import Receive, Scope, Send
+
     from milepost.broker.broker import Broker
+    from milepost.positions.names import TopicName
 
 BACKLOG = 1024
 # By this every answer says that it is Milepost's: tools ask for nothing that Apache Pulsar has not.
@@ -49,6 +54,40 @@ _HEAD_TOO_LARGE = b"\r\n".join(
         b"\r\n",
     )
 )
+
+
+class LateApp:
+    """The application, made when it is first needed, in a thread: the broker serves meanwhile."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._app: FastAPI | None = None
+        # Under way, for all requests that wait.
+        self._making: asyncio.Future[FastAPI] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self._app or await self.made()
+        await app(scope, receive, send)
+
+    async def made(self) -> FastAPI:
+        """The application. One that could not be made, for want of a descriptor or of memory, is tried
+        again by the next request."""
+        if self._making is None or (self._making.done() and self._app is None):
+            self._making = asyncio.ensure_future(self._make())
+        # A client that goes away takes nothing from the others that wait.
+        return await asyncio.shield(self._making)
+
+    async def _make(self) -> FastAPI:
+        module = await asyncio.to_thread(import_module, "milepost.rest.app")
+        self._app = app = cast("FastAPI", module.create_app(self._broker))
+        return app
+
+    def owner_of(self, name: TopicName) -> str | None:
+        """Which other broker has a topic; None: this one."""
+        if self._app is None:
+            return None
+        owner: str | None = self._app.state.owner_of(name)
+        return owner
 
 
 class _Protocol(HttpToolsProtocol):
@@ -257,9 +296,12 @@ class HttpServer:
 async def start_http(broker: Broker, host: str, port: int) -> HttpServer:
     """Listen on a host and port, 0 for a free one, and with TLS on the one that the settings name; return
     when requests are answered."""
-    app = create_app(broker)
+    app = LateApp(broker)
     http = HttpServer(broker)
     place = None if broker.workers is None else broker.workers.place
+    if place is not None:
+        # Other workers send requests to this one, and share the memory of what all have loaded.
+        await app.made()
     try:
         if port >= 0:
             sockets = await _bind(host, port) if place is None else list(place.http)
@@ -279,9 +321,10 @@ async def start_http(broker: Broker, host: str, port: int) -> HttpServer:
     return http
 
 
-def _config(app: FastAPI, broker: Broker, base: type[_Protocol] = _Protocol) -> uvicorn.Config:
+def _config(app: LateApp, broker: Broker, base: type[_Protocol] = _Protocol) -> uvicorn.Config:
     # Of a class of its own: the server makes protocols, and knows nothing to give them.
-    protocol = type(base.__name__, (base,), {"express": Express(app), "broker": broker})
+    express = Express(broker, app.owner_of)
+    protocol = type(base.__name__, (base,), {"express": express, "broker": broker})
     return uvicorn.Config(
         app,
         log_config=None,

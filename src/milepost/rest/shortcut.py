@@ -15,7 +15,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from milepost.broker.auth.operations import Operation
 from milepost.errors import MilepostError
-from milepost.rest.resources.message_ids import BY_INDEX, get_message_id_by_index
+from milepost.rest.express import BY_INDEX
+from milepost.rest.resources.message_ids import get_message_id_by_index
 from milepost.rest.route_access import Need
 
 _SUFFIX = f"/{BY_INDEX}"

@@ -12,7 +12,7 @@ from stage.http import Request, Web, call
 from uvicorn.server import ServerState
 
 from milepost.rest.express import Express
-from milepost.rest.serve import _config
+from milepost.rest.serve import LateApp, _config
 
 PLAIN = [(b"host", b"localhost"), (b"user-agent", b"curl"), (b"accept", b"*/*")]
 T = "/admin/v2/persistent/public/default/t/getMessageIdByIndex"
@@ -25,10 +25,14 @@ def filled(web: Web) -> Web:
     return web
 
 
+def express_of(web: Web) -> Express:
+    return Express(web.stage.broker, lambda name: web.app.state.owner_of(name))
+
+
 @pytest.mark.parametrize("index", range(6))
 def test_it_says_what_the_route_says(filled: Web, index: int) -> None:
     url = f"{T}?index={index}"
-    answer = Express(filled.app).answer(url.encode(), PLAIN)
+    answer = express_of(filled).answer(url.encode(), PLAIN)
     route = filled.stage.run(call(filled.app, Request("GET", url)))
     if index == 4:  # a marker: what is behind it is looked for elsewhere
         assert answer is None
@@ -57,7 +61,7 @@ def test_it_says_what_the_route_says(filled: Web, index: int) -> None:
     ],
 )
 def test_anything_else_takes_the_ordinary_way(filled: Web, url: str) -> None:
-    assert Express(filled.app).answer(url.encode(), PLAIN) is None
+    assert express_of(filled).answer(url.encode(), PLAIN) is None
 
 
 @pytest.mark.parametrize(
@@ -78,8 +82,8 @@ def test_a_header_that_may_matter_takes_the_ordinary_way(
     filled: Web, header: tuple[bytes, bytes]
 ) -> None:
     url = f"{T}?index=1".encode()
-    assert Express(filled.app).answer(url, [*PLAIN, header]) is None
-    assert Express(filled.app).answer(url, [(b"host", b"elsewhere.example")]) is None
+    assert express_of(filled).answer(url, [*PLAIN, header]) is None
+    assert express_of(filled).answer(url, [(b"host", b"elsewhere.example")]) is None
 
 
 def test_who_must_say_who_they_are_takes_the_ordinary_way(make_stage: Any) -> None:
@@ -88,12 +92,12 @@ def test_who_must_say_who_they_are_takes_the_ordinary_way(make_stage: Any) -> No
         web = Web(make_stage(**settings))
         stage = web.stage
         stage.publish(stage.producer(stage.topic()), message(0))
-        assert Express(web.app).answer(f"{T}?index=0".encode(), PLAIN) is None
+        assert express_of(web).answer(f"{T}?index=0".encode(), PLAIN) is None
 
 
 def test_a_topic_of_another_broker_takes_the_ordinary_way(filled: Web) -> None:
     filled.app.state.owner_of = lambda name: "http://elsewhere:8080"
-    assert Express(filled.app).answer(f"{T}?index=1".encode(), PLAIN) is None
+    assert express_of(filled).answer(f"{T}?index=1".encode(), PLAIN) is None
 
 
 # -- on a connection -----------------------------------------------------------------------------------
@@ -142,7 +146,9 @@ def request(target: str, method: str = "GET", *headers: str) -> bytes:
 
 
 async def _talk(web: Web, *pieces: bytes, answers: int) -> Wire:
-    config = _config(web.app, web.stage.broker)
+    app = LateApp(web.stage.broker)
+    app._app = web.app  # made already: the stage has no threads
+    config = _config(app, web.stage.broker)
     config.load()
     protocol: Any = config.http_protocol_class(
         config=config,  # type: ignore[call-arg]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 from fastapi import APIRouter
+from fastapi.exceptions import FastAPIError
 
 from milepost.broker.auth.operations import Operation
 from milepost.rest.app import RESOURCES
-from milepost.rest.route_access import check_routes, needs, operation_of
+from milepost.rest.route_access import LateRoute, Router, check_routes, needs, operation_of
 
 
 def _router(path: str, *operations: Operation) -> APIRouter:
@@ -50,3 +51,40 @@ def test_a_router_inside_a_router_is_not_overlooked() -> None:
     outer.include_router(_router("/new"))
     with pytest.raises(AssertionError, match="not nested"):
         check_routes(outer)
+
+
+async def _late(number: int) -> dict[str, int]:
+    return {"number": number}
+
+
+def test_a_route_is_made_when_it_is_first_used() -> None:
+    path = "/late/{number}"
+    router = Router("tests", Operation.SUPERUSER)
+    router.get(path)(_late)
+    [route] = router.routes
+    assert isinstance(route, LateRoute)
+    check_routes(router)
+    before = vars(route).copy()
+    assert "dependant" not in before
+    assert [one.name for one in route.dependant.path_params] == ["number"]
+    # Now it is what the framework makes at once, and what was known of it before is the same.
+    plain = APIRouter(tags=["tests"], dependencies=router.dependencies)
+    plain.get(path)(_late)
+    [twin] = plain.routes
+    assert vars(twin).keys() | {"_given"} == vars(route).keys()
+    for name, value in vars(twin).items():
+        if name in before or isinstance(value, str | int | None):
+            assert getattr(route, name) == value, name
+            assert before.get(name, value) == value, name
+    with pytest.raises(AttributeError, match="no attribute 'surplus'"):
+        route.surplus  # noqa: B018
+
+
+def test_a_route_that_cannot_be_made_says_so_each_time() -> None:
+    router = Router("tests", Operation.SUPERUSER)
+    router.get("/broken", response_model=APIRouter)(_late)
+    [route] = router.routes
+    assert isinstance(route, LateRoute)
+    for _ in range(2):
+        with pytest.raises(FastAPIError, match="APIRouter"):
+            route.app  # noqa: B018

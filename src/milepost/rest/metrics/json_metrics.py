@@ -17,8 +17,8 @@ from milepost.broker.auth.operations import Operation
 from milepost.broker.broker import Broker
 from milepost.broker.monitoring import stats
 from milepost.broker.topic.topic import Topic
+from milepost.rest.hosts import broker_name, http_url
 from milepost.rest.request import ADMIN, AskedBroker
-from milepost.rest.resources.lookup import broker_name, http_url
 from milepost.rest.route_access import Router
 
 router = Router("brokers", Operation.SUPERUSER, prefix=f"{ADMIN}/broker-stats")

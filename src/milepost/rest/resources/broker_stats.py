@@ -18,9 +18,9 @@ from milepost.broker.monitoring.topic_walk import listed, walk_topics
 from milepost.broker.subscription.subscription import Subscription
 from milepost.broker.topic.topic import Topic
 from milepost.errors import NotFound
+from milepost.rest.hosts import broker_name
 from milepost.rest.request import ADMIN, AskedBroker
 from milepost.rest.resources.bundles import bundles_of
-from milepost.rest.resources.lookup import broker_name
 from milepost.rest.resources.stats import Asked, consumer_stats, publisher_stats, subscription_stats
 from milepost.rest.resources.stats_models import ConsumerStats, PublisherStats
 from milepost.rest.route_access import Router

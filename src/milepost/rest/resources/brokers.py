@@ -14,8 +14,8 @@ from milepost.broker.auth.operations import Operation
 from milepost.broker.monitoring.self_check import SelfCheck
 from milepost.broker.workers.placement import ClusterPlacement
 from milepost.errors import MilepostError
+from milepost.rest.hosts import broker_name, http_url
 from milepost.rest.request import AskedBroker
-from milepost.rest.resources.lookup import broker_name, http_url
 from milepost.rest.route_access import Router
 
 router = Router("brokers")

@@ -7,8 +7,8 @@ from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
 from milepost.errors import AlreadyExists, NotAllowed, NotFound
+from milepost.rest.hosts import http_url
 from milepost.rest.request import ADMIN, AskedBroker
-from milepost.rest.resources.lookup import http_url
 from milepost.rest.route_access import Router
 
 router = Router("clusters", prefix=f"{ADMIN}/clusters")

@@ -13,8 +13,8 @@ from fastapi.responses import PlainTextResponse, Response
 from pydantic import BaseModel
 
 from milepost.broker.auth.operations import Operation
-from milepost.broker.broker import Broker
 from milepost.errors import ServiceNotReady
+from milepost.rest.hosts import http_url, https_url
 from milepost.rest.request import AskedBroker, AskedTopic
 from milepost.rest.resources.bundles import bundles_of
 from milepost.rest.route_access import Router
@@ -67,17 +67,3 @@ async def get_bundle(broker: AskedBroker, name: AskedTopic) -> Response:
     """The range of hashes that a topic's bundle has."""
     broker.directory.check_namespace(name)
     return PlainTextResponse(bundles_of(broker, name.namespace).of(str(name)))
-
-
-def http_url(broker: Broker) -> str:
-    """Where this edge is reached: the host that clients are told, and the HTTP port."""
-    return broker.settings.url("http", broker.http_port)
-
-
-def https_url(broker: Broker) -> str:
-    return broker.settings.url("https", broker.https_port)
-
-
-def broker_name(broker: Broker) -> str:
-    """Host and HTTP port: how brokers are called."""
-    return (http_url(broker) or https_url(broker)).partition("://")[2]

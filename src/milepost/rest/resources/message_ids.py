@@ -21,6 +21,7 @@ from milepost.broker.topic.topic import Topic
 from milepost.errors import IndexNotFound, InvalidInput, PreconditionFailed
 from milepost.positions.ids import EARLIEST, Position
 from milepost.positions.spans import INDEX_MAX
+from milepost.rest.express import BY_INDEX
 from milepost.rest.request import (
     TOPIC,
     AskedBroker,
@@ -36,8 +37,6 @@ from milepost.rest.route_access import Router
 router = Router("message ids")
 
 LONG_MAX = 2**63 - 1
-
-BY_INDEX = "getMessageIdByIndex"
 
 
 class EntryId(BaseModel):

@@ -19,8 +19,8 @@ from milepost.broker.monitoring import stats
 from milepost.broker.policies.table import POLICIES
 from milepost.errors import InvalidInput, PreconditionFailed
 from milepost.rest.audit import Asked
+from milepost.rest.hosts import broker_name
 from milepost.rest.request import ADMIN, TOPIC, AskedBroker, OpenedTopic
-from milepost.rest.resources.lookup import broker_name
 from milepost.rest.resources.policies import NAMESPACE_PATH, NamespaceTarget
 from milepost.rest.route_access import Router
 

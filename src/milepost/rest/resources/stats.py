@@ -17,8 +17,8 @@ from milepost.broker.topic.producer import Producer
 from milepost.broker.topic.producer_access import AccessMode
 from milepost.broker.topic.topic import Topic
 from milepost.positions.names import TopicName
+from milepost.rest.hosts import broker_name
 from milepost.rest.request import TOPIC, AskedBroker, AskedTopic, OpenedTopic, opened_parts
-from milepost.rest.resources.lookup import broker_name
 from milepost.rest.resources.stats_models import (
     CompactionStats,
     ConsumerStats,

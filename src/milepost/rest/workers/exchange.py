@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from milepost.rest.route_access import CERTIFICATE
+from milepost.broker.auth.certificates import CERTIFICATE
 
 # In the scope of a request that another worker has taken: it is answered here.
 FORWARDED = "milepost.forwarded"
